@@ -1,0 +1,72 @@
+"""Ask questions of sensitive data in a notebook, under differential privacy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpnb.errors import DpnbError
+from dpnb.privacy.loss import Budget, PrivacyLoss
+from dpnb.schema import Category, Date, Integer, Real, Schema
+from dpnb.table import Table, Unit
+
+if TYPE_CHECKING:
+    from dpnb import datasets
+    from dpnb.answers.answer import Answer
+    from dpnb.answers.question import Question
+    from dpnb.curator import Curator
+    from dpnb.session import Session
+
+__version__ = "0.1.0"
+__all__ = [
+    "Answer",
+    "Budget",
+    "Category",
+    "Curator",
+    "Date",
+    "DpnbError",
+    "Integer",
+    "PrivacyLoss",
+    "Question",
+    "Real",
+    "Schema",
+    "Session",
+    "Table",
+    "Unit",
+    "datasets",
+]
+
+_LATE = {
+    "Answer": "dpnb.answers.answer",
+    "Curator": "dpnb.curator",
+    "Question": "dpnb.answers.question",
+    "Session": "dpnb.session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what needs heavier packages when it is first used."""
+    from importlib import import_module
+
+    if name in _LATE:
+        return getattr(import_module(_LATE[name]), name)
+    if name == "datasets":
+        return import_module("dpnb.datasets")
+    raise AttributeError(f"module 'dpnb' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Register the magics: ``%load_ext dpnb``."""
+    from dpnb.magics import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Remove the magics: ``%unload_ext dpnb``."""
+    from dpnb.magics import unload
+
+    unload(shell)

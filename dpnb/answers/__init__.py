@@ -1,0 +1,1 @@
+"""Released numbers with their intervals, and questions about them."""

@@ -1,0 +1,395 @@
+"""The answer to one statement: released values, their intervals, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from dpnb.answers.intervals import around, mean_around_zero
+from dpnb.answers.numbers import amount_text, figure, percent
+from dpnb.answers.question import Question, compare, label
+from dpnb.errors import RequestError
+from dpnb.privacy.calibrate import Law
+from dpnb.privacy.loss import Currency, PrivacyLoss
+from dpnb.schema import nearest
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """One aggregate over all declared groups.
+
+    Attributes
+    ----------
+    alias, function : str
+    column : str or None
+    total, count : tuple of float, or None
+        The released vectors in units of the measure: for SUM the sums, for COUNT the counts, for
+        AVG the centred sums and the counts.
+    total_law, count_law : Law or None
+        Their noise.
+    middle, reach : float
+        For AVG: the origin of the centred sums and the largest distance from it.
+    estimate : tuple of float or None
+        One value for each group; None where an AVG has too few rows to tell.
+    low, high : tuple of float
+        The interval of each group.
+    """
+
+    alias: str
+    function: str
+    column: str | None
+    total: tuple[float, ...] | None
+    total_law: Law | None
+    count: tuple[float, ...] | None
+    count_law: Law | None
+    middle: float
+    reach: float
+    estimate: tuple[float | None, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def text(self, group: int) -> str:
+        """Return the estimate as shown."""
+        value = self.estimate[group]
+        if value is None:
+            return "too few rows to tell"
+        shown = max(value, 0.0) if self.function == "COUNT" else value
+        return figure(shown, self.half_width(group))
+
+    def half_width(self, group: int) -> float:
+        """Return half the width of a group's interval."""
+        return (self.high[group] - self.low[group]) / 2
+
+    def interval_text(self, group: int) -> str:
+        """Return the interval as shown."""
+        half = self.half_width(group)
+        return f"{figure(self.low[group], half)} to {figure(self.high[group], half)}"
+
+
+def estimate(
+    alias: str,
+    function: str,
+    column: str | None,
+    *,
+    total: Sequence[float] | None,
+    total_law: Law | None,
+    count: Sequence[float] | None,
+    count_law: Law | None,
+    middle: float,
+    reach: float,
+    alpha: float,
+) -> Estimates:
+    """Compute one aggregate's values and intervals from released vectors; ``alpha`` is each one's."""
+    values: list[float | None] = []
+    ends: list[tuple[float, float]] = []
+    if total is not None and count is not None and total_law and count_law:
+        fewest = count_law.quantile(alpha)
+        for s, c in zip(total, count, strict=True):
+            low, high = mean_around_zero(s, c, total_law, count_law, reach, alpha)
+            ends.append((middle + low, middle + high))
+            values.append(middle + max(-reach, min(reach, s / c)) if c > fewest else None)
+    elif total is not None and total_law:
+        ends = [around(value, total_law, alpha) for value in total]
+        values = list(total)
+    elif count is not None and count_law:
+        # a count is never negative, so the cut keeps the level
+        ends = [around(value, count_law, alpha) for value in count]
+        ends = [(max(low, 0.0), max(high, 0.0)) for low, high in ends]
+        values = list(count)
+    return Estimates(
+        alias, function, column,
+        None if total is None else tuple(total), total_law,
+        None if count is None else tuple(count), count_law,
+        middle, reach, tuple(values),
+        tuple(low for low, _ in ends), tuple(high for _, high in ends),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to one statement. Holds released values only.
+
+    Attributes
+    ----------
+    sql : str
+        The statement as asked.
+    table : str
+    version : int
+        Data version of the ledger.
+    keys : tuple of str
+        Names of the group columns.
+    groups : tuple of tuples
+        All declared groups, present in the data or not.
+    estimates : tuple of Estimates
+        One for each aggregate.
+    rows : tuple of int
+        Indices of the groups to show, after ORDER BY and LIMIT.
+    spent, remaining : PrivacyLoss
+        What this request cost now, and what is left after it.
+    cap : PrivacyLoss
+    delta : float or None
+        The session's delta, at which epsilons are shown.
+    currency : {'zcdp', 'pure'}
+    confidence : float
+    intervals : {'simultaneous', 'each'}
+    looks : 1 or 'any'
+    look : int
+        How many versions of these numbers were seen, this one included.
+    alpha : float
+        Failure probability left for all intervals together (or each) at this look.
+    stored, finer, kept : bool
+        Answered from the ledger; a finer answer is held; the ledger outlives the kernel.
+    private : bool
+        False when the noise was not meant for release.
+    levels : mapping
+        Level (rho or epsilon) of each view in use, by its id.
+    definitions : mapping
+        Public definition of each view, by its id.
+    """
+
+    sql: str
+    table: str
+    version: int
+    keys: tuple[str, ...]
+    groups: tuple[tuple[str | int, ...], ...]
+    estimates: tuple[Estimates, ...]
+    rows: tuple[int, ...]
+    spent: PrivacyLoss
+    remaining: PrivacyLoss
+    cap: PrivacyLoss
+    delta: float | None
+    currency: Currency
+    confidence: float
+    intervals: str
+    looks: int | str
+    look: int
+    alpha: float
+    stored: bool
+    finer: bool
+    kept: bool
+    private: bool
+    levels: Mapping[str, str]
+    definitions: Mapping[str, Any]
+
+    def estimates_of(self, alias: str | None = None) -> Estimates:
+        """Return one aggregate by its alias; the first one without an alias."""
+        if alias is None:
+            return self.estimates[0]
+        for found in self.estimates:
+            if found.alias == alias:
+                return found
+        names = [found.alias for found in self.estimates]
+        raise RequestError(f"{alias!r} is no aggregate of this answer", nearest(str(alias), names))
+
+    def compare(
+        self, left: object, right: object, aggregate: str | None = None, *, planned: bool = False
+    ) -> Question:
+        """Ask whether one group is above another. Free.
+
+        Parameters
+        ----------
+        left, right : str, int or tuple
+            Groups as shown; a tuple for several group columns.
+        aggregate : str, optional
+            Alias of the aggregate to compare; the first one by default.
+        planned : bool
+            True when the pair was fixed before the answer was seen: the interval is narrower, and
+            wrong for a pair picked because of what was seen.
+
+        Returns
+        -------
+        Question
+
+        Raises
+        ------
+        RequestError
+            For an unknown group or aggregate, or one group twice.
+        """
+        return compare(self, left, right, aggregate, planned=planned)
+
+    # facts in words, the same in text, HTML and widgets
+
+    def interval_sentence(self) -> str:
+        """Return what the intervals promise."""
+        number = len(self.groups) * len(self.estimates)
+        sure = percent(self.confidence)
+        if self.intervals == "each":
+            meaning = f"Each interval on its own contains the exact value with {sure} confidence."
+        elif number == 1:
+            meaning = f"The interval contains the exact value with {sure} confidence."
+        else:
+            meaning = (
+                f"All {number} intervals together contain their exact values "
+                f"with {sure} confidence."
+            )
+        if self.looks == "any":
+            return f"{meaning} This is look {self.look}; it holds at every look."
+        if self.look > 1:
+            return (
+                f"{meaning} This is look {self.look}: it holds for a precision chosen before "
+                "looking. Ask with looks='any' for intervals that hold at every look."
+            )
+        return meaning
+
+    def cost_sentence(self) -> str:
+        """Return what was spent and what is left."""
+        free = self.spent.level(self.currency) == 0
+        if free and self.stored:
+            cost = "Answered from the ledger at no cost"
+        elif free:
+            cost = "No cost: these numbers were bought before"
+        else:
+            cost = f"Cost {loss_text(self.spent, self.currency, self.delta)}"
+        left = loss_text(self.remaining, self.currency, None)
+        text = f"{cost}; left {left} of {amount_text(self.cap.level(self.currency))}."
+        return f"{text} A finer answer is held: ask with more." if self.finer else text
+
+    def note(self) -> str:
+        """Return where the ledger lives, when that matters for what was just spent."""
+        if self.kept or self.spent.level(self.currency) == 0:
+            return ""
+        return "Kept in this kernel only; running again after a restart spends again."
+
+    def group_label(self, index: int) -> str:
+        """Return a group's name as shown."""
+        return label(self.groups[index])
+
+    # exports
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the shown rows: key columns, then alias, alias_low and alias_high.
+
+        Estimates are as released (a noisy count may be negative); NaN marks too few rows to tell.
+        """
+        import pandas as pd
+
+        columns: dict[str, list[Any]] = {
+            key: [self.groups[row][i] for row in self.rows] for i, key in enumerate(self.keys)
+        }
+        for found in self.estimates:
+            values = [found.estimate[row] for row in self.rows]
+            columns[found.alias] = [float("nan") if v is None else v for v in values]
+            columns[f"{found.alias}_low"] = [found.low[row] for row in self.rows]
+            columns[f"{found.alias}_high"] = [found.high[row] for row in self.rows]
+        return pd.DataFrame(columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as plain data (JSON)."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name in ("spent", "remaining", "cap"):
+            data[name] = data[name].to_dict()
+        data["estimates"] = [asdict(found) for found in self.estimates]
+        return {name: _listed(value) for name, value in data.items()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Answer:
+        """Build an answer from :meth:`to_dict`."""
+        values = dict(data)
+        for name in ("spent", "remaining", "cap"):
+            values[name] = PrivacyLoss.from_dict(values[name])
+        values["keys"] = tuple(values["keys"])
+        values["groups"] = tuple(tuple(group) for group in values["groups"])
+        values["rows"] = tuple(values["rows"])
+        values["estimates"] = tuple(_estimates(found) for found in values["estimates"])
+        return cls(**values)
+
+    def record(self) -> dict[str, Any]:
+        """Return what is needed to recompute the intervals without the data.
+
+        Query, noise law and level of each vector, rounding, privacy unit, data and library version.
+        """
+        import dpnb
+
+        return {
+            "sql": self.sql,
+            "table": self.table,
+            "data_version": self.version,
+            "privacy_unit": "row (add or remove one)",
+            "currency": self.currency,
+            "spent": self.spent.to_dict(),
+            "confidence": self.confidence,
+            "intervals": self.intervals,
+            "looks": self.looks,
+            "look": self.look,
+            "views": [
+                {**self.definitions[view], "level": level} for view, level in self.levels.items()
+            ],
+            "laws": [
+                {
+                    "alias": found.alias,
+                    "sum": None if found.total_law is None else found.total_law.to_dict(),
+                    "count": None if found.count_law is None else found.count_law.to_dict(),
+                }
+                for found in self.estimates
+            ],
+            "private": self.private,
+            "dpnb": dpnb.__version__,
+        }
+
+    def to_markdown(self) -> str:
+        """Return the shown rows as a Markdown table with its sentences."""
+        from dpnb.display.text import answer_markdown
+
+        return answer_markdown(self)
+
+    def __repr__(self) -> str:
+        from dpnb.display.text import answer_text
+
+        return answer_text(self)
+
+    def _repr_html_(self) -> str:
+        from dpnb.display.html import answer_html
+
+        return answer_html(self)
+
+    def to_html(self, path: str) -> None:
+        """Write the answer as a page that needs nothing else."""
+        from dpnb.display.html import write_page
+
+        write_page(path, self._repr_html_())
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the intervals of the first aggregate; returns the matplotlib Axes."""
+        from dpnb.display.figures import plot_answer
+
+        return plot_answer(self, ax)
+
+    def widget(self) -> Any:
+        """Return the answer as a Jupyter widget; two groups can be picked in it."""
+        from dpnb.display.widgets import AnswerWidget
+
+        return AnswerWidget(self)
+
+
+def _listed(value: Any) -> Any:
+    """Tuples become lists, all the way down."""
+    if isinstance(value, Mapping):
+        return {key: _listed(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_listed(item) for item in value]
+    return value
+
+
+def _estimates(data: Mapping[str, Any]) -> Estimates:
+    values = dict(data)
+    for name in ("total", "count", "estimate", "low", "high"):
+        values[name] = None if values[name] is None else tuple(values[name])
+    for name in ("total_law", "count_law"):
+        values[name] = None if values[name] is None else Law.from_dict(values[name])
+    return Estimates(**values)
+
+
+def loss_text(loss: PrivacyLoss, currency: Currency, delta: float | Fraction | None) -> str:
+    """Return a loss in the session's currency, with the epsilon it means at ``delta``."""
+    if currency == "pure":
+        return f"epsilon {amount_text(loss.level('pure'))}"
+    text = f"rho {amount_text(loss.rho)}"
+    if delta is None or loss.rho == 0:
+        return text
+    return f"{text} (epsilon {amount_text(loss.epsilon_at(delta))} at delta {float(delta):g})"

@@ -1,0 +1,141 @@
+"""Intervals for exact values, given released ones and the law of their noise.
+
+The data are fixed; the only randomness is the noise. ``alpha`` is the failure probability of one
+interval: P(interval misses the exact value) <= alpha.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from dpnb.privacy.calibrate import Law, sum_quantile
+
+Pair: TypeAlias = tuple[float, float]
+Mode: TypeAlias = Literal["tight", "paper"]
+
+
+def around(value: float, law: Law, alpha: float) -> Pair:
+    """Return value -+ quantile: the interval of a COUNT or SUM (spec/dpxplain.md 3.2). Exact."""
+    half = law.quantile(alpha)
+    return value - half, value + half
+
+
+def ratio(total: Pair, count: Pair) -> Pair:
+    """Return the range of S/C over a box (spec/dpxplain.md 3.3, RATIO).
+
+    All reals when the count's interval reaches 0 or lies below it.
+    """
+    (sl, su), (cl, cu) = total, count
+    if cl <= 0:
+        return -math.inf, math.inf
+    return (sl / cu if sl >= 0 else sl / cl), (su / cl if su >= 0 else su / cu)
+
+
+def mean_in_box(total: float, count: float, total_law: Law, count_law: Law, alpha: float) -> Pair:
+    """Return the paper's interval of an AVG: a box of two intervals at alpha / 2 each.
+
+    DPXPlain section 4.2 (Lemma 4.1); very conservative, kept for comparison.
+    """
+    return ratio(around(total, total_law, alpha / 2), around(count, count_law, alpha / 2))
+
+
+def mean_around_zero(
+    total: float, count: float, total_law: Law, count_law: Law, reach: float, alpha: float
+) -> Pair:
+    """Return the interval of a mean that lies in [-reach, reach], from a centred sum and a count.
+
+    {m : |S - m C| <= q(m)} with q(m) the quantile of the noise of S - m C, cut to the bounds
+    (Fieller's set, spec/dpxplain.md 3.3; exact before the cut). Outside the bounds nothing can lie,
+    so the cut keeps the level. When C is within its own noise of 0 the bounds are returned.
+    """
+    if count <= count_law.quantile(alpha):
+        return -reach, reach
+    if total_law.family == "gaussian":
+        low, high = _fieller(total, count, total_law.quantile(alpha), count_law.quantile(alpha))
+    else:
+        low = -_laplace_end(-total, count, total_law, count_law, reach, alpha)
+        high = _laplace_end(total, count, total_law, count_law, reach, alpha)
+    low, high = max(low, -reach), min(high, reach)
+    return (low, high) if low <= high else (-reach, reach)
+
+
+def _fieller(total: float, count: float, total_half: float, count_half: float) -> Pair:
+    """Solve (S - m C)^2 = h_S^2 + m^2 h_C^2 for m; here C > h_C, so the radicand is positive."""
+    a = count**2 - count_half**2
+    b = total * count
+    root = math.sqrt(total_half**2 * a + count_half**2 * total**2)
+    return (b - root) / a, (b + root) / a
+
+
+def _laplace_end(
+    total: float, count: float, total_law: Law, count_law: Law, reach: float, alpha: float
+) -> float:
+    """Return the upper end: the root of m C - S = q(m) above S/C, by bisection within the bounds.
+
+    q is convex in |m| with slope at most the count's own quantile, which is below C, so m C - q(m)
+    increases and the root is single.
+    """
+
+    def excess(mean: float) -> float:
+        spread = Law("laplace", count_law.scale * abs(mean))
+        return mean * count - total - sum_quantile(total_law, spread, alpha)
+
+    low, high = -reach, reach
+    if excess(low) >= 0:
+        return low
+    if excess(high) <= 0:
+        return high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if excess(middle) > 0 else (middle, high)
+    return high
+
+
+@lru_cache(maxsize=1024)
+def range_quantile(alpha: float, groups: int) -> float:
+    """Return q with P(max - min of ``groups`` standard normals > q) = ``alpha``.
+
+    The studentised range with infinite degrees of freedom:
+    P(range <= q) = k integral phi(z) (Phi(z) - Phi(z - q))^(k-1) dz, by the trapezoid rule, which is
+    exact to machine precision for such integrands.
+    """
+    step = 1 / 16
+    grid = [i * step for i in range(-10 * 16, 10 * 16 + 1)]
+    weights = [groups * step * math.exp(-z * z / 2) / math.sqrt(2 * math.pi) for z in grid]
+    below = [0.5 * math.erfc(-z / math.sqrt(2)) for z in grid]
+
+    def tail(q: float) -> float:
+        # 1 - P(range <= q), summed as differences so that small tails keep their digits
+        missed = 0.0
+        for z, weight, phi in zip(grid, weights, below, strict=True):
+            lower = 0.5 * math.erfc((q - z) / math.sqrt(2))
+            whole = phi ** (groups - 1)
+            if whole > 0:
+                missed -= (
+                    weight
+                    * whole
+                    * math.expm1((groups - 1) * math.log1p(-min(lower / phi, 1 - 1e-16)))
+                )
+        return missed
+
+    low, high = 0.0, 60.0
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if tail(middle) > alpha else (low, middle)
+    return high
+
+
+def pair_half_width(law: Law, alpha: float, groups: int, *, planned: bool) -> float:
+    """Return the half-width of the difference of two groups' COUNTs or SUMs.
+
+    A pair fixed in advance: the quantile of the difference of two noises. A pair picked after
+    seeing ``groups`` answers: simultaneous over all pairs (spec/dpxplain.md 3.3.3, E9), by the
+    studentised range for Gaussians, by the union bound over pairs for Laplace.
+    """
+    if planned:
+        return sum_quantile(law, law, alpha)
+    if law.family == "gaussian":
+        return law.scale * range_quantile(alpha, groups)
+    return sum_quantile(law, law, alpha / (groups * (groups - 1) / 2))

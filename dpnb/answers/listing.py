@@ -1,0 +1,158 @@
+"""Small tables of public facts: prices, budget, history, declared columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpnb.answers.answer import loss_text
+from dpnb.answers.numbers import amount_text, figure
+from dpnb.privacy.loss import Currency, PrivacyLoss
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A captioned table of texts.
+
+    Attributes
+    ----------
+    caption : str
+    header : tuple of str
+    rows : tuple of tuples of str
+    """
+
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the table as a data frame of texts."""
+        import pandas as pd
+
+        return pd.DataFrame([list(row) for row in self.rows], columns=list(self.header))
+
+    def __repr__(self) -> str:
+        from dpnb.display.text import listing_text
+
+        return listing_text(self)
+
+    def _repr_html_(self) -> str:
+        from dpnb.display.html import listing_html
+
+        return listing_html(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a statement would cost and how wide its intervals would be. Nothing was spent.
+
+    Attributes
+    ----------
+    sql : str
+    spent : PrivacyLoss
+        The increase it would cost now.
+    remaining : PrivacyLoss
+        What is left before it.
+    affordable : bool
+    widths : tuple of (alias, rows or None, half-width)
+        For each aggregate the half-width of its intervals; for AVG on groups of ``rows`` rows.
+    """
+
+    sql: str
+    spent: PrivacyLoss
+    remaining: PrivacyLoss
+    cap: PrivacyLoss
+    currency: Currency
+    delta: float | None
+    confidence: float
+    affordable: bool
+    widths: tuple[tuple[str, int | None, float], ...]
+
+    def share(self) -> float:
+        """Return the cost as a share of what is left; infinite when nothing is left."""
+        cost, left = self.spent.level(self.currency), self.remaining.level(self.currency)
+        if cost == 0:
+            return 0.0
+        return float(cost / left) if left else float("inf")
+
+    def listing(self) -> Listing:
+        """Return the price as a table."""
+        cost = loss_text(self.spent, self.currency, self.delta)
+        left = self.remaining.level(self.currency) - self.spent.level(self.currency)
+        name = "rho" if self.currency == "zcdp" else "epsilon"
+        after = (
+            f"{name} {amount_text(left)} would be left of "
+            f"{amount_text(self.cap.level(self.currency))}"
+            if self.affordable
+            else f"more than the {name} {amount_text(self.remaining.level(self.currency))} left"
+        )
+        rows = tuple(
+            (
+                alias,
+                "every group" if size is None else f"{size:,} rows",
+                f"± {figure(width, width)}",
+            )
+            for alias, size, width in self.widths
+        )
+        price = "Free" if self.spent.level(self.currency) == 0 else f"Price {cost}"
+        caption = f"{price}; {after}. Nothing was spent."
+        return Listing(caption, ("aggregate", "group size", "half-width to expect"), rows)
+
+    def __repr__(self) -> str:
+        return repr(self.listing())
+
+    def _repr_html_(self) -> str:
+        return self.listing()._repr_html_()
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetStatus:
+    """Cap, spent and remaining budget.
+
+    Attributes
+    ----------
+    cap, spent, remaining : PrivacyLoss
+    currency : {'zcdp', 'pure'}
+    delta : float or None
+        Where epsilons are shown.
+    kept : bool
+        Whether the ledger outlives the kernel.
+    """
+
+    cap: PrivacyLoss
+    spent: PrivacyLoss
+    remaining: PrivacyLoss
+    currency: Currency
+    delta: float | None
+    kept: bool
+
+    def listing(self) -> Listing:
+        """Return the status as a table."""
+        rows = tuple(
+            (word, loss_text(loss, self.currency, self.delta))
+            for word, loss in (
+                ("cap", self.cap),
+                ("spent", self.spent),
+                ("remaining", self.remaining),
+            )
+        )
+        note = "" if self.kept else " Kept in this kernel only: a restart spends anew."
+        return Listing(f"Privacy budget.{note}", ("", "privacy loss"), rows)
+
+    def __repr__(self) -> str:
+        return repr(self.listing())
+
+    def _repr_html_(self) -> str:
+        from dpnb.display.html import budget_html
+
+        return budget_html(self)

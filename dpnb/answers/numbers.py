@@ -1,0 +1,49 @@
+"""How numbers are written: as many digits as their uncertainty deserves."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+
+def decimals(half_width: float) -> int:
+    """Return the decimals that show a half-width with two significant digits, at most 12."""
+    if not 0 < half_width < math.inf:
+        return 0
+    return min(12, max(0, 1 - math.floor(math.log10(half_width))))
+
+
+def figure(value: float, half_width: float) -> str:
+    """Return a number with thousands separators, cut where its half-width makes digits idle.
+
+    Examples
+    --------
+    >>> figure(16115.4321, 6.2), figure(0.04551, 0.00046), figure(-0.2, 3)
+    ('16,115.4', '0.04551', '-0.2')
+    """
+    if not math.isfinite(value):
+        return "unknown"
+    size = max(abs(value), half_width)
+    if size >= 1e15 or 0 < size < 1e-9:
+        return f"{value:.3g}"
+    shown = f"{value:,.{decimals(half_width)}f}"
+    return shown.lstrip("-") if not shown.strip("-0.,") else shown
+
+
+def amount_text(value: Fraction | float) -> str:
+    """Return a privacy amount with up to four significant digits."""
+    number = float(value)
+    if number == 0:
+        return "0"
+    return f"{number:.4g}" if 1e-4 <= abs(number) < 1e6 else f"{number:.2e}"
+
+
+def percent(confidence: float) -> str:
+    """Return a confidence as a percentage without idle zeros.
+
+    Examples
+    --------
+    >>> percent(0.95), percent(0.999)
+    ('95 %', '99.9 %')
+    """
+    return f"{100 * confidence:.6g} %"

@@ -1,0 +1,1 @@
+"""Where exact integer vectors are computed; nothing here leaves the curator."""

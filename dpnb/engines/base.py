@@ -1,0 +1,159 @@
+"""What an engine computes: exact integer vectors over declared cells. No engine's type leaks here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol, TypeAlias
+
+from dpnb.errors import EngineError
+from dpnb.schema import Integer, Kind, Real
+from dpnb.sql.query import Predicate
+
+MAX_ROWS = 2**40
+"""Sums of one measure over this many rows still fit 64 bits."""
+TICKS = 2**22
+"""Largest contribution of a rounded value, in ticks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Rows in a cell, or rows with a value in ``column``."""
+
+    column: str | None
+
+    @property
+    def sensitivity(self) -> int:
+        """Largest change of the vector, in ticks, when one row comes or goes."""
+        return 1
+
+    @property
+    def step(self) -> Fraction:
+        """Units of one tick."""
+        return Fraction(1)
+
+    def definition(self) -> list[Any]:
+        """Return the public definition as plain data."""
+        return ["count", self.column]
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Sum over a cell of ticks: (value - shift) / step for each normalised value.
+
+    ``rounded`` values are rounded to whole ticks one by one, FLOOR((value - shift) / step + 0.5);
+    the others are whole by construction. ``least`` and ``greatest`` bound one row's ticks.
+    """
+
+    column: str
+    shift: Fraction
+    step: Fraction
+    rounded: bool
+    least: int
+    greatest: int
+
+    @property
+    def sensitivity(self) -> int:
+        """Largest change of the vector, in ticks, when one row comes or goes."""
+        return max(abs(self.least), abs(self.greatest))
+
+    def definition(self) -> list[Any]:
+        """Return the public definition as plain data."""
+        return ["sum", self.column, str(self.shift), str(self.step), self.least, self.greatest]
+
+
+Measure: TypeAlias = Count | Sum
+
+
+def _power_of_two_above(value: Fraction | float) -> Fraction:
+    exponent = math.frexp(float(value))[1]
+    step = Fraction(2) ** (exponent - 1)
+    return step if step >= value else 2 * step
+
+
+def sum_of(column: str, kind: Kind, *, centred: bool) -> Sum:
+    """Return the measure SUM(column), or with ``centred`` the sum of distances from mid-range.
+
+    The middle of the bounds as origin halves the sensitivity of [0, M] (spec/dpxplain.md 3.1). The
+    step is a power of two >= the largest distance / 2**22, from the bounds alone; whole numbers of
+    moderate size need no rounding.
+    """
+    if isinstance(kind, Integer):
+        shift = Fraction(kind.low + kind.high, 2) if centred else Fraction(0)
+        reach = max(kind.high - shift, shift - kind.low)
+        if reach <= 2**30:
+            step = Fraction(1, shift.denominator)
+            return Sum(
+                column, shift, step, rounded=False,
+                least=int((kind.low - shift) / step), greatest=int((kind.high - shift) / step),
+            )  # fmt: skip
+        shift = Fraction(math.floor(shift))
+    elif isinstance(kind, Real):
+        shift = Fraction(kind.low / 2 + kind.high / 2) if centred else Fraction(0)
+        reach = Fraction(max(kind.high - float(shift), float(shift) - kind.low))
+    else:
+        raise TypeError("only numeric columns are summed")
+    step = _power_of_two_above(reach / TICKS)
+    origin, unit = float(shift), float(step)
+    least, greatest = (
+        math.floor((float(end) - origin) / unit + 0.5) for end in (kind.low, kind.high)
+    )
+    return Sum(column, shift, step, rounded=True, least=least, greatest=greatest)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """One look at a table: GROUP BY ``keys`` under ``where``, several filtered measures."""
+
+    keys: tuple[str, ...]
+    where: Predicate
+    measures: tuple[tuple[Measure, Predicate], ...]
+
+
+class Exact:
+    """Exact vectors on their way from the engine to the noise; shows nothing of itself."""
+
+    __slots__ = ("_vectors",)
+
+    def __init__(self, vectors: Sequence[Sequence[int]]) -> None:
+        self._vectors = vectors
+
+    def reveal(self, index: int) -> Sequence[int]:
+        """Return one exact vector; only noise may be drawn on it."""
+        return self._vectors[index]
+
+    def __repr__(self) -> str:
+        return "Exact(private)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("exact values cannot be pickled")
+
+
+class Engine(Protocol):
+    """Holds the normalised rows of one table."""
+
+    def fingerprint(self, key: bytes) -> str:
+        """Return a keyed, order-free fingerprint of the normalised rows."""
+        ...
+
+    def measure(self, scan: Scan) -> Exact:
+        """Return one exact vector for each measure, in ticks, in one scan."""
+        ...
+
+    def interrupt(self) -> None:
+        """Stop the running scan, from another thread."""
+        ...
+
+    def close(self) -> None:
+        """Forget the rows."""
+        ...
+
+
+def engine_failure() -> EngineError:
+    """Return the one error that every failure of an engine becomes."""
+    return EngineError(
+        "the engine could not carry out this request",
+        "Nothing was charged. Try again; if it persists, reopen the session with more memory free.",
+    )

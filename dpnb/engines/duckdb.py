@@ -1,0 +1,381 @@
+"""DuckDB in process: sources are normalised once into a private, locked, in-memory table.
+
+The normaliser is the public per-row rule: cast, clamp, declared OTHER, NULL. After it every column
+holds codes (see ``dpnb.schema``), and all SQL that runs is written here from the checked tree.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import hmac
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dpnb.engines.base import Count, Exact, Measure, Scan, engine_failure
+from dpnb.errors import SchemaError
+from dpnb.schema import Category, Code, Date, Integer, Kind, Real, Schema
+from dpnb.sql.query import And, Predicate, Within
+from dpnb.table import Table
+
+T = TypeVar("T")
+
+_NUMBERS = {
+    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
+    "UBIGINT", "UHUGEINT", "BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL",
+}  # fmt: skip
+_WHOLE = _NUMBERS - {"FLOAT", "DOUBLE", "DECIMAL"}
+_TEXTS = {"VARCHAR", "ENUM", "UUID"}
+_DAYS = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
+_FITS: dict[type[Kind], set[str]] = {
+    Category: _TEXTS | _WHOLE,
+    Integer: _NUMBERS,
+    Real: _NUMBERS,
+    Date: _DAYS,
+}
+_LOCK = (
+    "SET python_enable_replacements=false",
+    "SET autoinstall_known_extensions=false",
+    "SET autoload_known_extensions=false",
+    "SET allow_community_extensions=false",
+    "SET temp_directory=''",
+    "SET max_expression_depth=250",
+    "SET enable_external_access=false",
+    "SET lock_configuration=true",
+)
+_CHUNK = 262_144
+
+
+def quoted(name: str) -> str:
+    """Return an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def text(value: str) -> str:
+    """Return an SQL string."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _code(code: Code) -> str:
+    # a bare 0.1 would be a DECIMAL; the text of a double is read back exactly
+    return str(code) if isinstance(code, int) else f"CAST('{code!r}' AS DOUBLE)"
+
+
+def _clamp(value: str, low: str, high: str) -> str:
+    # CASE, not LEAST and GREATEST: those turn NULL into a bound
+    return (
+        f"CASE WHEN {value} < {low} THEN {low} WHEN {value} > {high} THEN {high} ELSE {value} END"
+    )
+
+
+def _smallest_integer(low: int, high: int) -> str:
+    for name, bits in (("TINYINT", 7), ("SMALLINT", 15), ("INTEGER", 31)):
+        if -(2**bits) <= low and high < 2**bits:
+            return name
+    return "BIGINT"
+
+
+def _normaliser(kind: Kind, column: str, source_type: str, enum: str) -> str:
+    """Return the SQL that maps a source value to its code."""
+    if isinstance(kind, Category):
+        found = f"enum_code(TRY_CAST(CAST({column} AS VARCHAR) AS {enum}))"
+        if kind.other is None:
+            return found
+        other = kind.values.index(kind.other)
+        return f"CASE WHEN {column} IS NOT NULL THEN COALESCE({found}, {other}) END"
+    if isinstance(kind, Integer):
+        result = _smallest_integer(kind.low, kind.high)
+        if source_type == "BOOLEAN":
+            column = f"CAST({column} AS TINYINT)"
+        if source_type in _WHOLE:
+            return f"CAST({_clamp(column, str(kind.low), str(kind.high))} AS {result})"
+        real = f"TRY_CAST({column} AS DOUBLE)"
+        nearest = f"FLOOR({real} + 0.5)"
+        clamped = _clamp(nearest, _code(float(kind.low)), _code(float(kind.high)))
+        return f"CASE WHEN isfinite({real}) THEN CAST({clamped} AS {result}) END"
+    if isinstance(kind, Real):
+        real = f"TRY_CAST({column} AS DOUBLE)"
+        clamped = _clamp(real, _code(kind.low), _code(kind.high))
+        return f"CASE WHEN isfinite({real}) THEN {clamped} + 0.0::DOUBLE END"
+    day = f"TRY_CAST({column} AS DATE)"
+    clamped = _clamp(day, *(f"DATE '{end.isoformat()}'" for end in (kind.low, kind.high)))
+    return f"CASE WHEN isfinite({day}) THEN CAST({clamped} - DATE '1970-01-01' AS INTEGER) END"
+
+
+def _csv_source(path: Path) -> str:
+    """Read every CSV value as text; its meaning is the normaliser's business."""
+    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+        header = next(csv.reader(file), [])
+    if not header or len(set(header)) != len(header):
+        raise SchemaError("the CSV file has no header of different names", "", str(path))
+    columns = ", ".join(f"{text(name)}: 'VARCHAR'" for name in header)
+    return (
+        f"read_csv({text(str(path))}, header=true, auto_detect=false, delim=',', quote='\"', "
+        f"escape='\"', columns={{{columns}}}, ignore_errors=true, null_padding=true, "
+        "strict_mode=false)"
+    )
+
+
+def _file_source(path: Path) -> str:
+    if not path.is_file():
+        raise SchemaError("there is no such file", "Check the path.", str(path))
+    if path.suffix.lower() in (".parquet", ".pq"):
+        return f"read_parquet({text(str(path))})"
+    if path.suffix.lower() == ".csv":
+        return _csv_source(path)
+    raise SchemaError("the file is neither .parquet nor .csv", "Convert it.", str(path))
+
+
+def _frame_source(frame: Any, schema: Schema) -> Any:
+    """Return a frame that DuckDB can register without looking at values to guess types."""
+    module = type(frame).__module__.partition(".")[0]
+    if module == "polars":
+        frame = frame.collect() if hasattr(frame, "collect") else frame
+        return frame.to_arrow()
+    if module in ("duckdb", "_duckdb"):
+        return frame.to_arrow_table()
+    if module == "pandas":
+        wanted = {name.casefold() for name in schema}
+        names = [name for name in frame.columns if str(name).casefold() in wanted]
+        frame = frame.loc[:, names]
+        # DuckDB guesses the type of object columns from a sample of their values
+        return frame.astype({n: "string" for n in names if frame[n].dtype == object})
+    if module == "pyarrow":
+        return frame
+    raise SchemaError(
+        f"a source of type {type(frame).__name__} is not supported",
+        "Use a pandas, polars or pyarrow table, a DuckDB relation, or a Parquet or CSV path.",
+    )
+
+
+class DuckDBEngine:
+    """The normalised rows of one table in a locked DuckDB.
+
+    Parameters
+    ----------
+    table : Table
+        Its source is read once, here.
+
+    Raises
+    ------
+    SchemaError
+        When the file or a declared column is missing, or a column's type cannot hold its kind.
+    """
+
+    def __init__(self, table: Table) -> None:
+        import duckdb
+
+        self._schema = table.schema
+        self._connection: Any = duckdb.connect(":memory:")
+        self._running: Any = None
+        try:
+            self._load(table)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _load(self, table: Table) -> None:
+        if isinstance(table.source, (str, Path)):
+            path = Path(table.source)
+            relation, is_text = _file_source(path), path.suffix.lower() == ".csv"
+        else:
+            frame = _frame_source(table.source, table.schema)
+            relation, is_text = "source_rows", False
+            self._guarded(lambda: self._connection.register("source_rows", frame))
+        described = self._run(f"DESCRIBE SELECT * FROM {relation}")
+        types = {str(row[0]): str(row[1]).partition("(")[0].upper() for row in described}
+        columns: list[str] = []
+        for i, (name, kind) in enumerate(table.schema.items()):
+            found = self._find(name, list(types))
+            source_type = types[found]
+            if not is_text and source_type not in _FITS[type(kind)]:
+                raise SchemaError(
+                    f"column {name!r} is declared {kind.kind} but holds {source_type} values",
+                    "Change the declaration, or convert the column.",
+                )
+            if isinstance(kind, Category):
+                values = ", ".join(text(value) for value in kind.values)
+                self._run(f"CREATE TYPE e{i} AS ENUM ({values})")
+            code = _normaliser(kind, quoted(found), source_type, f"e{i}")
+            columns.append(f"{code} AS c{i}")
+        statement = f"CREATE TABLE rows AS SELECT {', '.join(columns)} FROM {relation}"
+        self._run(statement)
+        if relation == "source_rows":
+            self._guarded(lambda: self._connection.unregister("source_rows"))
+        for setting in _LOCK:
+            self._run(setting)
+
+    @staticmethod
+    def _find(name: str, found: list[str]) -> str:
+        if name in found:
+            return name
+        alike = [other for other in found if other.casefold() == name.casefold()]
+        if len(alike) != 1:
+            raise SchemaError(
+                f"the source has no column {name!r}", "Declare the columns that it has."
+            )
+        return alike[0]
+
+    def _guarded(self, work: Callable[[], T]) -> T:
+        """Run engine work; any failure becomes one fixed error without cause or context."""
+        try:
+            return work()
+        except Exception:  # noqa: BLE001, S110 - the text of an engine's error can hold values
+            pass
+        raise engine_failure()
+
+    def _run(self, statement: str) -> list[Any]:
+        return self._guarded(lambda: list(self._connection.execute(statement).fetchall()))
+
+    def _column(self, name: str) -> str:
+        return f"c{list(self._schema).index(name)}"
+
+    def _predicate(self, predicate: Predicate) -> str:
+        if isinstance(predicate, Within):
+            column = self._column(predicate.column)
+            tests = [
+                f"{column} = {_code(low)}"
+                if low == high
+                else f"{column} BETWEEN {_code(low)} AND {_code(high)}"
+                for low, high in predicate.intervals
+            ]
+            if predicate.null:
+                tests.append(f"{column} IS NULL")
+            return f"({' OR '.join(tests)})"
+        conjunction = isinstance(predicate, And)
+        if not predicate.parts:
+            return "TRUE" if conjunction else "FALSE"
+        word = " AND " if conjunction else " OR "
+        return f"({word.join(self._predicate(part) for part in predicate.parts)})"
+
+    def _key(self, name: str) -> tuple[str, int]:
+        """Return the SQL of a column's cell number, and the number of cells."""
+        kind, column = self._schema[name], self._column(name)
+        cells = kind.cells()
+        if isinstance(kind, Category):
+            return column, len(cells)
+        if kind.bins is None:
+            return f"{column} - ({_code(cells[0].low)})", len(cells)
+        cases = " ".join(
+            f"WHEN {column} BETWEEN {_code(cell.low)} AND {_code(cell.high)} THEN {i}"
+            for i, cell in enumerate(cells)
+        )
+        return f"CASE {cases} END", len(cells)
+
+    def _terms(self, measure: Measure, condition: Predicate) -> list[tuple[str, int]]:
+        """Return integer aggregates and weights whose weighted sum is the measure in ticks."""
+        test = f" FILTER (WHERE {self._predicate(condition)})" if condition != And(()) else ""
+        if isinstance(measure, Count):
+            column = "*" if measure.column is None else self._column(measure.column)
+            return [(f"COUNT({column}){test}", 1)]
+        column = self._column(measure.column)
+        if measure.rounded:
+            real = f"CAST({column} AS DOUBLE)"
+            shifted = real if measure.shift == 0 else f"({real} - {_code(float(measure.shift))})"
+            ticks = f"FLOOR({shifted} / {_code(float(measure.step))} + 0.5::DOUBLE)"
+            return [(f"CAST(SUM(CAST({ticks} AS INTEGER)){test} AS BIGINT)", 1)]
+        scale = int(1 / measure.step)
+        offset = int(measure.shift / measure.step)
+        terms = [(f"CAST(SUM({column}){test} AS BIGINT)", scale)]
+        return terms if offset == 0 else [*terms, (f"COUNT({column}){test}", -offset)]
+
+    def measure(self, scan: Scan) -> Exact:
+        """Return one exact vector for each measure, in ticks: one statement, one scan."""
+        keys = [self._key(name) for name in scan.keys]
+        size = math.prod(count for _, count in keys)
+        plans = [self._terms(measure, condition) for measure, condition in scan.measures]
+        aggregates = list(dict.fromkeys(sql for plan in plans for sql, _ in plan))
+        selected = ", ".join([*(sql for sql, _ in keys), *aggregates])
+        where = "" if scan.where == And(()) else f" WHERE {self._predicate(scan.where)}"
+        group = f" GROUP BY {', '.join(str(i + 1) for i in range(len(keys)))}" if keys else ""
+        statement = f"SELECT {selected} FROM rows{where}{group}"
+
+        def run() -> Exact:
+            cursor = self._running = self._connection.cursor()
+            try:
+                found = cursor.execute(statement).fetchall()
+            finally:
+                self._running = None
+                cursor.close()
+            vectors = [[0] * size for _ in plans]
+            for row in found:
+                cell = 0
+                for value, (_, count) in zip(row[: len(keys)], keys, strict=True):
+                    if value is None:
+                        break
+                    cell = cell * count + int(value)
+                else:
+                    values = dict(zip(aggregates, row[len(keys) :], strict=True))
+                    for vector, plan in zip(vectors, plans, strict=True):
+                        vector[cell] = sum(weight * int(values[sql] or 0) for sql, weight in plan)
+            return Exact(vectors)
+
+        return self._guarded(run)
+
+    def fingerprint(self, key: bytes) -> str:
+        """Return a keyed fingerprint that does not depend on the order of rows.
+
+        Each row's codes are mixed into 64 bits under the key; two sums of such mixes and the number
+        of rows are sealed by HMAC-SHA256. Stable across versions of every dependency.
+        """
+        import numpy as np
+
+        columns = [
+            f"COALESCE(c{i}, 'NaN'::DOUBLE) AS c{i}"
+            if isinstance(kind, Real)
+            else f"COALESCE(CAST(c{i} AS BIGINT), {-(2**62)}) AS c{i}"
+            for i, kind in enumerate(self._schema.values())
+        ]
+        seeds = [
+            np.uint64(int.from_bytes(hmac.digest(key, b"column %d" % i, "sha256")[:8], "little"))
+            for i in range(len(columns) + 2)
+        ]
+
+        def mix(values: np.ndarray[Any, np.dtype[np.uint64]]) -> None:
+            # the finaliser of SplitMix64 (Steele, Lea, Flood 2014), in place
+            values ^= values >> np.uint64(30)
+            values *= np.uint64(0xBF58476D1CE4E5B9)
+            values ^= values >> np.uint64(27)
+            values *= np.uint64(0x94D049BB133111EB)
+            values ^= values >> np.uint64(31)
+
+        def run() -> str:
+            (count,) = self._connection.execute("SELECT COUNT(*) FROM rows").fetchone()
+            sums = [0, 0]
+            for start in range(0, count, _CHUNK):
+                chunk = self._connection.execute(
+                    f"SELECT {', '.join(columns)} FROM rows "
+                    f"WHERE rowid >= {start} AND rowid < {start + _CHUNK}"
+                ).fetchnumpy()
+                state = np.zeros(len(next(iter(chunk.values()))), dtype=np.uint64)
+                for seed, values in zip(seeds, chunk.values(), strict=False):
+                    state ^= np.ascontiguousarray(np.asarray(values)).view(np.uint64)
+                    state += seed
+                    mix(state)
+                for i, seed in enumerate(seeds[-2:]):
+                    tail = state + seed
+                    mix(tail)
+                    sums[i] = (sums[i] + int(np.sum(tail, dtype=np.uint64))) % 2**64
+            sealed = json.dumps([count, *sums]).encode()
+            return hmac.new(key, sealed, hashlib.sha256).hexdigest()
+
+        return self._guarded(run)
+
+    def interrupt(self) -> None:
+        """Stop the running scan, from another thread."""
+        running = self._running
+        if running is not None:
+            running.interrupt()
+
+    def close(self) -> None:
+        """Forget the rows."""
+        self._connection.close()
+
+    def __repr__(self) -> str:
+        return "DuckDBEngine(private)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an engine holds sensitive data and cannot be pickled")

@@ -1,0 +1,74 @@
+"""What dpnb says when it cannot go on: what happened, where, and how to mend it."""
+
+from __future__ import annotations
+
+
+class DpnbError(Exception):
+    """Base of every error that dpnb raises on purpose.
+
+    Parameters
+    ----------
+    what : str
+        What happened, in one clause. Never holds a fact about the data.
+    mend : str
+        What to write or do instead, in one clause.
+    where : str
+        The place in the cell, schema or file, when there is one.
+    """
+
+    def __init__(self, what: str, mend: str = "", where: str = "") -> None:
+        super().__init__(what, mend, where)
+        self.what = what
+        self.mend = mend
+        self.where = where
+
+    def __str__(self) -> str:
+        place = f" ({self.where})" if self.where else ""
+        advice = f" {self.mend}" if self.mend else ""
+        stop = "" if self.what.endswith((".", "?", "!")) else "."
+        return f"{self.what}{place}{stop}{advice}"
+
+    def _render_traceback_(self) -> list[str]:
+        """One line in a notebook; the cell still fails (spec of IPython's custom tracebacks)."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+class SchemaError(DpnbError):
+    """The public description of a table is incomplete, contradictory, or does not fit its source."""
+
+
+class SqlError(DpnbError):
+    """The statement is malformed, or asks for something that cannot be answered privately.
+
+    ``line`` and ``column`` count from 1 and are 0 when no place is known; ``text`` is the
+    offending part of the statement as it was written.
+    """
+
+    def __init__(
+        self, what: str, mend: str = "", *, line: int = 0, column: int = 0, text: str = ""
+    ) -> None:
+        where = f"line {line}, column {column}: {text!r}" if line else ""
+        super().__init__(what, mend, where)
+        self.line = line
+        self.column = column
+        self.text = text
+
+
+class RequestError(DpnbError):
+    """An argument of a request (accuracy, confidence, group, option) makes no sense."""
+
+
+class BudgetError(DpnbError):
+    """The request costs more than is left. Nothing was charged."""
+
+
+class LedgerError(DpnbError):
+    """The ledger cannot be used: unreadable, damaged, of another table, or busy."""
+
+
+class EngineError(DpnbError):
+    """The data could not be read. Nothing was charged; the text is the same for every cause."""
+
+
+class InterruptedRequestError(DpnbError):
+    """The request was interrupted; the text says whether anything was charged."""

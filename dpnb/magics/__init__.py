@@ -1,0 +1,1 @@
+"""Cell and line magics."""

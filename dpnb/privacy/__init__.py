@@ -1,0 +1,1 @@
+"""Privacy loss, noise, noise paths and the ledger."""

@@ -1,0 +1,161 @@
+"""What was released to whom, and what it cost: a fold over the ledger's entries.
+
+``loss`` is a pure function of the store, so the rules of composition can be sharpened in one place.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from dpnb.errors import BudgetError, LedgerError
+from dpnb.privacy.loss import Budget, Currency, PrivacyLoss
+from dpnb.privacy.path import Knot
+
+
+def loss(held: Mapping[tuple[str, str], Fraction], currency: Currency) -> PrivacyLoss:
+    """Return the loss of everybody together: over views, the finest level that anyone holds, summed.
+
+    A path's finest version determines the coarser ones up to noise without data, so one view costs
+    its maximum (spec/dprovdb.md 3.7); different views compose by addition.
+    """
+    finest: dict[str, Fraction] = {}
+    for (_, view), level in held.items():
+        finest[view] = max(level, finest.get(view, level))
+    total = PrivacyLoss.none()
+    for level in finest.values():
+        total += PrivacyLoss.of(level, currency)
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """One committed request: who asked what at which levels, and what it cost."""
+
+    sequence: int
+    analyst: str
+    request: str
+    time: str
+    sql: str
+    levels: Mapping[str, Fraction]
+    spent: PrivacyLoss
+    version: int
+
+
+@dataclass
+class Accountant:
+    """The state of one ledger: noise paths, who holds which level, what is spent."""
+
+    budget: Budget
+    paths: dict[str, list[Knot]] = field(default_factory=dict)
+    held: dict[tuple[str, str], Fraction] = field(default_factory=dict)
+    shown: dict[tuple[str, str], list[Fraction]] = field(default_factory=dict)
+    charges: dict[tuple[str, str], Charge] = field(default_factory=dict)
+    spent: PrivacyLoss = field(default_factory=PrivacyLoss.none)
+
+    def __post_init__(self) -> None:
+        self.currency: Currency = self.budget.currency
+        self.cap = self.budget.cap
+
+    def __repr__(self) -> str:
+        return f"Accountant(spent={self.spent!r}, cap={self.cap!r})"
+
+    def level(self, analyst: str, view: str) -> Fraction:
+        """Return the finest level of a view that an analyst holds; 0 for none."""
+        return self.held.get((analyst, view), Fraction(0))
+
+    def look(self, analyst: str, view: str, level: Fraction) -> int:
+        """Return how many versions of a view, up to ``level``, the analyst will have seen."""
+        return 1 + sum(1 for seen in self.shown.get((analyst, view), ()) if seen < level)
+
+    def increase(self, analyst: str, levels: Mapping[str, Fraction]) -> PrivacyLoss:
+        """Return what bringing the analyst's views up to ``levels`` adds to the loss."""
+        total = PrivacyLoss.none()
+        for view, level in levels.items():
+            before = max(
+                (seen for (_, other), seen in self.held.items() if other == view),
+                default=Fraction(0),
+            )
+            if level > before:
+                new = PrivacyLoss.of(level, self.currency)
+                old = PrivacyLoss.of(before, self.currency)
+                total += _difference(new, old)
+        return total
+
+    def remaining(self) -> PrivacyLoss:
+        """Return the part of the cap that is left."""
+        left = self.cap.level(self.currency) - self.spent.level(self.currency)
+        return PrivacyLoss.of(max(left, Fraction(0)), self.currency)
+
+    def check(self, charge: PrivacyLoss) -> None:
+        """Refuse a charge that would pass the cap; depends on charges alone (privacy filter)."""
+        cost = charge.level(self.currency)
+        left = self.remaining().level(self.currency)
+        if cost > left:
+            name = "rho" if self.currency == "zcdp" else "epsilon"
+            raise BudgetError(
+                f"this costs {name} {float(cost):.6g}, but {float(left):.6g} is left",
+                f"Ask with less {name}, or for a larger error. Nothing was charged.",
+            )
+
+    def apply(self, sequence: int, entry: Mapping[str, Any]) -> None:
+        """Add one entry of kind ``answer``; checks that its charge is what its releases cost."""
+        analyst = str(entry["analyst"])
+        levels = {view: Fraction(level) for view, level in entry["levels"].items()}
+        spent = PrivacyLoss.from_dict(entry["spent"])
+        if spent != self.increase(analyst, levels):
+            raise _damaged(sequence)
+        total = self.spent + spent
+        if total.level(self.currency) > self.cap.level(self.currency):
+            raise _damaged(sequence)
+        for view, knots in entry["knots"].items():
+            path = self.paths.setdefault(view, [])
+            for knot in knots:
+                insort(path, Knot(Fraction(knot[0]), tuple(knot[1])), key=_by_level)
+        for view, level in levels.items():
+            if all(knot.level != level for knot in self.paths.get(view, ())):
+                raise _damaged(sequence)
+            key = analyst, view
+            if level not in self.shown.setdefault(key, []):
+                insort(self.shown[key], level)
+            self.held[key] = max(level, self.held.get(key, level))
+        self.spent = total
+        self.charges[analyst, str(entry["request"])] = Charge(
+            sequence=sequence,
+            analyst=analyst,
+            request=str(entry["request"]),
+            time=str(entry["time"]),
+            sql=str(entry["sql"]),
+            levels=levels,
+            spent=spent,
+            version=int(entry["version"]),
+        )
+
+    def knot(self, view: str, level: Fraction) -> Knot:
+        """Return the stored version of a view at exactly ``level``."""
+        return next(knot for knot in self.paths[view] if knot.level == level)
+
+    def history(self, analyst: str) -> Sequence[Charge]:
+        """Return the analyst's committed requests, oldest first."""
+        mine: Iterable[Charge] = (c for c in self.charges.values() if c.analyst == analyst)
+        return sorted(mine, key=lambda charge: charge.sequence)
+
+
+def _by_level(knot: Knot) -> Fraction:
+    return knot.level
+
+
+def _difference(new: PrivacyLoss, old: PrivacyLoss) -> PrivacyLoss:
+    epsilon = None
+    if new.epsilon is not None and old.epsilon is not None:
+        epsilon = new.epsilon - old.epsilon
+    return PrivacyLoss(new.rho - old.rho, epsilon, new.delta - old.delta)
+
+
+def _damaged(sequence: int) -> LedgerError:
+    return LedgerError(
+        f"entry {sequence} of the ledger does not add up", "Restore the newest unchanged copy."
+    )

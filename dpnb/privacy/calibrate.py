@@ -1,0 +1,144 @@
+"""From privacy levels to noise and from wished accuracy to privacy levels, in closed form.
+
+A **level** is the privacy parameter of one measure vector: rho in a zCDP session, epsilon in a pure
+one. The charge is fixed first and the noise follows from it, rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Any, Literal
+
+from dpnb.privacy.loss import Currency
+
+_NORMAL = NormalDist()
+
+SUM_SHARE: dict[Currency, Fraction] = {"zcdp": Fraction(13, 20), "pure": Fraction(61, 100)}
+"""Share of an AVG's level that its centred sum gets; the count gets the rest.
+
+It minimises the half-width of the interval averaged over means uniform on the bounds. With half the
+width of the bounds as unit, a mean u has noise of scale (1/s, u^2/(1-s)) in squares for Gaussians
+and (1/s, |u|/(1-s)) for Laplace; the minima lie at s = 0.6515 and 0.608 (flat to 1e-4 around).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """A centred noise law.
+
+    Parameters
+    ----------
+    family : {'gaussian', 'laplace'}
+    scale : float
+        Standard deviation of the Gaussian, scale of the Laplace, in units of the released value.
+    """
+
+    family: Literal["gaussian", "laplace"]
+    scale: float
+
+    def quantile(self, alpha: float) -> float:
+        """Return t with P(|noise| > t) = ``alpha``."""
+        if self.family == "gaussian":
+            return -_NORMAL.inv_cdf(alpha / 2) * self.scale
+        return -math.log(alpha) * self.scale
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the law as plain data."""
+        return {"family": self.family, "scale": self.scale}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Law:
+        """Build a law from :meth:`to_dict`."""
+        return cls(data["family"], float(data["scale"]))
+
+
+def law(level: Fraction, sensitivity: float, currency: Currency) -> Law:
+    """Return the noise law of a vector released at ``level``.
+
+    Gaussian: sigma = sensitivity / sqrt(2 rho); Laplace: scale = sensitivity / epsilon
+    (spec/dpxplain.md section 1).
+    """
+    if currency == "zcdp":
+        return Law("gaussian", sensitivity / math.sqrt(2 * level))
+    return Law("laplace", sensitivity / float(level))
+
+
+def safe_scale(level: Fraction, sensitivity: int, currency: Currency) -> float:
+    """Return the scale of :func:`law` rounded up, so that the true loss never exceeds ``level``."""
+    return law(level, float(sensitivity), currency).scale * (1 + 2.0**-48)
+
+
+def sum_quantile(first: Law, second: Law, alpha: float) -> float:
+    """Return t with P(|X + Y| > t) = ``alpha`` for independent noises of one family.
+
+    For Laplace scales a > b: P(|X + Y| > t) = (a^2 e^(-t/a) - b^2 e^(-t/b)) / (a^2 - b^2).
+    """
+    if first.family == "gaussian":
+        return Law("gaussian", math.hypot(first.scale, second.scale)).quantile(alpha)
+    a, b = max(first.scale, second.scale), min(first.scale, second.scale)
+    return a * _unit_laplace_sum(b / a, alpha) if a > 0 else 0.0
+
+
+def _laplace_sum_tail(ratio: float, t: float) -> float:
+    """Return P(|X + Y| > t) for Laplace scales 1 and ``ratio`` <= 1."""
+    if ratio > 1 - 1e-5:
+        # both scales at their mean: the exact limit, within 1e-10 of the formula below
+        scale = (1 + ratio) / 2
+        return (1 + t / (2 * scale)) * math.exp(-t / scale)
+    inner = ratio**2 * math.exp(-t / ratio) if ratio > 0 else 0.0
+    return (math.exp(-t) - inner) / (1 - ratio**2)
+
+
+@lru_cache(maxsize=4096)
+def _unit_laplace_sum(ratio: float, alpha: float) -> float:
+    low, high = -math.log(alpha), -math.log(alpha) * (1 + ratio) + 1e-12
+    for _ in range(200):
+        middle = (low + high) / 2
+        if high - low <= 1e-14 * high:
+            break
+        low, high = (middle, high) if _laplace_sum_tail(ratio, middle) > alpha else (low, middle)
+    return high
+
+
+def level_for_error(error: float, sensitivity: float, alpha: float, currency: Currency) -> Fraction:
+    """Return the least level at which P(|noise| > ``error``) <= ``alpha``, for COUNT and SUM.
+
+    rho = (z sensitivity / error)^2 / 2, epsilon = ln(1/alpha) sensitivity / error.
+    """
+    unit = Law("gaussian" if currency == "zcdp" else "laplace", 1.0).quantile(alpha)
+    ratio = Fraction(unit) * Fraction(sensitivity) / Fraction(error)
+    return _ceiling(ratio * ratio / 2 if currency == "zcdp" else ratio)
+
+
+def level_for_mean_error(
+    error: float, half_range: float, rows: float, alpha: float, share: Fraction, currency: Currency
+) -> Fraction:
+    """Return the level of an AVG whose interval has half-width ``error`` on groups of ``rows`` rows.
+
+    With H = ``half_range``, s = ``share`` of the sum and noise scales at level 1 of H/f(s) for the
+    centred sum and 1/f(1-s) for the count, the interval {m : |S - m C| <= q(m)}, cut to the bounds,
+    has half-width at most q(H)/C, and C >= rows - q_C whenever the count's own interval holds. Let
+    y = z/sqrt(2 rho) (Gaussian) or 1/epsilon (Laplace): the condition H K y / (rows - d y) = error
+    is linear in y, so y = error rows / (H K + error d).
+    """
+    s = float(share)
+    if currency == "zcdp":
+        k, d = math.sqrt(1 / s + 1 / (1 - s)), math.sqrt(1 / (1 - s))
+        z = Law("gaussian", 1.0).quantile(alpha)
+        y = error * rows / (half_range * k + error * d)
+        return _ceiling(Fraction(z / y) ** 2 / 2)
+    k = sum_quantile(Law("laplace", 1 / s), Law("laplace", 1 / (1 - s)), alpha)
+    d = Law("laplace", 1 / (1 - s)).quantile(alpha)
+    return _ceiling(1 / Fraction(error * rows / (half_range * k + error * d)))
+
+
+def _ceiling(level: Fraction) -> Fraction:
+    """Round up to 12 significant digits, a little above, so that floats stay on the safe side."""
+    if level <= 0:
+        return Fraction(0)
+    unit = Fraction(10) ** (math.floor(math.log10(float(level))) - 11)
+    return math.ceil(level * (1 + Fraction(1, 10**13)) / unit) * unit

@@ -1,0 +1,1 @@
+"""Which views were measured, how finely, and for whom."""

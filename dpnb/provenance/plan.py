@@ -1,0 +1,341 @@
+"""What a statement will measure and how finely: from accuracy to a level for each view."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias
+
+from dpnb.engines.base import Scan
+from dpnb.errors import RequestError
+from dpnb.privacy.calibrate import (
+    SUM_SHARE,
+    Law,
+    law,
+    level_for_error,
+    level_for_mean_error,
+    sum_quantile,
+)
+from dpnb.privacy.loss import Currency, amount, rho_of_epsilon
+from dpnb.privacy.path import grid, snap
+from dpnb.provenance.views import View, views_of
+from dpnb.schema import Schema, cell_count
+from dpnb.sql.canonical import describe
+from dpnb.sql.query import EVERY, Aggregate, Query
+
+Intervals: TypeAlias = Literal["simultaneous", "each"]
+ANY_LOOK = 6 / math.pi**2
+"""Share of the failure probability of look 1; look i gets ANY_LOOK / i^2, and they add up to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """What was asked for: a level (``rho`` or ``epsilon``) or an ``error``, and how to state it.
+
+    Parameters
+    ----------
+    level : Fraction or None
+        The level of the statement in the session's currency.
+    error : mapping of alias to float, or None
+        Wished half-widths of the displayed intervals.
+    rows : int or None
+        Group size for which the error of an AVG holds.
+    confidence : float
+        Between 0 and 1.
+    looks : 1 or 'any'
+        Whether intervals hold for a precision fixed before looking, or at every look.
+    intervals : {'simultaneous', 'each'}
+        Whether the confidence is for all intervals together or for each on its own.
+    split : Fraction or None
+        Share of an AVG's level that goes to its sum.
+    """
+
+    level: Fraction | None
+    error: Mapping[str, float] | None
+    rows: int | None
+    confidence: float
+    looks: Literal[1, "any"]
+    intervals: Intervals
+    split: Fraction | None
+
+    def alpha(self, intervals: int, look: int) -> float:
+        """Return the failure probability of one of ``intervals`` intervals at the given look.
+
+        Simultaneous intervals share it equally (union bound); so do the looks, as 1/i^2.
+        """
+        alpha = 1 - self.confidence
+        if self.intervals == "simultaneous":
+            alpha /= intervals
+        return alpha * ANY_LOOK / look**2 if self.looks == "any" else alpha
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the accuracy as plain data."""
+        return {
+            "level": None if self.level is None else str(self.level),
+            "error": None if self.error is None else dict(sorted(self.error.items())),
+            "rows": self.rows,
+            "confidence": self.confidence,
+            "looks": self.looks,
+            "intervals": self.intervals,
+            "split": None if self.split is None else str(self.split),
+        }
+
+
+def _real(value: object, name: str, mend: str) -> float:
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
+        raise RequestError(f"{name} is not a number", mend)
+    return float(value)
+
+
+def read_accuracy(
+    query: Query,
+    currency: Currency,
+    delta: Fraction | None,
+    *,
+    rho: object = None,
+    epsilon: object = None,
+    error: object = None,
+    rows: object = None,
+    confidence: object = 0.95,
+    looks: object = 1,
+    intervals: object = "simultaneous",
+    split: object = None,
+) -> Accuracy:
+    """Check the arguments of a request; public facts only.
+
+    Raises
+    ------
+    RequestError
+        When not exactly one of rho, epsilon and error is given, or one of them makes no sense.
+    """
+    if sum(value is not None for value in (rho, epsilon, error)) != 1:
+        own = "rho" if currency == "zcdp" else "epsilon"
+        raise RequestError(
+            "say once how accurate the answer shall be", f"Give {own}=0.05, or error=50."
+        )
+    level: Fraction | None = None
+    if rho is not None:
+        if currency == "pure":
+            raise RequestError("this session counts pure epsilon", "Give epsilon=, not rho=.")
+        level = amount(rho, "rho")
+    elif epsilon is not None:
+        level = amount(epsilon, "epsilon")
+        if currency == "zcdp":
+            if delta is None:
+                raise RequestError(
+                    "epsilon means nothing here: the session has no delta",
+                    "Give rho=, or open the session with Budget(epsilon=..., delta=...).",
+                )
+            level = rho_of_epsilon(level, delta)
+            if level <= 0:
+                raise RequestError("epsilon is too small", "Give a larger epsilon.")
+    sure = _real(confidence, "confidence", "Give a number between 0 and 1, such as 0.95.")
+    if not 0 < sure < 1:
+        raise RequestError(
+            f"confidence is {sure:g}", "Give a number between 0 and 1, such as 0.95."
+        )
+    if looks not in (1, "any"):
+        raise RequestError(f"looks is {looks!r}", "Write looks=1 or looks='any'.")
+    if intervals not in ("simultaneous", "each"):
+        raise RequestError(
+            f"intervals is {intervals!r}", "Write intervals='simultaneous' or intervals='each'."
+        )
+    share = None if split is None else amount(split, "split")
+    if share is not None and share >= 1:
+        raise RequestError(
+            "split is not between 0 and 1", "Give the share of the sum, such as 0.5."
+        )
+    averages = [a for a in query.aggregates if a.function == "AVG"]
+    size = None
+    if rows is not None:
+        number = _real(rows, "rows", "Give a whole number of rows.")
+        if not (number >= 1 and number == int(number)):
+            raise RequestError("rows is not a whole number of 1 or more", "Give rows=100.")
+        size = int(number)
+    wished = None if error is None else _errors(error, query)
+    if wished is not None and averages and size is None:
+        raise RequestError(
+            "the error of an AVG depends on the size of the group",
+            "Add rows=100: the error then holds for groups of at least 100 rows.",
+        )
+    return Accuracy(
+        level=level,
+        error=wished,
+        rows=size,
+        confidence=sure,
+        looks=1 if looks == 1 else "any",
+        intervals="each" if intervals == "each" else "simultaneous",
+        split=share,
+    )
+
+
+def _errors(error: object, query: Query) -> dict[str, float]:
+    aliases = [aggregate.alias for aggregate in query.aggregates]
+    given = error if isinstance(error, Mapping) else dict.fromkeys(aliases, error)
+    if sorted(given, key=str) != sorted(aliases):
+        raise RequestError(
+            "error does not name each aggregate once",
+            f"Give one number, or a dict for {', '.join(aliases)}.",
+        )
+    wished = {}
+    for alias in aliases:
+        value = _real(given[alias], "error", "Give a positive number.")
+        if not 0 < value < math.inf:
+            raise RequestError(f"error is {value:g}", "Give a positive number.")
+        wished[alias] = value
+    return wished
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One aggregate of a plan: the views it is computed from and, for sums, their origin."""
+
+    aggregate: Aggregate
+    sum: View | None
+    count: View | None
+
+    def views(self) -> list[View]:
+        """Return the views in use."""
+        return [view for view in (self.sum, self.count) if view is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A statement's views and the level each is to be brought up to. Holds public facts only."""
+
+    query: Query
+    accuracy: Accuracy
+    currency: Currency
+    parts: tuple[Part, ...]
+    views: Mapping[str, View]
+    levels: Mapping[str, Fraction]
+    groups: int
+
+    @property
+    def request(self) -> str:
+        """A name that is equal for requests of equal meaning and accuracy."""
+        meaning = [
+            describe(self.query),
+            self.accuracy.to_dict(),
+            {view: str(level) for view, level in sorted(self.levels.items())},
+        ]
+        text = json.dumps(meaning, sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def alpha(self, look: int) -> float:
+        """Return the failure probability of one displayed interval."""
+        return self.accuracy.alpha(self.groups * len(self.parts), look)
+
+    def law(self, view: View, level: Fraction) -> Law:
+        """Return the noise law of a view at a level, in units of its measure."""
+        return law(level, float(view.measure.sensitivity * view.measure.step), self.currency)
+
+    def scan(self, views: Mapping[str, View]) -> Scan:
+        """Return one scan that measures ``views``; its measures are in their order."""
+        keys = next(iter(views.values())).keys
+        measures = tuple(
+            (view.measure, EVERY if view.where == self.query.where else view.where)
+            for view in views.values()
+        )
+        return Scan(keys, self.query.where, measures)
+
+
+def plan(
+    query: Query, accuracy: Accuracy, schema: Schema, version: int, currency: Currency
+) -> Plan:
+    """Decide the level of each view from public facts.
+
+    With a level, each aggregate gets an equal share; an AVG's share is split between its centred sum
+    and its count; a view that serves several aggregates gets its largest share; then all shares are
+    scaled to add up to the level. With errors, each view gets the least level that suffices.
+    """
+    parts = []
+    views: dict[str, View] = {}
+    for aggregate in query.aggregates:
+        needed = views_of(aggregate, query, schema, version)
+        views |= {view.id: view for view in needed.values()}
+        parts.append(Part(aggregate, needed.get("sum"), needed.get("count")))
+    groups = math.prod(cell_count(schema[key.column]) for key in query.keys)
+    split = SUM_SHARE[currency] if accuracy.split is None else accuracy.split
+    draft = Plan(query, accuracy, currency, tuple(parts), views, {}, groups)
+    if accuracy.error is None:
+        levels = _shared_levels(draft, split)
+    else:
+        levels = _sufficient_levels(draft, split)
+    if currency == "pure":
+        levels = {view: _snapped(level, accuracy) for view, level in levels.items()}
+    return Plan(query, accuracy, currency, tuple(parts), views, levels, groups)
+
+
+def _shared_levels(draft: Plan, split: Fraction) -> dict[str, Fraction]:
+    shares: dict[str, Fraction] = {}
+    for part in draft.parts:
+        both = part.sum is not None and part.count is not None
+        for view, share in ((part.sum, split), (part.count, 1 - split)):
+            if view is not None:
+                weight = share if both else Fraction(1)
+                shares[view.id] = max(weight, shares.get(view.id, weight))
+    total = sum(shares.values())
+    level = draft.accuracy.level
+    if level is None:
+        raise RequestError("no accuracy was given", "Give rho=, epsilon= or error=.")
+    return {view: level * share / total for view, share in shares.items()}
+
+
+def _sufficient_levels(draft: Plan, split: Fraction) -> dict[str, Fraction]:
+    levels: dict[str, Fraction] = {}
+    alpha, currency = draft.alpha(1), draft.currency
+
+    def need(view: View, level: Fraction) -> None:
+        levels[view.id] = max(level, levels.get(view.id, level))
+
+    for part in draft.parts:
+        error = (draft.accuracy.error or {})[part.aggregate.alias]
+        for view in part.views():
+            reach = float(view.measure.sensitivity * view.measure.step)
+            if len(part.views()) == 1:
+                need(view, level_for_error(error, reach, alpha, currency))
+        if part.sum is not None and part.count is not None:
+            reach = float(part.sum.measure.sensitivity * part.sum.measure.step)
+            rows = float(draft.accuracy.rows or 1)
+            level = level_for_mean_error(error, reach, rows, alpha, split, currency)
+            need(part.sum, level * split)
+            need(part.count, level * (1 - split))
+    return levels
+
+
+def _snapped(level: Fraction, accuracy: Accuracy) -> Fraction:
+    """Return the level on the public grid: below for a wished cost, above for a wished error."""
+    snapped = snap(level, up=accuracy.error is not None)
+    if snapped is None:
+        low, high = float(grid()[0]), float(grid()[-1])
+        raise RequestError(
+            f"one of the vectors would need epsilon {float(level):.3g}; "
+            f"the levels go from {low:.2g} to {high:.3g}",
+            "Ask for a larger epsilon or a different error.",
+        )
+    return snapped
+
+
+def half_width(
+    part: Part, plan: Plan, levels: Mapping[str, Fraction], look: int, rows: int
+) -> float:
+    """Return the half-width to expect of an aggregate's interval; for AVG on groups of ``rows``.
+
+    COUNT and SUM: the quantile of the noise. AVG: the worst case over means at the given count.
+    """
+    alpha = plan.alpha(look)
+    if part.sum is not None and part.count is not None:
+        total = plan.law(part.sum, levels[part.sum.id])
+        count = plan.law(part.count, levels[part.count.id])
+        reach = float(part.sum.measure.sensitivity * part.sum.measure.step)
+        spread = sum_quantile(total, Law(count.family, count.scale * reach), alpha)
+        return min(reach, spread / rows)
+    (view,) = part.views()
+    return plan.law(view, levels[view.id]).quantile(alpha)
