@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dpnb.answers.answer import Answer
     from dpnb.answers.question import Question
     from dpnb.curator import Curator
+    from dpnb.magics import options
     from dpnb.session import Session
 
 __version__ = "0.1.0"
@@ -33,6 +34,7 @@ __all__ = [
     "Table",
     "Unit",
     "datasets",
+    "options",
 ]
 
 _LATE = {
@@ -40,6 +42,7 @@ _LATE = {
     "Curator": "dpnb.curator",
     "Question": "dpnb.answers.question",
     "Session": "dpnb.session",
+    "options": "dpnb.magics",
 }
 
 

@@ -145,6 +145,7 @@ class Curator:
                 if entry is not None:
                     append(entry)
         self._follow()
+        self._opened = dict(self._versions)
 
     def _version_entry(
         self, table: Table, fingerprint: str, new_version: bool
@@ -153,18 +154,18 @@ class Curator:
 
         definition = json.loads(json.dumps(table.definition(), default=str))
         known = self._versions.get(table.name)
-        if known is not None and not new_version:
-            if known.definition != definition:
-                raise LedgerError(
-                    f"the ledger knows table {table.name!r} with another schema",
-                    "Use that schema, or pass new_version=True (what was spent is kept).",
+        if known is not None:
+            same_schema = known.definition == definition
+            if same_schema and known.fingerprint == fingerprint:
+                return None
+            if not new_version:
+                other, that = (
+                    ("other data", "data") if same_schema else ("another schema", "schema")
                 )
-            if known.fingerprint != fingerprint:
                 raise LedgerError(
-                    f"the ledger knows table {table.name!r} with other data",
-                    "Use that data, or pass new_version=True (what was spent is kept).",
+                    f"the ledger knows table {table.name!r} with {other}",
+                    f"Use that {that}, or pass new_version=True (what was spent is kept).",
                 )
-            return None
         if known is None and self._versions and not new_version:
             raise LedgerError(
                 f"the ledger belongs to {', '.join(map(repr, self._versions))}, "
@@ -214,10 +215,7 @@ class Curator:
 
         return Session._of(self)
 
-    def plan(
-        self, sql: str, params: Mapping[str, object] | None, accuracy: Mapping[str, Any]
-    ) -> Plan:
-        """Check a statement and decide what it would measure; public facts only."""
+    def _parse(self, sql: str, params: Mapping[str, object] | None) -> Query:
         from dpnb.sql.parse import parse
 
         query = parse(sql, self._tables, params)
@@ -227,7 +225,18 @@ class Curator:
                 "Leave it out and filter the released rows, answer.to_frame().query(...); "
                 "they are noisy, so a group near the limit may fall on either side.",
             )
+        return query
+
+    def _plan(self, analyst: str, query: Query, accuracy: Mapping[str, Any]) -> Plan:
+        """Decide what a statement would measure, on the current state of the ledger.
+
+        Rests on public facts and on how often this analyst has looked, never on data.
+        """
         state = self._state
+        if self._versions[query.table] != self._opened[query.table]:
+            raise LedgerError(
+                f"table {query.table!r} has a newer data version", "Open the session again."
+            )
         wanted = read_accuracy(query, state.currency, state.budget.delta, **accuracy)
         return plan(
             query,
@@ -235,6 +244,7 @@ class Curator:
             self._tables[query.table].schema,
             self._versions[query.table].number,
             state.currency,
+            lambda view: len(state.shown.get((analyst, view), ())),
         )
 
     def query(
@@ -250,27 +260,43 @@ class Curator:
         Free pre-check, measure outside any lock, then one transaction: re-plan on the current state,
         re-check the cap, draw, write charge and release, commit. Only then the answer is built.
         """
+        query = self._parse(sql, params)
+        while True:
+            with self._lock:
+                self._follow()
+                wanted = self._plan(analyst, query, accuracy)
+                stored = self._state.charges.get((analyst, wanted.request))
+                if stored is not None:
+                    return self._answer(sql, wanted, stored, fresh=False)
+                self._state.check(self._state.increase(analyst, self._served(analyst, wanted)))
+                needed = self._needed(wanted)
+            exact = self._measure(wanted, needed, cancel)
+            committed = self._commit(analyst, sql, query, accuracy, needed, exact)
+            if committed is not None:
+                return committed
+
+    def _commit(
+        self,
+        analyst: str,
+        sql: str,
+        query: Query,
+        accuracy: Mapping[str, Any],
+        needed: Mapping[str, View],
+        exact: Exact | None,
+    ) -> Answer | None:
+        """Charge and release in one transaction; None when more has to be measured first."""
         with self._lock:
+            with self._ledger.transaction() as append:
+                self._follow()
+                wanted = self._plan(analyst, query, accuracy)
+                fresh = (analyst, wanted.request) not in self._state.charges
+                if fresh:
+                    if not self._needed(wanted).keys() <= needed.keys():
+                        return None
+                    append(self._entry(analyst, sql, wanted, needed, exact))
             self._follow()
-            wanted = self.plan(sql, params, accuracy)
-            stored = self._state.charges.get((analyst, wanted.request))
-            if stored is not None:
-                return self._answer(sql, wanted, stored, fresh=False)
-            self._state.check(self._state.increase(analyst, self._served(analyst, wanted)))
-            needed = self._needed(wanted)
-        exact = self._measure(wanted, needed, cancel)
-        with self._lock, self._ledger.transaction() as append:
-            version = self._versions[wanted.query.table]
-            self._follow()
-            if self._versions[wanted.query.table] != version:
-                raise LedgerError("the table has a newer data version", "Open the session again.")
-            stored = self._state.charges.get((analyst, wanted.request))
-            if stored is None:
-                append(self._entry(analyst, sql, wanted, needed, exact))
-        with self._lock:
-            self._follow()
-            committed = self._state.charges[analyst, wanted.request]
-            return self._answer(sql, wanted, committed, fresh=stored is None)
+            charge = self._state.charges[analyst, wanted.request]
+            return self._answer(sql, wanted, charge, fresh=fresh)
 
     def _served(self, analyst: str, wanted: Plan) -> dict[str, Fraction]:
         """Return the level at which each view will be shown: the asked one, or a finer one held."""
@@ -439,7 +465,7 @@ class Curator:
             left = state.remaining()
             prices = []
             for sql in statements:
-                wanted = self.plan(sql, params, accuracy)
+                wanted = self._plan(analyst, self._parse(sql, params), accuracy)
                 levels = {v: max(x, held.get(v, x)) for v, x in wanted.levels.items()}
                 before = {v: held[v] for v in levels if v in held}
                 cost = _cost(levels, state.currency).level(state.currency) - _cost(

@@ -253,11 +253,13 @@ def _waiting(
     start = time.monotonic()
     worker.start()
     interrupted = False
-    while worker.is_alive():
+    while True:
         try:
             worker.join(_TICK_SECONDS)
+            if not worker.is_alive():
+                break
             elapsed = time.monotonic() - start
-            if progress is not None and worker.is_alive() and elapsed > _QUIET_SECONDS:
+            if progress is not None and elapsed > _QUIET_SECONDS:
                 progress(elapsed)
         except KeyboardInterrupt:
             interrupted = True

@@ -220,14 +220,13 @@ class Answer:
         number = len(self.groups) * len(self.estimates)
         sure = percent(self.confidence)
         if self.intervals == "each":
-            meaning = f"Each interval on its own contains the exact value with {sure} confidence."
-        elif number == 1:
-            meaning = f"The interval contains the exact value with {sure} confidence."
-        else:
             meaning = (
-                f"All {number} intervals together contain their exact values "
-                f"with {sure} confidence."
+                f"With {sure} confidence, each on its own, an interval contains its exact value."
             )
+        elif number == 1:
+            meaning = f"With {sure} confidence the interval contains the exact value."
+        else:
+            meaning = f"With {sure} confidence all {number} intervals contain their exact values."
         if self.looks == "any":
             return f"{meaning} This is look {self.look}; it holds at every look."
         if self.look > 1:

@@ -46,7 +46,7 @@ _LOCK = (
     "SET enable_external_access=false",
     "SET lock_configuration=true",
 )
-_CHUNK = 262_144
+_CHUNK = 65_536
 
 
 def quoted(name: str) -> str:

@@ -1,1 +1,69 @@
-"""Cell and line magics."""
+"""Cell and line magics: a thin shell over ``Session``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def load(shell: Any) -> None:
+    """Register the magics, ``%config Dpnb`` and the completer; twice is the same as once."""
+    from dpnb.magics.cells import Dpnb
+    from dpnb.magics.completion import completer
+
+    if find(shell) is not None:
+        return
+    magics = Dpnb(shell)
+    shell.register_magics(magics)
+    if getattr(shell, "Completer", None) is not None:
+        shell.Completer.custom_matchers.append(completer(magics))
+
+
+def unload(shell: Any) -> None:
+    """Remove every trace of :func:`load`; open sessions that nobody holds are closed."""
+    magics = find(shell)
+    if magics is None:
+        return
+    for kind in ("line", "cell"):
+        registered = shell.magics_manager.magics[kind]
+        for name in [n for n, f in registered.items() if getattr(f, "__self__", None) is magics]:
+            del registered[name]
+    shell.magics_manager.registry.pop(type(magics).__name__, None)
+    shell.configurables[:] = [c for c in shell.configurables if c is not magics]
+    if getattr(shell, "Completer", None) is not None:
+        matchers = shell.Completer.custom_matchers
+        matchers[:] = [m for m in matchers if getattr(m, "dpnb", None) is not magics]
+
+
+def find(shell: Any) -> Any:
+    """Return the registered magics of a shell, or None."""
+    from dpnb.magics.cells import Dpnb
+
+    return next((c for c in getattr(shell, "configurables", ()) if isinstance(c, Dpnb)), None)
+
+
+def options(*, display: str | None = None, ask_above: float | None = None) -> dict[str, Any]:
+    """Set and return the options of the magics: the twin of ``%config Dpnb``.
+
+    Parameters
+    ----------
+    display : {'auto', 'static', 'widget'}, optional
+        How answers are shown: a record, and beside it a live widget where a front end is known.
+    ask_above : float, optional
+        Share of what is left above which spending asks first; 1 never asks.
+    """
+    from IPython import get_ipython
+
+    from dpnb.errors import RequestError
+
+    magics = find(get_ipython())
+    if magics is None:
+        raise RequestError("the magics are not loaded", "Run %load_ext dpnb first.")
+    if display is not None:
+        if display not in ("auto", "static", "widget"):
+            raise RequestError(f"display is {display!r}", "Use 'auto', 'static' or 'widget'.")
+        magics.display = display
+    if ask_above is not None:
+        if not 0 <= ask_above <= 1:
+            raise RequestError(f"ask_above is {ask_above!r}", "Give a share between 0 and 1.")
+        magics.ask_above = ask_above
+    return {"display": magics.display, "ask_above": magics.ask_above}

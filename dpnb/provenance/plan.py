@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
@@ -219,12 +219,8 @@ class Plan:
 
     @property
     def request(self) -> str:
-        """A name that is equal for requests of equal meaning and accuracy."""
-        meaning = [
-            describe(self.query),
-            self.accuracy.to_dict(),
-            {view: str(level) for view, level in sorted(self.levels.items())},
-        ]
+        """A name that is equal for requests of equal meaning and accuracy on one data version."""
+        meaning = [describe(self.query), self.accuracy.to_dict(), sorted(self.views)]
         text = json.dumps(meaning, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -247,9 +243,17 @@ class Plan:
 
 
 def plan(
-    query: Query, accuracy: Accuracy, schema: Schema, version: int, currency: Currency
+    query: Query,
+    accuracy: Accuracy,
+    schema: Schema,
+    version: int,
+    currency: Currency,
+    seen: Callable[[str], int] = lambda _: 0,
 ) -> Plan:
     """Decide the level of each view from public facts.
+
+    ``seen`` tells how many versions of a view the analyst was shown: with ``looks='any'`` an error
+    is met at the look that is coming.
 
     With a level, each aggregate gets an equal share; an AVG's share is split between its centred sum
     and its count; a view that serves several aggregates gets its largest share; then all shares are
@@ -267,7 +271,8 @@ def plan(
     if accuracy.error is None:
         levels = _shared_levels(draft, split)
     else:
-        levels = _sufficient_levels(draft, split)
+        look = 1 + max(seen(view) for view in views) if accuracy.looks == "any" else 1
+        levels = _sufficient_levels(draft, split, draft.alpha(look))
     if currency == "pure":
         levels = {view: _snapped(level, accuracy) for view, level in levels.items()}
     return Plan(query, accuracy, currency, tuple(parts), views, levels, groups)
@@ -288,9 +293,9 @@ def _shared_levels(draft: Plan, split: Fraction) -> dict[str, Fraction]:
     return {view: level * share / total for view, share in shares.items()}
 
 
-def _sufficient_levels(draft: Plan, split: Fraction) -> dict[str, Fraction]:
+def _sufficient_levels(draft: Plan, split: Fraction, alpha: float) -> dict[str, Fraction]:
     levels: dict[str, Fraction] = {}
-    alpha, currency = draft.alpha(1), draft.currency
+    currency = draft.currency
 
     def need(view: View, level: Fraction) -> None:
         levels[view.id] = max(level, levels.get(view.id, level))

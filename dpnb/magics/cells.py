@@ -1,0 +1,189 @@
+"""The magics themselves: parse, do, show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
+from IPython.core.magic_arguments import argument, magic_arguments
+from traitlets import Enum, Float
+
+from dpnb.answers.answer import loss_text
+from dpnb.errors import RequestError
+from dpnb.magics.lines import (
+    Progress,
+    accuracy_options,
+    confirm,
+    find_session,
+    open_session,
+    read_options,
+    split_binding,
+    split_statement,
+)
+from dpnb.session import Session
+
+
+def _accuracy(magic: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that every spending magic takes."""
+    for option in (
+        argument("--rho", help="level of the statement in zCDP"),
+        argument("--epsilon", help="level of the statement as epsilon"),
+        argument("--error", help="half-width of the intervals: 50, or n=50,mean=0.1"),
+        argument("--rows", help="group size for which the error of an AVG holds"),
+        argument("--confidence", default="0.95", help="between 0 and 1; 0.95 by default"),
+        argument("--each", action="store_true", help="confidence for each interval on its own"),
+        argument("--any-look", action="store_true", help="intervals that hold at every look"),
+        argument("--on", metavar="NAME", help="session to ask; the one opened last by default"),
+        argument("--dry-run", action="store_true", help="show price and widths, spend nothing"),
+        argument("--yes", action="store_true", help="spend without asking"),
+        argument("-o", "--out", metavar="NAME", help="variable for the result"),
+        argument("-q", "--quiet", action="store_true", help="do not show the result"),
+        argument("--widget", action="store_true", help="show as a widget"),
+        argument("--static", action="store_true", help="show as a record only"),
+    ):
+        magic = option(magic)
+    return magic
+
+
+@magics_class
+class Dpnb(Magics):
+    """Ask questions of sensitive data under differential privacy."""
+
+    display = Enum(
+        ["auto", "static", "widget"],
+        default_value="auto",
+        help="How answers are shown: a record, and beside it a live widget where one can live.",
+    ).tag(config=True)
+    ask_above = Float(
+        0.25, min=0.0, max=1.0, help="Ask before spending more than this share of what is left."
+    ).tag(config=True)
+
+    def __init__(self, shell: Any = None, **options: Any) -> None:
+        super().__init__(shell, **options)
+        self.sessions: dict[str, Session] = {}
+
+    @property
+    def _namespace(self) -> dict[str, Any]:
+        return dict(self.shell.user_ns)
+
+    def _session(self, name: str | None) -> Session:
+        return find_session(name, self.sessions, self._namespace)
+
+    @no_var_expand
+    @line_magic
+    @magic_arguments("%dpopen")
+    @argument("source", help="a table's .toml file, a variable (Table, Session, Curator), or adult")
+    @argument("--as", dest="name", metavar="NAME", help="name of the session, and its variable")
+    @argument("--rho", help="budget in zCDP")
+    @argument("--epsilon", help="budget as epsilon; pure DP without --delta")
+    @argument("--delta", help="delta of the budget")
+    @argument("--ledger", metavar="PATH", help="file that keeps charges and answers")
+    @argument("--anchor", metavar="PATH", help="file that detects a restored older ledger")
+    @argument("--new-version", action="store_true", help="accept other data; spent is kept")
+    def dpopen(self, line: str) -> None:
+        """Open a session on a sensitive table.
+
+        Example: ``%dpopen adult --epsilon 3 --delta 1e-6 --ledger adult.ledger``
+        """
+        options = read_options(self.dpopen, line)
+        name, session, new = open_session(options.source, options, self._namespace)
+        if options.name is not None:
+            name = _identifier(options.name)
+            self.shell.user_ns[name] = session
+        self.sessions.pop(name, None)
+        self.sessions[name] = session
+        status = session.budget
+        left = loss_text(status.remaining, status.currency, status.delta)
+        text = f"{'Opened' if new else 'Using'} {name}: {left} left."
+        if not status.kept:
+            text += " Kept in this kernel only; running again after a restart spends again."
+        print(text)  # noqa: T201
+
+    @no_var_expand
+    @line_cell_magic
+    @magic_arguments("%%dpquery")
+    @_accuracy
+    def dpquery(self, line: str, cell: str | None = None) -> Any:
+        """Answer one SELECT privately, with intervals.
+
+        Example::
+
+            %%dpquery --rho 0.02 -o answer
+            SELECT marital_status, COUNT(*) AS n, AVG(high_income) AS share
+            FROM adult WHERE age >= 25 GROUP BY marital_status ORDER BY n DESC
+        """
+        name, line = split_binding(line)
+        line, statement = split_statement(line, cell)
+        options = read_options(self.dpquery, line)
+        name = name or options.out
+        if name is not None:
+            _identifier(name)
+        session = self._session(options.on)
+        accuracy = accuracy_options(options)
+        params = self._namespace
+        price = session.price(statement, params=params, **accuracy)
+        if options.dry_run:
+            return price
+        if not options.yes:
+            confirm(price, self.ask_above)
+        progress = Progress()
+        try:
+            answer = session.query(statement, params=params, progress=progress, **accuracy)
+        finally:
+            progress.clear()
+        if name is not None:
+            self.shell.user_ns[name] = answer
+        if options.quiet:
+            return None
+        return self._show(answer, self._mode(options))
+
+    def _mode(self, options: Any) -> str:
+        if options.widget:
+            return "widget"
+        return "static" if options.static else str(self.display)
+
+    def _show(self, answer: Any, mode: str) -> Any:
+        from dpnb.display.widgets import show_widget
+
+        show_widget(answer, mode)
+        return answer
+
+    @no_var_expand
+    @line_magic
+    @magic_arguments("%dpbudget")
+    @argument("--on", metavar="NAME", help="session; the one opened last by default")
+    def dpbudget(self, line: str) -> Any:
+        """Show what is spent and what is left.
+
+        Example: ``%dpbudget``
+        """
+        return self._session(read_options(self.dpbudget, line).on).budget
+
+    @no_var_expand
+    @line_magic
+    @magic_arguments("%dptables")
+    @argument("--on", metavar="NAME", help="session; the one opened last by default")
+    def dptables(self, line: str) -> Any:
+        """Show the declared tables and columns.
+
+        Example: ``%dptables``
+        """
+        return self._session(read_options(self.dptables, line).on).tables
+
+    @no_var_expand
+    @line_magic
+    @magic_arguments("%dphistory")
+    @argument("--on", metavar="NAME", help="session; the one opened last by default")
+    def dphistory(self, line: str) -> Any:
+        """Show the requests answered so far.
+
+        Example: ``%dphistory``
+        """
+        return self._session(read_options(self.dphistory, line).on).history
+
+
+def _identifier(name: str) -> str:
+    if not name.isidentifier():
+        raise RequestError(f"{name!r} is no variable name", "Use letters, digits and underscores.")
+    return name

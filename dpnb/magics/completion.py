@@ -1,0 +1,80 @@
+"""Completion in SQL cells: options, tables, columns, declared category values. Public facts only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from dpnb.schema import Category, Schema
+from dpnb.session import Session
+
+_MAGIC = re.compile(r"\s*%%?(dpquery)\b")
+_WORDS = (
+    "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "AND", "OR", "NOT", "IN",
+    "BETWEEN", "IS NULL", "FILTER (WHERE", "COUNT(*)", "COUNT(", "SUM(", "AVG(", "AS", "DESC",
+)  # fmt: skip
+_OPTIONS = (
+    "--rho", "--epsilon", "--error", "--rows", "--confidence", "--each", "--any-look", "--on",
+    "--dry-run", "--yes", "--out", "--quiet", "--widget", "--static",
+)  # fmt: skip
+
+
+def candidates(before: str, sessions: dict[str, Session]) -> list[str]:
+    """Return the words that can stand at the end of ``before``, a cell up to the cursor.
+
+    Inside quotes these are whole category values; elsewhere options, tables, columns, SQL words.
+    """
+    first, _, body = before.partition("\n")
+    if "\n" not in before:
+        return list(sessions) if re.search(r"--on\s+\S*$", first) else list(_OPTIONS)
+    schemas = {
+        name: table.schema
+        for session in sessions.values()
+        for name, table in session._curator.tables.items()
+    }
+    if body.count("'") % 2 == 1:
+        return _values(body, schemas.values())
+    if re.search(r"\bfrom\s+\w*$", body, re.IGNORECASE):
+        return list(schemas)
+    columns = [column for schema in schemas.values() for column in schema]
+    return [*dict.fromkeys(columns), *_WORDS]
+
+
+def _values(body: str, schemas: Iterable[Schema]) -> list[str]:
+    """Return the values of the column named last before the open quote; of all columns else."""
+    kinds = {
+        name: kind
+        for schema in schemas
+        for name, kind in schema.items()
+        if isinstance(kind, Category)
+    }
+    outside = re.sub(r"'[^']*'", " ", body[: body.rfind("'")])
+    named = [word for word in re.findall(r"\w+", outside) if word in kinds]
+    chosen = [kinds[named[-1]]] if named else list(kinds.values())
+    return list(dict.fromkeys(value for kind in chosen for value in kind.values))
+
+
+def completer(magics: Any) -> Callable[..., Any]:
+    """Return a matcher for ``InteractiveShell.Completer.custom_matchers``."""
+    from IPython.core.completer import SimpleCompletion, context_matcher
+
+    @context_matcher()  # type: ignore[untyped-decorator]
+    def dpnb_matcher(context: Any) -> dict[str, Any]:
+        lines = context.full_text.split("\n")
+        before = "\n".join([*lines[: context.cursor_line], lines[context.cursor_line]])
+        before = before[: len(before) - len(lines[context.cursor_line]) + context.cursor_position]
+        if not _MAGIC.match(before):
+            return {"completions": []}
+        quoted = before.rpartition("\n")[2].count("'") % 2 == 1
+        typed = before[before.rfind("'") + 1 :] if quoted else context.token
+        offset = len(typed) - len(context.token)
+        found = [
+            SimpleCompletion(word[offset:], type="dpnb")
+            for word in candidates(before, dict(magics.sessions))
+            if word.casefold().startswith(typed.casefold())
+        ]
+        return {"completions": found, "suppress": bool(found)}
+
+    dpnb_matcher.dpnb = magics
+    return dpnb_matcher

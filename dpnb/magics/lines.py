@@ -1,0 +1,186 @@
+"""What the magics share: reading options, finding sessions, asking before spending, progress."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dpnb.answers.answer import loss_text
+from dpnb.answers.listing import Price
+from dpnb.curator import Curator
+from dpnb.errors import RequestError
+from dpnb.privacy.loss import Budget
+from dpnb.schema import nearest, read_toml
+from dpnb.session import Session
+from dpnb.table import Table
+
+_BINDING = re.compile(r"\s*([^\W\d]\w*)\s*<<(.*)", re.DOTALL)
+_SELECT = re.compile(r"\b(select|with)\b", re.IGNORECASE)
+
+
+def read_options(magic: Callable[..., Any], line: str) -> Any:
+    """Parse a magic's line; a mistyped option is an error that fails the run, unlike UsageError."""
+    from IPython.core.error import UsageError
+    from IPython.core.magic_arguments import parse_argstring
+
+    name = magic.__name__
+    try:
+        return parse_argstring(magic, line)
+    except UsageError as error:
+        problem = str(error).strip()
+    except ValueError:
+        problem = "a quote is not closed"
+    raise RequestError(f"%{name}: {problem}", f"See %{name}? for its options.")
+
+
+def split_binding(line: str) -> tuple[str | None, str]:
+    """Split ``name << rest`` into the name and the rest."""
+    found = _BINDING.fullmatch(line)
+    return (found.group(1), found.group(2)) if found else (None, line)
+
+
+def split_statement(line: str, cell: str | None) -> tuple[str, str]:
+    """Split a magic into options and statement; a line magic's statement starts at SELECT."""
+    if cell is not None:
+        return line, cell
+    found = _SELECT.search(line)
+    return (line[: found.start()], line[found.start() :]) if found else (line, "")
+
+
+def accuracy_options(options: Any) -> dict[str, Any]:
+    """Return the accuracy arguments of ``Session.query`` from a magic's options."""
+    given: dict[str, Any] = {"rho": options.rho, "epsilon": options.epsilon}
+    given["error"] = None if options.error is None else _error(options.error)
+    given["rows"] = None if options.rows is None else _number(options.rows, "--rows")
+    given["confidence"] = _number(options.confidence, "--confidence")
+    given["looks"] = "any" if options.any_look else 1
+    given["intervals"] = "each" if options.each else "simultaneous"
+    return given
+
+
+def _number(text: str, option: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise RequestError(f"{option} {text!r} is not a number", f"Write {option} 100.") from None
+
+
+def _error(text: str) -> float | dict[str, float]:
+    if "=" not in text:
+        return _number(text, "--error")
+    pairs = [part.partition("=") for part in text.split(",")]
+    return {alias.strip(): _number(value, "--error") for alias, _, value in pairs}
+
+
+def find_session(
+    name: str | None, opened: Mapping[str, Session], namespace: Mapping[str, Any]
+) -> Session:
+    """Return the session that ``--on`` names, or the one opened last."""
+    if name is None:
+        if opened:
+            return list(opened.values())[-1]
+        held = {id(v): v for k, v in namespace.items() if isinstance(v, Session) and k[:1] != "_"}
+        if len(held) == 1:
+            return next(iter(held.values()))
+        raise RequestError("no session is open", "Run %dpopen adult --epsilon 3 --delta 1e-6.")
+    found = opened.get(name, namespace.get(name))
+    if isinstance(found, Curator):
+        return found.session()
+    if not isinstance(found, Session):
+        mend = nearest(name, list(opened)) if opened else "Open it with %dpopen."
+        raise RequestError(f"there is no session {name!r}", mend)
+    return found
+
+
+def read_budget(options: Any, toml: Mapping[str, Any] | None) -> Budget | None:
+    """Return the budget given by options, else the one in the table's file, else None."""
+    if options.rho is None and options.epsilon is None and options.delta is None:
+        declared = (toml or {}).get("budget")
+        if declared is None:
+            return None
+        if not isinstance(declared, Mapping) or set(declared) - {"rho", "epsilon", "delta"}:
+            raise RequestError("[budget] has an unknown entry", "It takes rho, epsilon and delta.")
+        return Budget(**declared)
+    return Budget(rho=options.rho, epsilon=options.epsilon, delta=options.delta)
+
+
+def open_session(
+    source: str, options: Any, namespace: Mapping[str, Any]
+) -> tuple[str, Session, bool]:
+    """Open what ``%dpopen`` names; returns its name, the session, and whether it is new."""
+    if "://" in source:
+        raise RequestError(
+            "services are not supported yet", "Name a table's .toml file or a variable."
+        )
+    held = namespace.get(source)
+    if isinstance(held, (Session, Curator)):
+        return source, held if isinstance(held, Session) else held.session(), False
+    toml = None
+    if source.lower().endswith(".toml"):
+        table, toml = Table.load(source), read_toml(source)
+    elif isinstance(held, Table):
+        table = held
+    elif source == "adult":
+        from dpnb.datasets import adult
+
+        table = adult()
+    else:
+        raise RequestError(
+            f"there is no table {source!r}",
+            "Name a .toml file, a variable that holds a dpnb.Table, or the built-in adult.",
+        )
+    budget = read_budget(options, toml)
+    ledger = options.ledger
+    if budget is None and (ledger is None or not Path(ledger).exists()):
+        raise RequestError(
+            "a new session needs a budget", "Add --epsilon 3 --delta 1e-6, or --rho 0.5."
+        )
+    session = Session(
+        table,
+        budget=budget,
+        ledger=ledger,
+        anchor=options.anchor,
+        new_version=options.new_version,
+    )
+    return table.name, session, True
+
+
+def confirm(price: Price, ask_above: float) -> None:
+    """Ask before spending more than a share of what is left; refuse where nobody can answer."""
+    share = price.share()
+    if share <= ask_above or not price.affordable:
+        return
+    cost = loss_text(price.spent, price.currency, price.delta)
+    what = f"This spends {cost}, {100 * share:.0f} % of what is left."
+    try:
+        reply = input(f"{what} Go on? [y/N] ")
+    except Exception:  # noqa: BLE001 - every front end without a keyboard has its own error
+        reply = None
+    if reply is None:
+        raise RequestError(what.rstrip("."), "Add --yes to the cell. Nothing was charged.")
+    if reply.strip().lower() not in ("y", "yes"):
+        raise RequestError("not confirmed", "Nothing was charged.")
+
+
+class Progress:
+    """Elapsed time on anything over a second; gone when the answer is there."""
+
+    def __init__(self) -> None:
+        self.shown = False
+
+    def __call__(self, elapsed: float) -> None:
+        """Show the elapsed seconds."""
+        from IPython.display import clear_output
+
+        clear_output(wait=True)
+        print(f"Working: {elapsed:.0f} s", end="", flush=True)  # noqa: T201
+        self.shown = True
+
+    def clear(self) -> None:
+        """Take the last time away."""
+        from IPython.display import clear_output
+
+        if self.shown:
+            clear_output(wait=True)
