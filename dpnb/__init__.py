@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpnb.errors import DpnbError
+from dpnb.kinds import Category, Date, Integer, Real
 from dpnb.privacy.loss import Budget, PrivacyLoss
-from dpnb.schema import Category, Date, Integer, Real, Schema
+from dpnb.schema import Schema
 from dpnb.table import Table, Unit
 
 if TYPE_CHECKING:

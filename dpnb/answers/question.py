@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from dpnb.answers.intervals import mean_around_zero, pair_half_width
 from dpnb.answers.numbers import figure, percent
 from dpnb.errors import RequestError
-from dpnb.schema import nearest
+from dpnb.kinds import nearest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dpnb.answers.answer import Answer, Estimates
+    from dpnb.answers.answer import Answer
+    from dpnb.answers.estimates import Estimates
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from dpnb.errors import RequestError
-from dpnb.schema import Category, Integer, Kind, Real, Schema
+from dpnb.kinds import Category, Integer, Kind, Real
+from dpnb.schema import Schema
 from dpnb.table import Table
 
 _HERE = Path(__file__).parent

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 
 from dpnb.errors import EngineError
-from dpnb.schema import Integer, Kind, Real
+from dpnb.kinds import Integer, Kind, Real
 from dpnb.sql.query import Predicate
 
 MAX_ROWS = 2**40

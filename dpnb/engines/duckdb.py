@@ -17,7 +17,9 @@ from typing import Any, TypeVar
 
 from dpnb.engines.base import Count, Exact, Measure, Scan, engine_failure
 from dpnb.errors import SchemaError
-from dpnb.schema import Category, Code, Date, Integer, Kind, Real, Schema
+from dpnb.kinds import Category, Date, Integer, Kind, Real
+from dpnb.scale import Code
+from dpnb.schema import Schema
 from dpnb.sql.query import And, Predicate, Within
 from dpnb.table import Table
 

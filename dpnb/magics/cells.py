@@ -61,6 +61,7 @@ class Dpnb(Magics):
 
     def __init__(self, shell: Any = None, **options: Any) -> None:
         super().__init__(shell, **options)
+        self.shell: Any
         self.sessions: dict[str, Session] = {}
 
     @property

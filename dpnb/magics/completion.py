@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dpnb.schema import Category, Schema
+from dpnb.kinds import Category
+from dpnb.schema import Schema
 from dpnb.session import Session
 
 _MAGIC = re.compile(r"\s*%%?(dpquery)\b")

@@ -11,8 +11,9 @@ from dpnb.answers.answer import loss_text
 from dpnb.answers.listing import Price
 from dpnb.curator import Curator
 from dpnb.errors import RequestError
+from dpnb.kinds import nearest
 from dpnb.privacy.loss import Budget
-from dpnb.schema import nearest, read_toml
+from dpnb.schema import read_toml
 from dpnb.session import Session
 from dpnb.table import Table
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from dpnb.engines.base import Scan
 from dpnb.errors import RequestError
+from dpnb.kinds import cell_count
 from dpnb.privacy.calibrate import (
     SUM_SHARE,
     Law,
@@ -23,7 +24,7 @@ from dpnb.privacy.calibrate import (
 from dpnb.privacy.loss import Currency, amount, rho_of_epsilon
 from dpnb.privacy.path import grid, snap
 from dpnb.provenance.views import View, views_of
-from dpnb.schema import Schema, cell_count
+from dpnb.schema import Schema
 from dpnb.sql.canonical import describe
 from dpnb.sql.query import EVERY, Aggregate, Query
 
@@ -200,6 +201,11 @@ class Part:
     sum: View | None
     count: View | None
 
+    @property
+    def is_mean(self) -> bool:
+        """Whether the aggregate is a ratio of its two views."""
+        return self.sum is not None and self.count is not None
+
     def views(self) -> list[View]:
         """Return the views in use."""
         return [view for view in (self.sum, self.count) if view is not None]
@@ -230,7 +236,7 @@ class Plan:
 
     def law(self, view: View, level: Fraction) -> Law:
         """Return the noise law of a view at a level, in units of its measure."""
-        return law(level, float(view.measure.sensitivity * view.measure.step), self.currency)
+        return law(level, view.reach, self.currency)
 
     def scan(self, views: Mapping[str, View]) -> Scan:
         """Return one scan that measures ``views``; its measures are in their order."""
@@ -281,10 +287,9 @@ def plan(
 def _shared_levels(draft: Plan, split: Fraction) -> dict[str, Fraction]:
     shares: dict[str, Fraction] = {}
     for part in draft.parts:
-        both = part.sum is not None and part.count is not None
         for view, share in ((part.sum, split), (part.count, 1 - split)):
             if view is not None:
-                weight = share if both else Fraction(1)
+                weight = share if part.is_mean else Fraction(1)
                 shares[view.id] = max(weight, shares.get(view.id, weight))
     total = sum(shares.values())
     level = draft.accuracy.level
@@ -302,12 +307,11 @@ def _sufficient_levels(draft: Plan, split: Fraction, alpha: float) -> dict[str, 
 
     for part in draft.parts:
         error = (draft.accuracy.error or {})[part.aggregate.alias]
-        for view in part.views():
-            reach = float(view.measure.sensitivity * view.measure.step)
-            if len(part.views()) == 1:
-                need(view, level_for_error(error, reach, alpha, currency))
-        if part.sum is not None and part.count is not None:
-            reach = float(part.sum.measure.sensitivity * part.sum.measure.step)
+        if not part.is_mean:
+            (view,) = part.views()
+            need(view, level_for_error(error, view.reach, alpha, currency))
+        elif part.sum is not None and part.count is not None:
+            reach = part.sum.reach
             rows = float(draft.accuracy.rows or 1)
             level = level_for_mean_error(error, reach, rows, alpha, split, currency)
             need(part.sum, level * split)
@@ -339,7 +343,7 @@ def half_width(
     if part.sum is not None and part.count is not None:
         total = plan.law(part.sum, levels[part.sum.id])
         count = plan.law(part.count, levels[part.count.id])
-        reach = float(part.sum.measure.sensitivity * part.sum.measure.step)
+        reach = part.sum.reach
         spread = sum_quantile(total, Law(count.family, count.scale * reach), alpha)
         return min(reach, spread / rows)
     (view,) = part.views()

@@ -10,7 +10,8 @@ from fractions import Fraction
 from typing import Any
 
 from dpnb.engines.base import Count, Measure, sum_of
-from dpnb.schema import Schema, cell_count
+from dpnb.kinds import cell_count
+from dpnb.schema import Schema
 from dpnb.sql.canonical import plain, simplify
 from dpnb.sql.query import Aggregate, And, Predicate, Query
 
@@ -57,6 +58,11 @@ class View:
     def sensitivity(self) -> int:
         """L1 and L2 sensitivity in lattice units: one row is in one cell at most."""
         return self.measure.sensitivity * self.scale
+
+    @property
+    def reach(self) -> float:
+        """Sensitivity in units of the measure."""
+        return float(self.measure.sensitivity * self.measure.step)
 
     @property
     def granularity(self) -> Fraction:

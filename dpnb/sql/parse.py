@@ -14,7 +14,9 @@ from fractions import Fraction
 from typing import Any, NoReturn, TypeAlias
 
 from dpnb.errors import SchemaError, SqlError
-from dpnb.schema import Constant, Interval, Schema, cell_count, nearest
+from dpnb.kinds import Constant, cell_count, nearest
+from dpnb.scale import Interval
+from dpnb.schema import Schema
 from dpnb.sql.canonical import simplify
 from dpnb.sql.query import (
     EVERY,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from dpnb.schema import Interval
+from dpnb.scale import Interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,168 @@
+"""From a plan and its released knots to an ``Answer``; from a plan alone to a ``Price``."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from dpnb.answers.answer import Answer
+from dpnb.answers.estimates import Estimates, estimate
+from dpnb.answers.listing import BudgetStatus, Price
+from dpnb.engines.base import Sum
+from dpnb.privacy.accountant import Accountant, Charge
+from dpnb.privacy.calibrate import Law
+from dpnb.privacy.loss import PrivacyLoss
+from dpnb.provenance.plan import Part, Plan, half_width
+from dpnb.provenance.store import Store
+from dpnb.provenance.views import View, transposition
+from dpnb.schema import Schema
+from dpnb.sql.query import Query
+
+PRICED_ROWS = (100, 1_000)
+"""Group sizes for which the width of an AVG is priced when none is named."""
+
+
+def status(store: Store) -> BudgetStatus:
+    """Return cap, spent and remaining."""
+    state = store.accountant
+    return BudgetStatus(
+        cap=state.cap,
+        spent=state.spent,
+        remaining=state.remaining(),
+        currency=state.currency,
+        delta=None if state.budget.delta is None else float(state.budget.delta),
+        kept=store.kept,
+    )
+
+
+def answer(
+    sql: str, wanted: Plan, charge: Charge, store: Store, schema: Schema, *, fresh: bool
+) -> Answer:
+    """Build the answer of a committed charge; ``fresh`` when it was committed just now."""
+    state, query = store.accountant, wanted.query
+    look = max(state.look(charge.analyst, view, charge.levels[view]) for view in wanted.views)
+    cells = [schema[key.column].cells() for key in query.keys]
+    places = list(itertools.product(*(range(len(column)) for column in cells)))
+    order = transposition(query, schema)
+    found = tuple(
+        _estimates(part, wanted, charge, state, wanted.alpha(look), order) for part in wanted.parts
+    )
+    budget = status(store)
+    return Answer(
+        sql=sql.strip(),
+        table=query.table,
+        version=charge.version,
+        keys=tuple(key.alias for key in query.keys),
+        groups=tuple(
+            tuple(column[i].label for column, i in zip(cells, place, strict=True))
+            for place in places
+        ),
+        estimates=found,
+        rows=_ordered(query, places, found),
+        spent=charge.spent if fresh else PrivacyLoss.none(),
+        remaining=budget.remaining,
+        cap=budget.cap,
+        delta=budget.delta,
+        currency=budget.currency,
+        confidence=wanted.accuracy.confidence,
+        intervals=wanted.accuracy.intervals,
+        looks=wanted.accuracy.looks,
+        look=look,
+        alpha=wanted.accuracy.alpha(1, look),
+        stored=not fresh,
+        finer=any(
+            state.level(charge.analyst, view) > level for view, level in charge.levels.items()
+        ),
+        kept=budget.kept,
+        private=store.private,
+        levels={view: str(level) for view, level in charge.levels.items()},
+        definitions={name: view.definition() for name, view in wanted.views.items()},
+    )
+
+
+def _estimates(
+    part: Part,
+    wanted: Plan,
+    charge: Charge,
+    state: Accountant,
+    alpha: float,
+    order: Sequence[int],
+) -> Estimates:
+    def released(view: View | None) -> list[float] | None:
+        if view is None:
+            return None
+        values = view.values(state.knot(view.id, charge.levels[view.id]).vector)
+        return [values[cell] for cell in order]
+
+    def noise_law(view: View | None) -> Law | None:
+        return None if view is None else wanted.law(view, charge.levels[view.id])
+
+    middle = reach = 0.0
+    if part.is_mean and part.sum is not None and isinstance(part.sum.measure, Sum):
+        middle, reach = float(part.sum.measure.shift), part.sum.reach
+    return estimate(
+        part.aggregate.alias,
+        part.aggregate.function,
+        part.aggregate.column,
+        total=released(part.sum),
+        total_law=noise_law(part.sum),
+        count=released(part.count),
+        count_law=noise_law(part.count),
+        middle=middle,
+        reach=reach,
+        alpha=alpha,
+    )
+
+
+def _ordered(
+    query: Query, groups: Sequence[Sequence[int]], found: Sequence[Estimates]
+) -> tuple[int, ...]:
+    """Return the indices of the rows to show: ORDER BY and LIMIT on released values.
+
+    ``groups`` holds each group's cell numbers, so keys sort in declared order. Unknown values come
+    last in either direction.
+    """
+    rows = list(range(len(groups)))
+    for term in reversed(query.order):
+        sign = -1 if term.descending else 1
+        places = [i for i, key in enumerate(query.keys) if key.alias == term.alias]
+        ranks: list[float | None] = (
+            [group[places[0]] for group in groups]
+            if places
+            else list(next(e.estimate for e in found if e.alias == term.alias))
+        )
+        keyed = [(rank is None, sign * (rank or 0.0)) for rank in ranks]
+        rows.sort(key=keyed.__getitem__)
+    return tuple(rows if query.limit is None else rows[: query.limit])
+
+
+def price(
+    sql: str,
+    wanted: Plan,
+    levels: Mapping[str, Fraction],
+    look: int,
+    cost: Fraction,
+    left: Fraction,
+    budget: BudgetStatus,
+) -> Price:
+    """Return the price of a plan: ``cost`` of ``left``, and the widths at ``levels``."""
+    rows = PRICED_ROWS if wanted.accuracy.rows is None else (wanted.accuracy.rows,)
+    widths: list[tuple[str, int | None, float]] = []
+    for part in wanted.parts:
+        sizes: tuple[int | None, ...] = rows if part.is_mean else (None,)
+        widths += [
+            (part.aggregate.alias, size, half_width(part, wanted, levels, look, size or 1))
+            for size in sizes
+        ]
+    return Price(
+        sql=sql.strip(),
+        spent=PrivacyLoss.of(cost, budget.currency),
+        remaining=PrivacyLoss.of(left, budget.currency),
+        cap=budget.cap,
+        currency=budget.currency,
+        delta=budget.delta,
+        confidence=wanted.accuracy.confidence,
+        affordable=cost <= left,
+        widths=tuple(widths),
+    )

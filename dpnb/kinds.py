@@ -1,0 +1,342 @@
+"""The kinds of columns: which values may occur, how they are grouped, how they compare."""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, TypeAlias
+
+from dpnb.errors import SchemaError
+from dpnb.scale import Code, Interval, Scale
+
+Constant: TypeAlias = str | int | float | Fraction | datetime.date
+
+MAX_INTEGER = 2**53
+"""Largest absolute bound of an ``Integer``: all codes are exact as floats."""
+EPOCH = datetime.date(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One declared group of a column: its label and the codes ``low..high`` that fall into it."""
+
+    label: str | int
+    low: Code
+    high: Code
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """A column with a declared list of values.
+
+    Parameters
+    ----------
+    values : sequence of str
+        Every value that may be shown, in the order of display. At most 65,535, all different.
+    other : str, optional
+        The declared value (one of ``values``) that takes every value not in the list. Without it
+        such a value counts as missing.
+
+    Examples
+    --------
+    >>> Category(["Female", "Male"]).cells()[1].label
+    'Male'
+    """
+
+    values: tuple[str, ...]
+    other: str | None = None
+    kind: ClassVar[str] = "category"
+    numeric: ClassVar[bool] = False
+
+    def __init__(self, values: Sequence[str], other: str | None = None) -> None:
+        if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+            raise SchemaError(
+                "a Category takes a list of texts",
+                "Write Category(['a', 'b']); for whole numbers use Integer(low, high).",
+            )
+        if not 1 <= len(values) <= 65_535 or len(set(values)) != len(values):
+            raise SchemaError("a Category needs 1 to 65,535 different values")
+        if other is not None and other not in values:
+            raise SchemaError(f"other={other!r} is not one of the declared values", "Add it.")
+        object.__setattr__(self, "values", tuple(values))
+        object.__setattr__(self, "other", other)
+
+    @property
+    def scale(self) -> Scale:
+        """Codes 0..len(values)-1."""
+        return Scale(0, len(self.values) - 1, integral=True)
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Return one cell for each declared value."""
+        return tuple(Cell(value, i, i) for i, value in enumerate(self.values))
+
+    def compare(self, operator: str, value: Constant) -> tuple[Interval, ...]:
+        """Return the codes that satisfy ``column operator value``; only ``=`` and ``<>``."""
+        if operator not in ("=", "<>"):
+            raise SchemaError("categories have no order", "Use =, <> or IN.")
+        if not isinstance(value, str):
+            raise SchemaError(f"{value} is not a text", "Put the category in single quotes.")
+        if value not in self.values:
+            raise SchemaError(
+                f"{value!r} is not a declared category", nearest(value, self.values, quote=True)
+            )
+        return self.scale.compare(operator, self.values.index(value))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain data, as written in TOML."""
+        other = {} if self.other is None else {"other": self.other}
+        return {"type": self.kind, "values": list(self.values), **other}
+
+
+def _checked_bins(bins: Sequence[Any] | None, low: Any, high: Any) -> tuple[Any, ...] | None:
+    """Bin edges inside the bounds, at least two, strictly rising."""
+    if bins is None:
+        return None
+    edges = tuple(bins)
+    if len(edges) < 2 or any(a >= b for a, b in itertools.pairwise(edges)):
+        raise SchemaError("bins need at least two edges in rising order")
+    if edges[0] < low or edges[-1] > high:
+        raise SchemaError("bins reach outside the bounds", "Keep every edge within low..high.")
+    return edges
+
+
+def _bin_cells(edges: Sequence[Any], codes: Sequence[Code], scale: Scale) -> tuple[Cell, ...]:
+    """Right-closed bins; the first one includes its left end."""
+    return tuple(
+        Cell(
+            f"{'[' if i == 0 else '('}{edges[i]}, {edges[i + 1]}]",
+            codes[i] if i == 0 else scale.next(codes[i]),
+            codes[i + 1],
+        )
+        for i in range(len(edges) - 1)
+    )
+
+
+def _number(value: Constant) -> Fraction | float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
+        raise SchemaError(f"{value!r} is not a number", "Write the number without quotes.")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """A column of whole numbers, clamped to ``low..high``.
+
+    Parameters
+    ----------
+    low, high : int
+        Public bounds, ``low < high``, within +-2**53. Values outside are clamped; values that are
+        no number are missing; fractions are rounded half up.
+    bins : sequence of int, optional
+        Edges for GROUP BY, right-closed; the first bin includes its left end. Without bins GROUP
+        BY uses each whole number.
+
+    Examples
+    --------
+    >>> [cell.label for cell in Integer(17, 90, bins=[17, 30, 90]).cells()]
+    ['[17, 30]', '(30, 90]']
+    """
+
+    low: int
+    high: int
+    bins: Sequence[int] | None = None
+    kind: ClassVar[str] = "integer"
+    numeric: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        numbers = (self.low, self.high, *(self.bins or ()))
+        if any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
+            raise SchemaError("the bounds and bins of an Integer are whole numbers")
+        if not -MAX_INTEGER <= self.low < self.high <= MAX_INTEGER:
+            raise SchemaError("an Integer needs low < high, both within +-2**53")
+        object.__setattr__(self, "bins", _checked_bins(self.bins, self.low, self.high))
+
+    @property
+    def scale(self) -> Scale:
+        """The whole numbers low..high."""
+        return Scale(self.low, self.high, integral=True)
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Return the declared bins, or one cell for each whole number."""
+        if self.bins is None:
+            return tuple(Cell(value, value, value) for value in range(self.low, self.high + 1))
+        return _bin_cells(self.bins, self.bins, self.scale)
+
+    def compare(self, operator: str, value: Constant) -> tuple[Interval, ...]:
+        """Return the codes that satisfy ``column operator value``."""
+        return self.scale.compare(operator, _number(value))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain data, as written in TOML."""
+        bins = {} if self.bins is None else {"bins": list(self.bins)}
+        return {"type": self.kind, "low": self.low, "high": self.high, **bins}
+
+
+@dataclass(frozen=True, slots=True)
+class Real:
+    """A column of real numbers, clamped to ``low..high``.
+
+    Parameters
+    ----------
+    low, high : float
+        Public, finite bounds, ``low < high``. Values outside are clamped; NaN and infinities are
+        missing. In sums each value is rounded to a public grid of about (high - low) / 2**23.
+    bins : sequence of float, optional
+        Edges for GROUP BY, right-closed; the first bin includes its left end. Needed to group.
+
+    Examples
+    --------
+    >>> Real(0, 10, bins=[0, 2.5, 10]).cells()[0].label
+    '[0.0, 2.5]'
+    """
+
+    low: float
+    high: float
+    bins: Sequence[float] | None = None
+    kind: ClassVar[str] = "real"
+    numeric: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        numbers = (self.low, self.high, *(self.bins or ()))
+        if any(isinstance(n, bool) or not isinstance(n, (int, float)) for n in numbers):
+            raise SchemaError("the bounds and bins of a Real are numbers")
+        if not all(math.isfinite(n) for n in numbers) or not self.low < self.high:
+            raise SchemaError("a Real needs finite bounds with low < high")
+        if not 1e-150 < max(abs(self.low), abs(self.high)) < 1e150:
+            raise SchemaError("the bounds of a Real lie within 1e-150..1e150 in size")
+        if (self.high - self.low) < max(abs(self.low), abs(self.high)) * 2.0**-30:
+            raise SchemaError("the bounds of a Real are too close together for their size")
+        object.__setattr__(self, "low", float(self.low))
+        object.__setattr__(self, "high", float(self.high))
+        bins = _checked_bins(self.bins, self.low, self.high)
+        object.__setattr__(self, "bins", None if bins is None else tuple(map(float, bins)))
+
+    @property
+    def scale(self) -> Scale:
+        """The floats low..high."""
+        return Scale(self.low, self.high, integral=False)
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Return the declared bins."""
+        if self.bins is None:
+            raise SchemaError("a Real has no groups of its own", "Declare bins=[...] for it.")
+        return _bin_cells(self.bins, self.bins, self.scale)
+
+    def compare(self, operator: str, value: Constant) -> tuple[Interval, ...]:
+        """Return the codes that satisfy ``column operator value``."""
+        return self.scale.compare(operator, _number(value))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain data, as written in TOML."""
+        bins = {} if self.bins is None else {"bins": list(self.bins)}
+        return {"type": self.kind, "low": self.low, "high": self.high, **bins}
+
+
+def _as_date(value: Constant) -> datetime.date:
+    if isinstance(value, datetime.datetime):
+        return value.date()
+    if isinstance(value, datetime.date):
+        return value
+    try:
+        return datetime.date.fromisoformat(str(value))
+    except ValueError:
+        raise SchemaError(f"{value!r} is not a date", "Write '2024-01-31'.") from None
+
+
+def days(value: Constant) -> int:
+    """Return the code of a date: days since 1970-01-01."""
+    return (_as_date(value) - EPOCH).days
+
+
+@dataclass(frozen=True, slots=True)
+class Date:
+    """A column of calendar days, clamped to ``low..high``.
+
+    Parameters
+    ----------
+    low, high : datetime.date or str
+        First and last day ('2024-01-31'), ``low < high``.
+    bins : sequence of dates, optional
+        Edges for GROUP BY, right-closed; the first bin includes its left end. Without bins GROUP
+        BY uses each day.
+
+    Examples
+    --------
+    >>> Date("2024-01-01", "2024-12-31", bins=["2024-01-01", "2024-06-30", "2024-12-31"]).cells()[1].label
+    '(2024-06-30, 2024-12-31]'
+    """
+
+    low: datetime.date
+    high: datetime.date
+    bins: tuple[datetime.date, ...] | None = None
+    kind: ClassVar[str] = "date"
+    numeric: ClassVar[bool] = False
+
+    def __init__(
+        self, low: Constant, high: Constant, bins: Sequence[Constant] | None = None
+    ) -> None:
+        first, last = _as_date(low), _as_date(high)
+        if not first < last:
+            raise SchemaError("a Date needs low < high")
+        edges = None if bins is None else [_as_date(edge) for edge in bins]
+        object.__setattr__(self, "low", first)
+        object.__setattr__(self, "high", last)
+        object.__setattr__(self, "bins", _checked_bins(edges, first, last))
+
+    @property
+    def scale(self) -> Scale:
+        """The days low..high, counted from 1970-01-01."""
+        return Scale(days(self.low), days(self.high), integral=True)
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Return the declared bins, or one cell for each day."""
+        if self.bins is not None:
+            return _bin_cells(self.bins, [days(edge) for edge in self.bins], self.scale)
+        first, last = self.scale.low, self.scale.high
+        return tuple(
+            Cell((EPOCH + datetime.timedelta(day)).isoformat(), day, day)
+            for day in range(int(first), int(last) + 1)
+        )
+
+    def compare(self, operator: str, value: Constant) -> tuple[Interval, ...]:
+        """Return the codes that satisfy ``column operator value``."""
+        return self.scale.compare(operator, days(value))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain data, as written in TOML."""
+        bins = {} if self.bins is None else {"bins": list(self.bins)}
+        return {"type": self.kind, "low": self.low, "high": self.high, **bins}
+
+
+Kind: TypeAlias = Category | Integer | Real | Date
+KINDS: dict[str, type[Kind]] = {k.kind: k for k in (Category, Integer, Real, Date)}
+
+
+def cell_count(kind: Kind) -> int:
+    """Return how many groups GROUP BY makes of a column, without listing them; 0 when undeclared."""
+    if isinstance(kind, Category):
+        return len(kind.values)
+    if kind.bins is not None:
+        return len(kind.bins) - 1
+    if isinstance(kind, Real):
+        return 0
+    return int(kind.scale.high - kind.scale.low) + 1
+
+
+def nearest(word: str, words: Sequence[str], *, quote: bool = False) -> str:
+    """Return 'Did you mean ...?' for a close match, else the first few choices."""
+
+    def shown(text: str) -> str:
+        return repr(text) if quote else text
+
+    close = [w for w in words if w.casefold() == word.casefold()]
+    close = close or difflib.get_close_matches(word, words, n=1, cutoff=0.6)
+    if close:
+        return f"Did you mean {shown(close[0])}?"
+    few = ", ".join(shown(w) for w in list(words)[:6])
+    return f"Declared: {few}{', ...' if len(words) > 6 else ''}."

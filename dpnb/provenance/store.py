@@ -1,0 +1,188 @@
+"""The store of one ledger: its entries folded into the state that requests rest on."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpnb.errors import LedgerError, RequestError
+from dpnb.privacy.accountant import Accountant
+from dpnb.privacy.ledger import FORMAT, Ledger
+from dpnb.privacy.loss import Budget
+from dpnb.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One data version of a table in the ledger."""
+
+    number: int
+    definition: Mapping[str, Any]
+    fingerprint: str
+
+
+class Store:
+    """Budget, data versions, noise paths and charges of one ledger; what other kernels write too.
+
+    Parameters
+    ----------
+    path, anchor : str or Path, optional
+        See ``Ledger``.
+    """
+
+    def __init__(self, path: str | Path | None, anchor: str | Path | None) -> None:
+        self.ledger = Ledger(path, anchor=anchor)
+        self.private = True
+        self.versions: dict[str, Version] = {}
+        self._accountant: Accountant | None = None
+        self._secret = b""
+        self._opened: dict[str, Version] = {}
+        try:
+            self.follow()
+            self.ledger.check_anchor()
+        except BaseException:
+            self.ledger.close()
+            raise
+
+    @property
+    def new(self) -> bool:
+        """Whether nothing was written yet."""
+        return self._accountant is None
+
+    @property
+    def kept(self) -> bool:
+        """Whether the ledger outlives the process."""
+        return self.ledger.path is not None
+
+    @property
+    def accountant(self) -> Accountant:
+        """The paths and charges so far."""
+        if self._accountant is None:
+            raise LedgerError("the ledger has no opening entry", "Restore an unchanged copy.")
+        return self._accountant
+
+    def open(
+        self,
+        tables: Sequence[Table],
+        fingerprint: Callable[[str, bytes], str],
+        *,
+        budget: Budget | None,
+        new_version: bool,
+        private: bool,
+    ) -> None:
+        """Write or check the opening entry and each table's data version, in one transaction.
+
+        Parameters
+        ----------
+        tables : sequence of Table
+        fingerprint : callable
+            From a table's name and a secret key to the fingerprint of its rows.
+        budget : Budget or None
+            Needed by a new ledger; another one than the ledger's own is refused.
+        new_version : bool
+            Accept other data or another schema; paths are closed, what was spent is kept.
+        private : bool
+            Whether the noise is meant for release.
+        """
+        with self.ledger.transaction() as append:
+            self.follow()
+            secret = self._secret
+            if self.new:
+                if budget is None:
+                    raise RequestError(
+                        "a new ledger needs a budget", "Pass budget=dpnb.Budget(...)."
+                    )
+                secret = secrets.token_bytes(32)
+                append(
+                    {
+                        "kind": "open",
+                        "format": FORMAT,
+                        "secret": secret.hex(),
+                        "budget": budget.to_dict(),
+                        "private": private,
+                    }
+                )
+            elif budget is not None and budget != self.accountant.budget:
+                raise LedgerError(
+                    f"the ledger was opened with {self.accountant.budget!r}",
+                    "Leave budget out, or start a new ledger.",
+                    str(self.ledger.path),
+                )
+            elif self.private and not private:
+                raise LedgerError("test noise cannot enter a private ledger", "Use a new one.")
+            for table in tables:
+                entry = self._version_entry(table, fingerprint(table.name, secret), new_version)
+                if entry is not None:
+                    append(entry)
+        self.follow()
+        self._opened = dict(self.versions)
+
+    def _version_entry(
+        self, table: Table, fingerprint: str, new_version: bool
+    ) -> dict[str, Any] | None:
+        """Return the entry that opens a data version, or None for the current one."""
+        definition = json.loads(json.dumps(table.definition(), default=str))
+        known = self.versions.get(table.name)
+        if known is not None:
+            same_schema = known.definition == definition
+            if same_schema and known.fingerprint == fingerprint:
+                return None
+            if not new_version:
+                other, that = (
+                    ("other data", "data") if same_schema else ("another schema", "schema")
+                )
+                raise LedgerError(
+                    f"the ledger knows table {table.name!r} with {other}",
+                    f"Use that {that}, or pass new_version=True (what was spent is kept).",
+                )
+        elif self.versions and not new_version:
+            raise LedgerError(
+                f"the ledger belongs to {', '.join(map(repr, self.versions))}, "
+                f"not to {table.name!r}",
+                "Use that table's ledger, or pass new_version=True to add this one.",
+            )
+        return {
+            "kind": "table",
+            "definition": definition,
+            "fingerprint": fingerprint,
+            "version": 1 if known is None else known.number + 1,
+        }
+
+    def follow(self) -> None:
+        """Read what this and other kernels appended."""
+        first = self.ledger.sequence
+        for offset, entry in enumerate(self.ledger.read_new(), start=1):
+            self._apply(entry, first + offset)
+
+    def _apply(self, entry: Mapping[str, Any], sequence: int) -> None:
+        if entry["kind"] == "open":
+            if entry["format"] != FORMAT:
+                raise LedgerError("the ledger has another format", "Use a matching dpnb.")
+            self._accountant = Accountant(Budget.from_dict(entry["budget"]))
+            self._secret = bytes.fromhex(entry["secret"])
+            self.private = bool(entry["private"])
+        elif entry["kind"] == "table":
+            definition = entry["definition"]
+            self.versions[definition["name"]] = Version(
+                int(entry["version"]), definition, str(entry["fingerprint"])
+            )
+        else:
+            self.accountant.apply(sequence, entry)
+
+    def version(self, table: str) -> int:
+        """Return a table's data version; refuses when another kernel has opened a newer one."""
+        if self.versions[table] != self._opened[table]:
+            raise LedgerError(
+                f"table {table!r} has a newer data version", "Open the session again."
+            )
+        return self.versions[table].number
+
+    def __repr__(self) -> str:
+        return f"Store({self.ledger!r})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Store is as secret as the data and cannot be pickled")

@@ -1,0 +1,96 @@
+"""Codes on an ordered scale, and the arithmetic of closed intervals of codes.
+
+Every column maps a normalised value to a **code**: the index of a category, an integer, days since
+1970-01-01, or a float. Predicates and groups are closed intervals of codes, so one arithmetic serves
+all kinds of columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+Code: TypeAlias = int | float
+Interval: TypeAlias = tuple[Code, Code]
+"""A closed interval of codes, ``low <= high``."""
+
+
+def _union(intervals: Sequence[Interval], adjacent: bool) -> tuple[Interval, ...]:
+    """Sorted, disjoint intervals; on integer scales neighbours such as 1..2 and 3..4 are joined."""
+    merged: list[Interval] = []
+    for low, high in sorted(intervals):
+        if merged and low <= merged[-1][1] + (1 if adjacent else 0):
+            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
+        else:
+            merged.append((low, high))
+    return tuple(merged)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """An ordered scale of codes with a first and a last one."""
+
+    low: Code
+    high: Code
+    integral: bool
+
+    def next(self, code: Code) -> Code:
+        """Return the code right above."""
+        return code + 1 if self.integral else math.nextafter(code, math.inf)
+
+    def previous(self, code: Code) -> Code:
+        """Return the code right below."""
+        return code - 1 if self.integral else math.nextafter(code, -math.inf)
+
+    def at_most(self, value: Fraction | float) -> Code:
+        """Return the largest code that is not above ``value``."""
+        if self.integral:
+            return math.floor(value)
+        code = float(value)
+        return self.previous(code) if Fraction(code) > Fraction(value) else code
+
+    def below(self, value: Fraction | float) -> Code:
+        """Return the largest code that is below ``value``."""
+        code = self.at_most(value)
+        return self.previous(code) if Fraction(code) == Fraction(value) else code
+
+    def compare(self, operator: str, value: Fraction | float) -> tuple[Interval, ...]:
+        """Return the codes on this scale for which ``code operator value`` is true."""
+        if operator == "<>":
+            return self.complement(self.compare("=", value))
+        least, greatest = self.low, self.high
+        if operator in ("<", "<="):
+            greatest = self.at_most(value) if operator == "<=" else self.below(value)
+        elif operator in (">", ">="):
+            least = self.next(self.at_most(value) if operator == ">" else self.below(value))
+        else:
+            least = self.next(self.below(value))
+            greatest = self.at_most(value)
+        least, greatest = max(least, self.low), min(greatest, self.high)
+        return ((least, greatest),) if least <= greatest else ()
+
+    def union(self, intervals: Sequence[Interval]) -> tuple[Interval, ...]:
+        """Return sorted, disjoint intervals with the same codes."""
+        return _union(intervals, self.integral)
+
+    def complement(self, intervals: Sequence[Interval]) -> tuple[Interval, ...]:
+        """Return the codes of the scale outside the intervals."""
+        gaps: list[Interval] = []
+        start = self.low
+        for low, high in self.union(intervals):
+            if start < low:
+                gaps.append((start, self.previous(low)))
+            start = self.next(high)
+        if start <= self.high:
+            gaps.append((start, self.high))
+        return tuple(gaps)
+
+    def intersection(
+        self, left: Sequence[Interval], right: Sequence[Interval]
+    ) -> tuple[Interval, ...]:
+        """Return the codes in both."""
+        both = [(max(a, c), min(b, d)) for a, b in left for c, d in right]
+        return self.union([(low, high) for low, high in both if low <= high])
