@@ -60,7 +60,7 @@ def completer(magics: Any) -> Callable[..., Any]:
     """Return a matcher for ``InteractiveShell.Completer.custom_matchers``."""
     from IPython.core.completer import SimpleCompletion, context_matcher
 
-    @context_matcher()  # type: ignore[untyped-decorator]
+    @context_matcher()
     def dpnb_matcher(context: Any) -> dict[str, Any]:
         lines = context.full_text.split("\n")
         before = "\n".join([*lines[: context.cursor_line], lines[context.cursor_line]])

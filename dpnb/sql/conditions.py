@@ -1,0 +1,187 @@
+"""WHERE and FILTER: from the tree of a condition to a predicate in negation normal form."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Mapping, Sequence, Set
+from fractions import Fraction
+
+from sqlglot import expressions as exp
+
+from dpnb.errors import SchemaError, SqlError
+from dpnb.kinds import Constant, nearest
+from dpnb.scale import Interval
+from dpnb.schema import Schema
+from dpnb.sql.canonical import simplify
+from dpnb.sql.query import And, Or, Predicate, Within
+from dpnb.sql.source import Node, Source, others
+
+COMPARISONS: dict[type, str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+class Conditions:
+    """Reads conditions on the columns of one table.
+
+    Parameters
+    ----------
+    source : Source
+        To name places in errors.
+    names : set of str
+        The table's name and alias, case-folded, that may qualify a column.
+    schema : Schema
+    params : mapping
+        Values of the bound parameters ``:name``.
+    """
+
+    def __init__(
+        self, source: Source, names: Set[str], schema: Schema, params: Mapping[str, object]
+    ) -> None:
+        self.refuse = source.refuse
+        self.names = names
+        self.schema = schema
+        self.params = params
+
+    def column(self, node: Node) -> str:
+        """Return the declared spelling of the column that a node names."""
+        if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
+            self.refuse(
+                "only a column can stand here", "Arithmetic and functions are not supported.", node
+            )
+        if others(node.args, "this", "table") or (
+            node.args.get("table") is not None and node.table.casefold() not in self.names
+        ):
+            self.refuse("unknown table", "Write the bare column name.", node)
+        name = self.schema.find(node.name)
+        if name is None:
+            self.refuse(
+                f"unknown column {node.name!r}", nearest(node.name, list(self.schema)), node
+            )
+        return name
+
+    def predicate(self, node: Node) -> Predicate:
+        """Return a condition as a simplified predicate."""
+        return simplify(self._condition(node, negated=False), self.schema)
+
+    def _condition(self, node: Node, *, negated: bool) -> Predicate:
+        if isinstance(node, exp.Paren):
+            return self._condition(node.this, negated=negated)
+        if isinstance(node, exp.Not):
+            return self._condition(node.this, negated=not negated)
+        if isinstance(node, exp.And | exp.Or):
+            parts = tuple(
+                self._condition(part, negated=negated) for part in node.flatten(unnest=False)
+            )
+            return And(parts) if isinstance(node, exp.And) != negated else Or(parts)
+        if type(node) in COMPARISONS:
+            return self._comparison(node, negated)
+        if isinstance(node, exp.Between) and not others(node.args, "this", "low", "high"):
+            column = self.column(node.this)
+            least = self._compare(column, ">=", node.args["low"])
+            most = self._compare(column, "<=", node.args["high"])
+            scale = self.schema[column].scale
+            return self._within(column, scale.intersection(least, most), negated)
+        if isinstance(node, exp.In) and not others(node.args, "this", "expressions"):
+            column = self.column(node.this)
+            listed = [
+                pair for value in node.expressions for pair in self._compare(column, "=", value)
+            ]
+            return self._within(column, self.schema[column].scale.union(listed), negated)
+        if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
+            column = self.column(node.this)
+            scale = self.schema[column].scale
+            if negated:
+                return Within(column, ((scale.low, scale.high),))
+            return Within(column, (), null=True)
+        if node.find(exp.Select, exp.Subquery) is not None:
+            self.refuse("subqueries are not supported", "Write the values out.", node)
+        self.refuse(
+            "this condition is not supported",
+            "Use =, <>, <, <=, >, >=, BETWEEN, IN or IS NULL on a column, with AND, OR, NOT.",
+            node,
+        )
+
+    def _within(self, column: str, intervals: Sequence[Interval], negated: bool) -> Within:
+        if negated:
+            return Within(column, self.schema[column].scale.complement(intervals))
+        return Within(column, tuple(intervals))
+
+    def _comparison(self, node: Node, negated: bool) -> Within:
+        operator = COMPARISONS[type(node)]
+        left, right = node.this, node.expression
+        if not isinstance(left, exp.Column):
+            left, right, operator = right, left, FLIPPED[operator]
+        if isinstance(right, exp.Column):
+            self.refuse("two columns cannot be compared", "Compare a column with a value.", node)
+        column = self.column(left)
+        return Within(
+            column, self._compare(column, _NEGATED[operator] if negated else operator, right)
+        )
+
+    def _compare(self, column: str, operator: str, node: Node) -> tuple[Interval, ...]:
+        try:
+            return self.schema[column].compare(operator, self.constant(node))
+        except SchemaError as error:
+            self.refuse(f"in {column!r}, {error.what}", error.mend, node)
+
+    def constant(self, node: Node) -> Constant:
+        """Return the value of a literal or bound parameter."""
+        if isinstance(node, exp.Paren):
+            return self.constant(node.this)
+        if isinstance(node, exp.Literal):
+            return str(node.this) if node.is_string else self._number(str(node.this), node)
+        if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
+            if not node.this.is_string:
+                return -self._number(str(node.this.this), node)
+        elif isinstance(node, exp.Placeholder):
+            return self._parameter(node)
+        elif isinstance(node, exp.Cast) and node.to.this == exp.DataType.Type.DATE:
+            if isinstance(node.this, exp.Literal) and node.this.is_string:
+                return str(node.this.this)
+        elif isinstance(node, exp.Null):
+            self.refuse("nothing equals NULL", "Use IS NULL or IS NOT NULL.", node)
+        elif isinstance(node, exp.Column):
+            self.refuse(
+                "a value is expected here, not a column", "Put texts in single quotes.", node
+            )
+        self.refuse("a value is expected here", "Write a constant or :name.", node)
+
+    def _number(self, text: str, node: Node) -> Fraction:
+        mantissa, _, exponent = text.lower().partition("e")
+        if len(mantissa) > 400 or len(exponent) > 4:
+            self.refuse("the number is too long", "Round it.", node)
+        try:
+            return Fraction(text)
+        except ValueError:
+            self.refuse("this is not a plain number", "Write digits.", node)
+
+    def _parameter(self, node: Node) -> Constant:
+        name = str(node.this or "")
+        if not name.isidentifier():
+            self.refuse("parameters have names", "Write :name.", node)
+        if name not in self.params:
+            raise SqlError(
+                f"the parameter :{name} has no value",
+                f"Define {name} in the notebook, or pass params={{'{name}': ...}}.",
+            )
+        value = self.params[name]
+        value = value.item() if hasattr(value, "item") else value
+        if isinstance(value, bool) or not isinstance(value, (str, int, float, datetime.date)):
+            raise SqlError(
+                f"the parameter :{name} is of type {type(value).__name__}",
+                "Use a text, a number or a date.",
+            )
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                raise SqlError(f"the parameter :{name} is not a finite number", "Change it.")
+            return Fraction(value)
+        return value

@@ -1,0 +1,119 @@
+"""The text of a statement: its tree, and errors that point into it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn, TypeAlias
+
+import sqlglot
+from sqlglot import expressions as exp
+
+from dpnb.errors import SqlError
+
+Node: TypeAlias = Any
+"""A node of sqlglot's tree; its classes are told apart at run time."""
+
+MAX_TEXT = 20_000
+MAX_NODES = 2_000
+MAX_DEPTH = 50
+
+
+def others(arguments: Mapping[str, Any], *known: str) -> list[str]:
+    """Return the names of the arguments of a node that are set although the shape does not know them."""
+    return [name for name, value in arguments.items() if value and name not in known]
+
+
+class Source:
+    """One text, read by sqlglot and never run."""
+
+    def __init__(self, text: str) -> None:
+        if not isinstance(text, str):
+            raise SqlError("the statement is not a text", "Pass SQL as a string.")
+        self.text = text
+
+    def refuse(self, what: str, mend: str, node: Node | None = None) -> NoReturn:
+        """Raise a SqlError that points at ``node``."""
+        spans = [n.meta for n in node.walk() if "start" in n.meta] if node is not None else []
+        if not spans:
+            raise SqlError(what, mend)
+        start = min(span["start"] for span in spans)
+        end = max(span["end"] for span in spans)
+        raise self.error_at(start, end, what, mend)
+
+    def error_at(self, start: int, end: int, what: str, mend: str) -> SqlError:
+        """Return a SqlError that points at the characters start..end."""
+        before = self.text[:start]
+        shown = self.text[start : end + 1]
+        while shown.count("(") > shown.count(")") and end + 1 < len(self.text):
+            end += 1
+            shown += self.text[end]
+        return SqlError(
+            what,
+            mend,
+            line=before.count("\n") + 1,
+            column=start - (before.rfind("\n") + 1) + 1,
+            text=shown if len(shown) <= 60 else shown[:57] + "...",
+        )
+
+    def tree(self) -> exp.Select:
+        """Return the tree of the one SELECT, within limits of size and depth."""
+        if len(self.text) > MAX_TEXT:
+            raise SqlError(
+                f"the statement has more than {MAX_TEXT:,} characters", "Make it shorter."
+            )
+        try:
+            tokens = sqlglot.tokenize(self.text, read="duckdb")
+        except sqlglot.errors.TokenError:
+            raise SqlError(
+                "the statement ends inside a quoted text", "Close every quote."
+            ) from None
+        depth = 0
+        for token in tokens:
+            if token.comments or token.token_type == sqlglot.TokenType.HINT:
+                raise self.error_at(
+                    token.start, token.end, "comments are not allowed in a cell", "Take it out."
+                )
+            depth += {"(": 1, ")": -1}.get(token.text, 0)
+            if depth > MAX_DEPTH:
+                raise self.error_at(
+                    token.start, token.end, "the statement is nested too deeply", "Flatten it."
+                )
+            if token.text.upper() == "NULLS":
+                raise self.error_at(
+                    token.start, token.end, "NULLS FIRST and NULLS LAST are not supported",
+                    "Leave them out: unknown values come last.",
+                )  # fmt: skip
+        if len(tokens) > 2 * MAX_NODES:
+            raise SqlError(f"the statement has more than {MAX_NODES:,} parts", "Make it shorter.")
+        if not tokens:
+            raise SqlError("there is no statement", "Write SELECT ... FROM a table.")
+        if tokens[0].text.upper() not in ("SELECT", "WITH"):
+            raise self.error_at(
+                tokens[0].start, tokens[0].end, "only SELECT is supported",
+                "Write SELECT ... FROM a table.",
+            )  # fmt: skip
+        try:
+            statements = sqlglot.parse(self.text, read="duckdb")
+        except sqlglot.errors.ParseError as error:
+            raise self._malformed(error) from None
+        statements = [s for s in statements if s is not None]
+        if len(statements) > 1:
+            self.refuse("only one statement is allowed", "Put each in its own cell.", statements[1])
+        tree = statements[0]
+        if not isinstance(tree, exp.Select):
+            self.refuse("only SELECT is supported", "Write SELECT ... FROM a table.", tree)
+        if sum(1 for _ in tree.walk()) > MAX_NODES:
+            raise SqlError(f"the statement has more than {MAX_NODES:,} parts", "Make it shorter.")
+        return tree
+
+    def _malformed(self, error: Any) -> SqlError:
+        details = (error.errors or [{}])[0]
+        line, end = int(details.get("line") or 0), int(details.get("col") or 0)
+        shown = str(details.get("highlight") or "")[:60]
+        return SqlError(
+            "this is not valid SQL",
+            "Write SELECT columns, aggregates FROM table WHERE ... GROUP BY columns.",
+            line=line,
+            column=max(1, end - len(shown) + 1),
+            text=shown,
+        )

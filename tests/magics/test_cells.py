@@ -1,0 +1,315 @@
+"""The magics as a user types them, in an in-process shell."""
+
+from __future__ import annotations
+
+import builtins
+import threading
+
+import pytest
+from IPython.core.completer import provisionalcompleter
+
+import dpnb
+from dpnb.answers.answer import Answer
+from dpnb.answers.listing import Price
+from dpnb.errors import DpnbError
+
+SQL = "SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex"
+
+
+class TestLoading:
+    def test_loading_twice_registers_once(self, shell):
+        shell.run("%load_ext dpnb")
+        shell.run("%reload_ext dpnb")
+        assert sum(type(c).__name__ == "Dpnb" for c in shell.ip.configurables) == 1
+        assert sum(hasattr(m, "dpnb") for m in shell.ip.Completer.custom_matchers) == 1
+
+    def test_unloading_leaves_no_trace(self, bare_shell):
+        def traces():
+            manager = bare_shell.ip.magics_manager
+            return [
+                *(name for kind in ("line", "cell") for name in manager.magics[kind]),
+                *manager.registry,
+                *(type(c).__name__ for c in bare_shell.ip.configurables),
+                *(m.__name__ for m in bare_shell.ip.Completer.custom_matchers),
+            ]
+
+        bare_shell.run("%load_ext dpnb")
+        assert any(name.lower().startswith("dp") for name in traces())
+        bare_shell.run("%unload_ext dpnb")
+        assert not any(name.lower().startswith("dp") for name in traces())
+
+
+class TestOpening:
+    def test_says_what_is_left_and_that_nothing_is_kept(self, shell):
+        ran = shell.run("%dpopen adult --epsilon 3 --delta 1e-6")
+        assert "Opened adult: rho 0.1851 (epsilon 3 at delta 1e-06) left." in ran.stdout
+        assert "Kept in this kernel only" in ran.stdout
+
+    def test_with_a_ledger_file_nothing_needs_saying(self, shell, tmp_path):
+        ran = shell.run(f"%dpopen adult --rho 0.5 --ledger {tmp_path / 'a.ledger'}")
+        assert "Kept in this kernel only" not in ran.stdout
+        again = shell.run(f"%dpopen adult --ledger {tmp_path / 'a.ledger'}")
+        assert again.error is None
+        assert "rho 0.5 left" in again.stdout
+
+    def test_as_binds_a_session_for_python(self, shell):
+        shell.run("%dpopen adult --as people --rho 0.5")
+        assert isinstance(shell.names["people"], dpnb.Session)
+        assert shell.run(f"%%dpquery --on people --rho 0.01\n{SQL}").error is None
+
+    def test_opens_a_table_a_session_a_curator_and_a_file(self, shell, tmp_path):
+        (tmp_path / "t.csv").write_text("sex\nMale\nFemale\n")
+        (tmp_path / "t.toml").write_text(
+            'source = "t.csv"\n[budget]\nrho = 0.5\n'
+            '[columns.sex]\ntype = "category"\nvalues = ["Female", "Male"]\n'
+        )
+        shell.names["held"] = dpnb.datasets.adult()
+        shell.names["mine"] = dpnb.Session(dpnb.datasets.adult(), budget=dpnb.Budget(rho=1))
+        shell.names["owner"] = dpnb.Curator(dpnb.datasets.adult(), budget=dpnb.Budget(rho=1))
+        for line in (f"{tmp_path / 't.toml'}", "held --rho 1", "mine", "owner"):
+            assert shell.run(f"%dpopen {line}").error is None, line
+
+    @pytest.mark.parametrize(
+        ("line", "words"),
+        [
+            ("adult", "needs a budget"),
+            ("nobody --rho 1", "no table 'nobody'"),
+            ("https://example.org --rho 1", "not supported yet"),
+            ("missing.toml --rho 1", "cannot be read"),
+            ("adult --rho 0", "rho is '0'"),
+            ("adult --rho 1 --epsilon 1", "either rho or epsilon"),
+            ("adult --bogus", "unrecognized arguments"),
+            ("", "arguments are required"),
+        ],
+    )
+    def test_bad_lines_fail_with_one_line(self, shell, line, words):
+        ran = shell.run(f"%dpopen {line}")
+        assert isinstance(ran.error, DpnbError)
+        assert words in str(ran.error)
+        assert "Traceback" not in ran.stdout + ran.stderr
+
+
+class TestQuery:
+    def test_shows_and_returns_the_answer(self, opened):
+        ran = opened.run(f"%%dpquery --rho 0.01\n{SQL};")
+        assert isinstance(ran.result, Answer)
+        assert "With 95 % confidence" in ran.stdout
+
+    @pytest.mark.parametrize("line", ["--rho 0.01 -o kept", "kept << --rho 0.01"])
+    def test_binds_and_shows(self, opened, line):
+        ran = opened.run(f"%%dpquery {line}\n{SQL}")
+        assert opened.names["kept"] is ran.result
+
+    def test_quiet_binds_only(self, opened):
+        ran = opened.run(f"%%dpquery -q -o kept --rho 0.01\n{SQL}")
+        assert ran.result is None
+        assert ran.stdout == ""
+        assert isinstance(opened.names["kept"], Answer)
+
+    def test_line_form(self, opened):
+        ran = opened.run(f"kept = %dpquery --rho 0.01 {SQL}")
+        assert ran.error is None
+        assert isinstance(opened.names["kept"], Answer)
+
+    def test_parameters_come_from_the_namespace_as_values(self, opened):
+        opened.names["who"] = "Male' OR '1'='1"
+        ran = opened.run("%%dpquery --rho 0.01\nSELECT COUNT(*) FROM adult WHERE sex = :who")
+        assert "is not a declared category" in str(ran.error)
+        opened.names["who"] = "Male"
+        ran = opened.run("%%dpquery --rho 0.01\nSELECT COUNT(*) AS n FROM adult WHERE sex = :who")
+        assert 21_000 < ran.result.estimates[0].estimate[0] < 22_500
+
+    def test_dry_run_prices_and_spends_nothing(self, opened):
+        ran = opened.run(f"%%dpquery --dry-run --rho 0.01\n{SQL}")
+        assert isinstance(ran.result, Price)
+        assert "Nothing was spent" in ran.stdout
+        assert "spent" not in opened.run("%dphistory").stdout
+
+    def test_error_options(self, opened):
+        ran = opened.run(f"%%dpquery --error 40 --confidence 0.9 --each\n{SQL}")
+        found = ran.result.estimates[0]
+        assert found.half_width(0) == pytest.approx(40, rel=1e-6)
+        ran = opened.run(f"%%dpquery --error n=30 --any-look\n{SQL}")
+        assert ran.result.looks == "any"
+
+    def test_the_same_cell_again_is_free(self, opened):
+        first = opened.run(f"%%dpquery --rho 0.01\n{SQL}").result
+        again = opened.run(f"%%dpquery --rho 0.01\n{SQL}").result
+        assert again.estimates == first.estimates
+        assert again.spent.rho == 0
+
+    @pytest.mark.parametrize(
+        ("cell", "words"),
+        [
+            (f"%%dpquery --rhoo 1\n{SQL}", "unrecognized arguments"),
+            (f"%%dpquery --rho 'x\n{SQL}", "a quote is not closed"),
+            (f"%%dpquery --rows many --rho 1\n{SQL}", "--rows 'many' is not a number"),
+            (f"%%dpquery\n{SQL}", "say once how accurate"),
+            (f"%%dpquery --rho 99\n{SQL}", "is left"),
+            (f"%%dpquery --on nobody --rho 0.01\n{SQL}", "no session 'nobody'"),
+            (f"%%dpquery -o 1x --rho 0.01\n{SQL}", "is no variable name"),
+            ("%%dpquery --rho 0.01\nSELECT sx FROM adult", "unknown column 'sx' (line 1, column 8"),
+            ("%%dpquery --rho 0.01\n;", "only SELECT is supported"),
+        ],
+    )
+    def test_mistakes_fail_with_one_line_and_cost_nothing(self, opened, cell, words):
+        ran = opened.run(cell)
+        assert isinstance(ran.error, DpnbError)
+        assert words in str(ran.error)
+        assert "Traceback" not in ran.stdout + ran.stderr
+        assert opened.run("%dpbudget").result.spent.rho == 0
+
+    def test_without_a_session_says_how_to_open_one(self, shell):
+        ran = shell.run(f"%%dpquery --rho 0.01\n{SQL}")
+        assert "%dpopen" in str(ran.error)
+
+
+class TestAsking:
+    def test_large_spending_asks(self, opened, monkeypatch):
+        asked = []
+        monkeypatch.setattr(builtins, "input", lambda text: asked.append(text) or "y")
+        assert opened.run(f"%%dpquery --rho 0.1\n{SQL}").error is None
+        assert "54 % of what is left" in asked[0]
+
+    def test_no_means_no(self, opened, monkeypatch):
+        monkeypatch.setattr(builtins, "input", lambda text: "")
+        ran = opened.run(f"%%dpquery --rho 0.1\n{SQL}")
+        assert "not confirmed" in str(ran.error)
+        assert opened.run("%dpbudget").result.spent.rho == 0
+
+    def test_where_nobody_can_answer_it_is_refused(self, opened, monkeypatch):
+        def nobody(text):
+            raise EOFError
+
+        monkeypatch.setattr(builtins, "input", nobody)
+        ran = opened.run(f"%%dpquery --rho 0.1\n{SQL}")
+        assert "Add --yes" in str(ran.error)
+
+    def test_yes_and_a_higher_limit_do_not_ask(self, opened, monkeypatch):
+        monkeypatch.setattr(builtins, "input", lambda text: pytest.fail("asked"))
+        assert opened.run(f"%%dpquery --yes --rho 0.05\n{SQL}").error is None
+        opened.run("%config Dpnb.ask_above = 1.0")
+        assert opened.run(f"%%dpquery --rho 0.15\n{SQL}").error is None
+
+    def test_small_and_free_requests_do_not_ask(self, opened, monkeypatch):
+        monkeypatch.setattr(builtins, "input", lambda text: pytest.fail("asked"))
+        assert opened.run(f"%%dpquery --rho 0.01\n{SQL}").error is None
+        assert opened.run(f"%%dpquery --rho 0.01\n{SQL}").error is None
+
+
+class TestOptions:
+    def test_python_twin_of_config(self, shell):
+        assert dpnb.options(display="static", ask_above=0.5) == {
+            "display": "static",
+            "ask_above": 0.5,
+        }
+        assert "Current: 'static'" in shell.run("%config Dpnb").stdout
+
+    @pytest.mark.parametrize("bad", [{"display": "loud"}, {"ask_above": 2.0}])
+    def test_bad_values_are_refused(self, shell, bad):
+        with pytest.raises(DpnbError):
+            dpnb.options(**bad)
+
+    def test_without_the_extension_says_so(self, bare_shell):
+        with pytest.raises(DpnbError, match="load_ext"):
+            dpnb.options()
+
+
+class TestProgressAndInterrupt:
+    def test_elapsed_time_is_shown_on_slow_requests_and_goes_away(self, opened, monkeypatch):
+        import dpnb.session as sessions
+
+        monkeypatch.setattr(sessions, "_QUIET_SECONDS", 0.0)
+        monkeypatch.setattr(sessions, "_TICK_SECONDS", 0.01)
+        engine = next(iter(opened.ip.configurables[-1].sessions.values()))._curator._engines["adult"]
+        measure = type(engine).measure
+
+        def slow(self, scan):
+            threading.Event().wait(0.1)
+            return measure(self, scan)
+
+        monkeypatch.setattr(type(engine), "measure", slow)
+        ran = opened.run(f"%%dpquery --rho 0.01\n{SQL}")
+        assert "Working: 0 s" in ran.stdout
+        assert isinstance(ran.result, Answer)
+
+    @pytest.mark.parametrize("committed", [False, True])
+    def test_an_interrupt_says_whether_anything_was_charged(self, opened, monkeypatch, committed):
+        import dpnb.session as sessions
+
+        session = next(iter(opened.ip.configurables[-1].sessions.values()))
+        engine = session._curator._engines["adult"]
+        entered, interrupted = threading.Event(), threading.Event()
+        measure = type(engine).measure
+        join = threading.Thread.join
+
+        def waiting_measure(self, scan):
+            exact = measure(self, scan)
+            if not committed:
+                entered.set()
+                interrupted.wait(5)
+            return exact
+
+        commit = type(session._curator)._commit
+
+        def waiting_commit(self, *args):
+            if committed:
+                entered.set()
+                interrupted.wait(5)
+            return commit(self, *args)
+
+        def interrupting_join(self, timeout=None):
+            if self.name == "dpnb request" and entered.is_set() and not interrupted.is_set():
+                raise KeyboardInterrupt
+            return join(self, timeout)
+
+        monkeypatch.setattr(type(engine), "measure", waiting_measure)
+        monkeypatch.setattr(type(session._curator), "_commit", waiting_commit)
+        monkeypatch.setattr(type(session._curator), "interrupt", lambda self: interrupted.set())
+        monkeypatch.setattr(sessions.threading.Thread, "join", interrupting_join)
+        monkeypatch.setattr(sessions, "_TICK_SECONDS", 0.01)
+        ran = opened.run(f"%%dpquery --rho 0.01\n{SQL}")
+        assert type(ran.error).__name__ == "InterruptedRequestError"
+        charged = opened.run("%dpbudget").result.spent.rho > 0
+        assert charged == committed
+        expected = "Run the same cell again: it is free" if committed else "Nothing was charged"
+        assert expected in str(ran.error)
+
+
+class TestStatus:
+    def test_budget_tables_history(self, opened):
+        opened.run(f"%%dpquery --rho 0.01\n{SQL}")
+        assert "remaining" in opened.run("%dpbudget").stdout
+        assert "marital_status" in opened.run("%dptables").stdout
+        assert "SELECT sex" in opened.run("%dphistory").stdout
+
+    @pytest.mark.parametrize("magic", ["%%dpquery", "%dpopen", "%dpbudget", "%dptables"])
+    def test_help_has_an_example(self, shell, magic):
+        name = magic.strip("%")
+        text = shell.ip.find_cell_magic(name) if magic[:2] == "%%" else shell.ip.find_magic(name)
+        assert "Example" in text.__doc__
+
+
+def completions(shell, text):
+    shell.ip.Completer.use_jedi = False
+    with provisionalcompleter():
+        return [found.text for found in shell.ip.Completer.completions(text, len(text))]
+
+
+class TestCompletion:
+    @pytest.mark.parametrize(
+        ("cell", "expected"),
+        [
+            ("%%dpquery --dr", "--dry-run"),
+            ("%%dpquery --rho 1\nSELECT marital_s", "marital_status"),
+            ("%%dpquery --rho 1\nSELECT COUNT(*) FROM ad", "adult"),
+            ("%%dpquery\nSELECT COUNT(*) FROM adult WHERE marital_status = 'Married-c", "Married-civ-spouse"),
+            ("%%dpquery\nSELECT COUNT(*) FROM adult WHERE sex IN ('Male', 'Fe", "Female"),
+            ("%%dpquery\nSELECT COUNT(*) FROM adult WHERE native_country = 'Trinadad", "Trinadad&Tobago"),
+        ],
+    )  # fmt: skip
+    def test_offers_public_names(self, opened, cell, expected):
+        assert any(expected.endswith(text) for text in completions(opened, cell))
+
+    def test_stays_out_of_other_cells(self, opened):
+        assert "marital_status" not in completions(opened, "mari")
