@@ -137,18 +137,19 @@ class Dpnb(Magics):
             self.shell.user_ns[name] = answer
         if options.quiet:
             return None
-        return self._show(answer, self._mode(options))
-
-    def _mode(self, options: Any) -> str:
-        if options.widget:
-            return "widget"
-        return "static" if options.static else str(self.display)
+        mode = "widget" if options.widget else "static" if options.static else self.display
+        return answer if cell is None else self._show(answer, mode)
 
     def _show(self, answer: Any, mode: str) -> Any:
-        from dpnb.display.widgets import show_widget
+        """Return what the cell's result shall be; beside a live widget it is shown here already."""
+        from dpnb.display.widgets import display_answer, is_live
 
-        show_widget(answer, mode)
-        return answer
+        if not is_live(mode):
+            return answer
+        display_answer(answer, "widget")
+        # ``_`` and ``Out`` still hold the answer
+        self.shell.displayhook.update_user_ns(answer)
+        return None
 
     @no_var_expand
     @line_magic

@@ -1,0 +1,330 @@
+"""Results as HTML: a plain table first, which a short script of its own makes interactive.
+
+The table needs neither scripts nor styles nor the network, so it is what a notebook keeps. Where
+scripts run, ``static/answer.js`` lets the reader pick two groups and ask about them. Text is escaped
+here; colours are plain in the table and follow the page where styles are allowed.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from functools import lru_cache
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpnb.answers.answer import loss_text
+from dpnb.answers.intervals import mean_around_zero, pair_half_width
+from dpnb.answers.numbers import amount_text, figure, percent
+from dpnb.answers.question import pair_alpha
+from dpnb.display.text import MAX_ROWS, NOT_PRIVATE, _plain, sentences
+
+if TYPE_CHECKING:
+    from dpnb.answers.answer import Answer
+    from dpnb.answers.estimates import Estimates
+    from dpnb.answers.listing import BudgetStatus, Listing
+    from dpnb.answers.question import Question
+
+STATIC = Path(__file__).parent / "static"
+GREY = "#767676"
+"""Readable on white (4.5:1) and on JupyterLab's dark ground (4.1:1), for where no style survives."""
+
+
+def answer_html(answer: Answer, token: str = "") -> str:
+    """Return an answer as a table that becomes interactive where scripts run.
+
+    Parameters
+    ----------
+    answer : Answer
+    token : str
+        Names the live widget that accompanies this record; while that is alive, the record is
+        folded to one line.
+    """
+    return _framed(answer_body(answer) + _script(view_data(answer), token))
+
+
+def question_html(question: Question) -> str:
+    """Return a question: its verdict, and the interval of the difference on a line with 0 marked."""
+    stamp = "" if question.private else _stamp()
+    said = f'<p class="dpnb-said"><strong>{_text(question.sentence)}</strong></p>'
+    return _framed(f'<div class="dpnb-body">{stamp}{said}{_line(question)}</div>')
+
+
+def listing_html(listing: Listing) -> str:
+    """Return a listing as a table."""
+    return _framed(f'<div class="dpnb-body">{_listing(listing)}</div>')
+
+
+def budget_html(status: BudgetStatus) -> str:
+    """Return the budget as a labelled bar above a table."""
+    cap, spent = status.cap.level(status.currency), status.spent.level(status.currency)
+    share = min(1.0, float(spent / cap)) if cap else 1.0
+    left = loss_text(status.remaining, status.currency, None)
+    label = f"{_share(share)} spent; left {left} of {amount_text(cap)}"
+    bar = (
+        f'<div class="dpnb-meter" style="max-width:420px;height:12px;border:1px solid {GREY}">'
+        f'<div style="width:{100 * share:.2f}%;height:12px;background:{GREY}"></div></div>'
+        f'<p class="dpnb-said"><strong>{escape(label)}</strong></p>'
+    )
+    return _framed(f'<div class="dpnb-body">{bar}{_listing(status.listing())}</div>')
+
+
+def write_page(path: str | Path, html: str) -> None:
+    """Write a result as a page that needs nothing else.
+
+    Parameters
+    ----------
+    path : str or Path
+    html : str
+        What one of the functions above returned.
+    """
+    page = (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        "<title>dpnb result</title>\n"
+        "<style>:root{color-scheme:light dark}"
+        "body{font:14px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem}"
+        f"</style>\n</head>\n<body>\n<main>\n{html}\n</main>\n</body>\n</html>\n"
+    )
+    Path(path).write_text(page, encoding="utf-8")
+
+
+def answer_body(answer: Answer) -> str:
+    """Return the table of an answer and what is said about it, without styles and scripts."""
+    rows = answer.rows[:MAX_ROWS]
+    axes = [_axis(found, rows) for found in answer.estimates]
+    head = "".join(_head(key) for key in answer.keys or ("",)) + "".join(
+        _aggregate_head(answer, index, axis) for index, axis in enumerate(axes)
+    )
+    body = "".join(
+        f"<tr>{''.join(_row_head(str(value)) for value in answer.groups[row] or ('all rows',))}"
+        f"{''.join(_aggregate_cells(answer, index, row, axis) for index, axis in enumerate(axes))}</tr>"
+        for row in rows
+    )
+    names = " and ".join(found.alias for found in answer.estimates)
+    by = f" by {', '.join(answer.keys)}" if answer.keys else ""
+    caption = _caption(f"{names}{by}, from {answer.table}")
+    said = [_text(s) for s in sentences(answer) if s != NOT_PRIVATE]
+    stamp = "" if answer.private else _stamp()
+    return (
+        f'<div class="dpnb-body">{stamp}<table class="dpnb-table">{caption}'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        f'<p class="dpnb-notes">{"<br>".join(said)}</p></div>'
+    )
+
+
+def view_data(answer: Answer) -> dict[str, Any]:
+    """Return what the script needs to answer questions about the shown groups by subtraction.
+
+    Returns
+    -------
+    dict
+        ``groups`` (indices) and ``names`` of the shown groups, ``sure`` (the confidence as text) and
+        for each aggregate ``alias``, ``name`` (the alias as shown) and either ``value`` and ``half``
+        or ``low`` and ``high``, as :func:`dpnb.answers.question.difference` uses them.
+    """
+    rows = answer.rows[:MAX_ROWS]
+    return {
+        "groups": list(rows),
+        "names": [_plain(answer.group_label(row)) for row in rows],
+        "sure": percent(answer.confidence),
+        "aggregates": [
+            {"alias": found.alias, "name": _plain(found.alias), **_pairs(answer, found)}
+            for found in answer.estimates
+        ],
+    }
+
+
+def _pairs(answer: Answer, found: Estimates) -> dict[str, Any]:
+    """Return the parts of every pair's interval (spec/dpxplain.md 3.3), after the fact."""
+    rows = answer.rows[:MAX_ROWS]
+    if len(rows) < 2:
+        return {}
+    alpha = pair_alpha(answer, planned=False)
+    groups = len(answer.groups)
+    if found.total is not None and found.count is not None:
+        assert found.total_law is not None and found.count_law is not None  # noqa: S101, PT018
+        ends = [
+            mean_around_zero(
+                found.total[row], found.count[row], found.total_law, found.count_law,
+                found.reach, alpha / groups,
+            )
+            for row in rows
+        ]  # fmt: skip
+        return {"low": [low for low, _ in ends], "high": [high for _, high in ends]}
+    values = found.count if found.total is None else found.total
+    law = found.count_law if found.total is None else found.total_law
+    assert values is not None and law is not None  # noqa: S101, PT018
+    half = pair_half_width(law, alpha, groups, planned=False)
+    return {"value": [values[row] for row in rows], "half": half}
+
+
+def _text(value: str) -> str:
+    return escape(_plain(value))
+
+
+def _one_line(value: str) -> str:
+    return _text(" ".join(value.split()))
+
+
+def _framed(content: str) -> str:
+    # pages that typeset formulas would read names with dollar signs as such
+    classes = "dpnb mathjax_ignore tex2jax_ignore"
+    return f'<div class="{classes}"><style>{_css()}</style>{content}</div>'
+
+
+@lru_cache(maxsize=1)
+def _css() -> str:
+    return (STATIC / "answer.css").read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=2)
+def _module(name: str) -> str:
+    return "data:text/javascript;base64," + base64.b64encode((STATIC / name).read_bytes()).decode()
+
+
+def _script(data: dict[str, Any], token: str) -> str:
+    """Return the script that upgrades the record around it.
+
+    Base64 keeps every value clear of the HTML parser. A front end may run the script beside the
+    record instead of inside it. Where a page forbids the import, the table stays as it is.
+    """
+    text = json.dumps({"data": data, "token": token}, allow_nan=False)
+    packed = base64.b64encode(text.encode()).decode()
+    return (
+        "<script>(() => { const script = document.currentScript;"
+        ' const root = script.closest(".dpnb") || script.parentNode.querySelector(".dpnb");'
+        f' Promise.all([import("{_module("answer.js")}"), import("{_module("record.js")}")])'
+        f'.then(([view, record]) => record.upgrade(view.default, root, "{packed}")); }})()</script>'
+    )
+
+
+def _stamp() -> str:
+    return (
+        '<p class="dpnb-stamp"><strong style="border:2px solid;padding:2px 8px">'
+        f"{NOT_PRIVATE}</strong></p>"
+    )
+
+
+def _caption(text: str) -> str:
+    return f'<caption style="text-align:left;font-weight:bold">{_text(text)}</caption>'
+
+
+def _head(text: str) -> str:
+    if not text:
+        return "<td></td>"
+    return f'<th scope="col" style="text-align:left">{_text(text)}</th>'
+
+
+def _row_head(text: str) -> str:
+    return f'<th scope="row" style="text-align:left;font-weight:normal">{_text(text)}</th>'
+
+
+def _aggregate_head(answer: Answer, index: int, axis: Axis) -> str:
+    start, end, step = axis
+    name = _text(answer.estimates[index].alias)
+    width = 160 if len(answer.estimates) == 1 else 90
+    return (
+        f'<th scope="col" data-agg="{index}" style="text-align:right">{name}</th>'
+        f'<th scope="col" data-agg="{index}" style="text-align:right">'
+        f"{percent(answer.confidence)} interval</th>"
+        f'<th scope="col" data-agg="{index}" class="dpnb-plot" style="min-width:{width}px">'
+        '<span class="dpnb-axis" style="display:flex;justify-content:space-between">'
+        f"<span>{figure(start, 10 * step)}</span> <span>{figure(end, 10 * step)}</span></span></th>"
+    )
+
+
+def _aggregate_cells(answer: Answer, index: int, row: int, axis: Axis) -> str:
+    found = answer.estimates[index]
+    few = found.estimate[row] is None
+    value = f"<i>{found.text(row)}</i>" if few else found.text(row)
+    cell = f'<td data-agg="{index}"' + (' class="dpnb-few"' if few else "")
+    style = "text-align:right" + (";white-space:nowrap" if len(answer.estimates) == 1 else "")
+    return (
+        f'{cell} style="{style}">{value}</td>'
+        f'{cell} style="{style}">{found.interval_text(row)}</td>'
+        f'<td data-agg="{index}" class="dpnb-plot" style="text-align:left;white-space:nowrap;'
+        f'--dpnb-steps:{round((axis[1] - axis[0]) / axis[2])}">{_drawn(found, row, axis)}</td>'
+    )
+
+
+Axis = tuple[float, float, float]
+"""Start, end and step of a scale."""
+
+
+def _axis(found: Estimates, rows: tuple[int, ...]) -> Axis:
+    """Return a scale in round numbers; counts and sums start from 0."""
+    told = [row for row in rows if found.estimate[row] is not None] or list(rows)
+    low = min((found.low[row] for row in told), default=0.0)
+    high = max((found.high[row] for row in told), default=0.0)
+    if found.function != "AVG":
+        low, high = min(low, 0.0), max(high, 0.0)
+    rough = (high - low) / 4 or 1.0
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(unit * power for unit in (1, 2, 5, 10) if unit * power >= rough * (1 - 1e-9))
+    start, end = math.floor(low / step) * step, math.ceil(high / step) * step
+    return start, end if end > start else start + step, step
+
+
+def _drawn(found: Estimates, row: int, axis: Axis) -> str:
+    """Return an interval with its estimate as a dot, in inline styles alone."""
+    value = found.estimate[row]
+    if value is None:
+        return ""
+    start, end, _ = axis
+    value = min(max(value, found.low[row]), found.high[row])
+    low, middle, high = (
+        100 * (point - start) / (end - start) for point in (found.low[row], value, found.high[row])
+    )
+    box = "display:inline-block;vertical-align:middle"
+    line = f"{box};height:3px;background:{GREY}"
+    dot = f"{box};width:8px;height:8px;margin:0 -4px;border-radius:4px;background:{GREY}"
+    return (
+        f'<span style="{box};width:{low:.2f}%"></span>'
+        f'<span class="dpnb-mark" style="{line};width:{middle - low:.2f}%"></span>'
+        f'<span class="dpnb-mark" style="{dot}"></span>'
+        f'<span class="dpnb-mark" style="{line};width:{high - middle:.2f}%"></span>'
+    )
+
+
+def _line(question: Question) -> str:
+    """Return the interval of a difference on a line with 0 in its middle."""
+    reach = 1.1 * max(abs(question.low), abs(question.high)) or 1.0
+    low, high = (50 + 50 * end / reach for end in (question.low, question.high))
+    opened = "" if question.low > 0 or question.high < 0 else " dpnb-open"
+    zero = f"transparent 49.8%, {GREY} 49.8%, {GREY} 50.2%, transparent 50.2%"
+    return (
+        '<div class="dpnb-line" style="max-width:520px">'
+        '<div class="dpnb-track" style="position:relative;height:16px;'
+        f'background:linear-gradient(to right, {zero})">'
+        f'<span class="dpnb-mark{opened}" style="position:absolute;top:5px;height:6px;'
+        f'min-width:6px;left:{low:.2f}%;width:{high - low:.2f}%;background:{GREY}"></span></div>'
+        '<div class="dpnb-ends" style="display:flex;justify-content:space-between">'
+        f"<span>{_text(question.right)} is higher</span> <span>0</span> "
+        f"<span>{_text(question.left)} is higher</span></div></div>"
+    )
+
+
+def _listing(listing: Listing) -> str:
+    head = "".join(_head(name) for name in listing.header)
+    body = "".join(
+        "<tr>"
+        + _row_head(row[0])
+        + "".join(f'<td style="text-align:left">{_one_line(cell)}</td>' for cell in row[1:])
+        + "</tr>"
+        for row in listing.rows
+    )
+    return (
+        f'<table class="dpnb-table dpnb-listing">{_caption(listing.caption)}'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )
+
+
+def _share(share: float) -> str:
+    """Return a share in percent; neither nothing nor all unless it is."""
+    shown = f"{100 * share:.0f} %"
+    if shown == "0 %" and share > 0:
+        return "less than 1 %"
+    return "more than 99 %" if shown == "100 %" and share < 1 else shown

@@ -1,0 +1,176 @@
+// The view of an answer, for both its homes: the widget, and the record that a notebook keeps.
+// Figures and verdicts equal those of dpnb/answers/numbers.py and question.py.
+
+/**
+ * @typedef {{alias: string, name: string, value?: number[], half?: number, low?: number[],
+ *   high?: number[]}} Aggregate
+ * @typedef {{groups: number[], names: string[], sure: string, aggregates: Aggregate[],
+ *   body?: string}} Data
+ */
+
+/** Python rounds ties to even, JavaScript up. @param {number} value @param {number} places */
+function fixed(value, places) {
+  const size = Math.abs(value), all = size.toFixed(100), at = all.length - 100 + places;
+  const kept = all.slice(0, places ? at : at - 1);
+  const down = /^50*$/.test(all.slice(at)) && /[02468]$/.test(kept);
+  return (value < 0 ? "-" : "") + (down ? kept : size.toFixed(places));
+}
+
+/** Python's ".3g". @param {number} value */
+function general(value) {
+  const near = +value.toPrecision(3), size = Math.abs(near);
+  if (size === 0 || (size >= 1e-4 && size < 1e3)) return String(near);
+  return near.toExponential().replace(/e(.)(\d)$/, "e$10$2");
+}
+
+/** The digits a half-width deserves. @param {number} value @param {number} half */
+export function figure(value, half) {
+  if (!isFinite(value)) return "unknown";
+  const size = Math.max(Math.abs(value), half);
+  if (size >= 1e15 || (size > 0 && size < 1e-9)) return general(value);
+  const places = half > 0 ? Math.min(12, Math.max(0, 1 - Math.floor(Math.log10(half)))) : 0;
+  const [whole, rest] = fixed(value, places).split(".");
+  const shown = whole.replace(/\B(?=(\d{3})+$)/g, ",") + (rest ? `.${rest}` : "");
+  return /[1-9]/.test(shown) ? shown : shown.replace("-", "");
+}
+
+/** @param {Aggregate} found @param {number} left @param {number} right */
+export function difference(found, left, right) {
+  if (found.low) return [found.low[left] - found.high[right], found.high[left] - found.low[right]];
+  const centre = found.value[left] - found.value[right];
+  return [centre - found.half, centre + found.half];
+}
+
+/** @param {string} left @param {string} right @param {string} name @param {number} low
+ * @param {number} high @param {string} sure */
+export function verdict(left, right, name, low, high, sure) {
+  const half = (high - low) / 2;
+  const between = `${sure} interval ${figure(low, half)} to ${figure(high, half)}`;
+  const has = `the difference has the ${between}.`;
+  if (low > 0) return `${left} is above ${right} in ${name}: ${has} Noise is an unlikely reason.`;
+  if (high < 0) {
+    return `${left} is below ${right} in ${name}, not above: ${has} ` +
+      `Ask the other way round: is ${right} above ${left}?`;
+  }
+  return `Noise may explain the difference between ${left} and ${right} in ${name}: its ${between} contains 0.`;
+}
+
+/** After a group was picked or given back. @param {number[]} selected @param {number} group */
+export function picked(selected, group) {
+  return selected.includes(group)
+    ? selected.filter((other) => other !== group) : [...selected, group].slice(-2);
+}
+
+/** After a list was set; choosing the other list's group swaps the two.
+ * @param {number[]} selected @param {number} which @param {number | null} group */
+export function chosen(selected, which, group) {
+  if (group === null) return selected.slice(0, which);
+  if (selected[1 - which] === group) return [...selected].reverse();
+  return Object.assign([...selected], { [which]: group });
+}
+
+/** Percents on a line with 0 in its middle. @param {number} low @param {number} high */
+export function placed(low, high) {
+  const reach = 1.1 * Math.max(Math.abs(low), Math.abs(high)) || 1;
+  return { start: 50 + (50 * low) / reach, width: (50 * (high - low)) / reach };
+}
+
+function make(tag, className, ...children) {
+  const node = Object.assign(document.createElement(tag), { className });
+  // else JupyterLab takes the keys away
+  if (/select|button/.test(tag)) node.setAttribute("data-lm-suppress-shortcuts", "true");
+  node.append(...children);
+  return node;
+}
+
+function list(options, act) {
+  const node = make("select", "", ...options.map(([value, text]) => new Option(text, value)));
+  return Object.assign(node, { onchange: () => act(node.value) });
+}
+
+/** @param {{model: any, el: HTMLElement}} context */
+function render({ model, el }) {
+  const data = /** @type {Data} */ (model.get("data"));
+  if (data.body) {
+    el.innerHTML = data.body; // written and escaped by dpnb/display/html.py
+    el.dataset.dpnbLive = model.get("token");
+  }
+  el.classList.add("dpnb", "dpnb-on");
+  const table = el.querySelector("table");
+  const change = (name, value) => { model.set(name, value); model.save_changes(); };
+  const which = list(data.aggregates.map((a, i) => [i, a.name]),
+    (i) => change("aggregate", data.aggregates[i].alias));
+  if (data.aggregates.length > 1) table.before(make("label", "dpnb-show", "Show ", which));
+  const ask = data.groups.length > 1 &&
+    asking(data, table, () => model.get("selected"), (to) => change("selected", to));
+  const draw = () => {
+    const now = Math.max(0, data.aggregates.findIndex((a) => a.alias === model.get("aggregate")));
+    which.value = now;
+    table.querySelectorAll("[data-agg]").forEach((cell) =>
+      cell.classList.toggle("dpnb-other", +cell.dataset.agg !== now));
+    if (ask) ask(data.aggregates[now]);
+  };
+  for (const name of ["selected", "aggregate"]) model.on(`change:${name}`, draw);
+  draw();
+  return () => model.off(null, draw);
+}
+
+/** Add the question; returns what redraws it. */
+function asking(data, table, selected, select) {
+  const rows = [...table.tBodies[0].rows];
+  const picks = rows.map((row, i) => {
+    const pick = make("button", "dpnb-pick");
+    pick.tabIndex = i ? -1 : 0;
+    pick.ariaLabel = `Pick ${data.names[i]}`;
+    row.cells[0].prepend(pick);
+    row.onclick = (event) => {
+      // no pick in a folded record, nor while text is being copied
+      if (!pick.offsetParent || (event.target !== pick && String(getSelection()))) return;
+      select(picked(selected(), data.groups[i]));
+    };
+    return pick;
+  });
+  const steps = { ArrowUp: -1, ArrowDown: 1, Home: -1e9, End: 1e9 };
+  table.onkeydown = (event) => {
+    const at = picks.indexOf(event.target);
+    if (at < 0 || !steps[event.key]) return;
+    const next = Math.min(rows.length - 1, Math.max(0, at + steps[event.key]));
+    picks.forEach((pick, i) => { pick.tabIndex = i === next ? 0 : -1; });
+    picks[next].focus();
+    event.preventDefault();
+  };
+
+  const options = [["", "choose a group"], ...data.groups.map((group, i) => [group, data.names[i]])];
+  const lists = [0, 1].map((which) => list(options, (value) =>
+    select(chosen(selected(), which, value ? +value : null))));
+  const name = make("b", ""), said = make("output", ""), line = make("div", "dpnb-line");
+  said.ariaLive = "polite";
+  table.after(make("div", "dpnb-ask", make("p", "", make("label", "", "Is ", lists[0]), " ",
+    make("label", "", "above ", lists[1]), " in ", name, "?"), said, line));
+
+  return (found) => {
+    const pair = selected();
+    picks.forEach((pick, i) => {
+      const at = pair.indexOf(data.groups[i]);
+      pick.textContent = "AB"[at] ?? "";
+      pick.ariaPressed = at >= 0;
+      rows[i].classList.toggle("dpnb-picked", at >= 0);
+    });
+    lists.forEach((node, which) => { node.value = pair[which] ?? ""; });
+    lists[1].disabled = !pair.length;
+    name.textContent = found.name;
+    said.textContent = "Choose two groups, here or above. Comparing costs nothing.";
+    line.hidden = pair.length < 2;
+    if (line.hidden) return;
+    const [a, b] = pair.map((group) => data.groups.indexOf(group));
+    const [low, high] = difference(found, a, b), { start, width } = placed(low, high);
+    said.textContent = verdict(data.names[a], data.names[b], found.name, low, high, data.sure);
+    const mark = make("span", `dpnb-mark ${low > 0 || high < 0 ? "" : "dpnb-open"}`);
+    mark.style.cssText = `left:${start}%;width:${width}%`;
+    const ends = [`${data.names[b]} is higher`, "0", `${data.names[a]} is higher`];
+    line.replaceChildren(make("div", "dpnb-track", mark),
+      make("div", "dpnb-ends", ...ends.map((text) => make("span", "", text))));
+  };
+}
+
+export default { render };

@@ -1,0 +1,128 @@
+"""Live results: the answer as a widget, and what a cell displays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import anywidget
+import traitlets
+from IPython.core.getipython import get_ipython
+from IPython.display import display
+from ipywidgets.widgets.widget_string import HTML
+
+from dpnb.display.html import STATIC, answer_body, answer_html, view_data
+from dpnb.display.text import MAX_ROWS
+from dpnb.errors import RequestError
+
+if TYPE_CHECKING:
+    from dpnb.answers.answer import Answer
+    from dpnb.answers.question import Question
+
+_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+class AnswerWidget(anywidget.AnyWidget):
+    """An answer in which two groups can be picked and compared, free of charge.
+
+    Parameters
+    ----------
+    answer : Answer
+    token : str
+        Names this widget to the record that accompanies it.
+
+    Attributes
+    ----------
+    data : dict
+        What the view shows. Released values only.
+    selected : list of int
+        Indices in ``answer.groups`` of up to two shown groups; settable from both sides.
+    aggregate : str
+        Alias of the aggregate shown; settable from both sides.
+    """
+
+    _esm = STATIC / "answer.js"
+    _css = STATIC / "answer.css"
+
+    data = traitlets.Dict().tag(sync=True)
+    selected = traitlets.List(traitlets.Int()).tag(sync=True)
+    aggregate = traitlets.Unicode().tag(sync=True)
+    token = traitlets.Unicode().tag(sync=True)
+
+    def __init__(self, answer: Answer, *, token: str = "") -> None:
+        self._answer = answer
+        super().__init__(
+            data={**view_data(answer), "body": answer_body(answer)},
+            aggregate=answer.estimates[0].alias,
+            token=token,
+        )
+
+    @property
+    def question(self) -> Question | None:
+        """The question about the two selected groups; None while there are fewer."""
+        if len(self.selected) < 2:
+            return None
+        left, right = (self._answer.groups[group] for group in self.selected)
+        return self._answer.compare(left, right, self.aggregate)
+
+    @traitlets.validate("selected")
+    def _up_to_two_shown_groups(self, proposal: Any) -> list[int]:
+        groups: list[int] = proposal.value
+        shown = self._answer.rows[:MAX_ROWS]
+        if len(groups) > 2 or len(set(groups)) < len(groups) or not set(groups) <= set(shown):
+            raise RequestError(
+                f"{groups} are not two shown groups",
+                "Set selected to up to two different indices of shown groups, such as "
+                f"{list(shown[:2])}.",
+            )
+        return groups
+
+    @traitlets.validate("aggregate")
+    def _known_aggregate(self, proposal: Any) -> str:
+        return self._answer.estimates_of(proposal.value).alias
+
+
+def html_widget(html: str) -> HTML:
+    """Return a static result as a widget, for use in layouts."""
+    return HTML(html)
+
+
+def display_answer(answer: Answer, mode: str = "auto") -> None:
+    """Display an answer in the running cell.
+
+    Parameters
+    ----------
+    answer : Answer
+    mode : {'auto', 'static', 'widget'}
+        'static' displays the record: text, and HTML that scripts make interactive. 'widget'
+        displays the live widget in a second output; the record, folded while the widget lives, is
+        what stays when it is gone. 'auto' is 'widget' where a person runs the cell in a front end,
+        'static' in batch runs and terminals.
+
+    Raises
+    ------
+    RequestError
+        For another mode.
+    """
+    live = is_live(mode)
+    token = uuid4().hex if live else ""
+    display({"text/plain": repr(answer), "text/html": answer_html(answer, token)}, raw=True)
+    if live:
+        # An output that holds a widget shows nothing else once the widget is gone, so the record has
+        # its own; the empty text keeps this one empty where widgets are not shown.
+        view = {"version_major": 2, "version_minor": 0}
+        view["model_id"] = AnswerWidget(answer, token=token).model_id
+        display({_VIEW: view, "text/plain": ""}, raw=True)
+
+
+def is_live(mode: str) -> bool:
+    """Return whether a cell run now with this mode displays a widget.
+
+    In mode 'auto' it does when the cell was sent by a notebook editor: JupyterLab, Notebook and VS
+    Code name the cell in the request's metadata, nbclient does not.
+    """
+    if mode not in ("auto", "static", "widget"):
+        raise RequestError(f"{mode!r} is no display mode", "Use 'auto', 'static' or 'widget'.")
+    kernel = getattr(get_ipython(), "kernel", None)
+    named = kernel is not None and "cellId" in kernel.get_parent().get("metadata", {})
+    return mode == "widget" or (mode == "auto" and named)

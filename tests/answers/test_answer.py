@@ -1,0 +1,435 @@
+"""Answers: what they hold, how they are ordered, and that their promise of coverage is kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpnb
+from dpnb.answers.answer import Answer
+from dpnb.answers.estimates import estimate
+from dpnb.errors import RequestError
+from dpnb.privacy.calibrate import Law
+from dpnb.privacy.loss import PrivacyLoss
+
+Open = Callable[..., dpnb.Session]
+Test = Callable[[object, float], bool]
+
+ALL = (
+    "SELECT region, kind, COUNT(*) AS n, SUM(gain) AS total, AVG(score) AS mean "
+    "FROM people GROUP BY region, kind"
+)
+COUNT = "SELECT region, COUNT(*) AS n FROM people GROUP BY region"
+
+
+class TestFrame:
+    def test_has_keys_then_each_alias_with_its_interval(self, opened: Open) -> None:
+        found = opened().query(ALL, rho=1).to_frame()
+        assert list(found.columns) == [
+            *("region", "kind", "n", "n_low", "n_high"),
+            *("total", "total_low", "total_high", "mean", "mean_low", "mean_high"),
+        ]
+        assert list(zip(found["region"], found["kind"], strict=True)) == [
+            (region, kind)
+            for region in ("north", "south", "east", "west")
+            for kind in ("old", "new")
+        ]
+
+    def test_values_lie_near_the_truth_and_inside_their_intervals(
+        self, opened: Open, frame: pd.DataFrame
+    ) -> None:
+        answer = opened(rho=10**9).query(ALL, rho=10**8)
+        exact = frame.groupby(["region", "kind"]).agg(
+            n=("gain", "size"), total=("gain", "sum"), mean=("score", "mean")
+        )
+        found = answer.to_frame().set_index(["region", "kind"])
+        for alias, error in (("n", 0.01), ("total", 0.1), ("mean", 0.001)):
+            assert (found.loc[exact.index, alias] - exact[alias]).abs().max() < error
+            inside = found[alias].between(found[f"{alias}_low"], found[f"{alias}_high"])
+            assert inside[found[alias].notna() & (found[alias] >= 0)].all()
+
+    def test_groups_without_a_row_are_shown_like_all_others(self, opened: Open) -> None:
+        found = opened().query(ALL, rho=0.5).to_frame().set_index(["region", "kind"])
+        west = found.loc["west"]
+        assert len(west) == 2
+        assert (west["n_low"] == 0).all()
+        assert west["mean"].isna().all()
+        assert (west["mean_low"] == 0).all()
+        assert (west["mean_high"] == 10).all()
+
+    def test_a_statement_without_groups_has_one_row_and_no_key(self, opened: Open) -> None:
+        found = opened().query("SELECT COUNT(*) AS n FROM people", rho=1).to_frame()
+        assert list(found.columns) == ["n", "n_low", "n_high"]
+        assert len(found) == 1
+        assert found["n"].iloc[0] == pytest.approx(900, abs=10)
+
+    def test_key_aliases_are_the_column_names(self, opened: Open) -> None:
+        sql = "SELECT score AS points, COUNT(*) AS n FROM people GROUP BY score"
+        found = opened().query(sql, rho=1).to_frame()
+        assert list(found["points"]) == list(range(11))
+
+    def test_counts_are_as_released_and_their_intervals_start_at_zero(self, opened: Open) -> None:
+        released = [
+            value
+            for seed in range(12)
+            for value in opened(seed=seed).query(COUNT, rho=0.01).estimates[0].estimate
+        ]
+        shown = opened(seed=1).query(COUNT, rho=0.01).estimates[0]
+        assert min(released) < 0
+        assert min(shown.low) >= 0
+        assert all(low <= high for low, high in zip(shown.low, shown.high, strict=True))
+
+
+class TestOrder:
+    def query(self, opened: Open, ending: str) -> tuple[Answer, list[Any]]:
+        answer = opened().query(f"{COUNT} {ending}", rho=10)
+        return answer, list(answer.to_frame()["region"])
+
+    def test_groups_come_in_declared_order(self, opened: Open) -> None:
+        assert self.query(opened, "")[1] == ["north", "south", "east", "west"]
+
+    def test_by_a_key_means_declared_order(self, opened: Open) -> None:
+        assert self.query(opened, "ORDER BY region DESC")[1] == ["west", "east", "south", "north"]
+
+    def test_by_an_aggregate_means_released_values(self, opened: Open) -> None:
+        for ending, sign in (("ORDER BY n", 1), ("ORDER BY n DESC", -1)):
+            answer, _ = self.query(opened, ending)
+            values = answer.to_frame()["n"].to_numpy() * sign
+            assert (np.diff(values) > 0).all()
+
+    def test_ties_are_broken_by_the_next_term(self, opened: Open) -> None:
+        sql = ALL.replace("GROUP BY region, kind", "GROUP BY region, kind ORDER BY kind, n DESC")
+        found = opened().query(sql, rho=10).to_frame()
+        assert list(found["kind"]) == ["old"] * 4 + ["new"] * 4
+        for kind in ("old", "new"):
+            assert found.loc[found["kind"] == kind, "n"].is_monotonic_decreasing
+
+    @pytest.mark.parametrize("direction", ["", "DESC"])
+    def test_what_is_unknown_comes_last_in_either_direction(
+        self, opened: Open, direction: str
+    ) -> None:
+        sql = f"SELECT region, AVG(gain) AS m FROM people GROUP BY region ORDER BY m {direction}"
+        found = opened().query(sql, rho=5).to_frame()
+        assert found["region"].iloc[-1] == "west"
+        assert np.isnan(found["m"].iloc[-1])
+
+    def test_limit_hides_rows_and_keeps_their_intervals_as_wide(self, opened: Open) -> None:
+        whole, _ = self.query(opened, "")
+        answer, shown = self.query(opened, "ORDER BY n DESC LIMIT 2")
+        assert shown == ["north", "south"]
+        assert len(answer.groups) == 4
+        assert answer.estimates[0].half_width(0) == whole.estimates[0].half_width(0)
+        assert answer.interval_sentence() == whole.interval_sentence()
+        assert "all 4 intervals" in answer.interval_sentence()
+
+    def test_limit_zero_and_beyond(self, opened: Open) -> None:
+        assert self.query(opened, "LIMIT 0")[1] == []
+        assert len(self.query(opened, "LIMIT 99")[1]) == 4
+
+    def test_another_order_of_the_same_question_is_free(self, opened: Open) -> None:
+        session = opened()
+        first = session.query(COUNT, rho=1)
+        again = session.query(f"{COUNT} ORDER BY n LIMIT 1", rho=1)
+        assert again.stored
+        assert again.spent == PrivacyLoss.none()
+        assert again.estimates == first.estimates
+        assert len(again.to_frame()) == 1
+
+
+class TestPlainData:
+    @pytest.mark.parametrize(
+        ("budget", "wished"),
+        [
+            ({"rho": 100, "delta": 1e-6}, {"rho": "1/3"}),
+            ({"epsilon": 30}, {"epsilon": 3, "looks": "any", "intervals": "each"}),
+        ],
+    )
+    def test_an_answer_survives_json(
+        self, opened: Open, budget: dict[str, Any], wished: dict[str, Any]
+    ) -> None:
+        answer = opened(**budget).query(ALL + " ORDER BY n DESC LIMIT 3", **wished)
+        text = json.dumps(answer.to_dict(), allow_nan=False)
+        again = Answer.from_dict(json.loads(text))
+        assert again == answer
+        assert repr(again) == repr(answer)
+        assert again.to_frame().equals(answer.to_frame())
+        assert again.compare(("north", "old"), ("east", "new")) == answer.compare(
+            ("north", "old"), ("east", "new")
+        )
+
+    def test_test_noise_is_stamped_everywhere(self, opened: Open) -> None:
+        answer = opened().query(COUNT, rho=1)
+        assert answer.private is False
+        assert answer.to_dict()["private"] is False
+        assert answer.record()["private"] is False
+        assert answer.compare("north", "south").private is False
+
+    def test_the_record_tells_the_noise_law_of_every_vector(self, opened: Open) -> None:
+        answer = opened().query(ALL, rho=3)
+        record = json.loads(json.dumps(answer.record(), allow_nan=False))
+        assert {view["level"] for view in record["views"]} == {"1", "13/20", "7/20"}
+        laws = {law["alias"]: law for law in record["laws"]}
+        assert laws["n"]["count"] == {"family": "gaussian", "scale": pytest.approx(0.5**0.5)}
+        assert laws["n"]["sum"] is None
+        assert laws["total"]["sum"]["scale"] == pytest.approx(100 * 0.5**0.5)
+        assert laws["mean"]["sum"]["scale"] == pytest.approx(5 / 1.3**0.5)
+        assert record["spent"]["rho"] == "3"
+
+    def test_an_answer_cannot_be_changed(self, opened: Open) -> None:
+        answer = opened().query(COUNT, rho=1)
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            answer.private = True  # type: ignore[misc]
+
+
+class TestSentences:
+    @pytest.mark.parametrize(
+        ("sql", "wished", "words"),
+        [
+            (COUNT, {}, "With 95 % confidence all 4 intervals contain their exact values."),
+            (
+                "SELECT COUNT(*) AS n FROM people",
+                {"confidence": 0.9},
+                "With 90 % confidence the interval contains the exact value.",
+            ),
+            (COUNT, {"intervals": "each"}, "95 % confidence, each on its own"),
+            (COUNT, {"looks": "any"}, "This is look 1; it holds at every look."),
+            (ALL, {}, "all 24 intervals"),
+        ],
+    )
+    def test_what_the_intervals_promise(
+        self, opened: Open, sql: str, wished: dict[str, Any], words: str
+    ) -> None:
+        assert words in opened().query(sql, rho=1, **wished).interval_sentence()
+
+    def test_a_later_look_says_so(self, opened: Open) -> None:
+        session = opened()
+        session.query(COUNT, rho=1)
+        second = session.query(COUNT, rho=2)
+        assert second.look == 2
+        assert "This is look 2: it holds for a precision chosen before looking" in (
+            second.interval_sentence()
+        )
+        assert session.query(COUNT, rho=3, looks="any").look == 3
+
+    def test_what_was_spent_and_what_is_left(self, opened: Open) -> None:
+        session = opened(rho=2, delta=1e-6)
+        assert session.query(COUNT, rho=0.5).cost_sentence() == (
+            "Cost rho 0.5 (epsilon 5.222 at delta 1e-06); left rho 1.5 of 2."
+        )
+        refined = session.query(COUNT, rho=0.75)
+        assert refined.cost_sentence().startswith("Cost rho 0.25 ")
+        again = session.query(COUNT, rho=0.5)
+        assert again.cost_sentence() == (
+            "Answered from the ledger at no cost; left rho 1.25 of 2. "
+            "A finer answer is held: ask with more."
+        )
+        coarser = session.query(COUNT, rho=0.6)
+        assert coarser.cost_sentence().startswith("No cost: these numbers were bought before")
+        assert coarser.estimates == refined.estimates
+
+    def test_in_pure_epsilon(self, opened: Open) -> None:
+        answer = opened(epsilon=2).query(COUNT, epsilon=0.5)
+        assert answer.cost_sentence() == "Cost epsilon 0.5; left epsilon 1.5 of 2."
+        assert "restart spends again" in answer.note()
+
+    def test_unknown_aggregates_are_refused(self, opened: Open) -> None:
+        answer = opened().query(ALL, rho=1)
+        assert answer.estimates_of("total").alias == "total"
+        assert answer.estimates_of().alias == "n"
+        with pytest.raises(RequestError, match="Did you mean total") as refusal:
+            answer.estimates_of("totals")
+        assert "no aggregate" in refusal.value.what
+
+
+class TestEstimates:
+    def test_a_mean_is_the_ratio_cut_to_its_bounds(self) -> None:
+        total_law, count_law = Law("gaussian", 1.0), Law("gaussian", 1.0)
+        found = estimate(
+            "m",
+            "AVG",
+            "x",
+            total=[10.0, 900.0, -900.0, 3.0],
+            total_law=total_law,
+            count=[100.0, 100.0, 100.0, 1.9],
+            count_law=count_law,
+            middle=50.0,
+            reach=5.0,
+            alpha=0.05,
+        )
+        assert found.estimate == (50.1, 55.0, 45.0, None)
+        assert (found.low[3], found.high[3]) == (45.0, 55.0)
+        assert found.text(3) == "too few rows to tell"
+        assert all(
+            low <= value <= high
+            for low, value, high in zip(found.low, found.estimate, found.high, strict=True)
+            if value is not None
+        )
+
+    def test_a_negative_count_is_shown_as_zero_and_kept_as_released(self) -> None:
+        found = estimate(
+            "n",
+            "COUNT",
+            None,
+            total=None,
+            total_law=None,
+            count=[-3.2, 7.0],
+            count_law=Law("laplace", 1.0),
+            middle=0.0,
+            reach=0.0,
+            alpha=0.05,
+        )
+        assert found.estimate == (-3.2, 7.0)
+        assert found.text(0) == "0"
+        assert (found.low[0], found.high[0]) == (0.0, 0.0)
+        assert found.low[1] == pytest.approx(7 - math.log(20))
+
+
+class TestCoverage:
+    """Whole answers of whole sessions, over many tables or groups."""
+
+    @pytest.mark.parametrize("budget", [{"rho": 10**6}, {"epsilon": 10**6}], ids=["zcdp", "pure"])
+    def test_all_intervals_of_an_answer_together(
+        self,
+        opened: Open,
+        equals: Test,
+        budget: dict[str, int],
+        size: Callable[[int], int],
+    ) -> None:
+        # six groups of one table; each narrower WHERE is a new view with fresh noise
+        groups, rows, count = 6, 4, size(300)
+        frame = pd.DataFrame({"g": np.repeat(range(groups), rows), "k": 10**6})
+        schema = dpnb.Schema({"g": dpnb.Integer(0, groups - 1), "k": dpnb.Integer(0, 10**6)})
+        table = dpnb.Table("t", frame, schema)
+        wished = {"rho": 0.01} if "rho" in budget else {"epsilon": 0.1}
+
+        def hits(scale: float) -> list[bool]:
+            session = opened(table, seed=9, scale=scale, **budget)
+            found = []
+            for number in range(count):
+                sql = f"SELECT g, COUNT(*) AS n FROM t WHERE k > {number} GROUP BY g"
+                (counts,) = session.query(sql, confidence=0.5, **wished).estimates
+                found.append(max(counts.low) <= rows <= min(counts.high))
+            return found
+
+        # six independent intervals that miss with 1/12 each
+        assert equals(hits(1.0), (1 - 0.5 / groups) ** groups)
+        assert not equals(hits(1.3), (1 - 0.5 / groups) ** groups)
+        assert not equals(hits(0.7), (1 - 0.5 / groups) ** groups)
+
+    @pytest.mark.parametrize(
+        ("budget", "wished"),
+        [({"rho": 10**6}, {"rho": 0.03}), ({"epsilon": 10**6}, {"epsilon": 0.3})],
+        ids=["zcdp", "pure"],
+    )
+    def test_counts_sums_and_averages_together(
+        self,
+        opened: Open,
+        reaches: Test,
+        budget: dict[str, int],
+        wished: dict[str, float],
+        size: Callable[[int], int],
+    ) -> None:
+        sizes, rng = (5, 30, 200), np.random.default_rng(4)
+        frame = pd.DataFrame({"g": np.repeat(range(3), sizes), "k": 10**6})
+        frame["x"] = rng.integers(0, 11, len(frame))
+        kinds = {"g": dpnb.Integer(0, 2), "k": dpnb.Integer(0, 10**6), "x": dpnb.Integer(0, 10)}
+        table = dpnb.Table("t", frame, dpnb.Schema(kinds))
+        exact = frame.groupby("g")["x"].agg(n="size", total="sum", mean="mean")
+
+        def hits(scale: float) -> list[bool]:
+            session = opened(table, seed=9, scale=scale, **budget)
+            found = []
+            for number in range(size(150)):
+                shown = session.query(
+                    "SELECT g, COUNT(*) AS n, SUM(x) AS total, AVG(x) AS mean FROM t "
+                    f"WHERE k > {number} GROUP BY g",
+                    confidence=0.8,
+                    **wished,
+                ).to_frame()
+                found.append(
+                    all(
+                        shown[f"{alias}_low"].le(exact[alias]).all()
+                        and shown[f"{alias}_high"].ge(exact[alias]).all()
+                        for alias in exact
+                    )
+                )
+            return found
+
+        assert reaches(hits(1.0), 0.8)
+        assert not reaches(hits(1.5), 0.8)
+
+    @pytest.mark.parametrize(
+        ("budget", "wished"),
+        [({"rho": 1}, {"rho": 0.1}), ({"epsilon": 1}, {"epsilon": 0.5})],
+        ids=["zcdp", "pure"],
+    )
+    def test_each_interval_on_its_own(
+        self,
+        opened: Open,
+        even: Callable[[int, int], dpnb.Table],
+        equals: Test,
+        budget: dict[str, int],
+        wished: dict[str, float],
+        size: Callable[[int], int],
+    ) -> None:
+        groups, rows = size(2_000), 30
+
+        def hits(scale: float) -> list[bool]:
+            session = opened(even(groups, rows), seed=5, scale=scale, **budget)
+            answer = session.query(
+                "SELECT g, COUNT(*) AS n FROM t GROUP BY g",
+                confidence=0.8,
+                intervals="each",
+                **wished,
+            )
+            (n,) = answer.estimates
+            return [low <= rows <= high for low, high in zip(n.low, n.high, strict=True)]
+
+        assert equals(hits(1.0), 0.8)
+        assert not equals(hits(1.3), 0.8)
+        assert not equals(hits(0.7), 0.8)
+
+    @pytest.mark.parametrize("currency", ["zcdp", "pure"])
+    def test_intervals_for_any_look_hold_at_all_looks_together(
+        self,
+        opened: Open,
+        even: Callable[[int, int], dpnb.Table],
+        equals: Test,
+        reaches: Test,
+        currency: str,
+        size: Callable[[int], int],
+    ) -> None:
+        groups, rows, looks, confidence = size(2_000), 20, 6, 0.7
+        levels = [0.01 * 2**i for i in range(looks)]
+        name, cap = ("rho", {"rho": 1}) if currency == "zcdp" else ("epsilon", {"epsilon": 1})
+
+        def hits(scale: float, kind: object) -> np.ndarray:
+            session = opened(even(groups, rows), seed=6, scale=scale, **cap)
+            found = []
+            for look, level in enumerate(levels, start=1):
+                answer = session.query(
+                    "SELECT g, COUNT(*) AS n FROM t GROUP BY g",
+                    confidence=confidence,
+                    intervals="each",
+                    looks=kind,
+                    **{name: level},
+                )
+                assert answer.look == look
+                (n,) = answer.estimates
+                found.append((np.array(n.low) <= rows) & (rows <= np.array(n.high)))
+            return np.array(found)
+
+        valid = hits(1.0, "any")
+        assert reaches(valid.all(axis=0), confidence)
+        for look, covered in enumerate(valid, start=1):
+            assert equals(covered, 1 - (1 - confidence) * 6 / (math.pi * look) ** 2)
+        # noise that is 30 % wider than it says is noticed, and so are intervals for one look
+        assert not equals(hits(1.3, "any")[0], 1 - (1 - confidence) * 6 / math.pi**2)
+        assert not reaches(hits(1.0, 1).all(axis=0), confidence)

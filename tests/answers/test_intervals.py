@@ -1,0 +1,388 @@
+"""Intervals as pure arithmetic on released values: oracles first, then coverage by simulation."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from dpnb.answers.intervals import (
+    around,
+    mean_around_zero,
+    mean_in_box,
+    pair_half_width,
+    range_quantile,
+    ratio,
+)
+from dpnb.privacy.calibrate import Law
+
+Test = Callable[[object, float], bool]
+FAMILIES = ("gaussian", "laplace")
+WRONG = (0.8, 1.25)
+
+
+def draw(rng: np.random.Generator, law: Law, shape: object, scale: float = 1.0) -> np.ndarray:
+    sample = rng.normal if law.family == "gaussian" else rng.laplace
+    return sample(0.0, law.scale * scale, shape)  # type: ignore[arg-type]
+
+
+class TestOracles:
+    @pytest.mark.parametrize(
+        ("total", "count", "expected"),
+        [
+            ((2, 4), (5, 10), (0.2, 0.8)),
+            ((-4, -2), (5, 10), (-0.8, -0.2)),
+            ((-2, 4), (5, 10), (-0.4, 0.8)),
+            ((2, 4), (-1, 10), (-math.inf, math.inf)),
+            ((2, 4), (0, 10), (-math.inf, math.inf)),
+            ((2, 4), (-10, -5), (-math.inf, math.inf)),
+        ],
+    )
+    def test_ratio_of_two_intervals(
+        self, total: tuple[float, float], count: tuple[float, float], expected: tuple[float, float]
+    ) -> None:
+        assert ratio(total, count) == pytest.approx(expected, rel=1e-12)
+
+    @given(
+        st.tuples(st.floats(-10, 10), st.floats(-10, 10)).map(sorted),
+        st.tuples(st.floats(0.1, 10), st.floats(0.1, 10)).map(sorted),
+        st.floats(0, 1),
+        st.floats(0, 1),
+    )
+    def test_ratio_holds_every_quotient_of_the_box(
+        self, total: list[float], count: list[float], s: float, c: float
+    ) -> None:
+        low, high = ratio((total[0], total[1]), (count[0], count[1]))
+        value = (total[0] + s * (total[1] - total[0])) / (count[0] + c * (count[1] - count[0]))
+        assert low - 1e-9 <= value <= high + 1e-9
+        corners = [a / b for a, b in itertools.product(total, count)]
+        assert (low, high) == pytest.approx((min(corners), max(corners)), rel=1e-12, abs=1e-12)
+
+    @pytest.mark.parametrize(
+        ("rho", "reach", "groups", "expected"),
+        [
+            (
+                0.1,
+                1,
+                [(9982.926929253796, 22382.183312771773), (733.5750581061126, 16118.723030353407)],
+                (0.39948772348837247, 0.4015329300800539),
+            ),
+            (
+                0.1,
+                1,
+                [(15.765188211211795, 34.03588831851936), (9982.926929253796, 22382.183312771773)],
+                (-0.2589346986687564, 0.4598422551149035),
+            ),
+            (
+                0.1,
+                200_000,
+                [
+                    (25463430279.621223, 556231.7230303534),
+                    (18379920387.850758, 590325.1833127717),
+                ],
+                (14636.627916155696, 14649.79306911513),
+            ),
+            (
+                0.1,
+                1,
+                [(154607.9269292538, 269138.1833127718), (144026.5750581061, 273516.72303035343)],
+                (0.04779207887063275, 0.0479726572110577),
+            ),
+            (10, 10, [(2600, 600), (2100, 400)], (-0.96568272641625, -0.8677198521187455)),
+            (10, 10, [(2600, 600)], (4.316421016450684, 4.35028565529145)),
+        ],
+        ids=["civ-never", "AF-civ", "IPUMS", "German", "toy difference", "toy group"],
+    )
+    def test_boxes_of_averages(
+        self,
+        rho: float,
+        reach: float,
+        groups: list[tuple[float, float]],
+        expected: tuple[float, float],
+    ) -> None:
+        total_law = Law("gaussian", reach / math.sqrt(rho))
+        count_law = Law("gaussian", 1 / math.sqrt(rho))
+        ends = [mean_in_box(s, c, total_law, count_law, 0.05 / len(groups)) for s, c in groups]
+        found = ends[0]
+        if len(ends) == 2:
+            found = ends[0][0] - ends[1][1], ends[0][1] - ends[1][0]
+        assert found == pytest.approx(expected, rel=1e-9)
+
+    @pytest.mark.parametrize(
+        ("total", "count", "expected"),
+        [
+            (2600, 600, (4.3204646961335795, 4.346214065090786)),
+            (2100, 400, (5.230003021571882, 5.270029947784744)),
+        ],
+    )
+    def test_fiellers_interval(
+        self, total: float, count: float, expected: tuple[float, float]
+    ) -> None:
+        total_law, count_law = (Law("gaussian", x) for x in (math.sqrt(10), math.sqrt(0.1)))
+        found = mean_around_zero(total, count, total_law, count_law, 10.0, 0.025)
+        assert found == pytest.approx(expected, rel=1e-9)
+
+    @pytest.mark.parametrize(
+        ("total", "count", "expected"),
+        [
+            (2600, 600, (4.327373511994982, 4.3392912939705)),
+            (2100, 400, (5.241129780817001, 5.258871789152361)),
+        ],
+    )
+    def test_fiellers_interval_of_a_centred_sum(
+        self, total: float, count: float, expected: tuple[float, float]
+    ) -> None:
+        total_law, count_law = (Law("gaussian", x) for x in (math.sqrt(2.5), math.sqrt(0.1)))
+        low, high = mean_around_zero(total - 5 * count, count, total_law, count_law, 5.0, 0.025)
+        assert (5 + low, 5 + high) == pytest.approx(expected, rel=1e-9)
+
+    def test_half_widths_of_counts(self) -> None:
+        law = Law("gaussian", math.sqrt(5))
+        low, high = around(100.0, law, 0.05)
+        assert (high - low) / 2 == pytest.approx(4.38261270288, rel=1e-9)
+        assert (high + low) / 2 == pytest.approx(100)
+        assert pair_half_width(law, 0.05, 20, planned=True) == pytest.approx(6.198, abs=1e-3)
+        assert pair_half_width(law, 0.05, 20, planned=False) == pytest.approx(11.21, abs=5e-3)
+
+
+class TestMeanInterval:
+    @pytest.mark.parametrize("family", FAMILIES)
+    @pytest.mark.parametrize("count", [-50.0, 0.0, 1.0, 5.0, 5.9])
+    def test_a_count_within_its_own_noise_of_zero_gives_the_bounds(
+        self, family: str, count: float
+    ) -> None:
+        laws = Law(family, 2.0), Law(family, 3.1)  # type: ignore[arg-type]
+        assert mean_around_zero(3.0, count, *laws, 7.0, 0.05) == (-7.0, 7.0)
+
+    @given(
+        st.floats(-1e4, 1e4),
+        st.floats(-100, 1e4),
+        st.floats(0.01, 50),
+        st.floats(0.01, 50),
+        st.floats(1e-6, 0.5),
+        st.sampled_from(FAMILIES),
+    )
+    def test_lies_within_the_bounds(
+        self, total: float, count: float, a: float, b: float, alpha: float, family: str
+    ) -> None:
+        laws = Law(family, a), Law(family, b)  # type: ignore[arg-type]
+        low, high = mean_around_zero(total, count, *laws, 5.0, alpha)
+        assert -5.0 <= low <= high <= 5.0
+
+    @given(
+        st.floats(-900, 900),
+        st.floats(200, 1e4),
+        st.floats(0.1, 20),
+        st.floats(0.1, 20),
+        st.sampled_from(FAMILIES),
+    )
+    def test_mirrors_with_the_sign_of_the_sum(
+        self, total: float, count: float, a: float, b: float, family: str
+    ) -> None:
+        laws = Law(family, a), Law(family, b)  # type: ignore[arg-type]
+        low, high = mean_around_zero(total, count, *laws, 5.0, 0.05)
+        mirrored = mean_around_zero(-total, count, *laws, 5.0, 0.05)
+        assert mirrored == pytest.approx((-high, -low), rel=1e-6, abs=1e-9)
+        assert low - 1e-9 <= total / count <= high + 1e-9
+
+    @pytest.mark.parametrize("family", FAMILIES)
+    def test_its_ends_are_where_the_noise_quantile_is_reached(self, family: str) -> None:
+        from dpnb.privacy.calibrate import sum_quantile
+
+        total_law, count_law = Law(family, 3.0), Law(family, 2.0)  # type: ignore[arg-type]
+        for total, count in ((0.0, 40.0), (55.0, 60.0), (-20.0, 30.0)):
+            for end in mean_around_zero(total, count, total_law, count_law, 5.0, 0.1):
+                spread = Law(count_law.family, count_law.scale * abs(end))
+                assert abs(total - end * count) == pytest.approx(
+                    sum_quantile(total_law, spread, 0.1), rel=1e-8
+                )
+
+
+class TestRangeQuantile:
+    @pytest.mark.parametrize("groups", [2, 3, 5, 20, 50])
+    @pytest.mark.parametrize("alpha", [0.2, 0.05, 0.01])
+    def test_is_the_studentised_range_with_infinite_degrees_of_freedom(
+        self, groups: int, alpha: float
+    ) -> None:
+        tail = stats.studentized_range.sf(range_quantile(alpha, groups), groups, np.inf)
+        assert tail == pytest.approx(alpha, rel=1e-5)
+
+    @pytest.mark.parametrize("alpha", [0.5, 0.05, 1e-3, 1e-9, 1e-14])
+    def test_of_two_groups_is_the_quantile_of_a_difference(self, alpha: float) -> None:
+        expected = math.sqrt(2) * Law("gaussian", 1.0).quantile(alpha)
+        assert range_quantile(alpha, 2) == pytest.approx(expected, rel=1e-9)
+
+    @pytest.mark.parametrize("groups", [3, 20, 500, 10_000])
+    @pytest.mark.parametrize("alpha", [0.05, 1e-6, 1e-12])
+    def test_lies_between_one_pair_and_all_pairs(self, groups: int, alpha: float) -> None:
+        def pair(a: float) -> float:
+            return math.sqrt(2) * Law("gaussian", 1.0).quantile(a)
+
+        pairs = groups * (groups - 1) / 2
+        assert pair(alpha) < range_quantile(alpha, groups) <= pair(alpha / pairs)
+
+    def test_a_narrower_promise_for_one_pair_than_for_all(self) -> None:
+        for family, groups in itertools.product(FAMILIES, (3, 20)):
+            law = Law(family, 2.0)  # type: ignore[arg-type]
+            planned, picked = (pair_half_width(law, 0.05, groups, planned=p) for p in (True, False))
+            assert planned < picked
+        for family in FAMILIES:
+            law = Law(family, 2.0)  # type: ignore[arg-type]
+            assert pair_half_width(law, 0.05, 2, planned=False) == pytest.approx(
+                pair_half_width(law, 0.05, 2, planned=True)
+            )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+class TestCoverage:
+    COUNT = 20_000
+
+    @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
+    def test_one_value_exactly(
+        self, family: str, confidence: float, equals: Test, size: Callable[[int], int]
+    ) -> None:
+        law = Law(family, 3.0)  # type: ignore[arg-type]
+        errors = draw(np.random.default_rng(1), law, size(self.COUNT))
+
+        def hits(scale: float) -> np.ndarray:
+            ends = [around(error * scale, law, 1 - confidence) for error in errors]
+            return np.array([low <= 0 <= high for low, high in ends])
+
+        assert equals(hits(1.0), confidence)
+        for wrong in WRONG:
+            assert not equals(hits(wrong), confidence)
+
+    @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
+    def test_the_difference_of_a_planned_pair_exactly(
+        self, family: str, confidence: float, equals: Test, size: Callable[[int], int]
+    ) -> None:
+        law = Law(family, 3.0)  # type: ignore[arg-type]
+        errors = draw(np.random.default_rng(2), law, (2, size(self.COUNT)))
+        difference = abs(errors[0] - errors[1])
+        half = pair_half_width(law, 1 - confidence, 9, planned=True)
+        assert equals(difference <= half, confidence)
+        for wrong in WRONG:
+            assert not equals(difference * wrong <= half, confidence)
+
+    def test_the_pair_that_looks_most_different(
+        self, family: str, equals: Test, reaches: Test, size: Callable[[int], int]
+    ) -> None:
+        # 20 groups, all equal in truth; the analyst picks the largest against the smallest
+        law, groups = Law(family, 3.0), 20  # type: ignore[arg-type]
+        shown = draw(np.random.default_rng(3), law, (size(self.COUNT), groups))
+        spread = shown.max(axis=1) - shown.min(axis=1)
+        half = pair_half_width(law, 0.05, groups, planned=False)
+        assert reaches(spread <= half, 0.95)
+        naive = np.mean(spread <= pair_half_width(law, 0.05, groups, planned=True))
+        if family == "gaussian":
+            assert equals(spread <= half, 0.95)
+            for wrong in WRONG:
+                assert not equals(spread * wrong <= half, 0.95)
+            assert naive == pytest.approx(0.08, abs=0.015)
+        assert naive < 0.25
+
+
+MEANS = [(10, 10), (20, 20), (37, 22_379), (100, 100)]
+
+
+class TestMeanCoverage:
+    """Averages of values in [0, 1]: true means .3 and .8, rho .1 shared equally, as released."""
+
+    def laws(self, family: str) -> tuple[Law, Law]:
+        if family == "gaussian":
+            scale = 1 / math.sqrt(0.1)
+            return Law("gaussian", scale / 2), Law("gaussian", scale)
+        return Law("laplace", 1.0), Law("laplace", 2.0)
+
+    def hits(
+        self, family: str, rows: int, mean: float, alpha: float, count: int, wrong: float = 1.0
+    ) -> np.ndarray:
+        total_law, count_law = self.laws(family)
+        rng = np.random.default_rng(rows)
+        totals = rows * (mean - 0.5) + draw(rng, total_law, count, wrong)
+        counts = rows + draw(rng, count_law, count, wrong)
+        ends = [
+            mean_around_zero(s, c, total_law, count_law, 0.5, alpha)
+            for s, c in zip(totals, counts, strict=True)
+        ]
+        return np.array([low <= mean - 0.5 <= high for low, high in ends])
+
+    @pytest.mark.parametrize("family", FAMILIES)
+    @pytest.mark.parametrize("rows", [0, 1, 10, 20, 100, 22_379])
+    @pytest.mark.parametrize("mean", [0.0, 0.3, 1.0])
+    def test_one_group(
+        self,
+        family: str,
+        rows: int,
+        mean: float,
+        reaches: Test,
+        equals: Test,
+        size: Callable[[int], int],
+    ) -> None:
+        count = size(6_000 if family == "gaussian" else 700)
+        hits = self.hits(family, rows, mean, 0.05, count)
+        assert reaches(hits, 0.95)
+        if rows >= 20 and mean == 0.3:
+            assert equals(hits, 0.95)
+
+    @pytest.mark.parametrize("family", FAMILIES)
+    def test_noise_that_is_wider_or_narrower_than_it_says_is_noticed(
+        self, family: str, equals: Test, reaches: Test, size: Callable[[int], int]
+    ) -> None:
+        count = size(6_000 if family == "gaussian" else 1_200)
+        assert not reaches(self.hits(family, 100, 0.3, 0.2, count, 1.3), 0.8)
+        assert not equals(self.hits(family, 100, 0.3, 0.2, count, 0.7), 0.8)
+
+    @pytest.mark.parametrize("family", FAMILIES)
+    @pytest.mark.parametrize("rows", MEANS)
+    def test_the_difference_of_two_groups(
+        self, family: str, rows: tuple[int, int], reaches: Test, size: Callable[[int], int]
+    ) -> None:
+        # the difference is covered whenever both are; each at half the failure probability
+        count = size(6_000 if family == "gaussian" else 700)
+        total_law, count_law = self.laws(family)
+        rng = np.random.default_rng(sum(rows))
+        ends = []
+        for n, mean in zip(rows, (0.3, 0.8), strict=True):
+            totals = n * (mean - 0.5) + draw(rng, total_law, count)
+            counts = n + draw(rng, count_law, count)
+            ends.append(
+                np.array(
+                    [
+                        mean_around_zero(s, c, total_law, count_law, 0.5, 0.025)
+                        for s, c in zip(totals, counts, strict=True)
+                    ]
+                )
+            )
+        low, high = ends[0][:, 0] - ends[1][:, 1], ends[0][:, 1] - ends[1][:, 0]
+        assert reaches((low <= -0.5) & (high >= -0.5), 0.95)
+
+    @pytest.mark.parametrize("rows", MEANS)
+    def test_the_paper_box_covers_nearly_always_and_is_wider(
+        self, rows: tuple[int, int], reaches: Test, size: Callable[[int], int]
+    ) -> None:
+        count, scale = size(6_000), 1 / math.sqrt(0.1)
+        laws = Law("gaussian", scale), Law("gaussian", scale)
+        rng = np.random.default_rng(7)
+        covered, box_width, tight_width = [], [], []
+        for n, mean in zip(rows, (0.3, 0.8), strict=True):
+            totals = n * mean + draw(rng, laws[0], count)
+            counts = n + draw(rng, laws[1], count)
+            boxes = [mean_in_box(s, c, *laws, 0.05) for s, c in zip(totals, counts, strict=True)]
+            covered.append(np.array([low <= mean <= high for low, high in boxes]))
+            box_width.append(np.median([high - low for low, high in boxes]))
+            tight = [
+                mean_around_zero(s - c / 2, c, self.laws("gaussian")[0], laws[1], 0.5, 0.05)
+                for s, c in zip(totals, counts, strict=True)
+            ]
+            tight_width.append(np.median([high - low for low, high in tight]))
+        for hits in covered:
+            assert reaches(hits, 0.95)
+            assert hits.mean() > 0.96
+        assert all(t < 0.75 * b for t, b in zip(tight_width, box_width, strict=True))

@@ -1,0 +1,97 @@
+"""Prices, budgets and other small tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+
+import dpnb
+from dpnb.answers.listing import Listing
+from dpnb.errors import BudgetError
+
+Open = Callable[..., dpnb.Session]
+COUNT = "SELECT region, COUNT(*) AS n FROM people GROUP BY region"
+MEAN = "SELECT region, AVG(score) AS mean FROM people GROUP BY region"
+
+
+class TestListing:
+    def test_rows_header_and_frame_agree(self) -> None:
+        listing = Listing("Things.", ("name", "size"), (("a", "1"), ("b", "2")))
+        assert len(listing) == 2
+        assert list(listing) == [("a", "1"), ("b", "2")]
+        found = listing.to_frame()
+        assert list(found.columns) == ["name", "size"]
+        assert found.to_numpy().tolist() == [["a", "1"], ["b", "2"]]
+        assert "Things." in repr(listing)
+
+    def test_an_empty_listing_keeps_its_columns(self) -> None:
+        assert list(Listing("None.", ("name",), ()).to_frame().columns) == ["name"]
+
+
+class TestPrice:
+    def test_the_price_is_what_is_then_paid_and_the_width_what_is_then_shown(
+        self, opened: Open
+    ) -> None:
+        for budget, wished in (({"rho": 2}, {"rho": 0.5}), ({"epsilon": 2}, {"epsilon": 0.5})):
+            session = opened(**budget)
+            for wish in (wished, {k: 1.5 * v for k, v in wished.items()}):
+                price = session.price(COUNT, **wish)
+                answer = session.query(COUNT, **wish)
+                assert price.affordable
+                assert price.spent.level(price.currency) == answer.spent.level(price.currency)
+                ((alias, rows, width),) = price.widths
+                assert (alias, rows) == ("n", None)
+                half = (answer.estimates[0].high[0] - answer.estimates[0].low[0]) / 2
+                assert width == pytest.approx(half, rel=1e-9)
+
+    def test_asking_the_price_spends_nothing(self, opened: Open) -> None:
+        session = opened(rho=1)
+        for _ in range(20):
+            session.price([COUNT, MEAN], rho=0.9)
+        assert session.budget.spent.rho == 0
+        assert len(session.history) == 0
+
+    def test_a_list_is_priced_one_after_the_other(self, opened: Open) -> None:
+        session = opened(rho=1)
+        first, same, dear = session.price([COUNT, COUNT, MEAN], rho=0.6)
+        assert (first.spent.rho, same.spent.rho) == (Fraction("0.6"), 0)
+        assert first.affordable
+        assert same.affordable
+        assert not dear.affordable
+        assert dear.remaining.rho == Fraction("0.4")
+        with pytest.raises(BudgetError):
+            [session.query(sql, rho=0.6) for sql in (COUNT, COUNT, MEAN)]
+
+    def test_what_was_bought_before_is_free(self, opened: Open) -> None:
+        session = opened(rho=1)
+        session.query(COUNT, rho=0.5)
+        price = session.price(COUNT, rho=0.5)
+        assert price.spent.rho == 0
+        assert price.share() == 0
+        assert price.listing().caption.startswith("Free; ")
+
+    def test_too_dear_is_said_in_words(self, opened: Open) -> None:
+        price = opened(rho=1).price(COUNT, rho=3)
+        assert "more than the rho 1 left" in price.listing().caption
+        assert price.share() == 3
+
+    def test_an_average_is_priced_for_two_sizes_or_the_one_named(self, opened: Open) -> None:
+        session = opened(rho=1)
+        assert [size for _, size, _ in session.price(MEAN, rho=0.1).widths] == [100, 1_000]
+        ((_, rows, width),) = session.price(MEAN, error=0.5, rows=80).widths
+        assert rows == 80
+        assert width <= 0.5
+
+
+class TestBudgetStatus:
+    def test_cap_spent_and_remaining_add_up(self, opened: Open) -> None:
+        session = opened(rho=1, delta=1e-6)
+        session.query(COUNT, rho=0.25)
+        status = session.budget
+        assert status.spent.rho + status.remaining.rho == status.cap.rho == 1
+        assert [row[0] for row in status.listing()] == ["cap", "spent", "remaining"]
+        assert "rho 0.75" in status.listing().rows[2][1]
+        assert "at delta 1e-06" in status.listing().rows[2][1]
+        assert "a restart spends anew" in status.listing().caption

@@ -1,0 +1,249 @@
+"""Everything a session says depends on public facts only.
+
+The same long script of requests, good and bad, runs against neighbouring and extreme tables. The
+noise is replaced by a fixed pattern that ignores what it is given, so that *everything* must be equal:
+texts, errors, warnings, prices, charges, shapes, ledger entries and even the numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpnb
+from dpnb import Category, Date, DpnbError, Integer, Real, Schema, Table
+
+SCHEMA = Schema(
+    {
+        "sex": Category(["Female", "Male", "?"]),
+        "job": Category(["a", "b", "rest"], other="rest"),
+        "age": Integer(17, 90, bins=[17, 30, 60, 90]),
+        "code": Integer(-5, 5),
+        "wage": Real(0, 200, bins=[0, 10, 50, 200]),
+        "day": Date("2024-01-01", "2024-12-31", bins=["2024-01-01", "2024-06-30", "2024-12-31"]),
+    }
+)
+
+
+class Blind:
+    """Noise that ignores the exact vector and notes what it was asked for."""
+
+    private = False
+
+    def __init__(self):
+        self.asked = []
+
+    def _pattern(self, exact, scale):
+        self.asked.append((len(exact), float(scale), {type(v) for v in exact} <= {int}))
+        return [int(((i * 7919) % 101 - 20) * scale / 7) for i in range(len(exact))]
+
+    gaussian = laplace = _pattern
+
+    def coins(self, probability, count):
+        self.asked.append((count, probability, None))
+        return [i % 3 == 0 for i in range(count)]
+
+
+def people(rows, seed=1):
+    generator = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "sex": generator.choice(["Female", "Male", "?", "stranger"], rows),
+            "job": generator.choice(["a", "b", "c"], rows),
+            "age": generator.normal(40, 20, rows).round(),
+            "code": generator.integers(-9, 9, rows),
+            "wage": generator.lognormal(3, 1, rows),
+            "day": pd.Timestamp("2024-01-01")
+            + pd.to_timedelta(generator.integers(-9, 400, rows), unit="D"),
+        }
+    ).astype({"sex": "string", "job": "string", "code": "Int64", "day": "datetime64[us]"})
+
+
+def changed(**values):
+    frame = people(150)
+    for name, value in values.items():
+        frame[name] = pd.Series([value] * 150, dtype=frame[name].dtype)
+    return frame
+
+
+BASE = people(150)
+ONE = pd.concat([BASE, BASE.iloc[[3]]], ignore_index=True)
+TABLES = {
+    "one row more": ONE,
+    "one row less": BASE.iloc[1:],
+    "a heavy row more": pd.concat(
+        [BASE, BASE.iloc[[0]].assign(age=1e308, wage=1e308, code=2**62)], ignore_index=True
+    ),
+    "other order": BASE.sample(frac=1, random_state=3),
+    "ten times": pd.concat([BASE] * 10, ignore_index=True),
+    "empty": BASE.iloc[:0],
+    "one row": BASE.iloc[:1],
+    "all missing": changed(sex=None, job=None, age=np.nan, code=None, wage=np.nan, day=pd.NaT),
+    "all outside": changed(sex="x", job="x", age=-1e9, code=10**9, wage=-5.0,
+                           day=pd.Timestamp("1990-01-01")),
+    "infinities": changed(age=np.inf, wage=-np.inf),
+    "all alike": changed(sex="Male", job="a", age=40.0, code=1, wage=1.5),
+    "long texts": changed(sex="x" * 10_000, job="<script>'\"; DROP TABLE rows; --"),
+}  # fmt: skip
+
+GOOD = [
+    "SELECT COUNT(*) AS n FROM t",
+    "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex ORDER BY n DESC LIMIT 2",
+    "SELECT sex, age, AVG(wage) AS m, SUM(wage) AS s, COUNT(wage) FROM t GROUP BY sex, age ORDER BY m",
+    "SELECT job, AVG(code) AS m FROM t WHERE sex = 'Male' AND wage > 10.5 GROUP BY job ORDER BY m DESC",
+    "SELECT day, wage, COUNT(age) FILTER (WHERE code > 0) AS n FROM t GROUP BY wage, day",
+    "SELECT AVG(age) AS m, SUM(age) AS s FROM t WHERE wage > 199.99 AND wage < 199.995",
+    "SELECT code, SUM(age) FROM t WHERE age IS NULL OR NOT (wage <= 5 OR sex = '?') GROUP BY code",
+    "SELECT COUNT(*) AS n FROM t WHERE age < 17",
+]
+BAD = [
+    "SELECT",
+    "SELECT * FROM t",
+    "SELECT COUNT(*) FROM u",
+    "SELECT MIN(age) FROM t",
+    "SELECT COUNT(*) FROM t WHERE sex = 'stranger'",
+    "SELECT COUNT(*) FROM t WHERE sex = 'x'",
+    "SELECT COUNT(*) FROM t WHERE CAST(sex AS INT) = 1",
+    "SELECT COUNT(*) FROM t WHERE 1 / code > 0",
+    "SELECT COUNT(*) FROM t WHERE ln(wage) > 0",
+    "SELECT sex, COUNT(*) n FROM t GROUP BY sex HAVING n > 5",
+    "SELECT COUNT(*) FROM t; SELECT 1",
+    "SELECT COUNT(*) FROM t JOIN t u ON 1 = 1",
+    "SELECT COUNT(DISTINCT sex) FROM t",
+]
+
+
+def script(session, currency):
+    """Yield what each step returns or raises, as text."""
+    name = "rho" if currency == "zcdp" else "epsilon"
+
+    def step(work):
+        try:
+            return work()
+        except DpnbError as error:
+            return type(error), error.args, str(error), repr(error.__cause__), str(error.__context__)
+
+    def answer(sql, **options):
+        found = session.query(sql, **options)
+        return (
+            repr(found),
+            found.to_markdown(),
+            json.dumps(found.to_dict(), sort_keys=True),
+            json.dumps(found.record(), sort_keys=True),
+            found.to_frame().to_csv(),
+        )
+
+    yield repr(session), repr(session.budget), repr(session.tables)
+    for sql in [*GOOD, *BAD]:
+        for level in (0.01, 0.05, 0.02, 0.05, 0.3, 100, -1):
+            yield step(lambda q=sql, x=level: repr(session.price(q, **{name: x})))
+            yield step(lambda q=sql, x=level: answer(q, **{name: x}))
+        yield step(lambda q=sql: answer(q, error=50, rows=200, confidence=0.9))
+        yield step(lambda q=sql: answer(q, error=1e-6, rows=200))
+        yield step(lambda q=sql: answer(q, **{name: 0.01}, looks="any", intervals="each"))
+    yield step(lambda: [repr(price) for price in session.price(GOOD * 2, **{name: 0.2})])
+    for sql in GOOD * 2:
+        yield step(lambda q=sql: answer(q, **{name: 0.4}))
+
+    def compare(sql, left, right, aggregate=None):
+        found = session.query(sql, **{name: 0.01})
+        question = found.compare(left, right, aggregate)
+        return question.sentence, question.to_dict()
+
+    yield step(lambda: compare(GOOD[1], "Female", "Male"))
+    yield step(lambda: compare(GOOD[2], ("Male", "[17, 30]"), ("Male", "(60, 90]"), "m"))
+    yield step(lambda: compare(GOOD[1], "Female", "stranger"))
+    yield [row[2:] for row in session.history], len(session.history), repr(session.budget)
+
+
+def entries(path):
+    with sqlite3.connect(path) as connection:
+        bodies = [json.loads(b) for (b,) in connection.execute("SELECT body FROM entry ORDER BY seq")]
+    connection.close()
+    secret = {"time", "secret", "fingerprint"}
+    return [{k: v for k, v in body.items() if k not in secret} for body in bodies]
+
+
+def stream(frame, currency, path, caplog, capfd):
+    noise = Blind()
+    budget = dpnb.Budget(rho="1.5", delta=1e-6) if currency == "zcdp" else dpnb.Budget(epsilon=6)
+    with caplog.at_level(logging.DEBUG), warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        caplog.clear()
+        table = Table("t", frame, SCHEMA)
+        with dpnb.Session(table, budget=budget, ledger=path, noise=noise) as session:
+            said = list(script(session, currency))
+    texts = [str(item.message) for item in warned] + [record.message for record in caplog.records]
+    return said, noise.asked, entries(path), texts, capfd.readouterr()
+
+
+@pytest.fixture(scope="module", params=["zcdp", "pure"])
+def reference(request, tmp_path_factory):
+    """What is said about the base table; filled by the first test that needs it."""
+    return request.param, {}, tmp_path_factory.mktemp("messages")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_stream_of_messages_is_identical(name, reference, tmp_path, caplog, capfd):
+    currency, known, folder = reference
+    if not known:
+        known["stream"] = stream(BASE, currency, folder / "ledger", caplog, capfd)
+    said, asked, written, texts, printed = stream(
+        TABLES[name], currency, tmp_path / "ledger", caplog, capfd
+    )
+    base_said, base_asked, base_written, *_ = known["stream"]
+    assert texts == []
+    assert printed == ("", "")
+    for mine, theirs in zip(said, base_said, strict=True):
+        assert mine == theirs
+    assert asked == base_asked
+    assert all(exact_integers is not False for *_, exact_integers in asked)
+    assert written == base_written
+
+
+def test_the_script_meets_answers_and_every_kind_of_refusal(tmp_path, caplog, capfd):
+    said, asked, written, *_ = stream(BASE, "zcdp", tmp_path / "ledger", caplog, capfd)
+    kinds = {item[0].__name__ for item in said if isinstance(item, tuple) and isinstance(item[0], type)}
+    assert kinds == {"SqlError", "RequestError", "BudgetError"}
+    assert len(asked) > 20
+    assert sum(entry["kind"] == "answer" for entry in written) > 20
+    spent = sum(Fraction(entry["spent"]["rho"]) for entry in written if entry["kind"] == "answer")
+    assert 0 < spent <= Fraction("1.5")
+
+
+def test_the_comparison_would_notice_a_leak(tmp_path, caplog, capfd):
+    class Honest(Blind):
+        def _pattern(self, exact, scale):
+            return list(exact)
+
+        gaussian = laplace = _pattern
+
+    streams = []
+    for number, frame in enumerate((BASE, ONE)):
+        table = Table("t", frame, SCHEMA)
+        ledger = tmp_path / f"{number}"
+        with dpnb.Session(table, budget=dpnb.Budget(rho=1), ledger=ledger, noise=Honest()) as s:
+            streams.append(repr(s.query(GOOD[0], rho=0.1)))
+    assert streams[0] != streams[1]
+
+
+@pytest.mark.parametrize("rows", [["1,Male"], ["1,Male"] * 2, [], [","] * 3])
+def test_csv_files_say_nothing_either(rows, tmp_path, caplog, capfd):
+    streams = []
+    for number, lines in enumerate((["5,Female"] * 9, rows)):
+        path = tmp_path / f"{number}.csv"
+        path.write_text("\n".join(["code,sex", *lines]) + "\n")
+        schema = Schema({"code": SCHEMA["code"], "sex": SCHEMA["sex"]})
+        noise = Blind()
+        with dpnb.Session(Table("t", path, schema), budget=dpnb.Budget(rho=1), noise=noise) as s:
+            streams.append([repr(s.query(sql, rho=0.01)) for sql in GOOD[:2]])
+    assert streams[0] == streams[1]
+    assert not caplog.records
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+def names(ax):
+    return [tick.get_text() for tick in ax.get_yticklabels()]
+
+
+def test_an_answer_draws_one_interval_for_each_group_in_order(answer):
+    ax = answer.plot()
+    assert isinstance(ax, Axes)
+    assert names(ax) == [answer.group_label(row) for row in answer.rows]
+    found = answer.estimates_of()
+    first = ax.lines[0].get_xdata()
+    assert list(first) == [found.low[answer.rows[0]], found.high[answer.rows[0]]]
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]
+
+
+def test_the_axes_given_are_used_and_no_figure_is_opened(answer):
+    _, ax = plt.subplots()
+    before = plt.get_fignums()
+    assert answer.plot(ax=ax) is ax
+    assert plt.get_fignums() == before
+
+
+def test_too_few_rows_are_said_beside_the_name(nasty):
+    swapped = type(nasty)(
+        **{
+            **{name: getattr(nasty, name) for name in nasty.__slots__},
+            "estimates": nasty.estimates[::-1],
+        }
+    )
+    assert [name.endswith("(too few rows to tell)") for name in names(swapped.plot())] == [
+        False, False, True, True,
+    ]  # fmt: skip
+
+
+def test_test_noise_is_stamped(not_private, answer):
+    assert not_private.plot().get_title(loc="left").startswith("NOT PRIVATE")
+    assert answer.plot().get_title(loc="left") == ""
+
+
+def test_dollars_are_no_formula(small):
+    answer = small.query("SELECT name, COUNT(*) AS n FROM small GROUP BY name", rho=0.01)
+    ax = answer.plot()
+    assert r"\$x\$" in names(ax)[3]
+
+
+def test_a_question_marks_zero(answer):
+    question = answer.compare("Separated", "Widowed")
+    ax = question.plot()
+    assert isinstance(ax, Axes)
+    assert [list(line.get_xdata()) for line in ax.lines] == [[question.low, question.high], [0, 0]]

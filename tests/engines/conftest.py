@@ -1,0 +1,47 @@
+"""Shorthands: what an engine holds after loading, and what it measures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dpnb import Schema, Table
+from dpnb.engines.base import Exact
+from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.provenance.plan import plan, read_accuracy
+from dpnb.sql.parse import parse
+
+
+@pytest.fixture
+def codes() -> Callable[..., list[Any]]:
+    """The normalised codes of the one column ``x`` of a source; the order of rows is free."""
+
+    def load(source: Any, kind: Any) -> list[Any]:
+        engine = DuckDBEngine(Table("t", source, Schema({"x": kind})))
+        try:
+            found = engine._connection.execute("SELECT c0 FROM rows").fetchall()
+        finally:
+            engine.close()
+        return [value for (value,) in found]
+
+    return load
+
+
+@pytest.fixture
+def vectors() -> Callable[..., list[list[int]]]:
+    """The exact vectors that a statement rests on."""
+
+    def measure(table: Table, sql: str, engine: DuckDBEngine | None = None) -> list[list[int]]:
+        query = parse(sql, {table.name: table})
+        planned = plan(query, read_accuracy(query, "zcdp", None, rho=1), table.schema, 1, "zcdp")
+        own = DuckDBEngine(table) if engine is None else engine
+        try:
+            exact: Exact = own.measure(planned.scan(planned.views))
+            return [list(exact.reveal(i)) for i in range(len(planned.views))]
+        finally:
+            if engine is None:
+                own.close()
+
+    return measure

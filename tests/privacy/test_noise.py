@@ -1,0 +1,117 @@
+"""The sampler that releases rest on: exact laws, 64-bit integers, fair coins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpnb.privacy.noise import SecureNoise
+
+P_FLOOR = 1e-9
+
+
+def discrete_law(family: str, scale: float, reach: int) -> np.ndarray:
+    """Probabilities of -reach..reach, the tails gathered in the two end cells."""
+    wide = np.arange(-60 * math.ceil(scale), 60 * math.ceil(scale) + 1)
+    weights = (
+        np.exp(-(wide**2) / (2 * scale**2)) if family == "gaussian" else np.exp(-abs(wide) / scale)
+    )
+    weights /= weights.sum()
+    cells = np.clip(wide, -reach, reach)
+    return np.array([weights[cells == value].sum() for value in range(-reach, reach + 1)])
+
+
+def chi_square(sample: np.ndarray, probabilities: np.ndarray, reach: int) -> float:
+    """The p-value of the sample's cells."""
+    clipped = np.clip(sample, -reach, reach)
+    seen = np.array([(clipped == value).sum() for value in range(-reach, reach + 1)])
+    return float(stats.chisquare(seen, probabilities * len(sample)).pvalue)
+
+
+def draw(family: str, exact: list[int], scale: float) -> np.ndarray:
+    noise = SecureNoise()
+    return np.array(getattr(noise, family)(exact, scale), dtype=np.int64)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+class TestVectors:
+    def test_small_scales_have_the_exact_discrete_law(
+        self, family: str, size: Callable[[int], int]
+    ) -> None:
+        sample = draw(family, [0] * size(40_000), 3.0)
+        assert chi_square(sample, discrete_law(family, 3.0, 7), 7) > P_FLOOR
+        for wrong in (0.8, 1.2):
+            assert chi_square(sample, discrete_law(family, 3.0 * wrong, 7), 7) < P_FLOOR
+
+    def test_scales_near_one_have_the_exact_discrete_law(
+        self, family: str, size: Callable[[int], int]
+    ) -> None:
+        sample = draw(family, [0] * size(40_000), 0.9)
+        assert chi_square(sample, discrete_law(family, 0.9, 2), 2) > P_FLOOR
+        for wrong in (0.8, 1.2):
+            assert chi_square(sample, discrete_law(family, 0.9 * wrong, 2), 2) < P_FLOOR
+
+    def test_a_scale_of_2_to_the_40_is_neither_saturated_nor_narrowed(
+        self, family: str, fits: Callable[..., bool], size: Callable[[int], int]
+    ) -> None:
+        scale = 2.0**40
+        sample = draw(family, [0] * size(20_000), scale)
+        assert abs(sample).max() > 2**40
+        frozen = getattr(stats, "norm" if family == "gaussian" else "laplace")
+        assert fits(sample, frozen(0, scale))
+        for wrong in (0.85, 1.15):
+            assert not fits(sample, frozen(0, scale * wrong))
+        # standard deviation: 1 for the Gaussian, sqrt(2) for the Laplace; kurtosis 3 and 6
+        unit, kurtosis = (1.0, 3) if family == "gaussian" else (math.sqrt(2), 6)
+        error = math.sqrt((kurtosis - 1) / (4 * len(sample)))
+        assert sample.std() / scale / unit == pytest.approx(1, abs=6.5 * error)
+        assert len(np.unique(sample)) > 0.99 * len(sample)
+
+    def test_noise_is_added_to_each_exact_value(self, family: str) -> None:
+        exact = [0, 1, -1, 2**50, -(2**50), 2**62]
+        moved = draw(family, exact, 2.0) - np.array(exact)
+        assert abs(moved).max() < 2 * 50
+        assert draw(family, [], 2.0).tolist() == []
+
+    def test_coordinates_and_calls_are_independent(
+        self, family: str, uncorrelated: Callable[..., bool], size: Callable[[int], int]
+    ) -> None:
+        first, second = (draw(family, [0] * size(20_000), 2.0**30) for _ in range(2))
+        assert uncorrelated(first, second)
+        assert uncorrelated(first[1:], first[:-1])
+        assert not uncorrelated(first, second + 0.1 * first)
+
+    def test_the_sampler_says_that_it_is_private(self, family: str) -> None:
+        assert SecureNoise().private is True
+
+
+class TestCoins:
+    @pytest.mark.parametrize("p", [0.02, 0.2929, 0.5, 0.7071, 0.98])
+    def test_probability(
+        self,
+        p: float,
+        share_fits: Callable[[int, int, float], bool],
+        size: Callable[[int], int],
+    ) -> None:
+        count = size(100_000)
+        hits = sum(SecureNoise().coins(p, count))
+        assert share_fits(hits, count, p)
+        smaller = min(p, 1 - p)
+        for wrong in (0.8, 1.2):
+            off = smaller * wrong if p < 0.5 else 1 - smaller * wrong
+            assert not share_fits(hits, count, off)
+
+    def test_never_and_always(self) -> None:
+        assert SecureNoise().coins(0.0, 10_000) == [False] * 10_000
+        assert SecureNoise().coins(1.0, 10_000) == [True] * 10_000
+        assert SecureNoise().coins(0.5, 0) == []
+
+    def test_one_coin_does_not_foretell_the_next(
+        self, uncorrelated: Callable[..., bool], size: Callable[[int], int]
+    ) -> None:
+        coins = np.array(SecureNoise().coins(0.5, size(50_000)), dtype=float) - 0.5
+        assert uncorrelated(coins[1:], coins[:-1])

@@ -1,0 +1,327 @@
+"""Noise paths: all versions of one vector, correlated so that the finest pays for all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpnb.privacy.calibrate import safe_scale
+from dpnb.privacy.noise import SecureNoise
+from dpnb.privacy.path import Knot, gaussian_knot, grid, laplace_chain, needs_data, snap
+
+UNIT = 2**21
+"""Sensitivity in lattice units, as in the smallest of views."""
+
+
+def level_of(variance: float) -> Fraction:
+    """The level at which a view of sensitivity 1 has this noise variance."""
+    return 1 / (2 * Fraction(variance))
+
+
+class Recorder:
+    """Records what is asked of the noise and adds none."""
+
+    private = False
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[tuple[int, ...], float]] = []
+
+    def gaussian(self, exact: Sequence[int], sigma: float) -> list[int]:
+        self.asked.append((tuple(exact), sigma))
+        return list(exact)
+
+    def laplace(self, exact: Sequence[int], scale: float) -> list[int]:
+        self.asked.append((tuple(exact), scale))
+        return list(exact)
+
+    def coins(self, probability: float, count: int) -> list[bool]:
+        return [probability > 0.5] * count
+
+
+def extend(path: list[Knot], level: Fraction, exact: Sequence[int] | None, noise: object) -> Knot:
+    knot = gaussian_knot(path, level, exact, UNIT, noise)
+    if knot not in path:
+        path.append(knot)
+        path.sort(key=lambda k: k.level)
+    return knot
+
+
+class TestGaussianLaw:
+    def paths(self, order: Sequence[float], count: int) -> dict[float, np.ndarray]:
+        """Errors of the versions with the given noise variances, drawn in this order."""
+        exact = [5 * UNIT] * count
+        path: list[Knot] = []
+        for variance in order:
+            level = level_of(variance)
+            extend(path, level, exact if needs_data(path, level) else None, SecureNoise())
+        return {
+            float(1 / (2 * knot.level)): (np.array(knot.vector) - 5 * UNIT) / UNIT for knot in path
+        }
+
+    @pytest.mark.parametrize(
+        "order",
+        [
+            pytest.param((100, 40, 70, 160, 25, 30), id="every case"),
+            pytest.param((100, 25, 6), id="refining only"),
+            pytest.param((25, 100, 400), id="coarsening only"),
+            pytest.param((100, 10, 30, 20, 15), id="bridges within bridges"),
+            pytest.param((100, 99, 98.5), id="tiny steps"),
+        ],
+    )
+    def test_increments_are_independent_gaussians_whatever_the_order(
+        self,
+        order: Sequence[float],
+        fits: Callable[..., bool],
+        uncorrelated: Callable[..., bool],
+        size: Callable[[int], int],
+    ) -> None:
+        # Cov(y(s), y(s')) = min(s, s') is the same as independent increments of variance s' - s
+        errors = self.paths(order, size(20_000))
+        variances = [0.0, *sorted(errors)]
+        steps = [
+            (errors[b] - (errors[a] if a else 0), math.sqrt(b - a)) for a, b in pairwise(variances)
+        ]
+        for step, sigma in steps:
+            assert fits(step, stats.norm(0, sigma))
+            assert not fits(step, stats.norm(0, sigma * 0.8))
+            assert not fits(step, stats.norm(0, sigma * 1.25))
+        for (a, _), (b, _) in combinations(steps, 2):
+            assert uncorrelated(a, b)
+            assert not uncorrelated(a, b / b.std() + 0.15 * a / a.std())
+
+    def test_each_version_has_exactly_the_variance_of_its_level(
+        self, fits: Callable[..., bool], size: Callable[[int], int]
+    ) -> None:
+        for variance, errors in self.paths((100, 40, 70, 160, 25, 30), size(20_000)).items():
+            assert fits(errors, stats.norm(0, math.sqrt(variance)))
+            assert not fits(errors, stats.norm(0, math.sqrt(variance) * 1.15))
+            assert not fits(errors, stats.norm(0, math.sqrt(variance) * 0.85))
+
+    def test_independent_versions_are_told_apart_from_a_path(
+        self, uncorrelated: Callable[..., bool], size: Callable[[int], int]
+    ) -> None:
+        # negative control: two releases drawn afresh have the right laws but no common path
+        first, second = (self.paths((s,), size(20_000))[s] for s in (100.0, 40.0))
+        assert not uncorrelated(first - second, second)
+
+
+class TestGaussianCases:
+    def test_the_first_version_is_drawn_around_the_exact_vector(self) -> None:
+        noise = Recorder()
+        knot = gaussian_knot([], Fraction(1, 10), [3, -4], UNIT, noise)
+        assert knot == Knot(Fraction(1, 10), (3, -4))
+        ((exact, sigma),) = noise.asked
+        assert exact == (3, -4)
+        assert sigma == safe_scale(Fraction(1, 10), UNIT, "zcdp")
+        assert sigma == pytest.approx(UNIT / math.sqrt(0.2), rel=1e-12)
+
+    def test_refining_draws_at_the_increase_and_merges_by_precision(self) -> None:
+        noise = Recorder()
+        coarse = Knot(level_of(100), (40 * UNIT,))
+        knot = gaussian_knot([coarse], level_of(25), [80 * UNIT], UNIT, noise)
+        ((exact, sigma),) = noise.asked
+        assert exact == (80 * UNIT,)
+        # fresh variance 1/(1/25 - 1/100) = 33.3, weight of the fresh part 0.75
+        assert (sigma / UNIT) ** 2 == pytest.approx(100 / 3, rel=1e-12)
+        assert knot == Knot(level_of(25), (70 * UNIT,))
+
+    def test_the_fresh_draw_never_costs_more_than_the_increase(self) -> None:
+        noise, path, spent = Recorder(), [], Fraction(0)
+        for level in (Fraction(1, 7), Fraction(1, 5), Fraction(1, 3), Fraction(9, 10)):
+            before = path[-1].level if path else Fraction(0)
+            extend(path, level, [0], noise)
+            cost = Fraction(UNIT) ** 2 / (2 * Fraction(noise.asked[-1][1]) ** 2)
+            assert cost <= level - before
+            spent += cost
+        assert spent <= Fraction(9, 10)
+        assert float(spent) == pytest.approx(0.9, rel=1e-12)
+
+    def test_between_two_versions_a_bridge_needs_no_data(self) -> None:
+        noise = Recorder()
+        path = [Knot(level_of(100), (14 * UNIT,)), Knot(level_of(25), (10 * UNIT,))]
+        gaussian_knot(path, level_of(50), None, UNIT, noise)
+        (((centre,), sigma),) = noise.asked
+        assert centre / UNIT == pytest.approx(11.3333333333, rel=1e-6)
+        assert (sigma / UNIT) ** 2 == pytest.approx(16.6666666667, rel=1e-9)
+
+    def test_coarser_than_all_adds_noise_and_needs_no_data(self) -> None:
+        noise = Recorder()
+        path = [Knot(level_of(100), (14 * UNIT,)), Knot(level_of(25), (10 * UNIT,))]
+        gaussian_knot(path, level_of(160), None, UNIT, noise)
+        ((exact, sigma),) = noise.asked
+        assert exact == (14 * UNIT,)
+        assert (sigma / UNIT) ** 2 == pytest.approx(60, rel=1e-12)
+
+    def test_a_stored_version_is_returned_and_nothing_is_drawn(self) -> None:
+        noise = Recorder()
+        path = [Knot(level_of(100), (14,)), Knot(level_of(25), (10,))]
+        for knot in path:
+            assert gaussian_knot(path, knot.level, None, UNIT, noise) is knot
+            assert gaussian_knot(path, knot.level, [7], UNIT, noise) is knot
+        assert noise.asked == []
+
+    def test_data_are_needed_only_above_the_finest_version(self) -> None:
+        path = [Knot(Fraction(1, 10), (0,)), Knot(Fraction(1, 5), (0,))]
+        assert needs_data([], Fraction(1, 1000))
+        assert needs_data(path, Fraction(1, 5) + Fraction(1, 10**12))
+        for level in (Fraction(1, 5), Fraction(3, 20), Fraction(1, 10), Fraction(1, 100)):
+            assert not needs_data(path, level)
+
+    def test_refining_without_data_is_impossible(self) -> None:
+        with pytest.raises(ValueError, match="needs the exact vector"):
+            gaussian_knot([], Fraction(1), None, UNIT, Recorder())
+
+    def test_versions_are_whole_lattice_numbers(self) -> None:
+        path: list[Knot] = []
+        for level in (Fraction(1, 7), Fraction(1, 3), Fraction(1, 5), Fraction(1, 100)):
+            knot = extend(path, level, [1, 2, 3], SecureNoise())
+            assert all(type(value) is int for value in knot.vector)
+            assert len(knot.vector) == 3
+
+
+class TestGrid:
+    def test_levels_rise_by_a_fourth_root_of_two_from_2_to_the_minus_12_to_64(self) -> None:
+        levels = grid()
+        assert float(levels[0]) == pytest.approx(2**-12, rel=1e-5)
+        assert levels[-1] == 64
+        assert len(levels) == 73
+        for low, high in pairwise(levels):
+            assert float(high / low) == pytest.approx(2**0.25, rel=1e-5)
+        assert levels[levels.index(Fraction(1))] == 1
+
+    def test_the_grid_is_public_and_fixed(self) -> None:
+        assert grid() == grid()
+        assert all(level.denominator <= 10**9 for level in grid())
+
+    def test_snapping_goes_to_the_neighbour_below_or_above(self) -> None:
+        for level in (Fraction(1, 3), Fraction(2), Fraction(7, 10), grid()[0], grid()[-1]):
+            below, above = snap(level, up=False), snap(level, up=True)
+            assert below is not None
+            assert above is not None
+            assert below <= level <= above
+            assert not [g for g in grid() if below < g < above]
+        assert snap(grid()[5], up=True) == snap(grid()[5], up=False) == grid()[5]
+
+    def test_beyond_the_grid_there_is_nothing(self) -> None:
+        assert snap(Fraction(1, 10**5), up=False) is None
+        assert snap(Fraction(65), up=True) is None
+        assert snap(Fraction(1, 10**5), up=True) == grid()[0]
+        assert snap(Fraction(1000), up=False) == 64
+
+
+def finer_to_coarser(
+    finest: np.ndarray, levels: Sequence[float], stay: Callable[[float], float], *, signed: bool
+) -> list[np.ndarray]:
+    """A chain by the continuous recursion, from fine to coarse; the wrong ones are controls."""
+    rng = np.random.default_rng(5)
+    chain = [finest]
+    for fine, coarse in pairwise(levels):
+        move = rng.random(len(finest)) >= stay(coarse / fine)
+        step = rng.laplace(0, 1 / coarse, len(finest))
+        last = chain[-1]
+        chain.append(np.where(move, (last if signed else abs(last)) + step, last))
+    return chain
+
+
+@pytest.fixture(scope="module")
+def chain(size: Callable[[int], int]) -> list[tuple[float, np.ndarray]]:
+    """Levels and errors, coarse to fine."""
+    exact = -3 * UNIT
+    knots = laplace_chain(
+        [exact] * size(30_000), Fraction(1, 2), Fraction(13, 10), UNIT, SecureNoise()
+    )
+    return [(float(knot.level), (np.array(knot.vector) - exact) / UNIT) for knot in knots]
+
+
+class TestLaplaceChain:
+    def test_holds_all_grid_levels_from_the_first_within_the_cap(self) -> None:
+        knots = laplace_chain([0], snap(Fraction(1, 2), up=True), Fraction(1), UNIT, SecureNoise())
+        assert [knot.level for knot in knots] == [g for g in grid() if 0.5 <= g <= 1]
+        assert len(knots) == 5
+
+    def test_every_level_is_laplace_with_its_own_scale(
+        self, chain: list[tuple[float, np.ndarray]], fits: Callable[..., bool]
+    ) -> None:
+        assert len(chain) == 6
+        for level, errors in chain:
+            assert fits(errors, stats.laplace(0, 1 / level))
+            assert not fits(errors, stats.laplace(0, 0.85 / level))
+            assert not fits(errors, stats.laplace(0, 1.15 / level))
+
+    def test_coarser_levels_add_noise_that_knows_nothing_of_the_finer_ones(
+        self, chain: list[tuple[float, np.ndarray]], uncorrelated: Callable[..., bool]
+    ) -> None:
+        # Cov(eta_1, eta_2) = Var(eta_2) for eta_2 the finer one
+        for (_, coarse), (_, fine) in combinations(chain, 2):
+            assert uncorrelated(coarse - fine, fine)
+            assert not uncorrelated(coarse - 0.8 * fine, fine)
+
+    def test_neighbouring_levels_repeat_with_the_square_of_their_ratio(
+        self,
+        chain: list[tuple[float, np.ndarray]],
+        share_fits: Callable[[int, int, float], bool],
+    ) -> None:
+        for (low, coarse), (high, fine) in pairwise(chain):
+            repeats = int((coarse == fine).sum())
+            assert share_fits(repeats, len(fine), (low / high) ** 2)
+            assert not share_fits(repeats, len(fine), low / high)
+
+    def test_a_chain_that_drops_the_sign_is_rejected(
+        self, chain: list[tuple[float, np.ndarray]], fits: Callable[..., bool]
+    ) -> None:
+        levels = [level for level, _ in reversed(chain)]
+        for signed in (True, False):
+            made = finer_to_coarser(chain[-1][1], levels, lambda r: r * r, signed=signed)
+            sound = [
+                fits(errors, stats.laplace(0, 1 / level))
+                for level, errors in zip(levels[1:], made[1:], strict=True)
+            ]
+            assert all(sound) if signed else not any(sound)
+
+    def test_a_chain_with_the_wrong_stay_probability_is_rejected(
+        self, chain: list[tuple[float, np.ndarray]], fits: Callable[..., bool]
+    ) -> None:
+        levels = [level for level, _ in reversed(chain)]
+        made = finer_to_coarser(chain[-1][1], levels, lambda r: r, signed=True)
+        assert not fits(made[-1], stats.laplace(0, 1 / levels[-1]))
+
+    def test_on_a_coarse_lattice_every_level_is_exactly_discrete_laplace(
+        self, size: Callable[[int], int]
+    ) -> None:
+        # with sensitivity 1 the lattice is felt, and the stay probability differs from r^2
+        count = size(30_000)
+        knots = laplace_chain([0] * count, Fraction(1, 2), Fraction(3), 1, SecureNoise())
+
+        def p_value(values: np.ndarray, level: float) -> float:
+            a, reach = math.exp(-level), 2
+            middle = [(1 - a) / (1 + a) * a ** abs(k) for k in range(-reach + 1, reach)]
+            tail = a**reach / (1 + a)
+            cells = np.clip(values, -reach, reach)
+            seen = [(cells == k).sum() for k in range(-reach, reach + 1)]
+            return float(stats.chisquare(seen, np.array([tail, *middle, tail]) * count).pvalue)
+
+        for knot in knots:
+            values, level = np.array(knot.vector), float(knot.level)
+            assert p_value(values, level) > 1e-9
+            assert p_value(values, level * 0.85) < 1e-9
+            assert p_value(values, level * 1.15) < 1e-9
+
+    def test_the_finest_draw_costs_no_more_than_its_level(self) -> None:
+        noise = Recorder()
+        knots = laplace_chain([9], grid()[40], grid()[44], UNIT, noise)
+        exact, scale = noise.asked[0]
+        assert exact == (9,)
+        assert UNIT / Fraction(scale) <= knots[-1].level
+        # all that follows is drawn around zero: no second look at the data
+        assert all(centre == (0,) * len(centre) for centre, _ in noise.asked[1:])
+
+    def test_every_vector_has_the_length_of_the_exact_one(self) -> None:
+        knots = laplace_chain([1, 2, 3, 4], Fraction(1, 2), Fraction(2), UNIT, SecureNoise())
+        assert all(len(knot.vector) == 4 for knot in knots)
+        assert all(type(value) is int for knot in knots for value in knot.vector)

@@ -1,0 +1,138 @@
+"""Whatever is written in a cell, only a DpnbError comes out, and the process lives."""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpnb import Category, Date, DpnbError, Integer, Real, Schema, Table
+from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.provenance.plan import plan, read_accuracy
+from dpnb.sql.parse import parse
+
+SCHEMA = Schema(
+    {
+        "c": Category(["a", "b"]),
+        "i": Integer(0, 9, bins=[0, 5, 9]),
+        "r": Real(0, 1, bins=[0, 1]),
+        "d": Date("2024-01-01", "2024-01-31"),
+    }
+)
+TABLE = Table(
+    "t",
+    pd.DataFrame(
+        {
+            "c": ["a", "b", None],
+            "i": [1, 2, 3],
+            "r": [0.5, float("nan"), 1.0],
+            "d": pd.to_datetime(["2024-01-05", None, "2024-01-07"]),
+        }
+    ),
+    SCHEMA,
+)
+VALID = [
+    "SELECT c, COUNT(*) AS n, AVG(r) FROM t WHERE i > 3 AND c = 'a' GROUP BY c ORDER BY n LIMIT 5",
+    "SELECT COUNT(i) FILTER (WHERE d < DATE '2024-01-07'), SUM(r) s FROM t AS u WHERE NOT u.i IN (1, 2)",
+    "SELECT i, d, SUM(i) FROM t WHERE r BETWEEN 0.1 AND .9 OR c IS NOT NULL GROUP BY i, d",
+    "SELECT c, COUNT(*) n FROM t GROUP BY c HAVING n > 5 AND NOT (AVG(r) <= 1e-3);",
+]
+TOKENS = re.findall(r"'[^']*'|\"[^\"]*\"|:?\w+|[^\s\w]", " ".join(VALID))
+INSERTED = [
+    *TOKENS,
+    *"( ) [ ] { } , ; . * + - / % = < > <> != == := :: : ? $ @ # & | ^ ~ ! \\ ' \" ` \x00".split(" "),
+    *"DISTINCT UNION ALL EXISTS CASE WHEN THEN ELSE END OVER PARTITION WITHIN LATERAL JOIN ON".split(),
+    *"USING NATURAL VALUES TABLESAMPLE PIVOT UNPIVOT WITH RECURSIVE INTO OFFSET FETCH QUALIFY".split(),
+    *"CAST AS INT DATE TIMESTAMP INTERVAL ARRAY STRUCT MAP NULL TRUE FALSE DEFAULT IS LIKE".split(),
+    *"ESCAPE SIMILAR COLLATE AT ZONE EXTRACT TRIM OVERLAY POSITION GROUPING SETS CUBE ROLLUP".split(),
+    *":p :i 1e5 -1 0x1F 1_000 '' '''' E'x' N'x' $$x$$ -- /* */ /*+ {{ }} {% %} \ufeff é ☃ 😀".split(),
+]
+
+
+@pytest.fixture(scope="module")
+def engine():
+    found = DuckDBEngine(TABLE)
+    yield found
+    found.close()
+
+
+def attempt(text, engine):
+    """Parse, and when that works, plan and measure: the engine must manage whatever was accepted."""
+    try:
+        query = parse(text, {"t": TABLE}, {"p": 1, "i": "a"})
+    except DpnbError as error:
+        assert error.what
+        assert len(str(error)) < 1_000
+        return False
+    planned = plan(query, read_accuracy(query, "zcdp", None, rho=1), SCHEMA, 1, "zcdp")
+    engine.measure(planned.scan(planned.views))
+    return True
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_mutilated_statements(seed, engine, caplog, capfd):
+    generator = random.Random(seed)  # noqa: S311
+    accepted = 0
+    for _ in range(400):
+        tokens = re.findall(r"'[^']*'|\"[^\"]*\"|:?\w+|\s+|[^\s\w]", generator.choice(VALID))
+        for _ in range(generator.choice([1, 1, 1, 2, 3, 8])):
+            place = generator.randrange(len(tokens)) if tokens else 0
+            change = generator.randrange(5)
+            if change == 0 and tokens:
+                del tokens[place]
+            elif change == 1:
+                tokens.insert(place, f" {generator.choice(INSERTED)} ")
+            elif change == 2 and tokens:
+                tokens[place] = f" {generator.choice(INSERTED)} "
+            elif change == 3 and tokens:
+                other = generator.randrange(len(tokens))
+                tokens[place], tokens[other] = tokens[other], tokens[place]
+            elif change == 4:
+                tokens = tokens[:place] + tokens[place:] * generator.choice([1, 2])
+        accepted += attempt("".join(tokens), engine)
+    assert accepted
+    assert all(record.levelno < logging.WARNING for record in caplog.records)
+    assert capfd.readouterr() == ("", "")
+
+
+@given(st.text(max_size=200))
+@settings(deadline=None, max_examples=200)
+def test_any_text(engine, text):
+    attempt(text, engine)
+
+
+@given(st.lists(st.sampled_from(INSERTED), max_size=40))
+@settings(deadline=None, max_examples=300)
+def test_any_sequence_of_words(engine, words):
+    attempt(f"SELECT {' '.join(words)}", engine)
+
+
+@given(st.lists(st.sampled_from(INSERTED), max_size=12), st.integers(0, 3))
+@settings(deadline=None, max_examples=300)
+def test_any_words_inside_a_statement(engine, words, place):
+    inserted = " ".join(words)
+    attempt(
+        [
+            f"SELECT COUNT(*) FROM t WHERE {inserted}",
+            f"SELECT COUNT(*) {inserted} FROM t",
+            f"SELECT COUNT(*) FROM t {inserted}",
+            f"SELECT COUNT({inserted}) FROM t GROUP BY {inserted}",
+        ][place],
+        engine,
+    )
+
+
+@given(st.characters(exclude_categories=()), st.integers(0, len(VALID[0])))
+@settings(deadline=None, max_examples=300)
+def test_any_character_anywhere(engine, character, place):
+    attempt(VALID[0][:place] + character + VALID[0][place:], engine)
+
+
+@pytest.mark.parametrize("cut", range(len(VALID[1])))
+def test_every_beginning_of_a_statement(engine, cut):
+    attempt(VALID[1][:cut], engine)

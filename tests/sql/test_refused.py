@@ -1,0 +1,329 @@
+"""Statements that are refused: what is said, where it points, what to write instead."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from dpnb import Category, Date, Integer, Real, Schema, Table
+from dpnb.errors import SqlError
+from dpnb.sql.parse import parse
+
+SCHEMA = Schema(
+    {
+        "sex": Category(["Female", "Male"]),
+        "age": Integer(17, 90, bins=[17, 30, 90]),
+        "weight": Real(0, 200),
+        "day": Date("2024-01-01", "2024-12-31"),
+        "id": Integer(0, 1_000_000),
+        "a": Integer(1, 200),
+        "b": Integer(1, 200),
+    }
+)
+TABLES = {"t": Table("t", None, SCHEMA)}
+ONE = "Write one SELECT over one table."
+SHAPE = "Write COUNT(*), COUNT(x), SUM(x) or AVG(x)"
+
+# text, what is said, what it points at, a part of the mend
+REFUSED = [
+    # other statements
+    ("ATTACH 'x.db' AS x", "only SELECT is supported", "ATTACH", "Write SELECT"),
+    ("COPY t TO '/tmp/x.csv'", "only SELECT is supported", "COPY", "Write SELECT"),
+    ("EXPORT DATABASE '/tmp/x'", "only SELECT is supported", "EXPORT", "Write SELECT"),
+    ("PRAGMA enable_profiling", "only SELECT is supported", "PRAGMA", "Write SELECT"),
+    ("SET threads = 1", "only SELECT is supported", "SET", "Write SELECT"),
+    ("RESET threads", "only SELECT is supported", "RESET", "Write SELECT"),
+    ("INSTALL httpfs", "only SELECT is supported", "INSTALL", "Write SELECT"),
+    ("LOAD httpfs", "only SELECT is supported", "LOAD", "Write SELECT"),
+    ("CALL pragma_version()", "only SELECT is supported", "CALL", "Write SELECT"),
+    ("EXPLAIN SELECT COUNT(*) FROM t", "only SELECT is supported", "EXPLAIN", "Write SELECT"),
+    ("DESCRIBE t", "only SELECT is supported", "DESCRIBE", "Write SELECT"),
+    ("SUMMARIZE t", "only SELECT is supported", "SUMMARIZE", "Write SELECT"),
+    ("CREATE TABLE x AS SELECT 1", "only SELECT is supported", "CREATE", "Write SELECT"),
+    ("DROP TABLE t", "only SELECT is supported", "DROP", "Write SELECT"),
+    ("DELETE FROM t", "only SELECT is supported", "DELETE", "Write SELECT"),
+    ("INSERT INTO t VALUES (1)", "only SELECT is supported", "INSERT", "Write SELECT"),
+    ("UPDATE t SET age = 1", "only SELECT is supported", "UPDATE", "Write SELECT"),
+    ("VALUES (1)", "only SELECT is supported", "VALUES", "Write SELECT"),
+    ("FROM t", "only SELECT is supported", "FROM", "Write SELECT"),
+    ("PIVOT t ON sex USING COUNT(*)", "only SELECT is supported", "PIVOT", "Write SELECT"),
+    ("PREPARE x AS SELECT 1", "only SELECT is supported", "PREPARE", "Write SELECT"),
+    ("SELECT 1 UNION SELECT 2", "only SELECT is supported", "UNION", "Write SELECT"),
+    (
+        "SELECT COUNT(*) FROM t INTERSECT SELECT COUNT(*) FROM t",
+        "only SELECT is supported",
+        "INTERSECT",
+        "Write SELECT",
+    ),
+    # several statements, comments, hints
+    ("SELECT COUNT(*) FROM t; SELECT 1", "only one statement is allowed", "1", "own cell"),
+    ("SELECT COUNT(*) FROM t; DROP TABLE t", "only one statement is allowed", "t", "own cell"),
+    ("SELECT COUNT(*) FROM t -- all", "comments are not allowed", "t", "Take it out"),
+    ("/* all */ SELECT COUNT(*) FROM t", "comments are not allowed", "SELECT", "Take it out"),
+    ("SELECT COUNT(*) FROM t; -- all", "comments are not allowed", ";", "Take it out"),
+    ("SELECT /*+ BROADCAST(t) */ COUNT(*) FROM t", "comments are not", "SELECT", "Take it out"),
+    ("SELECT COUNT(*)/**/FROM t", "comments are not allowed", ")", "Take it out"),
+    # what stands after FROM
+    ("SELECT COUNT(*) FROM nope", "unknown table 'nope'", "nope", "Declared: t"),
+    ("SELECT COUNT(*) FROM '/etc/passwd'", "unknown table", "'/etc/passwd'", "Declared: t"),
+    ('SELECT COUNT(*) FROM "/etc/passwd"', "unknown table", '"/etc/passwd"', "Declared: t"),
+    ("SELECT COUNT(*) FROM rows", "unknown table 'rows'", "rows", "Declared: t"),
+    ("SELECT COUNT(*) FROM main.t", "only a declared table", "main.t", "bare name"),
+    ("SELECT COUNT(*) FROM information_schema.tables", "only a declared", "tables", "bare name"),
+    ("SELECT COUNT(*) FROM read_csv('/etc/passwd')", "functions cannot", "read_csv", "Name a"),
+    ("SELECT COUNT(*) FROM glob('*')", "functions cannot be read from", "glob('*')", "Name a"),
+    ("SELECT COUNT(*) FROM query('SELECT 1')", "functions cannot", "query", "Name a declared"),
+    ("SELECT COUNT(*) FROM duckdb_settings()", "functions cannot", "duckdb_settings", "Name a"),
+    ("SELECT COUNT(*) FROM (SELECT * FROM t)", "only a declared table", "t", "Tables: t"),
+    ("SELECT COUNT(*) FROM (VALUES (1)) x", "only a declared table", "x", "Tables: t"),
+    ("SELECT COUNT(*) FROM unnest([1])", "only a declared table", "1", "Tables: t"),
+    ("SELECT COUNT(*) FROM t TABLESAMPLE 10%", "only a declared table", "TABLESAMPLE", "bare"),
+    ("SELECT COUNT(*) FROM t USING SAMPLE 10", "sampling is not supported", "10", "noise"),
+    ("SELECT COUNT(*) FROM t AS x(y)", "only a declared table", "t AS x(y)", "bare name"),
+    (
+        "SELECT COUNT(*) FROM t PIVOT (COUNT(*) FOR sex IN ('Male'))",
+        "only a declared table",
+        "PIVOT",
+        "bare name",
+    ),
+    ("SELECT COUNT(*) FROM t, t AS u", "joins are not supported", "t AS u", ONE),
+    ("SELECT COUNT(*) FROM t JOIN t u ON TRUE", "joins are not supported", "t u", ONE),
+    ("SELECT COUNT(*) FROM t CROSS JOIN t", "joins are not supported", "t", ONE),
+    ("SELECT COUNT(*) FROM t, LATERAL (SELECT 1)", "joins are not supported", "1", ONE),
+    ("WITH x AS (SELECT 1) SELECT COUNT(*) FROM x", "WITH is not supported", "x", ONE),
+    ("SELECT COUNT(*)", "there is no FROM", None, "Tables: t"),
+    # what is selected
+    ("SELECT * FROM t", "rows cannot be listed", "*", "Name group columns and aggregates"),
+    ("SELECT t.* FROM t", "rows cannot be listed", "t.*", "Name group columns"),
+    ("SELECT sex FROM t GROUP BY sex", "there is no aggregate", "sex", "Add COUNT(*)"),
+    ("SELECT sex, COUNT(*) FROM t", "'sex' is not grouped", "sex", "Add it to GROUP BY"),
+    ("SELECT nope, COUNT(*) FROM t", "unknown column 'nope'", "nope", "Declared: sex"),
+    ("SELECT COUNT(ages) FROM t", "unknown column 'ages'", "ages", "Did you mean age?"),
+    ("SELECT SUM(c0) FROM t", "unknown column 'c0'", "c0", "Declared"),
+    ("SELECT COUNT(rowid) FROM t", "unknown column 'rowid'", "rowid", "Declared"),
+    ("SELECT SUM(sex) FROM t", "'sex' has no declared bounds", "SUM(sex)", "count categories"),
+    ("SELECT AVG(day) FROM t", "'day' has no declared bounds", "AVG(day)", "Integer or Real"),
+    ("SELECT MIN(age) FROM t", "MIN and MAX cannot be answered", "age", "declared bins"),
+    ("SELECT MAX(age) FROM t", "MIN and MAX cannot be answered", "age", "declared bins"),
+    ("SELECT SUM(DISTINCT age) FROM t", "DISTINCT is not supported", "SUM(DISTINCT age)", "COUNT"),
+    ("SELECT COUNT(DISTINCT sex) FROM t", "DISTINCT is not supported", "DISTINCT", "COUNT(*)"),
+    ("SELECT COUNT(*) OVER () FROM t", "windows are not supported", "COUNT(*)", "GROUP BY"),
+    ("SELECT COUNT(1) FROM t", "only a column can stand here", "1", "Arithmetic"),
+    ("SELECT COUNT() FROM t", "COUNT takes one column", "COUNT", SHAPE),
+    ("SELECT COUNT(sex, age) FROM t", "COUNT takes one column", "COUNT(sex, age)", SHAPE),
+    ("SELECT COUNT(* EXCLUDE (sex)) FROM t", "COUNT(*) stands alone", "EXCLUDE", SHAPE),
+    ("SELECT SUM(age * 2) FROM t", "only a column can stand here", "age * 2", "Arithmetic"),
+    ("SELECT SUM(age) + 1 FROM t", "this cannot be answered", "SUM(age) + 1", SHAPE),
+    ("SELECT -COUNT(*) FROM t", "this cannot be answered", "COUNT(*)", SHAPE),
+    ("SELECT CAST(COUNT(*) AS INT) FROM t", "this cannot be answered", "COUNT(*)", SHAPE),
+    ("SELECT string_agg(sex) FROM t", "this cannot be answered", "sex", SHAPE),
+    ("SELECT list(age) FROM t", "this cannot be answered", "list(age)", SHAPE),
+    ("SELECT any_value(age) FROM t", "this cannot be answered", "any_value(age)", SHAPE),
+    ("SELECT first(age) FROM t", "this cannot be answered", "first(age)", SHAPE),
+    ("SELECT median(age) FROM t", "this cannot be answered", "median(age)", SHAPE),
+    ("SELECT stddev(age) FROM t", "this cannot be answered", "age", SHAPE),
+    ("SELECT random() FROM t", "this cannot be answered", "random", SHAPE),
+    ("SELECT getvariable('x') FROM t", "this cannot be answered", "getvariable('x')", SHAPE),
+    ("SELECT getenv('HOME'), COUNT(*) FROM t", "this cannot be answered", "getenv", SHAPE),
+    ("SELECT my_udf(age) FROM t", "this cannot be answered", "my_udf(age)", SHAPE),
+    ("SELECT COLUMNS('a') FROM t", "this cannot be answered", "COLUMNS('a')", SHAPE),
+    ("SELECT COUNT(COLUMNS(*)) FROM t", "only a column can stand here", "COLUMNS(*)", "Arith"),
+    ("SELECT EXISTS (SELECT 1) FROM t", "this cannot be answered", "1", SHAPE),
+    ("SELECT (SELECT 1) FROM t", "subqueries are not supported", "1", ONE),
+    ("SELECT COUNT(*) AS n, SUM(age) AS n FROM t", "two results are called 'n'", "SUM(age)", "AS"),
+    ("SELECT COUNT(*) AS n, SUM(age) AS n_low FROM t", "two results", "SUM(age)", "AS"),
+    ("SELECT COUNT(*) AS sex FROM t GROUP BY sex", "two results are called 'sex'", "COUNT", "AS"),
+    ("SELECT COUNT(*) INTO x FROM t", "a query cannot write", "x", "Leave INTO out"),
+    ("SELECT TOP 5 COUNT(*) FROM t", "not valid SQL", "5", "Write SELECT"),
+    # GROUP BY
+    ("SELECT COUNT(*) FROM t GROUP BY 1", "GROUP BY takes column names", "1", "not its place"),
+    ("SELECT COUNT(*) FROM t GROUP BY ROLLUP (sex)", "only a column", "sex", "functions are not"),
+    ("SELECT COUNT(*) FROM t GROUP BY CUBE (sex)", "only a column", "sex", "functions are not"),
+    (
+        "SELECT COUNT(*) FROM t GROUP BY GROUPING SETS ((sex), ())",
+        "only a column",
+        "sex",
+        "functions are not",
+    ),
+    ("SELECT COUNT(*) FROM t GROUP BY sex, SEX", "'sex' is grouped twice", "sex", "once"),
+    ("SELECT COUNT(*) FROM t GROUP BY age / 10", "only a column can stand here", "age", "Arith"),
+    ("SELECT COUNT(*) FROM t GROUP BY weight", "no declared groups", "weight", "Declare bins"),
+    ("SELECT COUNT(*) FROM t GROUP BY id", "1,000,001 groups, more than 10,000", "id", "bins"),
+    ("SELECT COUNT(*) FROM t GROUP BY a, b", "40,000 groups, more than 10,000", "a, b", "fewer"),
+    # WHERE
+    ("SELECT COUNT(*) FROM t WHERE nope = 1", "unknown column 'nope'", "nope", "Declared"),
+    ("SELECT COUNT(*) FROM t WHERE u.age = 1", "unknown table", "u.age", "bare column name"),
+    ("SELECT COUNT(*) FROM t WHERE sex = 'male'", "not a declared", "'male'", "mean 'Male'?"),
+    ("SELECT COUNT(*) FROM t WHERE sex IN ('Male', 'X')", "not a declared", "'X'", "Declared"),
+    ('SELECT COUNT(*) FROM t WHERE sex = "Male"', "two columns cannot", "sex", "with a value"),
+    ("SELECT COUNT(*) FROM t WHERE sex < 'Male'", "categories have no order", "'Male'", "Use ="),
+    ("SELECT COUNT(*) FROM t WHERE sex LIKE 'M%'", "this condition is not", "LIKE", "Use ="),
+    ("SELECT COUNT(*) FROM t WHERE age = '20'", "'20' is not a number", "'20'", "without quotes"),
+    ("SELECT COUNT(*) FROM t WHERE day = '2024-02-30'", "is not a date", "'2024-02-30'", "2024-01"),
+    ("SELECT COUNT(*) FROM t WHERE age = a", "two columns cannot be compared", "age = a", "value"),
+    ("SELECT COUNT(*) FROM t WHERE age + 1 = 2", "only a column can stand here", "2", "Arith"),
+    ("SELECT COUNT(*) FROM t WHERE ln(age) = 0", "only a column can stand here", "0", "Arith"),
+    ("SELECT COUNT(*) FROM t WHERE 1 / age = 0", "only a column can stand here", "0", "Arith"),
+    ("SELECT COUNT(*) FROM t WHERE CAST(sex AS INT) = 1", "only a column", "1", "Arithmetic"),
+    ("SELECT COUNT(*) FROM t WHERE age = random()", "a value is expected", "random", "constant"),
+    ("SELECT COUNT(*) FROM t WHERE age = getvariable('x')", "a value is", "getvariable", "const"),
+    ("SELECT COUNT(*) FROM t WHERE age = 1 + 1", "a value is expected here", "1 + 1", "constant"),
+    ("SELECT COUNT(*) FROM t WHERE age = @x", "a value is expected here", "x", "constant"),
+    ("SELECT COUNT(*) FROM t WHERE age = 1e", "not a plain number", "1e", "Write digits"),
+    ("SELECT COUNT(*) FROM t WHERE age = 1e99999", "number is too long", "1e99999", "Round it"),
+    ("SELECT COUNT(*) FROM t WHERE EXISTS (SELECT 1)", "subqueries are not", "1", "values out"),
+    ("SELECT COUNT(*) FROM t WHERE age IN (SELECT 1)", "subqueries are not", "1", "values out"),
+    ("SELECT COUNT(*) FROM t WHERE age > ALL (SELECT 1)", "a value is expected", "1", "constant"),
+    ("SELECT COUNT(*) FROM t WHERE (age, a) = (1, 2)", "only a column", "1, 2", "Arithmetic"),
+    ("SELECT COUNT(*) FROM t WHERE age BETWEEN SYMMETRIC 3 AND 2", "this condition", "SYM", "Use"),
+    ("SELECT COUNT(*) FROM t WHERE sex COLLATE x = 'Male'", "only a column", "'Male'", "Arith"),
+    # FILTER, ORDER BY, LIMIT and the rest
+    (
+        "SELECT COUNT(*) FILTER (WHERE EXISTS (SELECT 1)) FROM t",
+        "subqueries are not supported",
+        "1",
+        "values out",
+    ),
+    ("SELECT COUNT(*) FROM t ORDER BY 1", "ORDER BY takes names", "1", "not its place"),
+    ("SELECT COUNT(*) FROM t ORDER BY sex", "not in the SELECT list", "sex", "shown column"),
+    ("SELECT COUNT(*) FROM t ORDER BY random()", "this cannot be answered", "random", SHAPE),
+    ("SELECT COUNT(*) n FROM t ORDER BY n NULLS FIRST", "NULLS FIRST and", "NULLS", "come last"),
+    ("SELECT COUNT(*) FROM t LIMIT -1", "LIMIT takes a whole number", "1", "LIMIT 10"),
+    ("SELECT COUNT(*) FROM t LIMIT 1.5", "LIMIT takes a whole number", "1.5", "LIMIT 10"),
+    ("SELECT COUNT(*) FROM t LIMIT 10%", "LIMIT takes a whole number", "10", "LIMIT 10"),
+    ("SELECT COUNT(*) FROM t LIMIT (SELECT 1)", "LIMIT takes a whole", "1", "LIMIT 10"),
+    ("SELECT COUNT(*) FROM t LIMIT 5 OFFSET 5", "OFFSET is not supported", "5", "LIMIT"),
+    ("SELECT COUNT(*) FROM t FETCH FIRST 1 ROWS ONLY", "LIMIT takes", "1", "LIMIT 10"),
+    ("SELECT COUNT(*) FROM t QUALIFY age = 1", "windows are not supported", "age", "GROUP BY"),
+    ("SELECT COUNT(*) FROM t CLUSTER BY sex", "CLUSTER is not supported", "sex", "Leave it"),
+    ("SELECT COUNT(*) n FROM t HAVING n > 'x'", "a number is expected", "'x'", "without quotes"),
+    ("SELECT COUNT(*) n FROM t HAVING m > 1", "'m' is no aggregate", "m", "Declared: n"),
+    ("SELECT COUNT(*) n FROM t HAVING n IN (1)", "this condition is not", "n IN (1)", "Compare"),
+    # malformed
+    ("SELECT", "there is no FROM", None, "Tables: t"),
+    ("SELECT COUNT(* FROM t", "not valid SQL", None, "Write SELECT"),
+    ("SELECT COUNT(*) FROM t WHERE", "not valid SQL", None, "Write SELECT"),
+    ("SELECT COUNT(*) FROM t WHERE age = 1 AND", "not valid SQL", "AND", "Write SELECT"),
+    ("SELECT COUNT(*) FRM t", "not valid SQL", None, "Write SELECT"),
+    ("SELEC COUNT(*) FROM t", "only SELECT is supported", "SELEC", "Write SELECT"),
+    ("SELECT COUNT(*) FROM t WHERE sex = 'Male", "inside a quoted text", None, "Close"),
+    ("", "there is no statement", None, "Write SELECT"),
+    (" \n ", "there is no statement", None, "Write SELECT"),
+    ("-- nothing", "there is no statement", None, "Write SELECT"),
+]
+
+
+def refusal(text, params=None):
+    with pytest.raises(SqlError) as caught:
+        parse(text, TABLES, params)
+    return caught.value
+
+
+@pytest.mark.parametrize(("text", "what", "shown", "mend"), REFUSED, ids=[r[0] for r in REFUSED])
+def test_refused_with_reason_place_and_mend(text, what, shown, mend, caplog, capfd):
+    with caplog.at_level(logging.DEBUG):
+        error = refusal(text)
+    assert what in error.what
+    assert mend in error.mend
+    if shown is not None:
+        assert shown in error.text
+        line = text.split("\n")[error.line - 1]
+        assert line[error.column - 1 :].startswith(error.text.split("\n")[0].removesuffix("..."))
+    assert str(error).count("\n") == 0
+    assert not caplog.records
+    assert capfd.readouterr() == ("", "")
+
+
+def test_places_count_lines_and_columns_from_one():
+    error = refusal("SELECT COUNT(*)\nFROM t\nWHERE age > 20\n  AND nope = 3")
+    assert (error.line, error.column, error.text) == (4, 7, "nope")
+    assert "line 4, column 7: 'nope'" in str(error)
+
+
+def test_long_texts_are_cut_in_the_message():
+    error = refusal(f"SELECT COUNT(*) FROM t WHERE sex = '{'x' * 500}'")
+    assert len(error.text) == 60
+    assert error.text.endswith("...")
+
+
+@pytest.mark.xfail(strict=True, reason="no place is given")
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("SELECT DISTINCT sex FROM t", "DISTINCT"),
+        ("SELECT COUNT(*) FROM t GROUP BY ALL", "ALL"),
+        ("SELECT COUNT(*) FROM t WHERE TRUE", "TRUE"),
+        ("SELECT COUNT(*) FROM t WHERE age = NULL", "NULL"),
+        ("SELECT COUNT(*) FROM t WHERE age = ?", "?"),
+        ("SELECT COUNT(*) FROM t WHERE age = :missing", "missing"),
+        ("SELECT COUNT(*) FROM t WHERE sex = 'Male", "'Male"),
+    ],
+)
+def test_every_refusal_has_a_place(text, shown):
+    assert shown in refusal(text).text
+
+
+class TestSize:
+    def test_long_texts(self):
+        assert "20,000 characters" in refusal("SELECT COUNT(*) FROM t" + " " * 20_000).what
+
+    def test_many_parts(self):
+        text = "SELECT COUNT(*) FROM t WHERE " + " OR ".join(["age = 1"] * 600)
+        assert "2,000 parts" in refusal(text).what
+
+    def test_many_tokens(self):
+        assert "2,000 parts" in refusal("SELECT " + "," * 5_000).what
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "(" * 60 + "age = 1" + ")" * 60,
+            "(" * 9_000 + "age = 1" + ")" * 9_000,
+            "(" * 9_000,
+            "NOT " * 1_900 + "age = 1",
+            "NOT(" * 49 + "age = 1" + ")" * 49,
+            "age = " + "- " * 1_500 + "1",
+            "age = " + "+" * 1_900 + "1",
+            "age = " + "~" * 1_900 + "1",
+            "age = " + "[" * 1_900 + "1" + "]" * 1_900,
+            "age = " + "{'a':" * 900 + "1" + "}" * 900,
+            "age = " + "CASE WHEN " * 300 + "1",
+            "age" + "::INT" * 600 + " = 1",
+            "age" + "[1]" * 500 + " = 1",
+            "age" + ".x" * 900 + " = 1",
+            "age = " + "a.b(" * 400,
+            "age = 1" + " COLLATE x" * 900,
+            "age IN (')', ')', ')') AND " + "(" * 200 + "age = 1" + ")" * 200,
+        ],
+        ids=lambda text: text[:12] + f"..{len(text)}",
+    )
+    def test_deep_nesting(self, text):
+        error = refusal("SELECT COUNT(*) FROM t WHERE " + text)
+        assert error.what
+
+    def test_long_numbers(self):
+        assert refusal("SELECT COUNT(*) FROM t WHERE age = " + "9" * 5_000).what
+        assert refusal("SELECT COUNT(*) FROM t WHERE age = 0." + "9" * 5_000).what
+
+    @pytest.mark.xfail(strict=True, reason="int() refuses more than 4,300 digits: ValueError")
+    def test_a_limit_of_thousands_of_digits(self):
+        assert refusal("SELECT COUNT(*) FROM t LIMIT " + "9" * 5_000).what
+
+    @pytest.mark.xfail(strict=True, reason="float() of a large fraction: OverflowError")
+    @pytest.mark.parametrize("value", ["1e400", "-1e9999", "9" * 390])
+    def test_numbers_beyond_the_floats_are_compared_like_others(self, value):
+        where = parse(f"SELECT COUNT(*) FROM t WHERE weight < {value}", TABLES).where
+        assert where == parse("SELECT COUNT(*) FROM t WHERE weight < 201", TABLES).where
+
+    @pytest.mark.parametrize("text", [None, 5, b"SELECT 1", ["SELECT 1"]])
+    def test_what_is_no_text(self, text):
+        assert "not a text" in refusal(text).what
+
+
+def test_nesting_within_the_declared_depth_is_read_whatever_the_caller_stands_on():
+    def below(frames, text):
+        return parse(text, TABLES) if frames == 0 else below(frames - 1, text)
+
+    text = "SELECT COUNT(*) FROM t WHERE " + "(" * 15 + "age = 20" + ")" * 15
+    assert below(0, text) == below(300, text)

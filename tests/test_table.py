@@ -1,0 +1,87 @@
+"""A table is a name, a source, its public facts and whom it protects."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pandas as pd
+import pytest
+
+import dpnb
+from dpnb import Category, Integer, Schema, Table, Unit
+from dpnb.errors import SchemaError
+
+SCHEMA = Schema({"n": Integer(0, 9)})
+FRAME = pd.DataFrame({"n": [1, 2]})
+
+
+class TestDeclaration:
+    @pytest.mark.parametrize("name", ["t", "_t1", "Adult", "a" * 63])
+    def test_plain_names_are_taken(self, name):
+        assert Table(name, FRAME, SCHEMA).name == name
+
+    @pytest.mark.parametrize("name", ["", "1t", "a b", 'a"b', "a;b", "größe", "a" * 64, None, 5])
+    def test_other_names_are_refused(self, name):
+        with pytest.raises(SchemaError, match="is no table name"):
+            Table(name, FRAME, SCHEMA)
+
+    def test_the_schema_is_a_schema(self):
+        with pytest.raises(SchemaError, match="Write dpnb.Schema"):
+            Table("t", FRAME, {"n": Integer(0, 9)})
+
+    def test_other_units_than_the_row_are_not_supported_yet(self):
+        with pytest.raises(SchemaError, match="not supported yet"):
+            Table("t", FRAME, SCHEMA, unit=Unit("id", max_rows=3))
+
+    def test_the_definition_holds_public_facts_only(self):
+        assert Table("t", FRAME, SCHEMA).definition() == {
+            "name": "t",
+            "columns": {"n": {"type": "integer", "low": 0, "high": 9}},
+            "unit": None,
+        }
+
+
+class TestFile:
+    def write(self, folder, text):
+        path = folder / "t.toml"
+        path.write_text(text, "utf-8")
+        return path
+
+    def test_a_table_is_read_from_toml_with_its_source_beside_it(self, tmp_path):
+        (tmp_path / "rows.csv").write_text("n\n1\n", "utf-8")
+        path = self.write(
+            tmp_path, 'source = "rows.csv"\n[columns.n]\ntype = "integer"\nlow = 0\nhigh = 9\n'
+        )
+        table = Table.load(path)
+        assert table.name == "t"
+        assert table.schema == SCHEMA
+        with dpnb.Session(table, budget=dpnb.Budget(rho=1)) as session:
+            assert len(session.query("SELECT COUNT(*) FROM t", rho=1).to_frame()) == 1
+
+    @pytest.mark.parametrize("entry", ["source", "columns"])
+    def test_missing_entries_are_named(self, tmp_path, entry):
+        text = {
+            "source": "[columns.n]\ntype='integer'\nlow=0\nhigh=9\n",
+            "columns": "source='rows.csv'\n",
+        }[entry]
+        with pytest.raises(SchemaError, match=f"the file has no '{entry}'"):
+            Table.load(self.write(tmp_path, text))
+
+    def test_a_unit_in_the_file_is_refused(self, tmp_path):
+        text = "source='a.csv'\n[columns.n]\ntype='integer'\nlow=0\nhigh=9\n[unit]\ncolumn='n'\n"
+        with pytest.raises(SchemaError, match="not supported yet"):
+            Table.load(self.write(tmp_path, text))
+
+
+class TestSecrecy:
+    def test_the_repr_shows_no_data(self):
+        frame = pd.DataFrame({"c": ["Mallory-the-secret"]})
+        table = Table("t", frame, Schema({"c": Category(["a"])}))
+        assert repr(table) == "Table('t', 1 declared columns, unit=row)"
+        assert "Mallory" not in f"{table} {table!r} {[table]}"
+
+    @pytest.mark.parametrize("use", [pickle.dumps, copy.copy, copy.deepcopy])
+    def test_it_cannot_be_pickled_or_copied(self, use):
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            use(Table("t", FRAME, SCHEMA))
