@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import math
 from fractions import Fraction
 
@@ -36,7 +37,7 @@ def inside(intervals, code):
 def well_formed(intervals):
     """Sorted, disjoint, none empty."""
     return all(low <= high for low, high in intervals) and all(
-        a[1] < b[0] for a, b in zip(intervals, intervals[1:], strict=False)
+        a[1] < b[0] for a, b in itertools.pairwise(intervals)
     )
 
 
@@ -70,7 +71,7 @@ class TestScaleOfWholeNumbers:
     @settings(deadline=None)
     def test_neighbouring_intervals_have_one_spelling(self, found):
         joined = self.scale.union(found)
-        assert all(b[0] - a[1] > 1 for a, b in zip(joined, joined[1:], strict=False))
+        assert all(b[0] - a[1] > 1 for a, b in itertools.pairwise(joined))
 
     @given(st.sampled_from(sorted(OPERATORS)), values)
     @settings(deadline=None)

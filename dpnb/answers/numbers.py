@@ -25,7 +25,7 @@ def figure(value: float, half_width: float) -> str:
         return "unknown"
     size = max(abs(value), half_width)
     if size >= 1e15 or 0 < size < 1e-9:
-        return f"{value:.3g}"
+        return f"{value + 0.0:.3g}"
     shown = f"{value:,.{decimals(half_width)}f}"
     return shown.lstrip("-") if not shown.strip("-0.,") else shown
 

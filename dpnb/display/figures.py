@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpnb.answers.numbers import percent
-from dpnb.display.text import MAX_ROWS, NOT_PRIVATE, _plain
+from dpnb.display.text import MAX_ROWS, NOT_PRIVATE, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +42,8 @@ def plot_answer(answer: Answer, ax: Axes | None = None) -> Axes:
     ]
     ax.set_yticks(range(len(rows)), labels)
     for tick, known in zip(ax.get_yticklabels(), told, strict=True):
-        tick.set_color("black" if known else "dimgrey")
+        if not known:
+            tick.set_color("grey")
     ax.set_ylim(max(len(rows) - 0.5, 0.5), -0.5)
     ax.set_xlabel(f"{_label(found.alias)}, {percent(answer.confidence)} intervals")
     if found.function != "AVG":
@@ -61,7 +62,7 @@ def plot_question(question: Question, ax: Axes | None = None) -> Axes:
     """
     ax = ax or _axes(1)
     ax.plot([question.low, question.high], [0, 0], color="C0", linewidth=4)
-    ax.axvline(0, color="black", linewidth=1)
+    ax.axvline(0, color=ax.xaxis.label.get_color(), linewidth=1)
     ax.set_yticks([])
     ax.set_ylim(-1, 1)
     ax.set_xlabel(
@@ -80,7 +81,7 @@ def _axes(rows: int) -> Axes:
 
 def _label(text: str) -> str:
     """Return a text that matplotlib does not read as a formula."""
-    return _plain(text).replace("$", r"\$")
+    return plain(text).replace("$", r"\$")
 
 
 def _finished(ax: Axes, *, private: bool) -> Axes:

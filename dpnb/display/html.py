@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 from functools import lru_cache
 from html import escape
 from pathlib import Path
@@ -19,7 +18,8 @@ from dpnb.answers.answer import loss_text
 from dpnb.answers.intervals import mean_around_zero, pair_half_width
 from dpnb.answers.numbers import amount_text, figure, percent
 from dpnb.answers.question import pair_alpha
-from dpnb.display.text import MAX_ROWS, NOT_PRIVATE, _plain, sentences
+from dpnb.display.marks import GREY, Scale, difference_mark, interval_marks, scale
+from dpnb.display.text import MAX_ROWS, NOT_PRIVATE, plain, sentences
 
 if TYPE_CHECKING:
     from dpnb.answers.answer import Answer
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from dpnb.answers.question import Question
 
 STATIC = Path(__file__).parent / "static"
-GREY = "#767676"
-"""Readable on white (4.5:1) and on JupyterLab's dark ground (4.1:1), for where no style survives."""
 
 
 def answer_html(answer: Answer, token: str = "") -> str:
@@ -49,7 +47,14 @@ def question_html(question: Question) -> str:
     """Return a question: its verdict, and the interval of the difference on a line with 0 marked."""
     stamp = "" if question.private else _stamp()
     said = f'<p class="dpnb-said"><strong>{_text(question.sentence)}</strong></p>'
-    return _framed(f'<div class="dpnb-body">{stamp}{said}{_line(question)}</div>')
+    drawn = (
+        '<div class="dpnb-line" style="max-width:520px">'
+        f"{difference_mark(question.low, question.high)}"
+        '<div class="dpnb-ends" style="display:flex;justify-content:space-between">'
+        f"<span>{_text(question.right)} is higher</span> <span>0</span> "
+        f"<span>{_text(question.left)} is higher</span></div></div>"
+    )
+    return _framed(f'<div class="dpnb-body">{stamp}{said}{drawn}</div>')
 
 
 def listing_html(listing: Listing) -> str:
@@ -94,7 +99,7 @@ def write_page(path: str | Path, html: str) -> None:
 def answer_body(answer: Answer) -> str:
     """Return the table of an answer and what is said about it, without styles and scripts."""
     rows = answer.rows[:MAX_ROWS]
-    axes = [_axis(found, rows) for found in answer.estimates]
+    axes = [scale(found, rows) for found in answer.estimates]
     head = "".join(_head(key) for key in answer.keys or ("",)) + "".join(
         _aggregate_head(answer, index, axis) for index, axis in enumerate(axes)
     )
@@ -128,10 +133,10 @@ def view_data(answer: Answer) -> dict[str, Any]:
     rows = answer.rows[:MAX_ROWS]
     return {
         "groups": list(rows),
-        "names": [_plain(answer.group_label(row)) for row in rows],
+        "names": [plain(answer.group_label(row)) for row in rows],
         "sure": percent(answer.confidence),
         "aggregates": [
-            {"alias": found.alias, "name": _plain(found.alias), **_pairs(answer, found)}
+            {"alias": found.alias, "name": plain(found.alias), **_pairs(answer, found)}
             for found in answer.estimates
         ],
     }
@@ -162,7 +167,7 @@ def _pairs(answer: Answer, found: Estimates) -> dict[str, Any]:
 
 
 def _text(value: str) -> str:
-    return escape(_plain(value))
+    return escape(plain(value))
 
 
 def _one_line(value: str) -> str:
@@ -222,7 +227,7 @@ def _row_head(text: str) -> str:
     return f'<th scope="row" style="text-align:left;font-weight:normal">{_text(text)}</th>'
 
 
-def _aggregate_head(answer: Answer, index: int, axis: Axis) -> str:
+def _aggregate_head(answer: Answer, index: int, axis: Scale) -> str:
     start, end, step = axis
     name = _text(answer.estimates[index].alias)
     width = 160 if len(answer.estimates) == 1 else 90
@@ -236,7 +241,7 @@ def _aggregate_head(answer: Answer, index: int, axis: Axis) -> str:
     )
 
 
-def _aggregate_cells(answer: Answer, index: int, row: int, axis: Axis) -> str:
+def _aggregate_cells(answer: Answer, index: int, row: int, axis: Scale) -> str:
     found = answer.estimates[index]
     few = found.estimate[row] is None
     value = f"<i>{found.text(row)}</i>" if few else found.text(row)
@@ -246,64 +251,7 @@ def _aggregate_cells(answer: Answer, index: int, row: int, axis: Axis) -> str:
         f'{cell} style="{style}">{value}</td>'
         f'{cell} style="{style}">{found.interval_text(row)}</td>'
         f'<td data-agg="{index}" class="dpnb-plot" style="text-align:left;white-space:nowrap;'
-        f'--dpnb-steps:{round((axis[1] - axis[0]) / axis[2])}">{_drawn(found, row, axis)}</td>'
-    )
-
-
-Axis = tuple[float, float, float]
-"""Start, end and step of a scale."""
-
-
-def _axis(found: Estimates, rows: tuple[int, ...]) -> Axis:
-    """Return a scale in round numbers; counts and sums start from 0."""
-    told = [row for row in rows if found.estimate[row] is not None] or list(rows)
-    low = min((found.low[row] for row in told), default=0.0)
-    high = max((found.high[row] for row in told), default=0.0)
-    if found.function != "AVG":
-        low, high = min(low, 0.0), max(high, 0.0)
-    rough = (high - low) / 4 or 1.0
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(unit * power for unit in (1, 2, 5, 10) if unit * power >= rough * (1 - 1e-9))
-    start, end = math.floor(low / step) * step, math.ceil(high / step) * step
-    return start, end if end > start else start + step, step
-
-
-def _drawn(found: Estimates, row: int, axis: Axis) -> str:
-    """Return an interval with its estimate as a dot, in inline styles alone."""
-    value = found.estimate[row]
-    if value is None:
-        return ""
-    start, end, _ = axis
-    value = min(max(value, found.low[row]), found.high[row])
-    low, middle, high = (
-        100 * (point - start) / (end - start) for point in (found.low[row], value, found.high[row])
-    )
-    box = "display:inline-block;vertical-align:middle"
-    line = f"{box};height:3px;background:{GREY}"
-    dot = f"{box};width:8px;height:8px;margin:0 -4px;border-radius:4px;background:{GREY}"
-    return (
-        f'<span style="{box};width:{low:.2f}%"></span>'
-        f'<span class="dpnb-mark" style="{line};width:{middle - low:.2f}%"></span>'
-        f'<span class="dpnb-mark" style="{dot}"></span>'
-        f'<span class="dpnb-mark" style="{line};width:{high - middle:.2f}%"></span>'
-    )
-
-
-def _line(question: Question) -> str:
-    """Return the interval of a difference on a line with 0 in its middle."""
-    reach = 1.1 * max(abs(question.low), abs(question.high)) or 1.0
-    low, high = (50 + 50 * end / reach for end in (question.low, question.high))
-    opened = "" if question.low > 0 or question.high < 0 else " dpnb-open"
-    zero = f"transparent 49.8%, {GREY} 49.8%, {GREY} 50.2%, transparent 50.2%"
-    return (
-        '<div class="dpnb-line" style="max-width:520px">'
-        '<div class="dpnb-track" style="position:relative;height:16px;'
-        f'background:linear-gradient(to right, {zero})">'
-        f'<span class="dpnb-mark{opened}" style="position:absolute;top:5px;height:6px;'
-        f'min-width:6px;left:{low:.2f}%;width:{high - low:.2f}%;background:{GREY}"></span></div>'
-        '<div class="dpnb-ends" style="display:flex;justify-content:space-between">'
-        f"<span>{_text(question.right)} is higher</span> <span>0</span> "
-        f"<span>{_text(question.left)} is higher</span></div></div>"
+        f'--dpnb-steps:{round((axis[1] - axis[0]) / axis[2])}">{interval_marks(found, row, axis)}</td>'
     )
 
 

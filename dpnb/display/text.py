@@ -38,13 +38,13 @@ def sentences(answer: Answer) -> list[str]:
     return [sentence for sentence in said if sentence]
 
 
-def _plain(value: str) -> str:
+def plain(value: str) -> str:
     """Control characters would move the terminal's cursor."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in value)
 
 
 def _grid(header: list[str], rows: list[list[str]], keys: int) -> list[str]:
-    lines = [[_plain(cell) for cell in line] for line in [header, *rows]]
+    lines = [[plain(cell) for cell in line] for line in [header, *rows]]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     return [
         "  ".join(
@@ -72,7 +72,7 @@ def answer_markdown(answer: Answer) -> str:
 
 
 def _markdown(value: str) -> str:
-    escaped = _plain(value).replace("&", "&amp;").replace("<", "&lt;")
+    escaped = plain(value).replace("&", "&amp;").replace("<", "&lt;")
     for character in "\\`*_[]|$!#":
         escaped = escaped.replace(character, "\\" + character)
     return escaped
@@ -80,7 +80,8 @@ def _markdown(value: str) -> str:
 
 def listing_text(listing: Listing) -> str:
     """Return a listing for a terminal."""
-    grid = _grid(list(listing.header), [list(row) for row in listing.rows], 1)
+    rows = [[" ".join(cell.split()) for cell in row] for row in listing.rows]
+    grid = _grid(list(listing.header), rows, 1)
     if any(len(line) > 160 for line in grid):
         grid = [line if len(line) <= 160 else line[:157] + "..." for line in grid]
     return "\n".join([listing.caption, "", *grid])

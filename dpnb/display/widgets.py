@@ -57,6 +57,9 @@ class AnswerWidget(anywidget.AnyWidget):
             token=token,
         )
 
+    def __repr__(self) -> str:
+        return repr(self._answer)
+
     @property
     def question(self) -> Question | None:
         """The question about the two selected groups; None while there are fewer."""

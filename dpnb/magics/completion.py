@@ -77,5 +77,6 @@ def completer(magics: Any) -> Callable[..., Any]:
         ]
         return {"completions": found, "suppress": bool(found)}
 
-    dpnb_matcher.dpnb = magics
-    return dpnb_matcher
+    matcher: Callable[..., Any] = dpnb_matcher
+    matcher.dpnb = magics  # type: ignore[attr-defined]
+    return matcher

@@ -128,7 +128,13 @@ def script(session, currency):
         try:
             return work()
         except DpnbError as error:
-            return type(error), error.args, str(error), repr(error.__cause__), str(error.__context__)
+            return (
+                type(error),
+                error.args,
+                str(error),
+                repr(error.__cause__),
+                str(error.__context__),
+            )
 
     def answer(sql, **options):
         found = session.query(sql, **options)
@@ -165,7 +171,9 @@ def script(session, currency):
 
 def entries(path):
     with sqlite3.connect(path) as connection:
-        bodies = [json.loads(b) for (b,) in connection.execute("SELECT body FROM entry ORDER BY seq")]
+        bodies = [
+            json.loads(b) for (b,) in connection.execute("SELECT body FROM entry ORDER BY seq")
+        ]
     connection.close()
     secret = {"time", "secret", "fingerprint"}
     return [{k: v for k, v in body.items() if k not in secret} for body in bodies]
@@ -210,7 +218,9 @@ def test_the_stream_of_messages_is_identical(name, reference, tmp_path, caplog, 
 
 def test_the_script_meets_answers_and_every_kind_of_refusal(tmp_path, caplog, capfd):
     said, asked, written, *_ = stream(BASE, "zcdp", tmp_path / "ledger", caplog, capfd)
-    kinds = {item[0].__name__ for item in said if isinstance(item, tuple) and isinstance(item[0], type)}
+    kinds = {
+        item[0].__name__ for item in said if isinstance(item, tuple) and isinstance(item[0], type)
+    }
     assert kinds == {"SqlError", "RequestError", "BudgetError"}
     assert len(asked) > 20
     assert sum(entry["kind"] == "answer" for entry in written) > 20

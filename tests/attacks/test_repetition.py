@@ -140,7 +140,9 @@ def test_averaging_refinements_gains_nothing_beyond_what_was_paid():
     for _ in range(150):
         with dpnb.Session(data, budget=dpnb.Budget(rho=1)) as session:
             seen = [
-                session.query("SELECT COUNT(*) AS n FROM t", rho=Fraction(step, 10)).estimates[0].count[0]
+                session.query("SELECT COUNT(*) AS n FROM t", rho=Fraction(step, 10))
+                .estimates[0]
+                .count[0]
                 for step in range(1, 9)
             ]
         errors.append(seen[-1] - 50)
@@ -237,7 +239,9 @@ class TestLattice:
         # noise that were rounded to a coarser grid than the data would show in the last bits
         seen = set()
         with dpnb.Session(table(), budget=dpnb.Budget(rho=10)) as session:
-            answer = session.query("SELECT age, sex, wage, COUNT(*) AS n FROM t GROUP BY age, sex, wage", rho=5)
+            answer = session.query(
+                "SELECT age, sex, wage, COUNT(*) AS n FROM t GROUP BY age, sex, wage", rho=5
+            )
             other = session.query("SELECT COUNT(*) AS n FROM t GROUP BY age, sex", rho=5)
             for found in (answer, other):
                 seen |= {int(value * 2**22) % 4 for value in found.estimates[0].count}

@@ -35,12 +35,12 @@ def published(column: str, group: str, rho: float, confidence: float, repeats: i
     table = dpnb.datasets.adult()
     kind = table.schema[column]
     cells = [cell.label for cell in table.schema[group].cells()]
-    rows = dict(
-        (name, (total, count))
+    rows = {
+        name: (total, count)
         for name, total, count in duckdb.execute(
             f"SELECT {group}, SUM({column})::DOUBLE, COUNT({column}) FROM '{table.source}' GROUP BY 1"
         ).fetchall()
-    )
+    }
     generator = np.random.default_rng(1)
     largest = max(abs(kind.low), abs(kind.high))
     total_law = Law("gaussian", largest / math.sqrt(rho))

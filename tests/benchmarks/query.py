@@ -53,6 +53,50 @@ def measured(work, runs: int) -> tuple[float, float]:
     return tuple(statistics.median(column) for column in zip(*figures[1:], strict=True))
 
 
+def compare(session: dpnb.Session, plain, path: Path, column: str, runs: int) -> None:
+    """Print the same aggregate both ways, without and with a WHERE that lets nearly all rows pass."""
+    for word, where in (("", ""), (" with WHERE", " WHERE fnlwgt <= {}")):
+        sql = f"SELECT education, COUNT(*) AS n, AVG({column}) AS mean FROM {{}}{where} GROUP BY education"
+
+        def ask(i: int, sql: str = sql, where: str = where) -> None:
+            # a new predicate or level each time, so that nothing is answered from the ledger
+            text = sql.format("census", 1_499_000 + i)
+            session.query(text, rho="0.5" if where else str(0.5 + i / 100))
+
+        def aggregate(i: int, sql: str = sql) -> None:
+            plain.execute(sql.format(repr(str(path)), 1_499_000 + i)).fetchall()
+
+        ours, theirs = measured(ask, runs), measured(aggregate, runs)
+        print(
+            f"{'':>10}  AVG({column}){word}: dpnb {ours[0]:.4f} CPU s ({ours[1]:.4f} wall), "
+            f"DuckDB {theirs[0]:.4f} ({theirs[1]:.4f}); CPU ratio {ours[0] / theirs[0]:.2f}, "
+            f"{1000 * (ours[0] - theirs[0]):+.1f} ms"
+        )
+    again = "SELECT education, COUNT(*) FROM census GROUP BY education"
+    repeated = measured(lambda _: session.query(again, rho="0.5"), 50)
+    print(f"{'':>10}  repeated: {1000 * repeated[1]:.2f} ms wall")
+
+
+def benchmark(rows: int, runs: int, folder: Path) -> None:
+    path = folder / "census.parquet"
+    schema = make(path, rows)
+    used, start = cpu(), time.perf_counter()
+    session = dpnb.Session(
+        Table("census", path, schema),
+        budget=dpnb.Budget(rho=1000),
+        ledger=folder / "census.ledger",
+    )
+    print(
+        f"{rows:>10,} rows: opened in {time.perf_counter() - start:.2f} s wall, "
+        f"{cpu() - used:.2f} s CPU"
+    )
+    with session, duckdb.connect() as plain:
+        for column in ("hours_per_week", "hourly_wage"):
+            compare(session, plain, path, column, runs)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{'':>10}  peak memory of the process so far: {peak:.0f} MB")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[32_561, 1_000_000, 10_000_000])
@@ -60,61 +104,7 @@ def main() -> None:
     options = parser.parse_args()
     for rows in options.rows:
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "census.parquet"
-            schema = make(path, rows)
-            before = cpu()
-            start = time.perf_counter()
-            session = dpnb.Session(
-                Table("census", path, schema),
-                budget=dpnb.Budget(rho=1000),
-                ledger=Path(folder) / "census.ledger",
-            )
-            print(
-                f"{rows:>10,} rows: opened in {time.perf_counter() - start:.2f} s wall, "
-                f"{cpu() - before:.2f} s CPU"
-            )
-            plain = duckdb.connect()
-            for column in ("hours_per_week", "hourly_wage"):
-                sql = f"SELECT education, COUNT(*) AS n, AVG({column}) AS mean FROM census"
-                ours = measured(
-                    # a new predicate each time, so that nothing is answered from the ledger
-                    lambda i, sql=sql: session.query(
-                        f"{sql} WHERE fnlwgt <= {1_499_000 + i} GROUP BY education", rho="0.5"
-                    ),
-                    options.runs,
-                )
-                theirs = measured(
-                    lambda i, sql=sql: plain.execute(
-                        f"{sql.replace('census', repr(str(path)))} "
-                        f"WHERE fnlwgt <= {1_499_000 + i} GROUP BY education"
-                    ).fetchall(),
-                    options.runs,
-                )
-                bare = measured(
-                    lambda i, sql=sql: session.query(
-                        f"{sql} GROUP BY education", rho=str(0.5 + i / 100)
-                    ),
-                    options.runs,
-                )
-                plain_bare = measured(
-                    lambda _, sql=sql: plain.execute(
-                        f"{sql.replace('census', repr(str(path)))} GROUP BY education"
-                    ).fetchall(),
-                    options.runs,
-                )
-                for word, a, b in (("", bare, plain_bare), (" with WHERE", ours, theirs)):
-                    print(
-                        f"{'':>10}  AVG({column}){word}: dpnb {a[0]:.4f} CPU s ({a[1]:.4f} wall), "
-                        f"DuckDB {b[0]:.4f} ({b[1]:.4f}); CPU ratio {a[0] / b[0]:.2f}, "
-                        f"{1000 * (a[0] - b[0]):+.1f} ms"
-                    )
-            again = f"{sql} GROUP BY education"
-            repeated = measured(lambda _: session.query(again, rho="0.5"), 50)
-            print(f"{'':>10}  repeated: {1000 * repeated[1]:.2f} ms wall")
-            session.close()
-            plain.close()
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"{'':>10}  peak memory of the process so far: {peak:.0f} MB")
+            benchmark(rows, options.runs, Path(folder))
 
 
 if __name__ == "__main__":

@@ -30,7 +30,13 @@ ROWS = [
 
 
 def fingerprint(rows, key=b"secret", schema=SCHEMA):
-    types = {"c": pa.string(), "i": pa.int64(), "j": pa.int64(), "r": pa.float64(), "d": pa.string()}
+    types = {
+        "c": pa.string(),
+        "i": pa.int64(),
+        "j": pa.int64(),
+        "r": pa.float64(),
+        "d": pa.string(),
+    }
     source = pa.Table.from_pylist(rows, schema=pa.schema(types))
     source = source.set_column(4, "d", source["d"].cast(pa.date32()))
     engine = DuckDBEngine(Table("t", source, schema))

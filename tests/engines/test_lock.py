@@ -84,7 +84,8 @@ def test_only_declared_columns_are_held():
 
 
 @pytest.mark.parametrize(
-    "name", ['a"b', "a'b", "a;b", 'x" FROM rows; DROP TABLE rows; --', "größe", "\n", "<b>", "%s", "{}"]
+    "name",
+    ['a"b', "a'b", "a;b", 'x" FROM rows; DROP TABLE rows; --', "größe", "\n", "<b>", "%s", "{}"],
 )
 def test_names_and_values_cannot_break_out(name):
     frame = pd.DataFrame({name: [name, "b"], "n": [1, 2]})

@@ -19,13 +19,13 @@ from dpnb.errors import EngineError, SchemaError
 
 SCHEMA = Schema(
     {
-        "city": Category(["Bern", "Zürich", "O'Hara, \"x\""]),
+        "city": Category(["Bern", "Zürich", 'O\'Hara, "x"']),
         "Size": Integer(-5, 300, bins=[-5, 0, 100, 300]),
         "price": Real(0, 10, bins=[0, 1.5, 10]),
         "day": Date("2024-01-01", "2024-12-31", bins=["2024-01-01", "2024-06-30", "2024-12-31"]),
     }
 )
-CITY = ["Bern", "Zürich", "O'Hara, \"x\"", "Paris", None, "Bern", "bern"]
+CITY = ["Bern", "Zürich", 'O\'Hara, "x"', "Paris", None, "Bern", "bern"]
 SIZE = [1, 250, -9, 400, None, 0, 100]
 PRICE = [0.1, 1.5, 1.5000000000000002, -3.25, None, 99.0, 7.7]
 DAY = [
@@ -118,9 +118,11 @@ SOURCES = {
     "pandas categorical": categorical,
     "pandas pyarrow": lambda _: arrow().to_pandas(types_mapper=pd.ArrowDtype),
     "pandas shuffled": lambda _: plain(None).sample(frac=1, random_state=1).set_index("ignored"),
-    "pandas decimal": lambda _: arrow()
-    .set_column(2, "size", pa.array(SIZE, pa.float64()).cast(pa.decimal128(20, 2)))
-    .to_pandas(types_mapper=pd.ArrowDtype),
+    "pandas decimal": lambda _: (
+        arrow()
+        .set_column(2, "size", pa.array(SIZE, pa.float64()).cast(pa.decimal128(20, 2)))
+        .to_pandas(types_mapper=pd.ArrowDtype)
+    ),
     "polars": lambda _: pl.from_arrow(arrow()),
     "polars lazy": lambda _: pl.from_arrow(arrow()).lazy(),
     "polars categorical": lambda _: pl.from_arrow(arrow()).with_columns(
@@ -146,7 +148,9 @@ def test_every_source_gives_the_same_vectors_and_fingerprint(name, tmp_path, vec
     reference.close()
 
 
-@pytest.mark.xfail(strict=True, reason="DuckDB cannot register a reversed view of a block of columns")
+@pytest.mark.xfail(
+    strict=True, reason="DuckDB cannot register a reversed view of a block of columns"
+)
 def test_a_reversed_pandas_frame_can_be_opened(vectors):
     frame = pd.DataFrame({"x": [1, 2], "y": [3, 4]})[::-1]
     schema = Schema({"x": Integer(0, 9), "y": Integer(0, 9)})
@@ -218,7 +222,12 @@ def test_unsigned_128_bits_are_clamped(codes):
 TYPES = [
     ("texts for numbers", pa.table({"x": ["1"]}), Integer(0, 9), "VARCHAR"),
     ("texts for reals", pd.DataFrame({"x": ["1.5"]}), Real(0, 9), "VARCHAR"),
-    ("texts for days", pl.DataFrame({"x": ["2024-01-01"]}), Date("2024-01-01", "2024-02-01"), "VAR"),
+    (
+        "texts for days",
+        pl.DataFrame({"x": ["2024-01-01"]}),
+        Date("2024-01-01", "2024-02-01"),
+        "VAR",
+    ),
     ("reals for categories", pa.table({"x": [1.5]}), Category(["a"]), "DOUBLE"),
     ("days for numbers", pa.table({"x": [datetime.date(2024, 1, 1)]}), Integer(0, 9), "DATE"),
     ("numbers for days", pa.table({"x": [1]}), Date("2024-01-01", "2024-02-01"), "BIGINT"),

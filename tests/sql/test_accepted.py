@@ -61,7 +61,8 @@ class TestShapes:
 
     def test_order_and_limit_act_on_results(self):
         query = parse(
-            "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex ORDER BY n DESC, sex LIMIT 3", TABLES
+            "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex ORDER BY n DESC, sex LIMIT 3",
+            TABLES,
         )
         assert query.order == (Order("n", True), Order("sex", False))
         assert query.limit == 3

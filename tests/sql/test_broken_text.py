@@ -45,7 +45,9 @@ VALID = [
 TOKENS = re.findall(r"'[^']*'|\"[^\"]*\"|:?\w+|[^\s\w]", " ".join(VALID))
 INSERTED = [
     *TOKENS,
-    *"( ) [ ] { } , ; . * + - / % = < > <> != == := :: : ? $ @ # & | ^ ~ ! \\ ' \" ` \x00".split(" "),
+    *"( ) [ ] { } , ; . * + - / % = < > <> != == := :: : ? $ @ # & | ^ ~ ! \\ ' \" ` \x00".split(
+        " "
+    ),
     *"DISTINCT UNION ALL EXISTS CASE WHEN THEN ELSE END OVER PARTITION WITHIN LATERAL JOIN ON".split(),
     *"USING NATURAL VALUES TABLESAMPLE PIVOT UNPIVOT WITH RECURSIVE INTO OFFSET FETCH QUALIFY".split(),
     *"CAST AS INT DATE TIMESTAMP INTERVAL ARRAY STRUCT MAP NULL TRUE FALSE DEFAULT IS LIKE".split(),

@@ -78,7 +78,7 @@ rows = st.lists(
 
 
 def clamp(value, low, high):
-    return low if value < low else high if value > high else value
+    return low if value < low else min(value, high)
 
 
 def normalise(row: Row) -> Row:
@@ -134,7 +134,9 @@ def constants(column: str) -> st.SearchStrategy[tuple[str, Any]]:
     numbers = st.one_of(
         st.integers(-5, 9).map(str),
         st.decimals(-5, 9, places=2).map(str),
-        st.sampled_from(["1e0", "25e-1", "-.5", "0.1", "2.", "1E1", "0.30000000000000004", "1e-320"]),
+        st.sampled_from(
+            ["1e0", "25e-1", "-.5", "0.1", "2.", "1E1", "0.30000000000000004", "1e-320"]
+        ),
     )
     return numbers.map(lambda text: (text, Fraction(text)))
 

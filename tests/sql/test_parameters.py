@@ -131,7 +131,9 @@ class TestRefused:
             parse(text, TABLES, {"v": "i"})
 
     @pytest.mark.xfail(strict=True, reason="ValueError of numpy's and pandas' item()")
-    @pytest.mark.parametrize("value", [np.array([1, 2]), pd.Series([1, 2])], ids=["array", "series"])
+    @pytest.mark.parametrize(
+        "value", [np.array([1, 2]), pd.Series([1, 2])], ids=["array", "series"]
+    )
     def test_several_values_at_once(self, value):
         with pytest.raises(SqlError, match="parameter :v"):
             where("i = :v", v=value)
