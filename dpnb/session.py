@@ -224,9 +224,14 @@ def _domain(declaration: Mapping[str, Any]) -> str:
     if "values" in declaration:
         values = declaration["values"]
         return ", ".join(values[:8]) + (f", ... ({len(values)})" if len(values) > 8 else "")
+    low, high = (_written(declaration[end]) for end in ("low", "high"))
     bins = declaration.get("bins")
-    edges = f"; bins at {', '.join(str(edge) for edge in bins)}" if bins else ""
-    return f"{declaration['low']} to {declaration['high']}{edges}"
+    edges = f"; bins at {', '.join(map(_written, bins))}" if bins else ""
+    return f"{low} to {high}{edges}"
+
+
+def _written(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, (int, float)) else str(value)
 
 
 def _waiting(

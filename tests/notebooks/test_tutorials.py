@@ -1,4 +1,10 @@
-"""The tutorials run from top to bottom, and a second run on the same ledger spends nothing."""
+"""The tutorials run from top to bottom, and a second run on the same ledger spends nothing.
+
+To store a tutorial anew, remove its ledger and run in its folder:
+
+    jupyter nbconvert --to notebook --execute --inplace NAME.ipynb \\
+        --ExecutePreprocessor.store_widget_state=False --ExecutePreprocessor.record_timing=False
+"""
 
 from __future__ import annotations
 
