@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from dpnb.answers.answer import Answer, loss_text
+from dpnb.answers.answer import Answer
 from dpnb.answers.listing import BudgetStatus, Listing, Price
+from dpnb.answers.numbers import loss_text
 from dpnb.curator import Curator
 from dpnb.errors import InterruptedRequestError
 from dpnb.privacy.loss import Budget

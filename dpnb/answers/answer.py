@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.estimates import Estimates
-from dpnb.answers.numbers import amount_text, percent
+from dpnb.answers.numbers import amount_text, loss_text, percent
 from dpnb.answers.question import Question, compare, label
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
@@ -281,13 +280,3 @@ def _listed(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_listed(item) for item in value]
     return value
-
-
-def loss_text(loss: PrivacyLoss, currency: Currency, delta: float | Fraction | None) -> str:
-    """Return a loss in the session's currency, with the epsilon it means at ``delta``."""
-    if currency == "pure":
-        return f"epsilon {amount_text(loss.level('pure'))}"
-    text = f"rho {amount_text(loss.rho)}"
-    if delta is None or loss.rho == 0:
-        return text
-    return f"{text} (epsilon {amount_text(loss.epsilon_at(delta))} at delta {float(delta):g})"

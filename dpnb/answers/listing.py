@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpnb.answers.answer import loss_text
-from dpnb.answers.numbers import amount_text, figure
+from dpnb.answers.numbers import amount_text, figure, loss_text
 from dpnb.privacy.loss import Currency, PrivacyLoss
 
 if TYPE_CHECKING:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from dpnb.privacy.loss import Currency, PrivacyLoss
+
 
 def decimals(half_width: float) -> int:
     """Return the decimals that show a half-width with two significant digits, at most 12."""
@@ -47,3 +49,13 @@ def percent(confidence: float) -> str:
     ('95 %', '99.9 %')
     """
     return f"{100 * confidence:.6g} %"
+
+
+def loss_text(loss: PrivacyLoss, currency: Currency, delta: float | Fraction | None) -> str:
+    """Return a loss in the session's currency, with the epsilon it means at ``delta``."""
+    if currency == "pure":
+        return f"epsilon {amount_text(loss.level('pure'))}"
+    text = f"rho {amount_text(loss.rho)}"
+    if delta is None or loss.rho == 0:
+        return text
+    return f"{text} (epsilon {amount_text(loss.epsilon_at(delta))} at delta {float(delta):g})"

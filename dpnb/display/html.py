@@ -14,9 +14,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpnb.answers.answer import loss_text
 from dpnb.answers.intervals import mean_around_zero, pair_half_width
-from dpnb.answers.numbers import amount_text, figure, percent
+from dpnb.answers.numbers import amount_text, figure, loss_text, percent
 from dpnb.answers.question import pair_alpha
 from dpnb.display.marks import GREY, Scale, difference_mark, interval_marks, scale
 from dpnb.display.text import MAX_ROWS, NOT_PRIVATE, plain, sentences

@@ -9,7 +9,7 @@ from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 from traitlets import Enum, Float
 
-from dpnb.answers.answer import loss_text
+from dpnb.answers.numbers import loss_text
 from dpnb.errors import RequestError
 from dpnb.magics.lines import (
     Progress,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dpnb.answers.answer import loss_text
 from dpnb.answers.listing import Price
+from dpnb.answers.numbers import loss_text
 from dpnb.curator import Curator
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest

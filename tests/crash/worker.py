@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+import traceback
 from pathlib import Path
 
 SCHEMA = {
@@ -158,8 +159,10 @@ def main():
         if child == 0:
             try:
                 work(json.loads(line))
-            finally:
-                os._exit(0)
+            except BaseException:  # noqa: BLE001 - the child ends here, whatever happened
+                traceback.print_exc()
+                os._exit(3)
+            os._exit(0)
         children.append(child)
         print(child, flush=True)
 
