@@ -133,7 +133,7 @@ class Curator:
             self._tables[query.table].schema,
             self._store.version(query.table),
             state.currency,
-            lambda view: len(state.shown.get((analyst, view), ())),
+            lambda views: len(state.looks(analyst, views)),
         )
 
     def _served(self, analyst: str, wanted: Plan) -> dict[str, Fraction]:
@@ -262,7 +262,7 @@ class Curator:
             return [gaussian_knot(path, level, exact, view.sensitivity, self._noise)]
         if exact is None:
             raise LedgerError("a chain in the ledger is incomplete", "Restore an unchanged copy.")
-        return laplace_chain(exact, level, state.cap.level("pure"), view.sensitivity, self._noise)
+        return laplace_chain(exact, state.cap.level("pure"), view.sensitivity, self._noise)
 
     def _answer(self, sql: str, wanted: Plan, charge: Charge, *, fresh: bool) -> Answer:
         schema = self._tables[wanted.query.table].schema
@@ -281,9 +281,8 @@ class Curator:
         with self._lock:
             self._store.follow()
             state = self._store.accountant
-            budget = assembly.status(self._store)
             held = dict(state.held)
-            left = budget.remaining.level(state.currency)
+            left = state.remaining()
             prices = []
             for sql in statements:
                 wanted = self._plan(analyst, self._parse(sql, params), accuracy)
@@ -292,11 +291,8 @@ class Curator:
                     for view, level in wanted.levels.items()
                 }
                 after = held | {(analyst, view): level for view, level in levels.items()}
-                cost = loss(after, state.currency).level(state.currency) - loss(
-                    held, state.currency
-                ).level(state.currency)
-                look = max(state.look(analyst, view, level) for view, level in levels.items())
-                prices.append(assembly.price(sql, wanted, levels, look, cost, left, budget))
+                cost = loss(after, state.currency) - loss(held, state.currency)
+                prices.append(assembly.price(sql, wanted, analyst, levels, cost, left, self._store))
                 if prices[-1].affordable:
                     held, left = after, left - cost
             return prices

@@ -46,10 +46,6 @@ class Answer:
     confidence : float
     intervals : {'simultaneous', 'each'}
     looks : 1 or 'any'
-    look : int
-        How many versions of these numbers were seen, this one included.
-    alpha : float
-        Failure probability left for all intervals together (or each) at this look.
     stored, finer, kept : bool
         Answered from the ledger; a finer answer is held; the ledger outlives the kernel.
     private : bool
@@ -75,8 +71,6 @@ class Answer:
     confidence: float
     intervals: str
     looks: int | str
-    look: int
-    alpha: float
     stored: bool
     finer: bool
     kept: bool
@@ -119,6 +113,11 @@ class Answer:
             For an unknown group or aggregate, or one group twice.
         """
         return compare(self, left, right, aggregate, planned=planned)
+
+    @property
+    def look(self) -> int:
+        """How many versions of these numbers were seen, this one included."""
+        return max(found.look for found in self.estimates)
 
     # facts in words, the same in text, HTML and widgets
 

@@ -41,13 +41,10 @@ def answer(
 ) -> Answer:
     """Build the answer of a committed charge; ``fresh`` when it was committed just now."""
     state, query = store.accountant, wanted.query
-    look = max(state.look(charge.analyst, view, charge.levels[view]) for view in wanted.views)
     cells = [schema[key.column].cells() for key in query.keys]
     places = list(itertools.product(*(range(len(column)) for column in cells)))
     order = transposition(query, schema)
-    found = tuple(
-        _estimates(part, wanted, charge, state, wanted.alpha(look), order) for part in wanted.parts
-    )
+    found = tuple(_estimates(part, wanted, charge, state, order) for part in wanted.parts)
     budget = status(store)
     return Answer(
         sql=sql.strip(),
@@ -68,8 +65,6 @@ def answer(
         confidence=wanted.accuracy.confidence,
         intervals=wanted.accuracy.intervals,
         looks=wanted.accuracy.looks,
-        look=look,
-        alpha=wanted.accuracy.alpha(1, look),
         stored=not fresh,
         finer=any(
             state.level(charge.analyst, view) > level for view, level in charge.levels.items()
@@ -86,9 +81,10 @@ def _estimates(
     wanted: Plan,
     charge: Charge,
     state: Accountant,
-    alpha: float,
     order: Sequence[int],
 ) -> Estimates:
+    look = state.look(charge.analyst, {v.id: charge.levels[v.id] for v in part.views()})
+
     def released(view: View | None) -> list[float] | None:
         if view is None:
             return None
@@ -111,7 +107,9 @@ def _estimates(
         count_law=noise_law(part.count),
         middle=middle,
         reach=reach,
-        alpha=alpha,
+        look=look,
+        alpha=wanted.accuracy.alpha(1, look),
+        each=wanted.alpha(look),
     )
 
 
@@ -140,29 +138,31 @@ def _ordered(
 def price(
     sql: str,
     wanted: Plan,
+    analyst: str,
     levels: Mapping[str, Fraction],
-    look: int,
-    cost: Fraction,
-    left: Fraction,
-    budget: BudgetStatus,
+    cost: PrivacyLoss,
+    left: PrivacyLoss,
+    store: Store,
 ) -> Price:
     """Return the price of a plan: ``cost`` of ``left``, and the widths at ``levels``."""
+    budget = status(store)
     rows = PRICED_ROWS if wanted.accuracy.rows is None else (wanted.accuracy.rows,)
     widths: list[tuple[str, int | None, float]] = []
     for part in wanted.parts:
         sizes: tuple[int | None, ...] = rows if part.is_mean else (None,)
+        look = store.accountant.look(analyst, {v.id: levels[v.id] for v in part.views()})
         widths += [
             (part.aggregate.alias, size, half_width(part, wanted, levels, look, size or 1))
             for size in sizes
         ]
     return Price(
         sql=sql.strip(),
-        spent=PrivacyLoss.of(cost, budget.currency),
-        remaining=PrivacyLoss.of(left, budget.currency),
+        spent=cost,
+        remaining=left,
         cap=budget.cap,
         currency=budget.currency,
         delta=budget.delta,
         confidence=wanted.accuracy.confidence,
-        affordable=cost <= left,
+        affordable=cost.level(budget.currency) <= left.level(budget.currency),
         widths=tuple(widths),
     )

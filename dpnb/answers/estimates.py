@@ -26,6 +26,10 @@ class Estimates:
         Their noise.
     middle, reach : float
         For AVG: the origin of the centred sums and the largest distance from it.
+    look : int
+        How many versions of these numbers were seen, this one included.
+    alpha : float
+        Failure probability at this look, for all groups (or for each on its own).
     estimate : tuple of float or None
         One value for each group; None where an AVG has too few rows to tell.
     low, high : tuple of float
@@ -41,6 +45,8 @@ class Estimates:
     count_law: Law | None
     middle: float
     reach: float
+    look: int
+    alpha: float
     estimate: tuple[float | None, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -84,29 +90,36 @@ def estimate(
     count_law: Law | None,
     middle: float,
     reach: float,
+    look: int,
     alpha: float,
+    each: float,
 ) -> Estimates:
-    """Compute one aggregate's values and intervals from released vectors; ``alpha`` is each one's."""
+    """Compute one aggregate's values and intervals from released vectors.
+
+    ``alpha`` is kept for questions; ``each`` is the failure probability of one displayed interval.
+    """
     values: list[float | None] = []
     ends: list[tuple[float, float]] = []
     if total is not None and count is not None and total_law and count_law:
-        fewest = count_law.quantile(alpha)
+        fewest = count_law.quantile(each)
         for s, c in zip(total, count, strict=True):
-            low, high = mean_around_zero(s, c, total_law, count_law, reach, alpha)
+            low, high = mean_around_zero(s, c, total_law, count_law, reach, each)
             ends.append((middle + low, middle + high))
             values.append(middle + max(-reach, min(reach, s / c)) if c > fewest else None)
     elif total is not None and total_law:
-        ends = [around(value, total_law, alpha) for value in total]
+        ends = [around(value, total_law, each) for value in total]
         values = list(total)
     elif count is not None and count_law:
-        # a count is never negative, so the cut keeps the level
-        ends = [around(value, count_law, alpha) for value in count]
-        ends = [(max(low, 0.0), max(high, 0.0)) for low, high in ends]
+        # a count is never negative, so the cut keeps the level; an interval wholly below 0 has
+        # missed already, and must not look like certainty
+        ends = [around(value, count_law, each) for value in count]
+        half = count_law.quantile(each)
+        ends = [(max(low, 0.0), high if high > 0 else half) for low, high in ends]
         values = list(count)
     return Estimates(
         alias, function, column,
         None if total is None else tuple(total), total_law,
         None if count is None else tuple(count), count_law,
-        middle, reach, tuple(values),
+        middle, reach, look, alpha, tuple(values),
         tuple(low for low, _ in ends), tuple(high for _, high in ends),
     )  # fmt: skip

@@ -84,7 +84,8 @@ def _laplace_end(
 
     low, high = -reach, reach
     if excess(low) >= 0:
-        return low
+        # the whole set lies below the bounds
+        return -math.inf
     if excess(high) <= 0:
         return high
     for _ in range(60):

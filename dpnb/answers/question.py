@@ -112,13 +112,12 @@ def find_group(answer: Answer, name: object) -> int:
     )
 
 
-def pair_alpha(answer: Answer, *, planned: bool) -> float:
+def pair_alpha(answer: Answer, estimates: Estimates, *, planned: bool) -> float:
     """Return the failure probability that one question may use.
 
     A question made up after seeing the answers may also have picked its aggregate.
     """
-    alpha = answer.alpha
-    return alpha if planned else alpha / len(answer.estimates)
+    return estimates.alpha if planned else estimates.alpha / len(answer.estimates)
 
 
 def difference(
@@ -129,7 +128,7 @@ def difference(
     COUNT and SUM: the noise of a difference. AVG: one interval for each group, at alpha / 2 each for
     a planned pair and at alpha / groups otherwise, combined by their ends.
     """
-    alpha = pair_alpha(answer, planned=planned)
+    alpha = pair_alpha(answer, estimates, planned=planned)
     groups = len(answer.groups)
     total_law, count_law = estimates.total_law, estimates.count_law
     if estimates.total is not None and estimates.count is not None:

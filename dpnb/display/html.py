@@ -146,7 +146,7 @@ def _pairs(answer: Answer, found: Estimates) -> dict[str, Any]:
     rows = answer.rows[:MAX_ROWS]
     if len(rows) < 2:
         return {}
-    alpha = pair_alpha(answer, planned=False)
+    alpha = pair_alpha(answer, found, planned=False)
     groups = len(answer.groups)
     if found.total is not None and found.count is not None:
         assert found.total_law is not None and found.count_law is not None  # noqa: S101, PT018

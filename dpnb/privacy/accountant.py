@@ -52,7 +52,7 @@ class Accountant:
     budget: Budget
     paths: dict[str, list[Knot]] = field(default_factory=dict)
     held: dict[tuple[str, str], Fraction] = field(default_factory=dict)
-    shown: dict[tuple[str, str], list[Fraction]] = field(default_factory=dict)
+    served: dict[tuple[str, str], list[Charge]] = field(default_factory=dict)
     charges: dict[tuple[str, str], Charge] = field(default_factory=dict)
     spent: PrivacyLoss = field(default_factory=PrivacyLoss.none)
 
@@ -67,9 +67,20 @@ class Accountant:
         """Return the finest level of a view that an analyst holds; 0 for none."""
         return self.held.get((analyst, view), Fraction(0))
 
-    def look(self, analyst: str, view: str, level: Fraction) -> int:
-        """Return how many versions of a view, up to ``level``, the analyst will have seen."""
-        return 1 + sum(1 for seen in self.shown.get((analyst, view), ()) if seen < level)
+    def looks(self, analyst: str, views: Sequence[str]) -> list[tuple[Fraction, ...]]:
+        """Return the different levels at which views were shown together, in order of first sight."""
+        seen = (
+            tuple(charge.levels[view] for view in views)
+            for charge in self.served.get((analyst, views[0]), ())
+            if all(view in charge.levels for view in views)
+        )
+        return list(dict.fromkeys(seen))
+
+    def look(self, analyst: str, levels: Mapping[str, Fraction]) -> int:
+        """Return the number of a look at views at ``levels``: an old one, or the next."""
+        seen = self.looks(analyst, list(levels))
+        shown = tuple(levels.values())
+        return seen.index(shown) + 1 if shown in seen else len(seen) + 1
 
     def increase(self, analyst: str, levels: Mapping[str, Fraction]) -> PrivacyLoss:
         """Return what bringing the analyst's views up to ``levels`` adds to the loss."""
@@ -82,7 +93,7 @@ class Accountant:
             if level > before:
                 new = PrivacyLoss.of(level, self.currency)
                 old = PrivacyLoss.of(before, self.currency)
-                total += _difference(new, old)
+                total += new - old
         return total
 
     def remaining(self) -> PrivacyLoss:
@@ -119,11 +130,9 @@ class Accountant:
             if all(knot.level != level for knot in self.paths.get(view, ())):
                 raise _damaged(sequence)
             key = analyst, view
-            if level not in self.shown.setdefault(key, []):
-                insort(self.shown[key], level)
             self.held[key] = max(level, self.held.get(key, level))
         self.spent = total
-        self.charges[analyst, str(entry["request"])] = Charge(
+        charge = Charge(
             sequence=sequence,
             analyst=analyst,
             request=str(entry["request"]),
@@ -133,6 +142,9 @@ class Accountant:
             spent=spent,
             version=int(entry["version"]),
         )
+        self.charges[analyst, charge.request] = charge
+        for view in levels:
+            self.served.setdefault((analyst, view), []).append(charge)
 
     def knot(self, view: str, level: Fraction) -> Knot:
         """Return the stored version of a view at exactly ``level``."""
@@ -146,13 +158,6 @@ class Accountant:
 
 def _by_level(knot: Knot) -> Fraction:
     return knot.level
-
-
-def _difference(new: PrivacyLoss, old: PrivacyLoss) -> PrivacyLoss:
-    epsilon = None
-    if new.epsilon is not None and old.epsilon is not None:
-        epsilon = new.epsilon - old.epsilon
-    return PrivacyLoss(new.rho - old.rho, epsilon, new.delta - old.delta)
 
 
 def _damaged(sequence: int) -> LedgerError:

@@ -211,7 +211,10 @@ class Ledger:
             draft.write_text(f"{sequence} {digest}\n", "ascii")
             draft.replace(self.anchor)
         except OSError:
-            self._refuse("the anchor cannot be written", f"Check {self.anchor}.")
+            self._refuse(
+                "the anchor cannot be written",
+                f"Check {self.anchor}. What was asked is in the ledger; asking again is free.",
+            )
 
     def close(self) -> None:
         """Close the file."""

@@ -22,6 +22,16 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 _DIGITS = 12
 
 
+def scalar(value: object) -> object:
+    """Return the plain number inside a NumPy scalar; anything else as it is."""
+    if hasattr(value, "item"):
+        try:
+            return value.item()
+        except (TypeError, ValueError):
+            return value
+    return value
+
+
 def amount(value: object, name: str) -> Fraction:
     """Return a positive, finite amount as the exact rational of its decimal text.
 
@@ -31,12 +41,14 @@ def amount(value: object, name: str) -> Fraction:
         When it is zero, negative, NaN, infinite or no number.
     """
     mend = f"Give {name} as a positive number, such as 0.1."
-    if hasattr(value, "item"):
-        value = value.item()
+    value = scalar(value)
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction, str)):
         raise RequestError(f"{name} is not a number", mend)
+    text = str(value).strip()
+    if len(text) > 60 or len(text.lower().partition("e")[2]) > 4:
+        raise RequestError(f"{name} is out of range", mend)
     try:
-        exact = value if isinstance(value, Fraction) else Fraction(str(value))
+        exact = value if isinstance(value, Fraction) else Fraction(text)
     except (ValueError, ZeroDivisionError):
         raise RequestError(f"{name} is {value!r}, not a finite number", mend) from None
     if exact <= 0:
@@ -87,7 +99,8 @@ def epsilon_of_rho(rho: Fraction | float, delta: Fraction | float) -> float:
     def bound(log_order: float) -> float:
         excess = math.exp(log_order)
         log_alpha = math.log1p(excess)
-        return (1 + excess) * r + (log_delta - log_alpha) / excess + log_order - log_alpha
+        # ln(1 - 1/alpha) as a whole: the difference of two logarithms would lose digits
+        return (1 + excess) * r + (log_delta - log_alpha) / excess - math.log1p(1 / excess)
 
     centre = 0.5 * math.log(max(log_delta, 1e-3) / r)
     return max(0.0, _minimum(bound, centre - 12, centre + 12)) * (1 + 1e-12)
@@ -104,7 +117,7 @@ def rho_of_epsilon(epsilon: Fraction | float, delta: Fraction | float) -> Fracti
     def cost(log_order: float) -> float:
         excess = math.exp(log_order)
         log_alpha = math.log1p(excess)
-        return -(e - (log_delta - log_alpha) / excess - log_order + log_alpha) / (1 + excess)
+        return -(e - (log_delta - log_alpha) / excess + math.log1p(1 / excess)) / (1 + excess)
 
     centre = math.log(2 * max(log_delta, 1e-3) / e)
     return floor_digits(-_minimum(cost, centre - 12, centre + 12) * (1 - 1e-12))
@@ -145,6 +158,12 @@ class PrivacyLoss:
         pure = self.epsilon is not None and other.epsilon is not None
         epsilon = self.epsilon + other.epsilon if pure else None  # type: ignore[operator]
         return PrivacyLoss(self.rho + other.rho, epsilon, self.delta + other.delta)
+
+    def __sub__(self, other: PrivacyLoss) -> PrivacyLoss:
+        """Return what remains of this loss without ``other``, component by component."""
+        pure = self.epsilon is not None and other.epsilon is not None
+        epsilon = self.epsilon - other.epsilon if pure else None  # type: ignore[operator]
+        return PrivacyLoss(self.rho - other.rho, epsilon, self.delta - other.delta)
 
     def level(self, currency: Currency) -> Fraction:
         """Return the component that the currency counts."""

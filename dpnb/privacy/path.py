@@ -15,6 +15,10 @@ from fractions import Fraction
 from dpnb.privacy.calibrate import safe_scale
 from dpnb.privacy.noise import Noise
 
+LEAST_LEVEL = Fraction(1, 10**9)
+"""Smallest level of a vector: below it the noise tells nothing, and far below it leaves 64 bits."""
+LEAST_INCREASE = LEAST_LEVEL / 10**6
+
 
 @dataclass(frozen=True, slots=True)
 class Knot:
@@ -85,10 +89,16 @@ def _refined(
     sensitivity: int,
     noise: Noise,
 ) -> Knot:
-    """Merge a fresh release that costs only the increase with the finest version, by precision."""
+    """Merge a fresh release that costs only the increase with the finest version, by precision.
+
+    An increase below ``LEAST_INCREASE`` would need noise beyond 64 bits and tell nothing: the finest
+    version stands for it, its variance right to 1e-6 of itself and paid for in full.
+    """
     if not path:
         return Knot(level, tuple(noise.gaussian(exact, safe_scale(level, sensitivity, "zcdp"))))
     finest = path[-1]
+    if level - finest.level < LEAST_INCREASE:
+        return Knot(level, finest.vector)
     fresh = noise.gaussian(exact, safe_scale(level - finest.level, sensitivity, "zcdp"))
     share = finest.level / level
     old, whole = share.numerator, share.denominator
@@ -121,16 +131,16 @@ def snap(level: Fraction, *, up: bool) -> Fraction | None:
 
 
 def laplace_chain(
-    exact: Sequence[int], first: Fraction, cap: Fraction, sensitivity: int, noise: Noise
+    exact: Sequence[int], cap: Fraction, sensitivity: int, noise: Noise
 ) -> tuple[Knot, ...]:
-    """Draw all grid levels from ``first`` to the largest within ``cap``, coarse to fine.
+    """Draw all grid levels up to the largest within ``cap``; returned from coarse to fine.
 
     eta_G ~ DLap(scale_G); going coarser, eta_g = eta_{g+1} + B_g DLap(scale_g) with
     P(B_g = 0) = (a_{g+1} / a_g) ((1 - a_g) / (1 - a_{g+1}))^2 and a = exp(-1/scale)
     (spec/probe.md A11). Each level is discrete Laplace; levels 1..g together cost epsilon_g, since
     the coarser ones are a data-free randomisation of the finest one shown.
     """
-    levels = [level for level in grid() if first <= level <= cap]
+    levels = [level for level in grid() if level <= cap]
     scales = [safe_scale(level, sensitivity, "pure") for level in levels]
     vector = noise.laplace(exact, scales[-1])
     knots = [Knot(levels[-1], tuple(vector))]

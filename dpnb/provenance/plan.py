@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
@@ -21,13 +21,15 @@ from dpnb.privacy.calibrate import (
     level_for_mean_error,
     sum_quantile,
 )
-from dpnb.privacy.loss import Currency, amount, rho_of_epsilon
-from dpnb.privacy.path import grid, snap
+from dpnb.privacy.loss import Currency, amount, rho_of_epsilon, scalar
+from dpnb.privacy.path import LEAST_LEVEL, grid, snap
 from dpnb.provenance.views import View, views_of
 from dpnb.schema import Schema
 from dpnb.sql.canonical import describe
 from dpnb.sql.query import EVERY, Aggregate, Query
 
+MOST_LEVEL = Fraction(10**12)
+"""Largest level of a vector: far above it the lattice would be felt."""
 Intervals: TypeAlias = Literal["simultaneous", "each"]
 ANY_LOOK = 6 / math.pi**2
 """Share of the failure probability of look 1; look i gets ANY_LOOK / i^2, and they add up to 1."""
@@ -87,10 +89,11 @@ class Accuracy:
 
 
 def _real(value: object, name: str, mend: str) -> float:
-    if hasattr(value, "item"):
-        value = value.item()
+    value = scalar(value)
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
         raise RequestError(f"{name} is not a number", mend)
+    if not -(10**30) < value < 10**30:
+        raise RequestError(f"{name} is out of range", mend)
     return float(value)
 
 
@@ -141,16 +144,16 @@ def read_accuracy(
         raise RequestError(
             f"confidence is {sure:g}", "Give a number between 0 and 1, such as 0.95."
         )
-    if looks not in (1, "any"):
+    if not isinstance(looks, (int, str)) or looks not in (1, "any"):
         raise RequestError(f"looks is {looks!r}", "Write looks=1 or looks='any'.")
-    if intervals not in ("simultaneous", "each"):
+    if not isinstance(intervals, str) or intervals not in ("simultaneous", "each"):
         raise RequestError(
             f"intervals is {intervals!r}", "Write intervals='simultaneous' or intervals='each'."
         )
     share = None if split is None else amount(split, "split")
-    if share is not None and share >= 1:
+    if share is not None and not Fraction(1, 1000) <= share <= Fraction(999, 1000):
         raise RequestError(
-            "split is not between 0 and 1", "Give the share of the sum, such as 0.5."
+            "split is not between 0.001 and 0.999", "Give the share of the sum, such as 0.5."
         )
     averages = [a for a in query.aggregates if a.function == "AVG"]
     size = None
@@ -254,12 +257,12 @@ def plan(
     schema: Schema,
     version: int,
     currency: Currency,
-    seen: Callable[[str], int] = lambda _: 0,
+    seen: Callable[[Sequence[str]], int] = lambda _: 0,
 ) -> Plan:
     """Decide the level of each view from public facts.
 
-    ``seen`` tells how many versions of a view the analyst was shown: with ``looks='any'`` an error
-    is met at the look that is coming.
+    ``seen`` tells how many versions of some views together the analyst was shown: with
+    ``looks='any'`` an error is met at the look that is coming.
 
     With a level, each aggregate gets an equal share; an AVG's share is split between its centred sum
     and its count; a view that serves several aggregates gets its largest share; then all shares are
@@ -277,8 +280,16 @@ def plan(
     if accuracy.error is None:
         levels = _shared_levels(draft, split)
     else:
-        look = 1 + max(seen(view) for view in views) if accuracy.looks == "any" else 1
-        levels = _sufficient_levels(draft, split, draft.alpha(look))
+        try:
+            levels = _sufficient_levels(draft, split, seen)
+        except (ArithmeticError, ValueError):
+            levels = dict.fromkeys(views, Fraction(0))
+    if not all(LEAST_LEVEL <= level <= MOST_LEVEL for level in levels.values()):
+        raise RequestError(
+            f"{'the level' if accuracy.error is None else 'the error'} is out of range for noise on "
+            "64-bit integers",
+            "Ask for one nearer to the size of the values.",
+        )
     if currency == "pure":
         levels = {view: _snapped(level, accuracy) for view, level in levels.items()}
     return Plan(query, accuracy, currency, tuple(parts), views, levels, groups)
@@ -298,7 +309,9 @@ def _shared_levels(draft: Plan, split: Fraction) -> dict[str, Fraction]:
     return {view: level * share / total for view, share in shares.items()}
 
 
-def _sufficient_levels(draft: Plan, split: Fraction, alpha: float) -> dict[str, Fraction]:
+def _sufficient_levels(
+    draft: Plan, split: Fraction, seen: Callable[[Sequence[str]], int]
+) -> dict[str, Fraction]:
     levels: dict[str, Fraction] = {}
     currency = draft.currency
 
@@ -307,6 +320,8 @@ def _sufficient_levels(draft: Plan, split: Fraction, alpha: float) -> dict[str, 
 
     for part in draft.parts:
         error = (draft.accuracy.error or {})[part.aggregate.alias]
+        any_look = draft.accuracy.looks == "any"
+        alpha = draft.alpha(1 + seen([view.id for view in part.views()]) if any_look else 1)
         if not part.is_mean:
             (view,) = part.views()
             need(view, level_for_error(error, view.reach, alpha, currency))

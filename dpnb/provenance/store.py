@@ -41,6 +41,7 @@ class Store:
         self._accountant: Accountant | None = None
         self._secret = b""
         self._opened: dict[str, Version] = {}
+        self._damage: LedgerError | None = None
         try:
             self.follow()
             self.ledger.check_anchor()
@@ -153,10 +154,21 @@ class Store:
         }
 
     def follow(self) -> None:
-        """Read what this and other kernels appended."""
-        first = self.ledger.sequence
-        for offset, entry in enumerate(self.ledger.read_new(), start=1):
-            self._apply(entry, first + offset)
+        """Read what this and other kernels appended; once an entry is refused, all requests are."""
+        if self._damage is None:
+            first = self.ledger.sequence
+            entries = self.ledger.read_new()
+            try:
+                for offset, entry in enumerate(entries, start=1):
+                    self._apply(entry, first + offset)
+            except LedgerError as error:
+                self._damage = error
+            except (ArithmeticError, LookupError, TypeError, ValueError):
+                self._damage = LedgerError(
+                    "the ledger holds an entry that makes no sense", "Restore an unchanged copy."
+                )
+        if self._damage is not None:
+            raise self._damage
 
     def _apply(self, entry: Mapping[str, Any], sequence: int) -> None:
         if entry["kind"] == "open":

@@ -261,7 +261,9 @@ class TestEstimates:
             count_law=count_law,
             middle=50.0,
             reach=5.0,
+            look=1,
             alpha=0.05,
+            each=0.05,
         )
         assert found.estimate == (50.1, 55.0, 45.0, None)
         assert (found.low[3], found.high[3]) == (45.0, 55.0)
@@ -283,11 +285,14 @@ class TestEstimates:
             count_law=Law("laplace", 1.0),
             middle=0.0,
             reach=0.0,
+            look=1,
             alpha=0.05,
+            each=0.05,
         )
         assert found.estimate == (-3.2, 7.0)
-        assert found.text(0) == "0"
-        assert (found.low[0], found.high[0]) == (0.0, 0.0)
+        assert found.text(0) == "0.0"
+        # wholly below 0 it has missed already, and shows no certainty
+        assert (found.low[0], found.high[0]) == (0.0, pytest.approx(math.log(20)))
         assert found.low[1] == pytest.approx(7 - math.log(20))
 
 
@@ -303,7 +308,7 @@ class TestCoverage:
         size: Callable[[int], int],
     ) -> None:
         # six groups of one table; each narrower WHERE is a new view with fresh noise
-        groups, rows, count = 6, 4, size(300)
+        groups, rows, count = 6, 400, size(300)
         frame = pd.DataFrame({"g": np.repeat(range(groups), rows), "k": 10**6})
         schema = dpnb.Schema({"g": dpnb.Integer(0, groups - 1), "k": dpnb.Integer(0, 10**6)})
         table = dpnb.Table("t", frame, schema)
@@ -379,18 +384,21 @@ class TestCoverage:
         wished: dict[str, float],
         size: Callable[[int], int],
     ) -> None:
-        groups, rows = size(2_000), 30
+        groups, rows, sessions = 2_000, 30, size(1)
 
         def hits(scale: float) -> list[bool]:
-            session = opened(even(groups, rows), seed=5, scale=scale, **budget)
-            answer = session.query(
-                "SELECT g, COUNT(*) AS n FROM t GROUP BY g",
-                confidence=0.8,
-                intervals="each",
-                **wished,
-            )
-            (n,) = answer.estimates
-            return [low <= rows <= high for low, high in zip(n.low, n.high, strict=True)]
+            found = []
+            for seed in range(sessions):
+                session = opened(even(groups, rows), seed=seed, scale=scale, **budget)
+                answer = session.query(
+                    "SELECT g, COUNT(*) AS n FROM t GROUP BY g",
+                    confidence=0.8,
+                    intervals="each",
+                    **wished,
+                )
+                (n,) = answer.estimates
+                found += [low <= rows <= high for low, high in zip(n.low, n.high, strict=True)]
+            return found
 
         assert equals(hits(1.0), 0.8)
         assert not equals(hits(1.3), 0.8)
@@ -406,12 +414,13 @@ class TestCoverage:
         currency: str,
         size: Callable[[int], int],
     ) -> None:
-        groups, rows, looks, confidence = size(2_000), 20, 6, 0.7
-        levels = [0.01 * 2**i for i in range(looks)]
-        name, cap = ("rho", {"rho": 1}) if currency == "zcdp" else ("epsilon", {"epsilon": 1})
+        groups, rows, looks, confidence = 2_000, 20, 6, 0.7
+        # so fine that no interval reaches below 0, where it would be cut
+        levels = [2**i for i in range(looks)]
+        name, cap = ("rho", {"rho": 40}) if currency == "zcdp" else ("epsilon", {"epsilon": 40})
 
-        def hits(scale: float, kind: object) -> np.ndarray:
-            session = opened(even(groups, rows), seed=6, scale=scale, **cap)
+        def one_session(seed: int, scale: float, kind: object) -> np.ndarray:
+            session = opened(even(groups, rows), seed=seed, scale=scale, **cap)
             found = []
             for look, level in enumerate(levels, start=1):
                 answer = session.query(
@@ -425,6 +434,9 @@ class TestCoverage:
                 (n,) = answer.estimates
                 found.append((np.array(n.low) <= rows) & (rows <= np.array(n.high)))
             return np.array(found)
+
+        def hits(scale: float, kind: object) -> np.ndarray:
+            return np.hstack([one_session(seed, scale, kind) for seed in range(size(1))])
 
         valid = hits(1.0, "any")
         assert reaches(valid.all(axis=0), confidence)

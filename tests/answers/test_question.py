@@ -211,7 +211,9 @@ class TestCoverage:
                 count_law=count_law,
                 middle=0.5,
                 reach=self.REACH,
-                alpha=0.05 / groups,
+                look=1,
+                alpha=0.3,
+                each=0.05 / groups,
             )
             found.append(
                 dataclasses.replace(
@@ -225,7 +227,7 @@ class TestCoverage:
         self, opened: Open, family: str, reaches: Test, size: Callable[[int], int]
     ) -> None:
         base = opened().query("SELECT AVG(gain) AS mean FROM people", rho=1, confidence=0.7)
-        assert base.alpha == pytest.approx(0.3)
+        assert base.estimates[0].alpha == pytest.approx(0.3)
 
         def hits(count: int, **options: Any) -> list[bool]:
             found = []

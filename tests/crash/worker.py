@@ -145,7 +145,8 @@ def main():
     import opendp.prelude  # noqa: F401
     import pandas as pd  # noqa: F401
 
-    import dpnb.curator
+    import dpnb.engines.duckdb
+    import dpnb.session
     import dpnb.sql.parse  # noqa: F401
 
     children = []

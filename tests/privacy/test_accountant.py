@@ -106,7 +106,7 @@ class TestIncrease:
         before = copy.deepcopy(accountant)
         accountant.increase("bob", {"v": Fraction(2, 3), "w": Fraction(1)})
         accountant.remaining()
-        accountant.look("bob", "v", THIRD)
+        accountant.look("bob", {"v": THIRD})
         assert accountant == before
 
 
@@ -199,13 +199,23 @@ class TestState:
     def test_looks_count_the_versions_that_one_analyst_has_seen(
         self, accountant: Accountant
     ) -> None:
-        assert accountant.look("alice", "v", THIRD) == 1
+        assert accountant.look("alice", {"v": THIRD}) == 1
         buy(accountant, "alice", v=THIRD / 2)
         buy(accountant, "alice", v=THIRD / 2)
-        assert accountant.look("alice", "v", THIRD / 2) == 1
-        assert accountant.look("alice", "v", THIRD) == 2
-        assert accountant.look("bob", "v", THIRD) == 1
-        assert accountant.look("alice", "w", THIRD) == 1
+        assert accountant.look("alice", {"v": THIRD / 2}) == 1
+        assert accountant.look("alice", {"v": THIRD}) == 2
+        assert accountant.look("bob", {"v": THIRD}) == 1
+        assert accountant.look("alice", {"w": THIRD}) == 1
+
+    def test_two_views_raised_in_turn_make_a_look_each(self, accountant: Accountant) -> None:
+        shown = []
+        for number in range(1, 4):
+            for views in ({"v": number, "w": number}, {"v": number + 1, "w": number}):
+                levels = {view: Fraction(n, 20) for view, n in views.items()}
+                shown.append(accountant.look("alice", levels))
+                buy(accountant, "alice", **levels)
+        assert shown == [1, 2, 3, 4, 5, 6]
+        assert accountant.look("alice", {"v": Fraction(1, 20), "w": Fraction(1, 20)}) == 1
 
     def test_history_holds_the_analysts_own_requests_in_order(self, accountant: Accountant) -> None:
         buy(accountant, "alice", v=Fraction(1, 10))

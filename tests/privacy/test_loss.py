@@ -280,7 +280,7 @@ class TestConversions:
         rho = rho_of_epsilon(epsilon, delta)
         assert rho > 0
         # floats: to one part in 10^11
-        assert sharp_epsilon(rho, delta) <= Decimal(epsilon) * (1 + Decimal("1e-11"))
+        assert sharp_epsilon(rho, delta) <= Decimal(epsilon)
         assert sharp_epsilon(rho * Fraction(10**8 + 1, 10**8), delta) > Decimal(epsilon)
 
     @given(epsilons, deltas)

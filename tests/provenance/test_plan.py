@@ -56,6 +56,13 @@ class TestReadAccuracy:
             ({"rho": math.inf}, "rho"),
             ({"rho": True}, "rho"),
             ({"rho": "a lot"}, "rho"),
+            ({"rho": "1e999999999"}, "rho"),
+            ({"rho": np.array([0.1, 0.2])}, "rho"),
+            ({"rho": 0.1, "rows": math.inf}, "rows"),
+            ({"rho": 0.1, "rows": 10**400}, "rows"),
+            ({"error": 10**400}, "error"),
+            ({"rho": 0.1, "split": "0.99999999999999999"}, "split"),
+            ({"rho": 0.1, "looks": np.array([1, 2])}, "looks"),
             ({"rho": [0.1]}, "rho"),
             ({"epsilon": 0}, "epsilon"),
             ({"epsilon": math.nan}, "epsilon"),
@@ -193,7 +200,7 @@ class TestLevels:
         ],
     )
     def test_shares_add_up_to_the_level_exactly(self, planned: Planner, sql: str) -> None:
-        for rho in ("0.1", "1/3", "1e-9"):
+        for rho in ("0.1", "1/3", "1e-6"):
             assert sum(planned(sql, rho=rho).levels.values()) == Fraction(rho)
 
     def test_aggregates_get_equal_shares(self, planned: Planner) -> None:
@@ -233,6 +240,14 @@ class TestLevels:
         assert made.levels[average.sum.id] == share / (1 + share)
         twice = planned("SELECT COUNT(*) AS a, COUNT(*) AS b FROM t", rho=1)
         assert list(twice.levels.values()) == [1]
+
+    @pytest.mark.parametrize(
+        "wished",
+        [{"rho": "1e-10"}, {"error": 1e15}, {"error": 1e-25}, {"error": 1e29}],
+    )
+    def test_noise_beyond_64_bits_is_refused(self, planned: Planner, wished: object) -> None:
+        with pytest.raises(RequestError, match="out of range"):
+            planned(COUNT, **wished)  # type: ignore[arg-type]
 
     def test_every_view_of_a_plan_has_a_level(self, planned: Planner) -> None:
         for wished in ({"rho": 0.1}, {"error": 5, "rows": 10}):
