@@ -243,7 +243,7 @@ def _as_date(value: Constant) -> datetime.date:
     if isinstance(value, datetime.date):
         return value
     try:
-        return datetime.date.fromisoformat(str(value))
+        return datetime.date.fromisoformat(str(value) if isinstance(value, str) else "")
     except ValueError:
         raise SchemaError(f"{value!r} is not a date", "Write '2024-01-31'.") from None
 

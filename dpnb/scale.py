@@ -46,7 +46,11 @@ class Scale:
         return code - 1 if self.integral else math.nextafter(code, -math.inf)
 
     def at_most(self, value: Fraction | float) -> Code:
-        """Return the largest code that is not above ``value``."""
+        """Return the largest code that is not above ``value``; beyond the scale, its nearest end."""
+        if value >= self.high:
+            return self.high
+        if value < self.low:
+            return self.previous(self.low)
         if self.integral:
             return math.floor(value)
         code = float(value)
@@ -94,3 +98,13 @@ class Scale:
         """Return the codes in both."""
         both = [(max(a, c), min(b, d)) for a, b in left for c, d in right]
         return self.union([(low, high) for low, high in both if low <= high])
+
+
+def scalar(value: object) -> object:
+    """Return the plain number inside a NumPy scalar; anything else as it is."""
+    if hasattr(value, "item"):
+        try:
+            return value.item()
+        except (TypeError, ValueError):
+            return value
+    return value

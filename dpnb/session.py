@@ -248,12 +248,16 @@ def _waiting(
     """
     results: list[T] = []
     failures: list[BaseException] = []
+    # not Thread.join: interrupted, it takes a running thread for finished (CPython bpo-45274)
+    done = threading.Event()
 
     def run() -> None:
         try:
             results.append(work())
         except BaseException as error:  # noqa: BLE001 - carried over to the caller's thread
             failures.append(error)
+        finally:
+            done.set()
 
     worker = threading.Thread(target=run, name="dpnb request", daemon=True)
     start = time.monotonic()
@@ -261,8 +265,7 @@ def _waiting(
     interrupted = False
     while True:
         try:
-            worker.join(_TICK_SECONDS)
-            if not worker.is_alive():
+            if done.wait(_TICK_SECONDS):
                 break
             elapsed = time.monotonic() - start
             if progress is not None and elapsed > _QUIET_SECONDS:

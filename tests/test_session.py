@@ -166,7 +166,7 @@ class TestSpending:
                 session.query(f"SELECT COUNT(*) FROM t WHERE n = {n}", rho=0.1)
             assert session.budget.remaining.rho == 0
             with pytest.raises(BudgetError):
-                session.query("SELECT COUNT(*) FROM t WHERE x > 0.5", rho="1e-18")
+                session.query("SELECT COUNT(*) FROM t WHERE x > 0.5", rho="1e-8")
 
     def test_accuracy_first_meets_its_error(self):
         with opened(budget=dpnb.Budget(rho=100)) as session:
@@ -202,7 +202,7 @@ class TestPrice:
                 price = session.price(sql, **accuracy)
                 before = session.budget.spent.rho
                 answer = session.query(sql, **accuracy)
-                assert answer.spent == price.spent
+                assert answer.spent.rho == price.spent.rho
                 assert session.budget.spent.rho - before == price.spent.rho
 
     def test_it_spends_nothing_and_says_what_is_affordable(self):
@@ -439,7 +439,6 @@ class TestDamagedLedger:
             with pytest.raises(LedgerError, match="changed after it was written"):
                 session.query(BY_SEX, rho=0.2)
 
-    @pytest.mark.xfail(strict=True, reason="entries of another shape raise KeyError and the like")
     @pytest.mark.parametrize(
         "body",
         [
@@ -516,19 +515,24 @@ BAD_REQUESTS = [
     ({"rho": 10**400}, "out of range"),
     ({"rho": 2}, "this costs rho 2, but 1 is left"),
     ({"epsilon": 0}, "epsilon is 0"),
-    ({"epsilon": 1e-17}, "too small"),
+    ({"epsilon": 1e-17}, "out of range"),
     ({"error": 0}, "error is 0"),
     ({"error": -1}, "error is -1"),
-    ({"error": float("nan")}, "error is nan"),
-    ({"error": float("inf")}, "error is inf"),
+    ({"error": float("nan")}, "error is out of range"),
+    ({"error": float("inf")}, "error is out of range"),
     ({"error": "x"}, "error is not a number"),
     ({"error": {}}, "does not name each aggregate"),
     ({"error": {"k": 1, "m": 2}}, "does not name each aggregate"),
-    ({"error": 1e-6}, "is left"),
+    ({"error": 0.01}, "is left"),
+    ({"error": 1e-200}, "out of range"),
+    ({"error": 1e20}, "out of range"),
+    ({"error": 1e300}, "out of range"),
+    ({"rho": "1e-18"}, "out of range"),
+    ({"rho": "1e999999999"}, "out of range"),
     ({"rho": 0.1, "confidence": 0}, "confidence is 0"),
     ({"rho": 0.1, "confidence": 1}, "confidence is 1"),
     ({"rho": 0.1, "confidence": 95}, "confidence is 95"),
-    ({"rho": 0.1, "confidence": float("nan")}, "confidence is nan"),
+    ({"rho": 0.1, "confidence": float("nan")}, "confidence is out of range"),
     ({"rho": 0.1, "confidence": "high"}, "confidence is not a number"),
     ({"rho": 0.1, "looks": 2}, "looks is 2"),
     ({"rho": 0.1, "intervals": "both"}, "intervals is 'both'"),
@@ -591,15 +595,12 @@ class TestBadRequests:
         with pytest.raises(RequestError, match="Add rows=100"):
             session.query("SELECT AVG(x) FROM t", error=0.1)
 
-    @pytest.mark.xfail(strict=True, reason="ValueError, OverflowError or TypeError")
     @pytest.mark.parametrize(
         "options",
         [
             {"rho": np.array([0.1, 0.2])},
             {"rho": pd.Series([0.1, 0.2])},
             {"error": np.array([1, 2])},
-            {"error": 1e-200},
-            {"error": 1e300},
             {"rho": 0.1, "rows": float("inf")},
             {"rho": 0.1, "confidence": np.array([0.5, 0.6])},
             {"rho": 0.1, "looks": np.array([1, 1])},
@@ -609,11 +610,6 @@ class TestBadRequests:
     def test_odd_values_are_refused_in_words(self, options, session):
         with pytest.raises(DpnbError):
             session.query(COUNT, **options)
-
-    @pytest.mark.xfail(strict=True, reason="noise beyond 64 bits is cut off without a word")
-    def test_an_error_too_large_for_the_lattice_is_refused(self):
-        with opened() as session, pytest.raises(RequestError):
-            session.query(COUNT, error=1e20)
 
     def test_the_session_is_usable_afterwards(self, session):
         assert session.query(COUNT, rho=0.1).spent.rho == Fraction(1, 10)
@@ -684,9 +680,6 @@ class TestInterrupt:
 
         threading.Thread(target=send, daemon=True).start()
 
-    @pytest.mark.xfail(
-        strict=True, reason="an interrupted Thread.join takes the thread for finished"
-    )
     def test_during_the_scan_nothing_is_charged(self, monkeypatch):
         begun, stopped = threading.Event(), threading.Event()
 

@@ -11,12 +11,12 @@ import hashlib
 import hmac
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dpnb.engines.base import Count, Exact, Measure, Scan, engine_failure
-from dpnb.errors import SchemaError
+from dpnb.errors import DpnbError, SchemaError
 from dpnb.kinds import Category, Date, Integer, Kind, Real
 from dpnb.scale import Code
 from dpnb.schema import Schema
@@ -38,6 +38,8 @@ _FITS: dict[type[Kind], set[str]] = {
     Real: _NUMBERS,
     Date: _DAYS,
 }
+_NOTHING = {'"NULL"', "NULL"}
+"""The type of columns without any value."""
 _LOCK = (
     "SET python_enable_replacements=false",
     "SET autoinstall_known_extensions=false",
@@ -95,7 +97,8 @@ def _normaliser(kind: Kind, column: str, source_type: str, enum: str) -> str:
         if source_type in _WHOLE:
             return f"CAST({_clamp(column, str(kind.low), str(kind.high))} AS {result})"
         real = f"TRY_CAST({column} AS DOUBLE)"
-        nearest = f"FLOOR({real} + 0.5)"
+        # not FLOOR(x + 0.5), which is wrong just below one half and above 2**52
+        nearest = f"(FLOOR({real}) + CASE WHEN {real} - FLOOR({real}) >= 0.5 THEN 1 ELSE 0 END)"
         clamped = _clamp(nearest, _code(float(kind.low)), _code(float(kind.high)))
         return f"CASE WHEN isfinite({real}) THEN CAST({clamped} AS {result}) END"
     if isinstance(kind, Real):
@@ -111,7 +114,7 @@ def _csv_source(path: Path) -> str:
     """Read every CSV value as text; its meaning is the normaliser's business."""
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
         header = next(csv.reader(file), [])
-    if not header or len(set(header)) != len(header):
+    if not header or len({name.casefold() for name in header}) != len(header):
         raise SchemaError("the CSV file has no header of different names", "", str(path))
     columns = ", ".join(f"{text(name)}: 'VARCHAR'" for name in header)
     return (
@@ -121,36 +124,85 @@ def _csv_source(path: Path) -> str:
     )
 
 
+def _is_csv(source: Any) -> bool:
+    return isinstance(source, (str, Path)) and Path(source).suffix.lower() == ".csv"
+
+
 def _file_source(path: Path) -> str:
     if not path.is_file():
         raise SchemaError("there is no such file", "Check the path.", str(path))
+    if _is_csv(path):
+        return _csv_source(path)
     if path.suffix.lower() in (".parquet", ".pq"):
         return f"read_parquet({text(str(path))})"
-    if path.suffix.lower() == ".csv":
-        return _csv_source(path)
     raise SchemaError("the file is neither .parquet nor .csv", "Convert it.", str(path))
 
 
-def _frame_source(frame: Any, schema: Schema) -> Any:
-    """Return a frame that DuckDB can register without looking at values to guess types."""
+def _find(name: str, found: Sequence[str]) -> str:
+    """Return the source's spelling of a declared column."""
+    alike = [other for other in found if other.casefold() == name.casefold()]
+    if name in alike:
+        alike = [name]
+    if len(alike) != 1 or list(found).count(alike[0]) > 1:
+        raise SchemaError(
+            f"the source has not exactly one column {name!r}", "Declare the columns that it has."
+        )
+    return alike[0]
+
+
+def _frame_source(frame: Any, schema: Schema) -> tuple[Any, set[str]]:
+    """Return a frame that DuckDB can register, and its columns of unknown type, as texts."""
     module = type(frame).__module__.partition(".")[0]
-    if module == "polars":
+    if module == "polars" and hasattr(frame, "columns"):
         frame = frame.collect() if hasattr(frame, "collect") else frame
-        return frame.to_arrow()
+        return frame.to_arrow(), set()
     if module in ("duckdb", "_duckdb"):
-        return frame.to_arrow_table()
-    if module == "pandas":
-        wanted = {name.casefold() for name in schema}
-        names = [name for name in frame.columns if str(name).casefold() in wanted]
-        frame = frame.loc[:, names]
-        # DuckDB guesses the type of object columns from a sample of their values
-        return frame.astype({n: "string" for n in names if frame[n].dtype == object})
+        return frame.to_arrow_table(), set()
+    if module == "pandas" and hasattr(frame, "columns"):
+        return _pandas_source(frame, schema)
     if module == "pyarrow":
-        return frame
+        return frame, set()
     raise SchemaError(
         f"a source of type {type(frame).__name__} is not supported",
         "Use a pandas, polars or pyarrow table, a DuckDB relation, or a Parquet or CSV path.",
     )
+
+
+def _pandas_source(frame: Any, schema: Schema) -> tuple[Any, set[str]]:
+    """Make object columns texts: DuckDB would guess their type from a sample of their values."""
+    import numpy as np
+    import pandas as pd
+
+    names = [_find(name, [str(column) for column in frame.columns]) for name in schema]
+    columns: dict[str, Any] = {}
+    texts = set()
+    for name in names:
+        column = frame[name]
+        if column.dtype == object:
+            values = [_as_text(value) for value in column]
+            column = pd.Series(values, dtype="string", index=column.index)
+            texts.add(name)
+        elif isinstance(column.dtype, pd.CategoricalDtype):
+            categories = [_as_text(value) for value in column.dtype.categories]
+            codes = np.asarray(column.cat.codes)
+            column = pd.Series(np.array([*categories, None], dtype=object)[codes], dtype="string")
+        elif isinstance(column.dtype, np.dtype):
+            # DuckDB cannot walk a column backwards
+            column = pd.Series(np.ascontiguousarray(column.to_numpy()))
+        columns[name] = column.reset_index(drop=True)
+    return pd.DataFrame(columns), texts
+
+
+def _as_text(value: Any) -> str | None:
+    """Return an object's text; None for missing values and for what has no proper text."""
+    try:
+        if value is None or value != value:
+            return None
+        shown = str(value)
+        shown.encode()
+    except Exception:  # noqa: BLE001 - whatever a value does, it is a fact about data
+        return None
+    return shown
 
 
 class DuckDBEngine:
@@ -180,51 +232,50 @@ class DuckDBEngine:
             raise
 
     def _load(self, table: Table) -> None:
+        texts: set[str] = set()
         if isinstance(table.source, (str, Path)):
             path = Path(table.source)
-            relation, is_text = _file_source(path), path.suffix.lower() == ".csv"
+            relation = self._guarded(lambda: _file_source(path))
         else:
-            frame = _frame_source(table.source, table.schema)
-            relation, is_text = "source_rows", False
-            self._guarded(lambda: self._connection.register("source_rows", frame))
+            relation = "source_rows"
+            frame, texts = self._guarded(lambda: _frame_source(table.source, table.schema))
+            self._guarded(lambda: self._connection.register(relation, frame))
+        if _is_csv(table.source):
+            # a cast inside the reading statement would make DuckDB drop lines that it cannot read
+            self._run(f"CREATE TEMP TABLE texts AS SELECT * FROM {relation}")
+            relation = "texts"
         described = self._run(f"DESCRIBE SELECT * FROM {relation}")
         types = {str(row[0]): str(row[1]).partition("(")[0].upper() for row in described}
+        if relation == "texts":
+            texts = set(types)
         columns: list[str] = []
         for i, (name, kind) in enumerate(table.schema.items()):
-            found = self._find(name, list(types))
-            source_type = types[found]
-            if not is_text and source_type not in _FITS[type(kind)]:
+            found = _find(name, list(types))
+            fits = found in texts or types[found] in _FITS[type(kind)] | _NOTHING
+            if not fits:
                 raise SchemaError(
-                    f"column {name!r} is declared {kind.kind} but holds {source_type} values",
+                    f"column {name!r} is declared {kind.kind} but holds {types[found]} values",
                     "Change the declaration, or convert the column.",
                 )
             if isinstance(kind, Category):
                 values = ", ".join(text(value) for value in kind.values)
                 self._run(f"CREATE TYPE e{i} AS ENUM ({values})")
-            code = _normaliser(kind, quoted(found), source_type, f"e{i}")
+            code = _normaliser(kind, quoted(found), types[found], f"e{i}")
             columns.append(f"{code} AS c{i}")
-        statement = f"CREATE TABLE rows AS SELECT {', '.join(columns)} FROM {relation}"
-        self._run(statement)
-        if relation == "source_rows":
-            self._guarded(lambda: self._connection.unregister("source_rows"))
+        self._run(f"CREATE TABLE rows AS SELECT {', '.join(columns)} FROM {relation}")
+        if relation == "texts":
+            self._run("DROP TABLE texts")
+        elif relation == "source_rows":
+            self._guarded(lambda: self._connection.unregister(relation))
         for setting in _LOCK:
             self._run(setting)
-
-    @staticmethod
-    def _find(name: str, found: list[str]) -> str:
-        if name in found:
-            return name
-        alike = [other for other in found if other.casefold() == name.casefold()]
-        if len(alike) != 1:
-            raise SchemaError(
-                f"the source has no column {name!r}", "Declare the columns that it has."
-            )
-        return alike[0]
 
     def _guarded(self, work: Callable[[], T]) -> T:
         """Run engine work; any failure becomes one fixed error without cause or context."""
         try:
             return work()
+        except DpnbError:
+            raise
         except Exception:  # noqa: BLE001, S110 - the text of an engine's error can hold values
             pass
         raise engine_failure()

@@ -63,6 +63,9 @@ class Accountant:
     def __repr__(self) -> str:
         return f"Accountant(spent={self.spent!r}, cap={self.cap!r})"
 
+    def __reduce__(self) -> Any:
+        raise TypeError("an Accountant is as secret as the data and cannot be pickled")
+
     def level(self, analyst: str, view: str) -> Fraction:
         """Return the finest level of a view that an analyst holds; 0 for none."""
         return self.held.get((analyst, view), Fraction(0))
@@ -122,16 +125,14 @@ class Accountant:
         total = self.spent + spent
         if total.level(self.currency) > self.cap.level(self.currency):
             raise _damaged(sequence)
-        for view, knots in entry["knots"].items():
-            path = self.paths.setdefault(view, [])
-            for knot in knots:
-                insort(path, Knot(Fraction(knot[0]), tuple(knot[1])), key=_by_level)
+        drawn = {
+            view: [Knot(Fraction(level), tuple(vector)) for level, vector in knots]
+            for view, knots in entry["knots"].items()
+        }
         for view, level in levels.items():
-            if all(knot.level != level for knot in self.paths.get(view, ())):
+            known = (*self.paths.get(view, ()), *drawn.get(view, ()))
+            if all(knot.level != level for knot in known):
                 raise _damaged(sequence)
-            key = analyst, view
-            self.held[key] = max(level, self.held.get(key, level))
-        self.spent = total
         charge = Charge(
             sequence=sequence,
             analyst=analyst,
@@ -142,9 +143,16 @@ class Accountant:
             spent=spent,
             version=int(entry["version"]),
         )
+        # everything was checked: from here on nothing is refused
+        for view, knots in drawn.items():
+            for knot in knots:
+                insort(self.paths.setdefault(view, []), knot, key=_by_level)
+        for view, level in levels.items():
+            key = analyst, view
+            self.held[key] = max(level, self.held.get(key, level))
+            self.served.setdefault(key, []).append(charge)
         self.charges[analyst, charge.request] = charge
-        for view in levels:
-            self.served.setdefault((analyst, view), []).append(charge)
+        self.spent = total
 
     def knot(self, view: str, level: Fraction) -> Knot:
         """Return the stored version of a view at exactly ``level``."""

@@ -86,7 +86,11 @@ class Ledger:
 
     def _touch(self, path: Path) -> None:
         try:
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+            try:
+                os.fchmod(descriptor, 0o600)
+            finally:
+                os.close(descriptor)
         except PermissionError:
             self._refuse("the ledger cannot be written", "Check the file's permissions.")
         except OSError:
@@ -122,24 +126,33 @@ class Ledger:
         """The number of the last entry read."""
         return self._sequence
 
-    def read_new(self) -> list[dict[str, Any]]:
-        """Return the entries appended since the last read, after checking the chain."""
-        with self._lock, self._failures():
-            rows = self._connection.execute(
-                "SELECT seq, body, hash FROM entry WHERE seq > ? ORDER BY seq", (self._sequence,)
-            ).fetchall()
-            return [self._accept(*row) for row in rows]
+    def read_new(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield number and content of the entries appended since the last read.
 
-    def _accept(self, sequence: int, body: str, stored: str) -> dict[str, Any]:
-        digest = _digest(self._hash, body)
-        if sequence != self._sequence + 1 or digest != stored:
-            self._refuse(
-                f"entry {sequence} of the ledger was changed after it was written",
-                "Restore the newest unchanged copy.",
-            )
-        self._sequence, self._hash = sequence, digest
-        entry: dict[str, Any] = json.loads(body)
-        return entry
+        An entry counts as read when the next one is asked for, so one whose reader fails comes again.
+        """
+        with self._lock:
+            with self._failures():
+                rows = self._connection.execute(
+                    "SELECT seq, body, hash FROM entry WHERE seq > ? ORDER BY seq",
+                    (self._sequence,),
+                ).fetchall()
+            for sequence, body, stored in rows:
+                digest = _digest(self._hash, body)
+                if sequence != self._sequence + 1 or digest != stored:
+                    self._refuse(
+                        f"entry {sequence} of the ledger was changed after it was written",
+                        "Restore the newest unchanged copy.",
+                    )
+                try:
+                    entry = json.loads(body)
+                except ValueError:
+                    self._refuse(
+                        f"entry {sequence} of the ledger cannot be read",
+                        "Restore the newest unchanged copy.",
+                    )
+                yield sequence, entry
+                self._sequence, self._hash = sequence, digest
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Callable[[Mapping[str, Any]], None]]:

@@ -14,22 +14,13 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from dpnb.errors import RequestError
+from dpnb.scale import scalar
 
 Currency: TypeAlias = Literal["zcdp", "pure"]
 Amount: TypeAlias = int | float | Fraction | str
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _DIGITS = 12
-
-
-def scalar(value: object) -> object:
-    """Return the plain number inside a NumPy scalar; anything else as it is."""
-    if hasattr(value, "item"):
-        try:
-            return value.item()
-        except (TypeError, ValueError):
-            return value
-    return value
 
 
 def amount(value: object, name: str) -> Fraction:

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from dpnb.privacy.calibrate import safe_scale
 from dpnb.privacy.noise import Noise
@@ -26,6 +27,12 @@ class Knot:
 
     level: Fraction
     vector: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return f"Knot(level={self.level}, private)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Knot may be finer than what was paid for and cannot be pickled")
 
 
 def needs_data(path: Sequence[Knot], level: Fraction) -> bool:

@@ -21,9 +21,10 @@ from dpnb.privacy.calibrate import (
     level_for_mean_error,
     sum_quantile,
 )
-from dpnb.privacy.loss import Currency, amount, rho_of_epsilon, scalar
+from dpnb.privacy.loss import Currency, amount, rho_of_epsilon
 from dpnb.privacy.path import LEAST_LEVEL, grid, snap
 from dpnb.provenance.views import View, views_of
+from dpnb.scale import scalar
 from dpnb.schema import Schema
 from dpnb.sql.canonical import describe
 from dpnb.sql.query import EVERY, Aggregate, Query

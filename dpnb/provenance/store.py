@@ -41,7 +41,6 @@ class Store:
         self._accountant: Accountant | None = None
         self._secret = b""
         self._opened: dict[str, Version] = {}
-        self._damage: LedgerError | None = None
         try:
             self.follow()
             self.ledger.check_anchor()
@@ -154,21 +153,16 @@ class Store:
         }
 
     def follow(self) -> None:
-        """Read what this and other kernels appended; once an entry is refused, all requests are."""
-        if self._damage is None:
-            first = self.ledger.sequence
-            entries = self.ledger.read_new()
+        """Read what this and other kernels appended; an entry that is refused comes again."""
+        for sequence, entry in self.ledger.read_new():
             try:
-                for offset, entry in enumerate(entries, start=1):
-                    self._apply(entry, first + offset)
-            except LedgerError as error:
-                self._damage = error
-            except (ArithmeticError, LookupError, TypeError, ValueError):
-                self._damage = LedgerError(
-                    "the ledger holds an entry that makes no sense", "Restore an unchanged copy."
-                )
-        if self._damage is not None:
-            raise self._damage
+                self._apply(entry, sequence)
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+                raise LedgerError(
+                    f"entry {sequence} of the ledger makes no sense",
+                    "Restore the newest unchanged copy.",
+                    str(self.ledger.path),
+                ) from None
 
     def _apply(self, entry: Mapping[str, Any], sequence: int) -> None:
         if entry["kind"] == "open":
@@ -182,8 +176,10 @@ class Store:
             self.versions[definition["name"]] = Version(
                 int(entry["version"]), definition, str(entry["fingerprint"])
             )
-        else:
+        elif entry["kind"] == "answer":
             self.accountant.apply(sequence, entry)
+        else:
+            raise ValueError(entry["kind"])
 
     def version(self, table: str) -> int:
         """Return a table's data version; refuses when another kernel has opened a newer one."""

@@ -11,7 +11,7 @@ from sqlglot import expressions as exp
 
 from dpnb.errors import SchemaError, SqlError
 from dpnb.kinds import Constant, nearest
-from dpnb.scale import Interval
+from dpnb.scale import Interval, scalar
 from dpnb.schema import Schema
 from dpnb.sql.canonical import simplify
 from dpnb.sql.query import And, Or, Predicate, Within
@@ -169,12 +169,12 @@ class Conditions:
         if not name.isidentifier():
             self.refuse("parameters have names", "Write :name.", node)
         if name not in self.params:
-            raise SqlError(
+            self.refuse(
                 f"the parameter :{name} has no value",
                 f"Define {name} in the notebook, or pass params={{'{name}': ...}}.",
+                node,
             )
-        value = self.params[name]
-        value = value.item() if hasattr(value, "item") else value
+        value = scalar(self.params[name])
         if isinstance(value, bool) or not isinstance(value, (str, int, float, datetime.date)):
             raise SqlError(
                 f"the parameter :{name} is of type {type(value).__name__}",

@@ -71,6 +71,8 @@ def parse(
     SqlError
         With line, column, the offending text and what to write instead.
     """
+    if params is not None and not isinstance(params, Mapping):
+        raise SqlError("params is no mapping", "Pass params={'name': value}.")
     source = Source(text)
     try:
         return _Statement(source, tables, params or {}).query(source.tree())
@@ -98,7 +100,8 @@ class _Statement:
                 name, (f"{name.strip('_').upper()} is not supported", "Leave it out.")
             )
             value = select.args[name]
-            self.refuse(what, mend, value[0] if isinstance(value, list) else value)
+            node = value[0] if isinstance(value, list) else value
+            self.refuse(what, mend, node, name.strip("_") if name == "distinct" else "")
         if select.args.get("kind"):
             self.refuse("SELECT AS is not supported", "List the columns.", select)
         table = self.table(select)
@@ -146,7 +149,7 @@ class _Statement:
         if group is None:
             return []
         if others(group.args, "expressions") or not group.expressions:
-            self.refuse("GROUP BY takes column names", "Write GROUP BY a, b.", group)
+            self.refuse("GROUP BY takes column names", "Write GROUP BY a, b.", group, "ALL")
         for node in group.expressions:
             if isinstance(node, exp.Literal):
                 self.refuse("GROUP BY takes column names", "Write the name, not its place.", node)
@@ -189,6 +192,8 @@ class _Statement:
                     self.refuse(
                         f"{column!r} is not grouped", "Add it to GROUP BY, or aggregate it.", node
                     )
+                if column in shown:
+                    self.refuse(f"{column!r} is shown twice", "Name it once.", node)
                 shown[column] = alias or column
                 outputs = [shown[column]]
             else:
@@ -338,6 +343,7 @@ class _Statement:
             or others(node.args, "expression")
             or not isinstance(value, exp.Literal)
             or not str(value.this).isdigit()
+            or len(str(value.this)) > 18
         ):
             self.refuse("LIMIT takes a whole number", "Write LIMIT 10.", node)
         return int(value.this)

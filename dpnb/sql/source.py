@@ -15,7 +15,11 @@ Node: TypeAlias = Any
 
 MAX_TEXT = 20_000
 MAX_NODES = 2_000
-MAX_DEPTH = 50
+MAX_DEPTH = 20
+
+
+_BRACKETS = {sqlglot.TokenType.L_PAREN: 1, sqlglot.TokenType.R_PAREN: -1}
+_QUOTED = (sqlglot.TokenType.STRING, sqlglot.TokenType.IDENTIFIER)
 
 
 def others(arguments: Mapping[str, Any], *known: str) -> list[str]:
@@ -30,10 +34,18 @@ class Source:
         if not isinstance(text, str):
             raise SqlError("the statement is not a text", "Pass SQL as a string.")
         self.text = text
+        self.tokens: list[Any] = []
 
-    def refuse(self, what: str, mend: str, node: Node | None = None) -> NoReturn:
-        """Raise a SqlError that points at ``node``."""
+    def refuse(self, what: str, mend: str, node: Node | None = None, word: str = "") -> NoReturn:
+        """Raise a SqlError that points at ``node``, or at the first ``word`` where it has no place."""
         spans = [n.meta for n in node.walk() if "start" in n.meta] if node is not None else []
+        if not spans or word:
+            words = {word.upper()} if word else set()
+            if isinstance(node, exp.Expression):
+                words |= {str(node.name).upper(), node.sql(dialect="duckdb").upper()} - {""}
+            for token in self.tokens:
+                if token.text.upper() in words:
+                    raise self.error_at(token.start, token.end, what, mend)
         if not spans:
             raise SqlError(what, mend)
         start = min(span["start"] for span in spans)
@@ -62,10 +74,11 @@ class Source:
                 f"the statement has more than {MAX_TEXT:,} characters", "Make it shorter."
             )
         try:
-            tokens = sqlglot.tokenize(self.text, read="duckdb")
+            tokens = self.tokens = list(sqlglot.tokenize(self.text, read="duckdb"))
         except sqlglot.errors.TokenError:
-            raise SqlError(
-                "the statement ends inside a quoted text", "Close every quote."
+            start = max(self._open_quote(), 0)
+            raise self.error_at(
+                start, len(self.text) - 1, "a quoted text is not closed", "Close every quote."
             ) from None
         depth = 0
         for token in tokens:
@@ -73,12 +86,12 @@ class Source:
                 raise self.error_at(
                     token.start, token.end, "comments are not allowed in a cell", "Take it out."
                 )
-            depth += {"(": 1, ")": -1}.get(token.text, 0)
+            depth += _BRACKETS.get(token.token_type, 0)
             if depth > MAX_DEPTH:
                 raise self.error_at(
                     token.start, token.end, "the statement is nested too deeply", "Flatten it."
                 )
-            if token.text.upper() == "NULLS":
+            if token.text.upper() == "NULLS" and token.token_type not in _QUOTED:
                 raise self.error_at(
                     token.start, token.end, "NULLS FIRST and NULLS LAST are not supported",
                     "Leave them out: unknown values come last.",
@@ -105,6 +118,16 @@ class Source:
         if sum(1 for _ in tree.walk()) > MAX_NODES:
             raise SqlError(f"the statement has more than {MAX_NODES:,} parts", "Make it shorter.")
         return tree
+
+    def _open_quote(self) -> int:
+        """Return where the quote that nothing closes was opened; -1 when all are closed."""
+        opened, quote = -1, ""
+        for place, character in enumerate(self.text):
+            if not quote and character in "'\"":
+                opened, quote = place, character
+            elif character == quote:
+                opened, quote = -1, ""
+        return opened
 
     def _malformed(self, error: Any) -> SqlError:
         details = (error.errors or [{}])[0]

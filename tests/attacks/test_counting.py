@@ -45,7 +45,6 @@ def interrupted_once(monkeypatch, error):
     monkeypatch.setattr(Accountant, "apply", apply)
 
 
-@pytest.mark.xfail(strict=True, reason="entries are marked as read before they are counted")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError], ids=lambda e: e.__name__)
 def test_an_interrupt_while_charges_are_read_does_not_lose_them(error, two, monkeypatch):
     one, other, _ = two
@@ -59,7 +58,6 @@ def test_an_interrupt_while_charges_are_read_does_not_lose_them(error, two, monk
         assert other.budget.spent.rho == Fraction(7, 10)
 
 
-@pytest.mark.xfail(strict=True, reason="an entry that cannot be read is skipped at the second try")
 def test_an_entry_that_cannot_be_read_stops_the_session_for_good(two):
     one, other, path = two
     one.query(COUNT, rho=0.7)
@@ -88,7 +86,6 @@ def test_a_broken_chain_stops_the_session_for_good(two):
             _ = other.budget
 
 
-@pytest.mark.xfail(strict=True, reason="sound entries before a damaged one are read and forgotten")
 def test_charges_before_a_damaged_entry_still_count_once_it_is_restored(two):
     one, other, path = two
     one.query(COUNT, rho=0.7)

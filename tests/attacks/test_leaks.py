@@ -91,12 +91,10 @@ class TestShown:
                 with pytest.raises(TypeError, match="cannot be pickled"):
                     use(item)
 
-    @pytest.mark.xfail(strict=True, reason="the accountant holds every knot and can be pickled")
     def test_the_accountant_cannot_be_pickled(self, session):
         with pytest.raises(TypeError, match="cannot be pickled"):
             pickle.dumps(session._curator._store.accountant)
 
-    @pytest.mark.xfail(strict=True, reason="knots that were never shown are printed in full")
     def test_versions_that_were_not_shown_are_not_printed(self):
         with dpnb.Session(table(), budget=dpnb.Budget(epsilon=60)) as session:
             session.query("SELECT COUNT(*) FROM t", epsilon=0.01)
@@ -134,7 +132,6 @@ class TestErrors:
                 session.query(sql, rho=level)
             assert not tells("".join(traceback.format_exception(caught.value)))
 
-    @pytest.mark.xfail(strict=True, reason="an error of the sampler escapes as it is")
     def test_a_failing_sampler_says_the_fixed_text_too(self, session, monkeypatch):
         def broken(self, exact, sigma):
             raise RuntimeError(f"cannot draw around {list(exact)}; {ROWS} rows")
@@ -231,7 +228,6 @@ class TestLedgerFile:
         assert modes
         assert set(modes) == {0o600}
 
-    @pytest.mark.xfail(strict=True, reason="an existing file keeps its mode")
     def test_a_file_that_others_can_read_is_closed_or_refused(self, tmp_path):
         path = tmp_path / "open"
         path.touch()

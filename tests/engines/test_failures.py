@@ -136,7 +136,6 @@ def wide_numbers(folder):
 class TestSourcesThatFailWhileRead:
     SOURCES = (lazy_polars, duckdb_relation, odd_objects, half_characters, wide_numbers)
 
-    @pytest.mark.xfail(strict=True, reason="sources are converted outside the guard: data in texts")
     @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.__name__)
     def test_no_value_is_in_the_text(self, source, tmp_path):
         try:

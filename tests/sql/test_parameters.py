@@ -130,7 +130,6 @@ class TestRefused:
         with pytest.raises(DpnbError):
             parse(text, TABLES, {"v": "i"})
 
-    @pytest.mark.xfail(strict=True, reason="ValueError of numpy's and pandas' item()")
     @pytest.mark.parametrize(
         "value", [np.array([1, 2]), pd.Series([1, 2])], ids=["array", "series"]
     )
@@ -138,11 +137,9 @@ class TestRefused:
         with pytest.raises(SqlError, match="parameter :v"):
             where("i = :v", v=value)
 
-    @pytest.mark.xfail(strict=True, reason="OverflowError of float()")
     def test_a_whole_number_beyond_the_floats_on_a_real_column(self):
         assert where("r < :v", v=10**400) == Within("r", ((0.0, 9.0),))
 
-    @pytest.mark.xfail(strict=True, reason="TypeError: params is used without a check")
     @pytest.mark.parametrize("params", [5, ["v"], "v"])
     def test_params_that_are_no_mapping(self, params):
         with pytest.raises(DpnbError):
