@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 from dpnb.answers import assembly
 from dpnb.answers.answer import Answer
 from dpnb.answers.listing import BudgetStatus, Price
-from dpnb.engines.base import Engine, Exact
+from dpnb.engines.base import Engine, Exact, engine_failure
 from dpnb.errors import (
     DpnbError,
     InterruptedRequestError,
-    LedgerError,
     RequestError,
     SchemaError,
 )
@@ -71,12 +70,12 @@ class Curator:
     ) -> None:
         from dpnb.engines.duckdb import DuckDBEngine
 
-        listed = [tables] if isinstance(tables, Table) else list(tables)
+        listed: list[Any] = list(tables) if isinstance(tables, (list, tuple)) else [tables]
         if not listed or not all(isinstance(table, Table) for table in listed):
             raise RequestError("there is no table", "Pass a dpnb.Table, or a list of them.")
         if budget is not None and not isinstance(budget, Budget):
             raise RequestError("the budget is not a dpnb.Budget", "Write dpnb.Budget(rho=0.5).")
-        self._tables = {table.name: table for table in listed}
+        self._tables: dict[str, Table] = {table.name: table for table in listed}
         if len({name.casefold() for name in self._tables}) != len(listed):
             raise SchemaError("two tables have one name", "Rename one of them.")
         self._noise: Noise = SecureNoise() if noise is None else noise
@@ -258,11 +257,14 @@ class Curator:
         self, path: Sequence[Knot], view: View, level: Fraction, exact: Sequence[int] | None
     ) -> Sequence[Knot]:
         state = self._store.accountant
-        if state.currency == "zcdp":
-            return [gaussian_knot(path, level, exact, view.sensitivity, self._noise)]
-        if exact is None:
-            raise LedgerError("a chain in the ledger is incomplete", "Restore an unchanged copy.")
-        return laplace_chain(exact, state.cap.level("pure"), view.sensitivity, self._noise)
+        try:
+            if state.currency == "zcdp":
+                return [gaussian_knot(path, level, exact, view.sensitivity, self._noise)]
+            if exact is not None:
+                return laplace_chain(exact, state.cap.level("pure"), view.sensitivity, self._noise)
+        except Exception:  # noqa: BLE001, S110 - the text of a sampler's error can hold values
+            pass
+        raise engine_failure()
 
     def _answer(self, sql: str, wanted: Plan, charge: Charge, *, fresh: bool) -> Answer:
         schema = self._tables[wanted.query.table].schema
@@ -286,11 +288,16 @@ class Curator:
             prices = []
             for sql in statements:
                 wanted = self._plan(analyst, self._parse(sql, params), accuracy)
+                stored = state.charges.get((analyst, wanted.request))
                 levels = {
                     view: max(level, held.get((analyst, view), level))
                     for view, level in wanted.levels.items()
                 }
-                after = held | {(analyst, view): level for view, level in levels.items()}
+                levels = levels if stored is None else dict(stored.levels)
+                after = held | {
+                    (analyst, view): max(level, held.get((analyst, view), level))
+                    for view, level in levels.items()
+                }
                 cost = loss(after, state.currency) - loss(held, state.currency)
                 prices.append(assembly.price(sql, wanted, analyst, levels, cost, left, self._store))
                 if prices[-1].affordable:
@@ -315,10 +322,10 @@ class Curator:
         """The tables by name."""
         return dict(self._tables)
 
-    def interrupt(self) -> None:
-        """Stop running scans; requests that have not committed are dropped."""
+    def interrupt(self, thread: int) -> None:
+        """Stop the scan of the request that runs in the thread of the given identifier."""
         for engine in self._engines.values():
-            engine.interrupt()
+            engine.interrupt(thread)
 
     def close(self) -> None:
         """Forget the data and close the ledger."""

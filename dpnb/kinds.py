@@ -54,7 +54,8 @@ class Category:
     numeric: ClassVar[bool] = False
 
     def __init__(self, values: Sequence[str], other: str | None = None) -> None:
-        if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+        listed = isinstance(values, (list, tuple))
+        if not listed or not all(isinstance(value, str) for value in values):
             raise SchemaError(
                 "a Category takes a list of texts",
                 "Write Category(['a', 'b']); for whole numbers use Integer(low, high).",
@@ -97,6 +98,8 @@ def _checked_bins(bins: Sequence[Any] | None, low: Any, high: Any) -> tuple[Any,
     """Bin edges inside the bounds, at least two, strictly rising."""
     if bins is None:
         return None
+    if not isinstance(bins, (list, tuple)):
+        raise SchemaError("bins are a list of edges", "Write bins=[0, 10, 20].")
     edges = tuple(bins)
     if len(edges) < 2 or any(a >= b for a, b in itertools.pairwise(edges)):
         raise SchemaError("bins need at least two edges in rising order")
@@ -239,11 +242,15 @@ class Real:
 
 def _as_date(value: Constant) -> datetime.date:
     if isinstance(value, datetime.datetime):
+        if value.time() != datetime.time():
+            raise SchemaError(f"{value} has a time of day", "Use a date.")
         return value.date()
     if isinstance(value, datetime.date):
         return value
     try:
-        return datetime.date.fromisoformat(str(value) if isinstance(value, str) else "")
+        # only the plain form, not weeks of the year
+        text = value if isinstance(value, str) and len(value) == 10 and "W" not in value else ""
+        return datetime.date.fromisoformat(text)
     except ValueError:
         raise SchemaError(f"{value!r} is not a date", "Write '2024-01-31'.") from None
 

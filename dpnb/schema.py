@@ -34,6 +34,8 @@ class Schema(Mapping[str, Kind]):
     __slots__ = ("_columns", "_folded")
 
     def __init__(self, columns: Mapping[str, Kind]) -> None:
+        if not isinstance(columns, Mapping) or not all(isinstance(n, str) for n in columns):
+            raise SchemaError("a schema maps column names to kinds", "Write Schema({'age': ...}).")
         self._columns = dict(columns)
         self._folded = {name.casefold(): name for name in self._columns}
         if not self._columns:

@@ -12,7 +12,7 @@ from dpnb.answers.answer import Answer
 from dpnb.answers.listing import BudgetStatus, Listing, Price
 from dpnb.answers.numbers import loss_text
 from dpnb.curator import Curator
-from dpnb.errors import InterruptedRequestError
+from dpnb.errors import DpnbError, InterruptedRequestError, RequestError
 from dpnb.privacy.loss import Budget
 from dpnb.table import Table
 
@@ -172,6 +172,8 @@ class Session:
         A list is priced as if its statements were asked one after the other. The other arguments
         are those of :meth:`query`.
         """
+        if not isinstance(sql, (str, list, tuple)):
+            raise RequestError("there is no statement", "Pass SQL as a string, or a list of them.")
         statements = [sql] if isinstance(sql, str) else list(sql)
         prices = self._curator.price(_ANALYST, statements, params, accuracy)
         return prices[0] if isinstance(sql, str) else prices
@@ -213,8 +215,11 @@ class Session:
         self.close()
 
     def __repr__(self) -> str:
-        left = self._curator.budget
         names = ", ".join(self._curator.tables)
+        try:
+            left = self._curator.budget
+        except DpnbError as error:
+            return f"Session({names}; {error.what})"
         return f"Session({names}; left {loss_text(left.remaining, left.currency, left.delta)})"
 
     def __reduce__(self) -> Any:
@@ -238,7 +243,7 @@ def _written(value: Any) -> str:
 def _waiting(
     work: Callable[[], T],
     cancel: threading.Event,
-    interrupt: Callable[[], None],
+    interrupt: Callable[[int], None],
     progress: Progress | None,
 ) -> T:
     """Run ``work`` in a thread, so that an interrupt is seen at once and its outcome is known.
@@ -273,7 +278,7 @@ def _waiting(
         except KeyboardInterrupt:
             interrupted = True
             cancel.set()
-            interrupt()
+            interrupt(worker.ident or 0)
     if failures:
         raise failures[0]
     if interrupted:

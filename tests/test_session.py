@@ -691,7 +691,7 @@ class TestInterrupt:
         with opened() as session:
             with monkeypatch.context() as patch:
                 patch.setattr(DuckDBEngine, "measure", scan)
-                patch.setattr(DuckDBEngine, "interrupt", lambda self: stopped.set())
+                patch.setattr(DuckDBEngine, "interrupt", lambda self, thread: stopped.set())
                 self.interrupt_when(begun)
                 with pytest.raises(InterruptedRequestError, match="Nothing was charged"):
                     session.query(COUNT, rho=0.1)

@@ -119,6 +119,12 @@ class Answer:
         """How many versions of these numbers were seen, this one included."""
         return max(found.look for found in self.estimates)
 
+    def look_note(self, found: Estimates) -> str:
+        """Return what a question must say about looks: intervals of one look do not hold at all."""
+        if self.looks == "any" or found.look == 1:
+            return ""
+        return f" This is look {found.look}: it holds for a precision chosen before looking."
+
     # facts in words, the same in text, HTML and widgets
 
     def interval_sentence(self) -> str:

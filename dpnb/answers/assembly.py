@@ -10,6 +10,7 @@ from dpnb.answers.answer import Answer
 from dpnb.answers.estimates import Estimates, estimate
 from dpnb.answers.listing import BudgetStatus, Price
 from dpnb.engines.base import Sum
+from dpnb.kinds import Integer, Real
 from dpnb.privacy.accountant import Accountant, Charge
 from dpnb.privacy.calibrate import Law
 from dpnb.privacy.loss import PrivacyLoss
@@ -44,7 +45,10 @@ def answer(
     cells = [schema[key.column].cells() for key in query.keys]
     places = list(itertools.product(*(range(len(column)) for column in cells)))
     order = transposition(query, schema)
-    found = tuple(_estimates(part, wanted, charge, state, order) for part in wanted.parts)
+    found = tuple(
+        _estimates(part, wanted, charge, state, order, _bounds(part, schema))
+        for part in wanted.parts
+    )
     budget = status(store)
     return Answer(
         sql=sql.strip(),
@@ -82,6 +86,7 @@ def _estimates(
     charge: Charge,
     state: Accountant,
     order: Sequence[int],
+    bounds: tuple[float, float],
 ) -> Estimates:
     look = state.look(charge.analyst, {v.id: charge.levels[v.id] for v in part.views()})
 
@@ -96,7 +101,9 @@ def _estimates(
 
     middle = reach = 0.0
     if part.is_mean and part.sum is not None and isinstance(part.sum.measure, Sum):
-        middle, reach = float(part.sum.measure.shift), part.sum.reach
+        middle, (low, high) = float(part.sum.measure.shift), bounds
+        # rounding to ticks may end just inside the declared bounds
+        reach = max(part.sum.reach, high - middle, middle - low)
     return estimate(
         part.aggregate.alias,
         part.aggregate.function,
@@ -111,6 +118,11 @@ def _estimates(
         alpha=wanted.accuracy.alpha(1, look),
         each=wanted.alpha(look),
     )
+
+
+def _bounds(part: Part, schema: Schema) -> tuple[float, float]:
+    kind = None if part.aggregate.column is None else schema[part.aggregate.column]
+    return (kind.low, kind.high) if isinstance(kind, (Integer, Real)) else (0.0, 0.0)
 
 
 def _ordered(

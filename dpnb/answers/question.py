@@ -189,7 +189,8 @@ def compare(
         low=low,
         high=high,
         valid=low > 0,
-        sentence=verdict(*names, estimates.alias, low, high, answer.confidence),
+        sentence=verdict(*names, estimates.alias, low, high, answer.confidence)
+        + answer.look_note(estimates),
         confidence=answer.confidence,
         planned=planned,
         private=answer.private,

@@ -126,7 +126,7 @@ def view_data(answer: Answer) -> dict[str, Any]:
     -------
     dict
         ``groups`` (indices) and ``names`` of the shown groups, ``sure`` (the confidence as text) and
-        for each aggregate ``alias``, ``name`` (the alias as shown) and either ``value`` and ``half``
+        for each aggregate ``alias``, ``name`` (the alias as shown), ``note`` (on looks) and either ``value`` and ``half``
         or ``low`` and ``high``, as :func:`dpnb.answers.question.difference` uses them.
     """
     rows = answer.rows[:MAX_ROWS]
@@ -135,7 +135,12 @@ def view_data(answer: Answer) -> dict[str, Any]:
         "names": [plain(answer.group_label(row)) for row in rows],
         "sure": percent(answer.confidence),
         "aggregates": [
-            {"alias": found.alias, "name": plain(found.alias), **_pairs(answer, found)}
+            {
+                "alias": found.alias,
+                "name": plain(found.alias),
+                "note": answer.look_note(found),
+                **_pairs(answer, found),
+            }
             for found in answer.estimates
         ],
     }

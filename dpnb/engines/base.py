@@ -142,8 +142,8 @@ class Engine(Protocol):
         """Return one exact vector for each measure, in ticks, in one scan."""
         ...
 
-    def interrupt(self) -> None:
-        """Stop the running scan, from another thread."""
+    def interrupt(self, thread: int) -> None:
+        """Stop the scan that runs in the thread of the given identifier."""
         ...
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import json
 import math
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -120,7 +121,7 @@ def _csv_source(path: Path) -> str:
     return (
         f"read_csv({text(str(path))}, header=true, auto_detect=false, delim=',', quote='\"', "
         f"escape='\"', columns={{{columns}}}, ignore_errors=true, null_padding=true, "
-        "strict_mode=false)"
+        "strict_mode=false, parallel=false)"
     )
 
 
@@ -131,6 +132,8 @@ def _is_csv(source: Any) -> bool:
 def _file_source(path: Path) -> str:
     if not path.is_file():
         raise SchemaError("there is no such file", "Check the path.", str(path))
+    if set("*?[]{}") & set(str(path)):
+        raise SchemaError("the path holds one of * ? [ ] { }", "Rename it.", str(path))
     if _is_csv(path):
         return _csv_source(path)
     if path.suffix.lower() in (".parquet", ".pq"):
@@ -143,29 +146,36 @@ def _find(name: str, found: Sequence[str]) -> str:
     alike = [other for other in found if other.casefold() == name.casefold()]
     if name in alike:
         alike = [name]
-    if len(alike) != 1 or list(found).count(alike[0]) > 1:
-        raise SchemaError(
-            f"the source has not exactly one column {name!r}", "Declare the columns that it has."
-        )
+    if not alike:
+        raise SchemaError(f"the source has no column {name!r}", "Declare the columns that it has.")
+    if len(alike) > 1 or list(found).count(alike[0]) > 1:
+        raise SchemaError(f"the source has several columns {name!r}", "Rename all but one.")
     return alike[0]
 
 
 def _frame_source(frame: Any, schema: Schema) -> tuple[Any, set[str]]:
     """Return a frame that DuckDB can register, and its columns of unknown type, as texts."""
     module = type(frame).__module__.partition(".")[0]
-    if module == "polars" and hasattr(frame, "columns"):
-        frame = frame.collect() if hasattr(frame, "collect") else frame
-        return frame.to_arrow(), set()
+    if module == "polars" and type(frame).__name__ in ("DataFrame", "LazyFrame"):
+        frame = frame.collect() if type(frame).__name__ == "LazyFrame" else frame
+        return _declared(frame.to_arrow(), schema), set()
     if module in ("duckdb", "_duckdb"):
-        return frame.to_arrow_table(), set()
+        if "UHUGEINT" in map(str, frame.types):
+            raise SchemaError("UHUGEINT values cannot be handed over", "Cast them to DOUBLE.")
+        return _declared(frame.to_arrow_table(), schema), set()
     if module == "pandas" and hasattr(frame, "columns"):
         return _pandas_source(frame, schema)
-    if module == "pyarrow":
-        return frame, set()
+    if module == "pyarrow" and hasattr(frame, "column_names"):
+        return _declared(frame, schema), set()
     raise SchemaError(
         f"a source of type {type(frame).__name__} is not supported",
         "Use a pandas, polars or pyarrow table, a DuckDB relation, or a Parquet or CSV path.",
     )
+
+
+def _declared(table: Any, schema: Schema) -> Any:
+    """Return the declared columns of an arrow table; DuckDB renames others that differ by case."""
+    return table.select([_find(name, table.column_names) for name in schema])
 
 
 def _pandas_source(frame: Any, schema: Schema) -> tuple[Any, set[str]]:
@@ -224,7 +234,9 @@ class DuckDBEngine:
 
         self._schema = table.schema
         self._connection: Any = duckdb.connect(":memory:")
-        self._running: Any = None
+        self._running: dict[int, Any] = {}
+        # its steps are fractions of the work done, which depend on the data
+        self._connection.execute("SET enable_progress_bar=false")
         try:
             self._load(table)
         except BaseException:
@@ -311,7 +323,8 @@ class DuckDBEngine:
         if isinstance(kind, Category):
             return column, len(cells)
         if kind.bins is None:
-            return f"{column} - ({_code(cells[0].low)})", len(cells)
+            # in BIGINT: a narrow type would overflow for some values
+            return f"CAST({column} AS BIGINT) - ({_code(cells[0].low)})", len(cells)
         cases = " ".join(
             f"WHEN {column} BETWEEN {_code(cell.low)} AND {_code(cell.high)} THEN {i}"
             for i, cell in enumerate(cells)
@@ -347,11 +360,12 @@ class DuckDBEngine:
         statement = f"SELECT {selected} FROM rows{where}{group}"
 
         def run() -> Exact:
-            cursor = self._running = self._connection.cursor()
+            thread = threading.get_ident()
+            cursor = self._running[thread] = self._connection.cursor()
             try:
                 found = cursor.execute(statement).fetchall()
             finally:
-                self._running = None
+                del self._running[thread]
                 cursor.close()
             vectors = [[0] * size for _ in plans]
             for row in found:
@@ -417,9 +431,9 @@ class DuckDBEngine:
 
         return self._guarded(run)
 
-    def interrupt(self) -> None:
-        """Stop the running scan, from another thread."""
-        running = self._running
+    def interrupt(self, thread: int) -> None:
+        """Stop the scan that runs in the thread of the given identifier."""
+        running = self._running.get(thread)
         if running is not None:
             running.interrupt()
 

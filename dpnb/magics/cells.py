@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Callable
 from typing import Any
 
@@ -186,6 +187,6 @@ class Dpnb(Magics):
 
 
 def _identifier(name: str) -> str:
-    if not name.isidentifier():
+    if not name.isidentifier() or keyword.iskeyword(name):
         raise RequestError(f"{name!r} is no variable name", "Use letters, digits and underscores.")
     return name

@@ -69,7 +69,7 @@ class Ledger:
             self._touch(self.path)
         with self._failures():
             self._connection = sqlite3.connect(
-                ":memory:" if self.path is None else str(self.path),
+                ":memory:" if self.path is None else str(self.path.resolve()),
                 isolation_level=None,
                 timeout=timeout,
                 check_same_thread=False,
@@ -115,6 +115,8 @@ class Ledger:
                 what, mend = "the disk is full", "Make room; nothing was charged."
             else:
                 what, mend = "the ledger cannot be used", "Check that it is a dpnb ledger."
+        except sqlite3.ProgrammingError:
+            what, mend = "the session is closed", "Open it again."
         except sqlite3.DatabaseError:
             what, mend = "the ledger is damaged or no ledger", "Restore the newest copy of it."
         else:
@@ -154,6 +156,10 @@ class Ledger:
                 yield sequence, entry
                 self._sequence, self._hash = sequence, digest
 
+    def rewind(self) -> None:
+        """Forget what was read, so that the next read starts from the first entry."""
+        self._sequence, self._hash = 0, _GENESIS
+
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Callable[[Mapping[str, Any]], None]]:
         """Hold the only right to write; yields ``append``.
@@ -166,6 +172,7 @@ class Ledger:
             with self._failures():
                 self._connection.execute("BEGIN IMMEDIATE")
             pending: list[str] = []
+            self._check_place()
 
             def append(entry: Mapping[str, Any]) -> None:
                 body = json.dumps(entry, sort_keys=True, ensure_ascii=False, allow_nan=False)
@@ -187,6 +194,17 @@ class Ledger:
                 raise
             if pending:
                 self._write_anchor(self._sequence + len(pending), pending[-1])
+
+    def _check_place(self) -> None:
+        """Refuse a file that is no longer the one that was read."""
+        with self._failures():
+            row = self._connection.execute(
+                "SELECT hash FROM entry WHERE seq = ?", (self._sequence,)
+            ).fetchone()
+        if self._sequence and (row is None or row[0] != self._hash):
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+            self._refuse("the ledger's file was replaced", "Restore it and open the session again.")
 
     # the anchor: a monotone counter outside the ledger
 

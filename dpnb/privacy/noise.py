@@ -9,13 +9,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Protocol, TypeVar
-
-from dpnb.errors import EngineError
-
-T = TypeVar("T")
+from typing import Any, Protocol
 
 
 class Noise(Protocol):
@@ -46,15 +42,6 @@ def _opendp() -> Any:
     return dp
 
 
-def _guarded(draw: Callable[[], list[T]]) -> list[T]:
-    """Return what ``draw`` returns; a failure becomes one fixed error, without the sampler's text."""
-    try:
-        return draw()
-    except Exception:  # noqa: BLE001, S110 - the text can hold exact values
-        pass
-    raise EngineError("the noise could not be drawn", "Nothing was charged. Try again.")
-
-
 class SecureNoise:
     """Noise for release."""
 
@@ -73,13 +60,9 @@ class SecureNoise:
         saturate silently.
         """
         dp = _opendp()
-
-        def draw() -> list[int]:
-            vectors = dp.vector_domain(dp.atom_domain(T="i64"))
-            mechanism = dp.m.make_gaussian(vectors, dp.l2_distance(T=float), scale=sigma)
-            return [int(value) for value in mechanism(list(exact))]
-
-        return _guarded(draw)
+        vectors = dp.vector_domain(dp.atom_domain(T="i64"))
+        mechanism = dp.m.make_gaussian(vectors, dp.l2_distance(T=float), scale=sigma)
+        return [int(value) for value in mechanism(list(exact))]
 
     def laplace(self, exact: Sequence[int], scale: float) -> list[int]:
         """Add discrete Laplace noise.
@@ -87,13 +70,9 @@ class SecureNoise:
         With L1 sensitivity D the release is (D / scale)-DP, exactly, on the integers.
         """
         dp = _opendp()
-
-        def draw() -> list[int]:
-            vectors = dp.vector_domain(dp.atom_domain(T="i64"))
-            mechanism = dp.m.make_laplace(vectors, dp.l1_distance(T="i64"), scale=scale)
-            return [int(value) for value in mechanism(list(exact))]
-
-        return _guarded(draw)
+        vectors = dp.vector_domain(dp.atom_domain(T="i64"))
+        mechanism = dp.m.make_laplace(vectors, dp.l1_distance(T="i64"), scale=scale)
+        return [int(value) for value in mechanism(list(exact))]
 
     def coins(self, probability: float, count: int) -> list[bool]:
         """Flip coins from the operating system's entropy, with probability exact to 2**-64."""

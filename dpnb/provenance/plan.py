@@ -230,7 +230,12 @@ class Plan:
     @property
     def request(self) -> str:
         """A name that is equal for requests of equal meaning and accuracy on one data version."""
-        meaning = [describe(self.query), self.accuracy.to_dict(), sorted(self.views)]
+        accuracy = self.accuracy.to_dict()
+        if self.accuracy.error is not None:
+            # aliases are no part of the meaning: errors in the order of the aggregates
+            errors = self.accuracy.error
+            accuracy["error"] = [errors[aggregate.alias] for aggregate in self.query.aggregates]
+        meaning = [describe(self.query), accuracy, sorted(self.views)]
         text = json.dumps(meaning, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 

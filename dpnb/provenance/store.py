@@ -154,15 +154,26 @@ class Store:
 
     def follow(self) -> None:
         """Read what this and other kernels appended; an entry that is refused comes again."""
-        for sequence, entry in self.ledger.read_new():
-            try:
-                self._apply(entry, sequence)
-            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-                raise LedgerError(
-                    f"entry {sequence} of the ledger makes no sense",
-                    "Restore the newest unchanged copy.",
-                    str(self.ledger.path),
-                ) from None
+        try:
+            for sequence, entry in self.ledger.read_new():
+                self._apply_whole(entry, sequence)
+        except LedgerError:
+            raise
+        except BaseException:
+            # interrupted, perhaps between two changes: forget all, and read all again next time
+            self.ledger.rewind()
+            self.versions, self._accountant = {}, None
+            raise
+
+    def _apply_whole(self, entry: Mapping[str, Any], sequence: int) -> None:
+        try:
+            self._apply(entry, sequence)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            raise LedgerError(
+                f"entry {sequence} of the ledger makes no sense",
+                "Restore the newest unchanged copy.",
+                str(self.ledger.path),
+            ) from None
 
     def _apply(self, entry: Mapping[str, Any], sequence: int) -> None:
         if entry["kind"] == "open":

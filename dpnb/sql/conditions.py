@@ -90,7 +90,11 @@ class Conditions:
             most = self._compare(column, "<=", node.args["high"])
             scale = self.schema[column].scale
             return self._within(column, scale.intersection(least, most), negated)
-        if isinstance(node, exp.In) and not others(node.args, "this", "expressions"):
+        if (
+            isinstance(node, exp.In)
+            and node.expressions
+            and not others(node.args, "this", "expressions")
+        ):
             column = self.column(node.this)
             listed = [
                 pair for value in node.expressions for pair in self._compare(column, "=", value)
@@ -175,7 +179,11 @@ class Conditions:
                 node,
             )
         value = scalar(self.params[name])
-        if isinstance(value, bool) or not isinstance(value, (str, int, float, datetime.date)):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, (str, int, float, datetime.date))
+            or type(value).__name__ == "NaTType"
+        ):
             raise SqlError(
                 f"the parameter :{name} is of type {type(value).__name__}",
                 "Use a text, a number or a date.",

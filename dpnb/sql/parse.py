@@ -342,7 +342,7 @@ class _Statement:
             not isinstance(node, exp.Limit)
             or others(node.args, "expression")
             or not isinstance(value, exp.Literal)
-            or not str(value.this).isdigit()
+            or not (str(value.this).isascii() and str(value.this).isdigit())
             or len(str(value.this)) > 18
         ):
             self.refuse("LIMIT takes a whole number", "Write LIMIT 10.", node)

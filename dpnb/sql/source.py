@@ -33,6 +33,10 @@ class Source:
     def __init__(self, text: str) -> None:
         if not isinstance(text, str):
             raise SqlError("the statement is not a text", "Pass SQL as a string.")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise SqlError("the statement holds half a character", "Type it again.") from None
         self.text = text
         self.tokens: list[Any] = []
 
@@ -78,7 +82,10 @@ class Source:
         except sqlglot.errors.TokenError:
             start = max(self._open_quote(), 0)
             raise self.error_at(
-                start, len(self.text) - 1, "a quoted text is not closed", "Close every quote."
+                start,
+                len(self.text) - 1,
+                "the statement ends inside a quoted text",
+                "Close every quote.",
             ) from None
         depth = 0
         for token in tokens:

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import traceback
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -282,3 +283,53 @@ def test_noise_differs_between_processes_and_seeds_change_nothing():
         for _ in range(2)
     }
     assert len(found) == 2
+
+
+class TestOpeningAndGrouping:
+    @pytest.mark.parametrize("value", [-100, 0, 100])
+    def test_a_group_number_never_overflows(self, value):
+        schema = dpnb.Schema({"x": dpnb.Integer(-100, 100)})
+        table = Table("t", pd.DataFrame({"x": [value]}), schema)
+        with dpnb.Session(table, budget=dpnb.Budget(rho=10)) as session:
+            answer = session.query("SELECT x, COUNT(*) AS n FROM t GROUP BY x", rho=1)
+        assert len(answer.groups) == 201
+
+    def test_a_quoted_line_break_in_a_csv_opens_like_any_other(self, tmp_path):
+        path = tmp_path / "t.csv"
+        path.write_text('a,c\n1,x\n2,y\n3,"x\ny"\n')
+        table = Table("t", path, dpnb.Schema({"a": dpnb.Integer(0, 9)}))
+        with dpnb.Session(table, budget=dpnb.Budget(rho=10**6)) as session:
+            answer = session.query("SELECT SUM(a) AS s FROM t", rho=10**5)
+        assert answer.estimates[0].estimate[0] == pytest.approx(6, abs=0.5)
+
+    def test_the_column_of_the_declared_spelling_is_read(self):
+        frame = pd.DataFrame({"Age": [1, 1], "age": [9, 9]})
+        table = Table("t", frame, dpnb.Schema({"age": dpnb.Integer(0, 10)}))
+        with dpnb.Session(table, budget=dpnb.Budget(rho=10**6)) as session:
+            answer = session.query("SELECT SUM(age) AS s FROM t", rho=10**5)
+        assert answer.estimates[0].estimate[0] == pytest.approx(18, abs=0.5)
+
+
+def test_errors_by_alias_belong_to_their_aggregates(session):
+    first = session.price("SELECT COUNT(*) AS a, SUM(n) AS b FROM t", error={"a": 900, "b": 9000})
+    session.query("SELECT COUNT(*) AS a, SUM(n) AS b FROM t", error={"a": 900, "b": 9000})
+    swapped = session.query("SELECT COUNT(*) AS b, SUM(n) AS a FROM t", error={"b": 900, "a": 9000})
+    assert swapped.stored
+    assert first.spent.rho > 0
+    other = session.price("SELECT COUNT(*) AS b, SUM(n) AS a FROM t", error={"a": 900, "b": 9000})
+    assert [width for *_, width in other.widths][1] <= 900
+
+
+def test_an_in_memory_name_is_a_file_like_any_other(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = Table("t", pd.DataFrame({"n": [1]}), dpnb.Schema({"n": dpnb.Integer(0, 9)}))
+    with dpnb.Session(table, budget=dpnb.Budget(rho=1), ledger=":memory:") as session:
+        session.query("SELECT COUNT(*) FROM t", rho=0.5)
+    with dpnb.Session(table, ledger=":memory:") as session:
+        assert session.budget.spent.rho == Fraction(1, 2)
+
+
+def test_a_stored_request_is_priced_at_nothing(session):
+    asked = {"error": 900, "looks": "any"}
+    session.query("SELECT COUNT(*) FROM t", **asked)
+    assert session.price("SELECT COUNT(*) FROM t", **asked).spent.rho == 0

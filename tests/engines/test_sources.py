@@ -210,9 +210,11 @@ def test_values_at_the_end_of_a_type_are_clamped(sql_type, codes):
     assert sorted(found, key=str) == sorted([bound, None], key=str)
 
 
-def test_unsigned_128_bits_are_clamped(codes):
+def test_unsigned_128_bits_are_refused_by_type(codes):
+    # arrow would hand the largest ones over as negative
     relation = duckdb.connect().sql(f"SELECT CAST({2**128 - 1} AS UHUGEINT) AS x")
-    assert codes(relation, Integer(-5, 100)) == [100]
+    with pytest.raises(SchemaError, match="UHUGEINT"):
+        codes(relation, Integer(-5, 100))
 
 
 TYPES = [
@@ -290,7 +292,8 @@ class TestUnusableSources:
     def test_a_csv_whose_names_differ_by_case(self, codes, tmp_path):
         path = tmp_path / "a.csv"
         path.write_text("x,X\n1,2\n")
-        assert codes(path, Integer(0, 9)) == [1]
+        with pytest.raises(SchemaError, match="header of different names"):
+            codes(path, Integer(0, 9))
 
 
 class TestTypesThatAreGuessedFromData:

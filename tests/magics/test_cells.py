@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import os
+import signal
 import threading
 
 import pytest
@@ -243,7 +245,6 @@ class TestProgressAndInterrupt:
         engine = session._curator._engines["adult"]
         entered, interrupted = threading.Event(), threading.Event()
         measure = type(engine).measure
-        join = threading.Thread.join
 
         def waiting_measure(self, scan):
             exact = measure(self, scan)
@@ -260,15 +261,16 @@ class TestProgressAndInterrupt:
                 interrupted.wait(5)
             return commit(self, *args)
 
-        def interrupting_join(self, timeout=None):
-            if self.name == "dpnb request" and entered.is_set() and not interrupted.is_set():
-                raise KeyboardInterrupt
-            return join(self, timeout)
+        def press_stop():
+            entered.wait(10)
+            os.kill(os.getpid(), signal.SIGINT)
 
+        threading.Thread(target=press_stop, daemon=True).start()
         monkeypatch.setattr(type(engine), "measure", waiting_measure)
         monkeypatch.setattr(type(session._curator), "_commit", waiting_commit)
-        monkeypatch.setattr(type(session._curator), "interrupt", lambda self: interrupted.set())
-        monkeypatch.setattr(sessions.threading.Thread, "join", interrupting_join)
+        monkeypatch.setattr(
+            type(session._curator), "interrupt", lambda self, thread: interrupted.set()
+        )
         monkeypatch.setattr(sessions, "_TICK_SECONDS", 0.01)
         ran = opened.run(f"%%dpquery --rho 0.01\n{SQL}")
         assert type(ran.error).__name__ == "InterruptedRequestError"

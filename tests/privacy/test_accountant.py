@@ -20,6 +20,16 @@ from dpnb.privacy.path import Knot
 THIRD = Fraction(1, 3)
 
 
+def state(accountant: Accountant) -> dict[str, object]:
+    """What the accountant holds, down to the paths."""
+    return {
+        name: {key: list(v) if isinstance(v, list) else v for key, v in value.items()}
+        if isinstance(value, dict)
+        else value
+        for name, value in vars(accountant).items()
+    }
+
+
 def entry(
     accountant: Accountant, analyst: str, levels: Mapping[str, Fraction], request: str = "r"
 ) -> dict[str, Any]:
@@ -103,11 +113,11 @@ class TestIncrease:
 
     def test_asking_the_price_changes_nothing(self, accountant: Accountant) -> None:
         buy(accountant, "alice", v=THIRD)
-        before = copy.deepcopy(accountant)
+        before = state(accountant)
         accountant.increase("bob", {"v": Fraction(2, 3), "w": Fraction(1)})
         accountant.remaining()
         accountant.look("bob", {"v": THIRD})
-        assert accountant == before
+        assert state(accountant) == before
 
 
 class TestCheck:
@@ -154,7 +164,7 @@ class TestReplay:
             made = entry(accountant, "alice", {"v": Fraction(2, 3)})
             made["spent"] = PrivacyLoss.of(wrong, accountant.currency).to_dict()
             with pytest.raises(LedgerError, match="entry 7 of the ledger does not add up"):
-                copy.deepcopy(accountant).apply(7, made)
+                accountant.apply(7, made)
         right = entry(accountant, "alice", {"v": Fraction(2, 3)})
         accountant.apply(7, right)
         assert accountant.spent.level(accountant.currency) == Fraction(2, 3)
@@ -252,13 +262,13 @@ class TestAnySequence:
         currency, sum_of_charges = accountant.currency, Fraction(0)
         for analyst, wanted in asked:
             served = {v: max(x, accountant.level(analyst, v)) for v, x in wanted.items()}
-            before = copy.deepcopy(accountant)
+            before = state(accountant)
             try:
                 charge = buy(accountant, analyst, **served)
             except BudgetError:
                 cost = accountant.increase(analyst, served).level(currency)
                 assert accountant.spent.level(currency) + cost > accountant.cap.level(currency)
-                assert accountant == before
+                assert state(accountant) == before
                 continue
             sum_of_charges += charge.level(currency)
             assert accountant.spent == loss(accountant.held, currency)

@@ -19,9 +19,14 @@ from dpnb.privacy.ledger import Ledger
 Entry = dict[str, object]
 
 
+def news(ledger: Ledger) -> list[Entry]:
+    """All that was appended since the last time."""
+    return [entry for _, entry in ledger.read_new()]
+
+
 def write(ledger: Ledger, *entries: Mapping[str, object]) -> None:
     with ledger.transaction() as append:
-        ledger.read_new()
+        news(ledger)
         for entry in entries:
             append(entry)
 
@@ -37,7 +42,7 @@ def fail(ledger: Ledger, error: BaseException, *entries: Mapping[str, object]) -
 def read(path: Path) -> list[Entry]:
     ledger = Ledger(path)
     try:
-        return ledger.read_new()
+        return news(ledger)
     finally:
         ledger.close()
 
@@ -89,7 +94,7 @@ class TestDurability:
         try:
             ledger = Ledger(path)
             with ledger.transaction() as append:
-                ledger.read_new()
+                news(ledger)
                 append({"n": 4, "knots": list(range(10_000))})
                 ledger._connection.execute("PRAGMA cache_spill=1")
                 journal = path.with_name(path.name + "-journal")
@@ -101,8 +106,8 @@ class TestDurability:
     def test_entries_without_a_path_live_in_memory(self) -> None:
         ledger = Ledger()
         write(ledger, {"n": 1})
-        assert ledger.read_new() == [{"n": 1}]
-        assert ledger.read_new() == []
+        assert news(ledger) == [{"n": 1}]
+        assert news(ledger) == []
         assert ledger.path is None
         assert repr(ledger) == "Ledger(in memory, 1 entries)"
         ledger.close()
@@ -111,19 +116,19 @@ class TestDurability:
 class TestTransactions:
     def test_a_failed_block_leaves_nothing(self, path: Path) -> None:
         ledger = Ledger(path)
-        known = ledger.read_new()
+        known = news(ledger)
 
         with pytest.raises(ZeroDivisionError):
             fail(ledger, ZeroDivisionError(), {"n": 4}, {"n": 5})
-        assert ledger.read_new() == []
+        assert news(ledger) == []
         write(ledger, {"n": "after"})
-        assert ledger.read_new() == [{"n": "after"}]
+        assert news(ledger) == [{"n": "after"}]
         ledger.close()
         assert read(path) == [*known, {"n": "after"}]
 
     def test_an_interrupt_leaves_nothing(self, path: Path) -> None:
         ledger = Ledger(path)
-        ledger.read_new()
+        news(ledger)
         with pytest.raises(KeyboardInterrupt):
             fail(ledger, KeyboardInterrupt(), {"n": 4})
         ledger.close()
@@ -131,7 +136,7 @@ class TestTransactions:
 
     def test_what_is_not_json_is_not_written(self, path: Path) -> None:
         ledger = Ledger(path)
-        ledger.read_new()
+        news(ledger)
         for entry in ({"n": float("nan")}, {"n": {1, 2}}):
             with pytest.raises((ValueError, TypeError)):
                 write(ledger, {"n": 4}, entry)
@@ -140,23 +145,23 @@ class TestTransactions:
 
     def test_the_writer_reads_its_own_entries_back(self, path: Path) -> None:
         ledger = Ledger(path)
-        assert len(ledger.read_new()) == 3
+        assert len(news(ledger)) == 3
         write(ledger, {"n": 4}, {"n": 5})
         assert ledger.sequence == 3
-        assert ledger.read_new() == [{"n": 4}, {"n": 5}]
+        assert news(ledger) == [{"n": 4}, {"n": 5}]
         assert ledger.sequence == 5
         ledger.close()
 
     def test_two_kernels_see_each_others_entries_in_one_order(self, path: Path) -> None:
         first, second = Ledger(path), Ledger(path)
-        first.read_new()
-        second.read_new()
+        news(first)
+        news(second)
         write(first, {"n": 4})
         write(second, {"n": 5})
-        assert second.read_new() == [{"n": 5}]
-        assert first.read_new() == [{"n": 4}, {"n": 5}]
+        assert news(second) == [{"n": 5}]
+        assert news(first) == [{"n": 4}, {"n": 5}]
         write(first, {"n": 6})
-        assert second.read_new() == first.read_new() == [{"n": 6}]
+        assert news(second) == news(first) == [{"n": 6}]
         first.close()
         second.close()
         assert [entry["n"] for entry in read(path)] == [1, 2, 3, 4, 5, 6]
@@ -164,13 +169,13 @@ class TestTransactions:
     def test_one_kernel_writes_at_a_time(self, path: Path) -> None:
         first, second = Ledger(path), Ledger(path, timeout=0.05)
         with first.transaction() as append:
-            first.read_new()
+            news(first)
             append({"n": 4})
             with pytest.raises(LedgerError) as refusal, second.transaction():
                 raise AssertionError
         assert "in use by another kernel" in refusal.value.what
         assert "nothing was charged" in refusal.value.mend
-        second.read_new()
+        news(second)
         write(second, {"n": 5})
         first.close()
         second.close()
@@ -228,11 +233,11 @@ class TestChain:
 
     def test_an_edit_behind_the_back_of_an_open_ledger_stops_it(self, path: Path) -> None:
         ledger = Ledger(path)
-        ledger.read_new()
+        news(ledger)
         tamper(path, "INSERT INTO entry VALUES (4, '{\"n\": 4}', 'made up')")
         for _ in range(2):
             with pytest.raises(LedgerError, match="entry 4 of the ledger was changed"):
-                ledger.read_new()
+                news(ledger)
         ledger.close()
 
 
@@ -279,7 +284,7 @@ class TestUnusableFiles:
 
     def test_a_file_that_became_read_only_takes_no_entry(self, path: Path) -> None:
         ledger = Ledger(path)
-        ledger.read_new()
+        news(ledger)
         ledger._connection.execute("PRAGMA query_only=ON")
         with pytest.raises(LedgerError, match="cannot be written"), ledger.transaction() as append:
             append({"n": 4})
@@ -288,7 +293,7 @@ class TestUnusableFiles:
 
     def test_a_full_disk_is_named_and_nothing_is_written(self, path: Path) -> None:
         ledger = Ledger(path)
-        ledger.read_new()
+        news(ledger)
         pages = ledger._connection.execute("PRAGMA page_count").fetchone()[0]
         ledger._connection.execute(f"PRAGMA max_page_count={pages}")
         with pytest.raises(LedgerError, match="the disk is full"), ledger.transaction() as append:
@@ -309,7 +314,7 @@ class TestAnchor:
     def opened(path: Path, anchor: Path | None) -> Ledger:
         ledger = Ledger(path, anchor=anchor)
         try:
-            ledger.read_new()
+            news(ledger)
             ledger.check_anchor()
         except LedgerError:
             ledger.close()
@@ -412,7 +417,7 @@ class TestSecrecy:
 
     def test_shows_its_place_and_no_entry(self, path: Path) -> None:
         ledger = Ledger(path)
-        ledger.read_new()
+        news(ledger)
         assert repr(ledger) == f"Ledger({path}, 3 entries)"
         ledger.close()
 
@@ -421,4 +426,4 @@ class TestSecrecy:
         ledger.close()
         ledger.close()
         with pytest.raises(LedgerError):
-            ledger.read_new()
+            news(ledger)

@@ -1,9 +1,9 @@
 // The view of an answer, for both its homes: the widget, and the record that a notebook keeps.
-// Figures and verdicts equal those of dpnb/answers/numbers.py and question.py.
+// Figures and verdicts equal those of dpnb/answers.
 
 /**
  * @typedef {{alias: string, name: string, value?: number[], half?: number, low?: number[],
- *   high?: number[]}} Aggregate
+ *   high?: number[], note: string}} Aggregate
  * @typedef {{groups: number[], names: string[], sure: string, aggregates: Aggregate[],
  *   body?: string}} Data
  */
@@ -164,7 +164,7 @@ function asking(data, table, selected, select) {
     if (line.hidden) return;
     const [a, b] = pair.map((group) => data.groups.indexOf(group));
     const [low, high] = difference(found, a, b), { start, width } = placed(low, high);
-    said.textContent = verdict(data.names[a], data.names[b], found.name, low, high, data.sure);
+    said.textContent = verdict(data.names[a], data.names[b], found.name, low, high, data.sure) + found.note;
     const mark = make("span", `dpnb-mark ${low > 0 || high < 0 ? "" : "dpnb-open"}`);
     mark.style.cssText = `left:${start}%;width:${width}%`;
     const ends = [`${data.names[b]} is higher`, "0", `${data.names[a]} is higher`];
