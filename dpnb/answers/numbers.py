@@ -48,7 +48,8 @@ def percent(confidence: float) -> str:
     >>> percent(0.95), percent(0.999)
     ('95 %', '99.9 %')
     """
-    return f"{100 * confidence:.12g} %"
+    shown = f"{100 * confidence:.6g}"
+    return f"{100 * confidence:.12g} %" if shown == "100" else f"{shown} %"
 
 
 def loss_text(loss: PrivacyLoss, currency: Currency, delta: float | Fraction | None) -> str:
