@@ -104,10 +104,16 @@ def assert_accessible(page):
     # all in view; and axe takes what lies in a body without height for hidden, unless it may overflow
     page.set_viewport_size({"width": 1100, "height": 2200})
     page.evaluate("document.body.style.overflow = 'visible'")
-    found = Axe().run(page, context=".jp-Notebook .jp-OutputArea", options={})
+    # JupyterLab fades colours when the theme changes and draws anew when the window does
+    for _ in range(5):
+        page.wait_for_timeout(300)
+        found = Axe().run(page, context=".jp-Notebook .jp-OutputArea", options={})
+        passed = [rule for rule in found.response["passes"] if rule["id"] == "color-contrast"]
+        checked = len(passed[0]["nodes"]) if passed else 0
+        if found.violations_count == 0 and checked > 30:
+            break
     assert found.violations_count == 0, found.generate_report()
-    [contrast] = [rule for rule in found.response["passes"] if rule["id"] == "color-contrast"]
-    assert len(contrast["nodes"]) > 30
+    assert checked > 30
 
 
 class TestLive:
