@@ -6,21 +6,20 @@ holds codes (see ``dpnb.schema``), and all SQL that runs is written here from th
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import hmac
 import json
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dpnb.engines.base import Count, Exact, Measure, Scan, engine_failure
+from dpnb.engines.sources import file_source, find_column, frame_source, is_csv, text
 from dpnb.errors import DpnbError, SchemaError
 from dpnb.kinds import Category, Date, Integer, Kind, Real
 from dpnb.scale import Code
-from dpnb.schema import Schema
 from dpnb.sql.query import And, Predicate, Within
 from dpnb.table import Table
 
@@ -57,11 +56,6 @@ _CHUNK = 65_536
 def quoted(name: str) -> str:
     """Return an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def text(value: str) -> str:
-    """Return an SQL string."""
-    return "'" + value.replace("'", "''") + "'"
 
 
 def _code(code: Code) -> str:
@@ -111,110 +105,6 @@ def _normaliser(kind: Kind, column: str, source_type: str, enum: str) -> str:
     return f"CASE WHEN isfinite({day}) THEN CAST({clamped} - DATE '1970-01-01' AS INTEGER) END"
 
 
-def _csv_source(path: Path) -> str:
-    """Read every CSV value as text; its meaning is the normaliser's business."""
-    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-        header = next(csv.reader(file), [])
-    if not header or len({name.casefold() for name in header}) != len(header):
-        raise SchemaError("the CSV file has no header of different names", "", str(path))
-    columns = ", ".join(f"{text(name)}: 'VARCHAR'" for name in header)
-    return (
-        f"read_csv({text(str(path))}, header=true, auto_detect=false, delim=',', quote='\"', "
-        f"escape='\"', columns={{{columns}}}, ignore_errors=true, null_padding=true, "
-        "strict_mode=false, parallel=false)"
-    )
-
-
-def _is_csv(source: Any) -> bool:
-    return isinstance(source, (str, Path)) and Path(source).suffix.lower() == ".csv"
-
-
-def _file_source(path: Path) -> str:
-    if not path.is_file():
-        raise SchemaError("there is no such file", "Check the path.", str(path))
-    if set("*?[]{}") & set(str(path)):
-        raise SchemaError("the path holds one of * ? [ ] { }", "Rename it.", str(path))
-    if _is_csv(path):
-        return _csv_source(path)
-    if path.suffix.lower() in (".parquet", ".pq"):
-        return f"read_parquet({text(str(path))})"
-    raise SchemaError("the file is neither .parquet nor .csv", "Convert it.", str(path))
-
-
-def _find(name: str, found: Sequence[str]) -> str:
-    """Return the source's spelling of a declared column."""
-    alike = [other for other in found if other.casefold() == name.casefold()]
-    if name in alike:
-        alike = [name]
-    if not alike:
-        raise SchemaError(f"the source has no column {name!r}", "Declare the columns that it has.")
-    if len(alike) > 1 or list(found).count(alike[0]) > 1:
-        raise SchemaError(f"the source has several columns {name!r}", "Rename all but one.")
-    return alike[0]
-
-
-def _frame_source(frame: Any, schema: Schema) -> tuple[Any, set[str]]:
-    """Return a frame that DuckDB can register, and its columns of unknown type, as texts."""
-    module = type(frame).__module__.partition(".")[0]
-    if module == "polars" and type(frame).__name__ in ("DataFrame", "LazyFrame"):
-        frame = frame.collect() if type(frame).__name__ == "LazyFrame" else frame
-        return _declared(frame.to_arrow(), schema), set()
-    if module in ("duckdb", "_duckdb"):
-        if "UHUGEINT" in map(str, frame.types):
-            raise SchemaError("UHUGEINT values cannot be handed over", "Cast them to DOUBLE.")
-        return _declared(frame.to_arrow_table(), schema), set()
-    if module == "pandas" and hasattr(frame, "columns"):
-        return _pandas_source(frame, schema)
-    if module == "pyarrow" and hasattr(frame, "column_names"):
-        return _declared(frame, schema), set()
-    raise SchemaError(
-        f"a source of type {type(frame).__name__} is not supported",
-        "Use a pandas, polars or pyarrow table, a DuckDB relation, or a Parquet or CSV path.",
-    )
-
-
-def _declared(table: Any, schema: Schema) -> Any:
-    """Return the declared columns of an arrow table; DuckDB renames others that differ by case."""
-    return table.select([_find(name, table.column_names) for name in schema])
-
-
-def _pandas_source(frame: Any, schema: Schema) -> tuple[Any, set[str]]:
-    """Make object columns texts: DuckDB would guess their type from a sample of their values."""
-    import numpy as np
-    import pandas as pd
-
-    names = [_find(name, [str(column) for column in frame.columns]) for name in schema]
-    columns: dict[str, Any] = {}
-    texts = set()
-    for name in names:
-        column = frame[name]
-        if column.dtype == object:
-            values = [_as_text(value) for value in column]
-            column = pd.Series(values, dtype="string", index=column.index)
-            texts.add(name)
-        elif isinstance(column.dtype, pd.CategoricalDtype):
-            categories = [_as_text(value) for value in column.dtype.categories]
-            codes = np.asarray(column.cat.codes)
-            column = pd.Series(np.array([*categories, None], dtype=object)[codes], dtype="string")
-        elif isinstance(column.dtype, np.dtype):
-            # DuckDB cannot walk a column backwards
-            column = pd.Series(np.ascontiguousarray(column.to_numpy()))
-        columns[name] = column.reset_index(drop=True)
-    return pd.DataFrame(columns), texts
-
-
-def _as_text(value: Any) -> str | None:
-    """Return an object's text; None for missing values and for what has no proper text."""
-    try:
-        if value is None or value != value:
-            return None
-        shown = str(value)
-        shown.encode()
-    except Exception:  # noqa: BLE001 - whatever a value does, it is a fact about data
-        return None
-    return shown
-
-
 class DuckDBEngine:
     """The normalised rows of one table in a locked DuckDB.
 
@@ -247,12 +137,12 @@ class DuckDBEngine:
         texts: set[str] = set()
         if isinstance(table.source, (str, Path)):
             path = Path(table.source)
-            relation = self._guarded(lambda: _file_source(path))
+            relation = self._guarded(lambda: file_source(path))
         else:
             relation = "source_rows"
-            frame, texts = self._guarded(lambda: _frame_source(table.source, table.schema))
+            frame, texts = self._guarded(lambda: frame_source(table.source, table.schema))
             self._guarded(lambda: self._connection.register(relation, frame))
-        if _is_csv(table.source):
+        if is_csv(table.source):
             # a cast inside the reading statement would make DuckDB drop lines that it cannot read
             self._run(f"CREATE TEMP TABLE texts AS SELECT * FROM {relation}")
             relation = "texts"
@@ -262,7 +152,7 @@ class DuckDBEngine:
             texts = set(types)
         columns: list[str] = []
         for i, (name, kind) in enumerate(table.schema.items()):
-            found = _find(name, list(types))
+            found = find_column(name, list(types))
             fits = found in texts or types[found] in _FITS[type(kind)] | _NOTHING
             if not fits:
                 raise SchemaError(

@@ -1,0 +1,122 @@
+"""Where rows come from: files and frames, handed to DuckDB without a look at values to guess types."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dpnb.errors import SchemaError
+from dpnb.schema import Schema
+
+
+def text(value: str) -> str:
+    """Return an SQL string."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _csv_source(path: Path) -> str:
+    """Read every CSV value as text; its meaning is the normaliser's business."""
+    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+        header = next(csv.reader(file), [])
+    if not header or len({name.casefold() for name in header}) != len(header):
+        raise SchemaError("the CSV file has no header of different names", "", str(path))
+    columns = ", ".join(f"{text(name)}: 'VARCHAR'" for name in header)
+    return (
+        f"read_csv({text(str(path))}, header=true, auto_detect=false, delim=',', quote='\"', "
+        f"escape='\"', columns={{{columns}}}, ignore_errors=true, null_padding=true, "
+        "strict_mode=false, parallel=false)"
+    )
+
+
+def is_csv(source: Any) -> bool:
+    """Return whether a source is the path of a CSV file, all of whose values are texts."""
+    return isinstance(source, (str, Path)) and Path(source).suffix.lower() == ".csv"
+
+
+def file_source(path: Path) -> str:
+    """Return the SQL that reads a Parquet or CSV file."""
+    if not path.is_file():
+        raise SchemaError("there is no such file", "Check the path.", str(path))
+    if set("*?[]{}") & set(str(path)):
+        raise SchemaError("the path holds one of * ? [ ] { }", "Rename it.", str(path))
+    if is_csv(path):
+        return _csv_source(path)
+    if path.suffix.lower() in (".parquet", ".pq"):
+        return f"read_parquet({text(str(path))})"
+    raise SchemaError("the file is neither .parquet nor .csv", "Convert it.", str(path))
+
+
+def find_column(name: str, found: Sequence[str]) -> str:
+    """Return the source's spelling of a declared column."""
+    alike = [other for other in found if other.casefold() == name.casefold()]
+    if name in alike:
+        alike = [name]
+    if not alike:
+        raise SchemaError(f"the source has no column {name!r}", "Declare the columns that it has.")
+    if len(alike) > 1 or list(found).count(alike[0]) > 1:
+        raise SchemaError(f"the source has several columns {name!r}", "Rename all but one.")
+    return alike[0]
+
+
+def frame_source(frame: Any, schema: Schema) -> tuple[Any, set[str]]:
+    """Return a frame that DuckDB can register, and its columns of unknown type, as texts."""
+    module = type(frame).__module__.partition(".")[0]
+    if module == "polars" and type(frame).__name__ in ("DataFrame", "LazyFrame"):
+        frame = frame.collect() if type(frame).__name__ == "LazyFrame" else frame
+        return _declared(frame.to_arrow(), schema), set()
+    if module in ("duckdb", "_duckdb"):
+        if "UHUGEINT" in map(str, frame.types):
+            raise SchemaError("UHUGEINT values cannot be handed over", "Cast them to DOUBLE.")
+        return _declared(frame.to_arrow_table(), schema), set()
+    if module == "pandas" and hasattr(frame, "columns"):
+        return _pandas_source(frame, schema)
+    if module == "pyarrow" and hasattr(frame, "column_names"):
+        return _declared(frame, schema), set()
+    raise SchemaError(
+        f"a source of type {type(frame).__name__} is not supported",
+        "Use a pandas, polars or pyarrow table, a DuckDB relation, or a Parquet or CSV path.",
+    )
+
+
+def _declared(table: Any, schema: Schema) -> Any:
+    """Return the declared columns of an arrow table; DuckDB renames others that differ by case."""
+    return table.select([find_column(name, table.column_names) for name in schema])
+
+
+def _pandas_source(frame: Any, schema: Schema) -> tuple[Any, set[str]]:
+    """Make object columns texts: DuckDB would guess their type from a sample of their values."""
+    import numpy as np
+    import pandas as pd
+
+    names = [find_column(name, [str(column) for column in frame.columns]) for name in schema]
+    columns: dict[str, Any] = {}
+    texts = set()
+    for name in names:
+        column = frame[name]
+        if column.dtype == object:
+            values = [_as_text(value) for value in column]
+            column = pd.Series(values, dtype="string", index=column.index)
+            texts.add(name)
+        elif isinstance(column.dtype, pd.CategoricalDtype):
+            categories = [_as_text(value) for value in column.dtype.categories]
+            codes = np.asarray(column.cat.codes)
+            column = pd.Series(np.array([*categories, None], dtype=object)[codes], dtype="string")
+        elif isinstance(column.dtype, np.dtype):
+            # DuckDB cannot walk a column backwards
+            column = pd.Series(np.ascontiguousarray(column.to_numpy()))
+        columns[name] = column.reset_index(drop=True)
+    return pd.DataFrame(columns), texts
+
+
+def _as_text(value: Any) -> str | None:
+    """Return an object's text; None for missing values and for what has no proper text."""
+    try:
+        if value is None or value != value:
+            return None
+        shown = str(value)
+        shown.encode()
+    except Exception:  # noqa: BLE001 - whatever a value does, it is a fact about data
+        return None
+    return shown
