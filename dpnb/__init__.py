@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dpnb.answers.answer import Answer
     from dpnb.answers.question import Question
     from dpnb.curator import Curator
+    from dpnb.explain.explanation import Explanation
     from dpnb.magics import options
     from dpnb.session import Session
 
@@ -26,6 +27,7 @@ __all__ = [
     "Curator",
     "Date",
     "DpnbError",
+    "Explanation",
     "Integer",
     "PrivacyLoss",
     "Question",
@@ -41,6 +43,7 @@ __all__ = [
 _LATE = {
     "Answer": "dpnb.answers.answer",
     "Curator": "dpnb.curator",
+    "Explanation": "dpnb.explain.explanation",
     "Question": "dpnb.answers.question",
     "Session": "dpnb.session",
     "options": "dpnb.magics",

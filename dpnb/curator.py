@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-import datetime
 import threading
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpnb.answers import assembly
 from dpnb.answers.answer import Answer
 from dpnb.answers.listing import BudgetStatus, Price
-from dpnb.engines.base import Engine, Exact, engine_failure
-from dpnb.errors import (
-    DpnbError,
-    InterruptedRequestError,
-    RequestError,
-    SchemaError,
-)
+from dpnb.answers.question import Question
+from dpnb.answers.request import AnswerRequest
+from dpnb.engines.base import Engine
+from dpnb.errors import DpnbError, InterruptedRequestError, RequestError, SchemaError
+from dpnb.explain.assembly import ExplanationPrice
+from dpnb.explain.assembly import price as explanation_price
+from dpnb.explain.explanation import Explanation
+from dpnb.explain.request import ExplanationRequest
 from dpnb.privacy.accountant import Charge, loss
-from dpnb.privacy.loss import Budget
+from dpnb.privacy.loss import Budget, PrivacyLoss
 from dpnb.privacy.noise import Noise, SecureNoise
-from dpnb.privacy.path import Knot, gaussian_knot, laplace_chain, needs_data
-from dpnb.provenance.plan import Plan, plan, read_accuracy
+from dpnb.provenance.requests import P, R, Request, header
 from dpnb.provenance.store import Store
-from dpnb.provenance.views import View
-from dpnb.sql.canonical import describe
-from dpnb.sql.query import Query
 from dpnb.table import Table
 
 if TYPE_CHECKING:
     from dpnb.session import Session
+
+T = TypeVar("T")
 
 
 class Curator:
@@ -106,52 +104,7 @@ class Curator:
 
         return Session._of(self)
 
-    # from text to a plan: public facts only
-
-    def _parse(self, sql: str, params: Mapping[str, object] | None) -> Query:
-        from dpnb.sql.parse import parse
-
-        query = parse(sql, self._tables, params)
-        if query.having is not None:
-            raise RequestError(
-                "HAVING is not answered here: the groups it lets pass would tell more than was paid",
-                "Leave it out and filter the released rows, answer.to_frame().query(...); "
-                "they are noisy, so a group near the limit may fall on either side.",
-            )
-        return query
-
-    def _plan(self, analyst: str, query: Query, accuracy: Mapping[str, Any]) -> Plan:
-        """Decide what a statement would measure, on the current state of the ledger.
-
-        Rests on public facts and on how often this analyst has looked, never on data.
-        """
-        state = self._store.accountant
-        return plan(
-            query,
-            read_accuracy(query, state.currency, state.budget.delta, **accuracy),
-            self._tables[query.table].schema,
-            self._store.version(query.table),
-            state.currency,
-            lambda views: len(state.looks(analyst, views)),
-        )
-
-    def _served(self, analyst: str, wanted: Plan) -> dict[str, Fraction]:
-        """Return the level at which each view will be shown: the asked one, or a finer one held."""
-        return {
-            view: max(level, self._store.accountant.level(analyst, view))
-            for view, level in wanted.levels.items()
-        }
-
-    def _needed(self, wanted: Plan) -> dict[str, View]:
-        """Return the views that take a look at the data, given what the ledger holds."""
-        paths = self._store.accountant.paths
-        return {
-            name: view
-            for name, view in wanted.views.items()
-            if needs_data(paths.get(name, ()), wanted.levels[name])
-        }
-
-    # from a plan to an answer
+    # what costs
 
     def query(
         self,
@@ -161,116 +114,98 @@ class Curator:
         accuracy: Mapping[str, Any],
         cancel: threading.Event | None = None,
     ) -> Answer:
-        """Answer a statement: from the store, or by one scan and one transaction.
+        """Answer a statement; see ``Session.query``."""
+        return self._serve(self._statement(analyst, sql, params, accuracy), cancel)
 
-        Free pre-check, measure outside any lock, then one transaction: re-plan on the current state,
-        re-check the cap, draw, write charge and release, commit. Only then the answer is built.
-        """
-        query = self._parse(sql, params)
-        while True:
-            with self._lock:
-                self._store.follow()
-                wanted = self._plan(analyst, query, accuracy)
-                state = self._store.accountant
-                stored = state.charges.get((analyst, wanted.request))
-                if stored is not None:
-                    return self._answer(sql, wanted, stored, fresh=False)
-                state.check(state.increase(analyst, self._served(analyst, wanted)))
-                needed = self._needed(wanted)
-            exact = self._measure(wanted, needed, cancel)
-            committed = self._commit(analyst, sql, query, accuracy, needed, exact)
-            if committed is not None:
-                return committed
+    def explain(
+        self,
+        analyst: str,
+        question: Question,
+        options: Mapping[str, Any],
+        cancel: threading.Event | None = None,
+    ) -> Explanation:
+        """Explain a question; see ``Session.explain``."""
+        return self._serve(self._explanation(analyst, question, options), cancel)
 
-    def _measure(
-        self, wanted: Plan, needed: Mapping[str, View], cancel: threading.Event | None
-    ) -> Exact | None:
-        try:
-            engine = self._engines[wanted.query.table]
-            exact = engine.measure(wanted.scan(needed)) if needed else None
-        except DpnbError:
-            if cancel is None or not cancel.is_set():
-                raise
-        if cancel is not None and cancel.is_set():
-            raise InterruptedRequestError("interrupted", "Nothing was charged.")
-        return exact
-
-    def _commit(
+    def _statement(
         self,
         analyst: str,
         sql: str,
-        query: Query,
+        params: Mapping[str, object] | None,
         accuracy: Mapping[str, Any],
-        needed: Mapping[str, View],
-        exact: Exact | None,
-    ) -> Answer | None:
+    ) -> AnswerRequest:
+        from dpnb.sql.parse import parse
+
+        query = parse(sql, self._tables, params)
+        if query.having is not None:
+            raise RequestError(
+                "HAVING is not answered here: the groups it lets pass would tell more than was paid",
+                "Leave it out and filter the released rows, answer.to_frame().query(...); "
+                "they are noisy, so a group near the limit may fall on either side.",
+            )
+        return AnswerRequest(analyst, sql, query, accuracy, self._store, self._tables)
+
+    def _explanation(
+        self, analyst: str, question: Question, options: Mapping[str, Any]
+    ) -> ExplanationRequest:
+        return ExplanationRequest(analyst, question, options, self._store, self._tables)
+
+    def _serve(self, request: Request[P, R], cancel: threading.Event | None) -> R:
+        """Carry out a request: from the store, or by one look at the data and one transaction.
+
+        Free pre-check, measure outside any lock, then one transaction: plan on the current state,
+        re-check the cap, draw, write charge and release, commit. Only then the result is built.
+        """
+        while True:
+            with self._lock:
+                self._store.follow()
+                plan = request.plan()
+                stored = self._store.accountant.charges.get((request.analyst, plan.request))
+                if stored is not None:
+                    return request.result(plan, stored, fresh=False)
+                self._store.accountant.check(request.cost(plan))
+                needed = request.needed(plan)
+            exact = None
+            if needed:
+                engine = self._engines[request.table(plan)]
+                exact = _interruptible(partial(request.measure, plan, needed, engine), cancel)
+            elif cancel is not None and cancel.is_set():
+                raise InterruptedRequestError("interrupted", "Nothing was charged.")
+            committed = self._commit(request, needed, exact)
+            if committed is not None:
+                return committed
+
+    def _commit(self, request: Request[P, R], measured: Set[str], exact: Any) -> R | None:
         """Charge and release in one transaction; None when more has to be measured first."""
         with self._lock:
             with self._store.ledger.transaction() as append:
                 self._store.follow()
-                wanted = self._plan(analyst, query, accuracy)
-                fresh = (analyst, wanted.request) not in self._store.accountant.charges
+                plan = request.plan()
+                key = request.analyst, plan.request
+                fresh = key not in self._store.accountant.charges
                 if fresh:
-                    if not self._needed(wanted).keys() <= needed.keys():
+                    if not request.needed(plan) <= measured:
                         return None
-                    append(self._entry(analyst, sql, wanted, needed, exact))
+                    spent = request.cost(plan)
+                    self._store.accountant.check(spent)
+                    entry = request.release(plan, exact, self._noise)
+                    append({**entry, **header(*key, spent)})
             self._store.follow()
-            charge = self._store.accountant.charges[analyst, wanted.request]
-            return self._answer(sql, wanted, charge, fresh=fresh)
-
-    def _entry(
-        self, analyst: str, sql: str, wanted: Plan, needed: Mapping[str, View], exact: Exact | None
-    ) -> dict[str, Any]:
-        """Re-check the cap, draw the noise, return the ledger's entry of charge and releases."""
-        state = self._store.accountant
-        levels = self._served(analyst, wanted)
-        spent = state.increase(analyst, levels)
-        state.check(spent)
-        order = {name: i for i, name in enumerate(needed)}
-        knots: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
-        for name, level in levels.items():
-            path = state.paths.get(name, [])
-            if any(knot.level == level for knot in path):
-                continue
-            view, vector = wanted.views[name], None
-            if exact is not None and name in order:
-                vector = view.lattice(exact.reveal(order[name]))
-            knots[name] = [
-                (str(knot.level), knot.vector) for knot in self._draw(path, view, level, vector)
-            ]
-        return {
-            "kind": "answer",
-            "analyst": analyst,
-            "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "request": wanted.request,
-            "sql": sql.strip(),
-            "query": describe(wanted.query),
-            "accuracy": wanted.accuracy.to_dict(),
-            "version": self._store.version(wanted.query.table),
-            "spent": spent.to_dict(),
-            "levels": {name: str(level) for name, level in levels.items()},
-            "views": {name: view.definition() for name, view in wanted.views.items()},
-            "knots": knots,
-        }
-
-    def _draw(
-        self, path: Sequence[Knot], view: View, level: Fraction, exact: Sequence[int] | None
-    ) -> Sequence[Knot]:
-        state = self._store.accountant
-        try:
-            if state.currency == "zcdp":
-                return [gaussian_knot(path, level, exact, view.sensitivity, self._noise)]
-            if exact is not None:
-                return laplace_chain(exact, state.cap.level("pure"), view.sensitivity, self._noise)
-        except Exception:  # noqa: BLE001, S110 - the text of a sampler's error can hold values
-            pass
-        raise engine_failure()
-
-    def _answer(self, sql: str, wanted: Plan, charge: Charge, *, fresh: bool) -> Answer:
-        schema = self._tables[wanted.query.table].schema
-        return assembly.answer(sql, wanted, charge, self._store, schema, fresh=fresh)
+            return request.result(plan, self._store.accountant.charges[key], fresh=fresh)
 
     # what costs nothing
+
+    def price_explanation(
+        self, analyst: str, question: Question, options: Mapping[str, Any]
+    ) -> ExplanationPrice:
+        """Price an explanation; spends nothing."""
+        with self._lock:
+            self._store.follow()
+            request = self._explanation(analyst, question, options)
+            plan = request.plan()
+            stored = self._store.accountant.charges.get((analyst, plan.request))
+            cost = request.cost(plan) if stored is None else PrivacyLoss.none()
+            return explanation_price(plan, question, self._store, cost)
 
     def price(
         self,
@@ -287,7 +222,7 @@ class Curator:
             left = state.remaining()
             prices = []
             for sql in statements:
-                wanted = self._plan(analyst, self._parse(sql, params), accuracy)
+                wanted = self._statement(analyst, sql, params, accuracy).plan()
                 stored = state.charges.get((analyst, wanted.request))
                 levels = {
                     view: max(level, held.get((analyst, view), level))
@@ -303,6 +238,11 @@ class Curator:
                 if prices[-1].affordable:
                     held, left = after, left - cost
             return prices
+
+    @property
+    def ledger(self) -> str:
+        """Public name of the ledger; results carry it."""
+        return self._store.name
 
     @property
     def budget(self) -> BudgetStatus:
@@ -338,3 +278,16 @@ class Curator:
 
     def __reduce__(self) -> Any:
         raise TypeError("a Curator holds sensitive data and cannot be pickled")
+
+
+def _interruptible(work: Callable[[], T], cancel: threading.Event | None) -> T:
+    """Carry out work on the data; when it was cancelled meanwhile, its outcome is dropped."""
+    result: T | None = None
+    try:
+        result = work()
+    except DpnbError:
+        if cancel is None or not cancel.is_set():
+            raise
+    if result is None or (cancel is not None and cancel.is_set()):
+        raise InterruptedRequestError("interrupted", "Nothing was charged.")
+    return result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,15 @@ class Schema(Mapping[str, Kind]):
     ----------
     columns : mapping of str to Category, Integer, Real or Date
         Names are matched without regard to case in SQL and shown as declared.
+    aliases : sequence of sequences of str
+        Sets of columns that say the same in other words (``education`` and ``education_num``). An
+        explanation uses the first of a set only, and none of a set that its question is about.
 
     Raises
     ------
     SchemaError
-        When two names differ by case only, a name is empty, or a kind is unknown.
+        When two names differ by case only, a name is empty, a kind is unknown, or an alias is no
+        column or stands in two sets.
 
     Examples
     --------
@@ -31,9 +35,9 @@ class Schema(Mapping[str, Kind]):
     ['sex', 'age']
     """
 
-    __slots__ = ("_columns", "_folded")
+    __slots__ = ("_columns", "_folded", "aliases")
 
-    def __init__(self, columns: Mapping[str, Kind]) -> None:
+    def __init__(self, columns: Mapping[str, Kind], aliases: Sequence[Sequence[str]] = ()) -> None:
         if not isinstance(columns, Mapping) or not all(isinstance(n, str) for n in columns):
             raise SchemaError("a schema maps column names to kinds", "Write Schema({'age': ...}).")
         self._columns = dict(columns)
@@ -48,6 +52,7 @@ class Schema(Mapping[str, Kind]):
                     f"column {name!r} has no known kind",
                     "Use Category, Integer, Real or Date.",
                 )
+        self.aliases = _checked_aliases(aliases, self._columns)
 
     def __getitem__(self, name: str) -> Kind:
         return self._columns[name]
@@ -60,13 +65,18 @@ class Schema(Mapping[str, Kind]):
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{name!r}: {kind!r}" for name, kind in self._columns.items())
-        return f"Schema({{{inner}}})"
+        aliases = f", aliases={[list(names) for names in self.aliases]!r}" if self.aliases else ""
+        return f"Schema({{{inner}}}{aliases})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Schema) and list(self.items()) == list(other.items())
+        return (
+            isinstance(other, Schema)
+            and list(self.items()) == list(other.items())
+            and self.aliases == other.aliases
+        )
 
     def __hash__(self) -> int:
-        return hash(tuple(self._columns.items()))
+        return hash((tuple(self._columns.items()), self.aliases))
 
     def find(self, name: str) -> str | None:
         """Return the declared spelling of a column name, or None."""
@@ -77,7 +87,9 @@ class Schema(Mapping[str, Kind]):
         return {name: kind.to_dict() for name, kind in self._columns.items()}
 
     @classmethod
-    def from_dict(cls, columns: Mapping[str, Mapping[str, Any]]) -> Schema:
+    def from_dict(
+        cls, columns: Mapping[str, Mapping[str, Any]], aliases: Sequence[Sequence[str]] = ()
+    ) -> Schema:
         """Build a schema from plain data; the inverse of :meth:`to_dict`."""
         kinds: dict[str, Kind] = {}
         for name, declaration in columns.items():
@@ -96,33 +108,53 @@ class Schema(Mapping[str, Kind]):
                 ) from None
             except SchemaError as error:
                 raise SchemaError(error.what, error.mend, f"column {name!r}") from None
-        return cls(kinds)
+        return cls(kinds, aliases)
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """Read the ``[columns]`` of a TOML file."""
-        return cls.from_dict(read_toml(path).get("columns", {}))
+        """Read ``aliases`` and the ``[columns]`` of a TOML file."""
+        content = read_toml(path)
+        return cls.from_dict(content.get("columns", {}), content.get("aliases", ()))
 
     def to_toml(self) -> str:
         """Return the schema as the text of a TOML file."""
         import tomli_w
 
-        return tomli_w.dumps({"columns": self.to_dict()})
+        aliases = {"aliases": [list(names) for names in self.aliases]} if self.aliases else {}
+        return tomli_w.dumps({**aliases, "columns": self.to_dict()})
+
+
+def _checked_aliases(
+    aliases: Sequence[Sequence[str]], columns: Mapping[str, Kind]
+) -> tuple[tuple[str, ...], ...]:
+    """Return sets of two or more columns; no column is in two of them."""
+    mend = "Write aliases=[['education', 'education_num']]."
+    if not isinstance(aliases, (list, tuple)) or not all(
+        isinstance(names, (list, tuple)) and len(names) > 1 for names in aliases
+    ):
+        raise SchemaError("aliases are lists of two or more column names", mend)
+    listed = [name for names in aliases for name in names]
+    for name in listed:
+        if not isinstance(name, str) or name not in columns:
+            raise SchemaError(f"the alias {name!r} is no column", mend)
+        if listed.count(name) > 1:
+            raise SchemaError(f"the alias {name!r} is named twice", "Put its set in one list.")
+    return tuple(tuple(names) for names in aliases)
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
-    """Read a table's TOML file: ``name``, ``source``, ``columns``, ``unit``, ``budget``."""
+    """Read a table's TOML file: ``name``, ``source``, ``aliases``, ``columns``, ``unit``, ``budget``."""
     try:
         content = tomllib.loads(Path(path).read_text("utf-8"))
     except OSError:
         raise SchemaError("the file cannot be read", "Check the path.", str(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SchemaError(f"the file is not valid TOML: {error}", "", str(path)) from None
-    unknown = sorted(set(content) - {"name", "source", "columns", "unit", "budget"})
+    unknown = sorted(set(content) - {"name", "source", "aliases", "columns", "unit", "budget"})
     if unknown:
         raise SchemaError(
             f"unknown entry {unknown[0]!r}",
-            "A table's file has name, source, [columns], [unit] and [budget].",
+            "A table's file has name, source, aliases, [columns], [unit] and [budget].",
             str(path),
         )
     return content

@@ -5,14 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from dpnb.answers.answer import Answer
 from dpnb.answers.listing import BudgetStatus, Listing, Price
 from dpnb.answers.numbers import loss_text
+from dpnb.answers.question import Question
 from dpnb.curator import Curator
 from dpnb.errors import DpnbError, InterruptedRequestError, RequestError
+from dpnb.explain.assembly import ExplanationPrice
+from dpnb.explain.explanation import Explanation
+from dpnb.explain.plan import LOWER_SHARE
 from dpnb.privacy.loss import Budget
 from dpnb.table import Table
 
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Progress = Callable[[float], None]
 
+EXPLANATION_RHO = "0.3"
+"""What an explanation costs when nothing is said."""
 _ANALYST = "analyst"
 _QUIET_SECONDS = 1.0
 _TICK_SECONDS = 0.25
@@ -154,29 +161,124 @@ class Session:
 
         return _waiting(ask, cancel, self._curator.interrupt, progress)
 
+    def explain(
+        self,
+        question: Question,
+        *,
+        k: int = 5,
+        rho: object = None,
+        epsilon: object = None,
+        error: object = None,
+        confidence: object = 0.95,
+        joint: bool = False,
+        mode: str = "tight",
+        anyway: bool = False,
+        attributes: Sequence[str] | None = None,
+        exclude: Sequence[str] = (),
+        length: int = 1,
+        connective: str = "and",
+        ranges: bool = False,
+        predicates: Sequence[str] | None = None,
+        lower: object = LOWER_SHARE,
+        progress: Progress | None = None,
+    ) -> Explanation:
+        """Explain a difference: which parts of the data account for it most.
+
+        Parameters
+        ----------
+        question : Question
+            From :meth:`Answer.compare` on an answer of this session.
+        k : int
+            Predicates to show.
+        rho, epsilon : number; rho also a mapping
+            What the explanation costs beyond the answer: split 1:1:2 over selection, influences and
+            ranks, or a rho for each by name (topk, influence, rank). 0.3 by default.
+        error : number
+            Instead: half-width of the influences' intervals as they are shown, 0.02 for 2 % of the
+            difference.
+        confidence : float
+            Between 0 and 1.
+        joint : bool
+            Confidence for all rows together instead of each on its own.
+        mode : {'tight', 'paper'}
+            'paper' uses the published, 4 to 8 times larger sensitivities and margins.
+        anyway : bool
+            Explain although noise may explain the difference, or although it points the other way.
+        attributes, exclude : sequences of str
+            Columns whose declared values explain; by default all but those of the question, one of
+            each set of aliases.
+        length : int
+            Attributes in one predicate, 1 to 3.
+        connective : {'and', 'or'}
+            How several attributes are joined.
+        ranges : bool
+            For ordered attributes every run of neighbouring bins.
+        predicates : sequence of str
+            Conditions as in WHERE, instead of attributes.
+        lower : number
+            Share of the ranks' budget that goes to lower bounds.
+        progress : callable
+            As in :meth:`query`.
+
+        Returns
+        -------
+        Explanation
+            Asked again with the same options, the stored one at no cost.
+
+        Raises
+        ------
+        RequestError, BudgetError, EngineError, InterruptedRequestError
+            Nothing was charged.
+        """
+        options = _explanation_options(
+            k=k, rho=rho, epsilon=epsilon, error=error, confidence=confidence, joint=joint,
+            mode=mode, attributes=attributes, exclude=exclude, length=length,
+            connective=connective, ranges=ranges, predicates=predicates, lower=lower,
+        )  # fmt: skip
+        if not anyway:
+            _check_worth_explaining(question)
+        cancel = threading.Event()
+
+        def ask() -> Explanation:
+            return self._curator.explain(_ANALYST, question, options, cancel)
+
+        return _waiting(ask, cancel, self._curator.interrupt, progress)
+
     @overload
     def price(self, sql: str, **options: Any) -> Price: ...
+
+    @overload
+    def price(self, sql: Question, **options: Any) -> ExplanationPrice: ...
 
     @overload
     def price(self, sql: Sequence[str], **options: Any) -> list[Price]: ...
 
     def price(
         self,
-        sql: str | Sequence[str],
+        sql: str | Question | Sequence[str],
         *,
         params: Mapping[str, object] | None = None,
         **accuracy: Any,
-    ) -> Price | list[Price]:
+    ) -> Price | ExplanationPrice | list[Price]:
         """Return what statements would cost now and how wide their intervals would be. Free.
 
         A list is priced as if its statements were asked one after the other. The other arguments
-        are those of :meth:`query`.
+        are those of :meth:`query`. A Question is priced as an explanation, with the arguments of
+        :meth:`explain`; ``error`` tells the rho that a wanted width needs.
         """
+        if isinstance(sql, Question):
+            accuracy.pop("anyway", None)
+            return self._curator.price_explanation(_ANALYST, sql, _explanation_options(**accuracy))
         if not isinstance(sql, (str, list, tuple)):
             raise RequestError("there is no statement", "Pass SQL as a string, or a list of them.")
         statements = [sql] if isinstance(sql, str) else list(sql)
         prices = self._curator.price(_ANALYST, statements, params, accuracy)
         return prices[0] if isinstance(sql, str) else prices
+
+    @property
+    def ledger(self) -> str:
+        """Public name of the ledger; results carry it."""
+        return self._curator.ledger
 
     @property
     def budget(self) -> BudgetStatus:
@@ -224,6 +326,32 @@ class Session:
 
     def __reduce__(self) -> Any:
         raise TypeError("a Session leads to sensitive data and cannot be pickled")
+
+
+def _explanation_options(**options: Any) -> dict[str, Any]:
+    """Return the options of an explanation; without any cost it costs the default."""
+    unknown = set(options) - {*signature(Session.explain).parameters}
+    if unknown:
+        raise RequestError(f"unknown option {min(unknown)!r}", "See Session.explain.")
+    if all(options.get(name) is None for name in ("rho", "epsilon", "error")):
+        options["rho"] = EXPLANATION_RHO
+    return options
+
+
+def _check_worth_explaining(question: Question) -> None:
+    """Refuse to spend on what noise may have made; released values only."""
+    if not isinstance(question, Question) or question.valid:
+        return
+    if question.high < 0:
+        raise RequestError(
+            f"the answer shows {question.left} below {question.right}, not above",
+            "Ask the other way round (question.flipped()), or pass anyway=True (--anyway). "
+            "Nothing was charged.",
+        )
+    raise RequestError(
+        "noise may explain this difference, so explanations of it may be meaningless",
+        "Ask the query more accurately first, or pass anyway=True (--anyway). Nothing was charged.",
+    )
 
 
 def _domain(declaration: Mapping[str, Any]) -> str:

@@ -92,11 +92,13 @@ class Table:
             )
         source = Path(path).parent / str(content["source"])
         name = str(content.get("name", Path(path).stem))
-        return cls(name, source, Schema.from_dict(content["columns"]))
+        return cls(name, source, Schema.from_dict(content["columns"], content.get("aliases", ())))
 
     def definition(self) -> dict[str, Any]:
         """Return everything public about the table as plain data."""
-        return {"name": self.name, "columns": self.schema.to_dict(), "unit": None}
+        aliases = [list(names) for names in self.schema.aliases]
+        columns = self.schema.to_dict()
+        return {"name": self.name, "columns": columns, "aliases": aliases, "unit": None}
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, {len(self.schema)} declared columns, unit=row)"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from dpnb.answers.bootstrap import Bootstrap, bootstrap
 from dpnb.answers.estimates import Estimates
-from dpnb.answers.numbers import amount_text, loss_text, percent
+from dpnb.answers.formula import text
+from dpnb.answers.intervals import Mode
+from dpnb.answers.numbers import cost_text, percent
 from dpnb.answers.question import Question, compare, label
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
@@ -34,7 +37,7 @@ class Answer:
     groups : tuple of tuples
         All declared groups, present in the data or not.
     estimates : tuple of Estimates
-        One for each aggregate.
+        One for each aggregate or formula of the SELECT list.
     rows : tuple of int
         Indices of the groups to show, after ORDER BY and LIMIT.
     spent, remaining : PrivacyLoss
@@ -54,6 +57,8 @@ class Answer:
         Level (rho or epsilon) of each view in use, by its id.
     definitions : mapping
         Public definition of each view, by its id.
+    ledger, request : str
+        Public names of the ledger and of the request in it.
     """
 
     sql: str
@@ -77,6 +82,8 @@ class Answer:
     private: bool
     levels: Mapping[str, str]
     definitions: Mapping[str, Any]
+    ledger: str
+    request: str
 
     def estimates_of(self, alias: str | None = None) -> Estimates:
         """Return one aggregate by its alias; the first one without an alias."""
@@ -89,19 +96,32 @@ class Answer:
         raise RequestError(f"{alias!r} is no aggregate of this answer", nearest(str(alias), names))
 
     def compare(
-        self, left: object, right: object, aggregate: str | None = None, *, planned: bool = False
+        self,
+        left: object,
+        right: object = None,
+        aggregate: str | None = None,
+        *,
+        constant: object = 0,
+        planned: bool = False,
+        mode: Mode = "tight",
     ) -> Question:
-        """Ask whether one group is above another. Free.
+        """Ask whether one group, or a weighted sum of groups, is above another. Free.
 
         Parameters
         ----------
-        left, right : str, int or tuple
-            Groups as shown; a tuple for several group columns.
+        left, right : group, or mapping from groups to weights
+            Groups as shown; a tuple for several group columns. Weights are numbers or decimal texts.
+            ``right`` may be left out when ``left`` holds several groups, when a constant is given, or
+            when ``left`` is a whole comparison as text: ``"0.5*'a' + 0.5*'b' > 'c'"``.
         aggregate : str, optional
             Alias of the aggregate to compare; the first one by default.
+        constant : number
+            By how much left must be above right, in units of the aggregate.
         planned : bool
-            True when the pair was fixed before the answer was seen: the interval is narrower, and
-            wrong for a pair picked because of what was seen.
+            True when the groups were fixed before the answer was seen: the interval is narrower, and
+            wrong for groups picked because of what was seen.
+        mode : {'tight', 'paper'}
+            'paper' gives the intervals of DPXPlain, which hold for groups fixed in advance.
 
         Returns
         -------
@@ -110,9 +130,35 @@ class Answer:
         Raises
         ------
         RequestError
-            For an unknown group or aggregate, or one group twice.
+            For an unknown group or aggregate, a group named twice, one group alone, weights that
+            are no numbers or all 0, and more than 100 groups.
         """
-        return compare(self, left, right, aggregate, planned=planned)
+        return compare(self, left, right, aggregate, constant=constant, planned=planned, mode=mode)
+
+    def bootstrap(
+        self, alias: str | None = None, *, draws: int = 1_000, seed: int = 0
+    ) -> Bootstrap:
+        """Return approximate intervals of an AVG or a formula, often narrower. Free.
+
+        Released values are resampled with fresh noise of their own laws (DPXPlain, appendix C.5;
+        spec/dpxplain.md 4.6). Nothing guarantees the level, which is for each interval on its own;
+        questions never use these intervals.
+
+        Parameters
+        ----------
+        alias : str, optional
+            The first formula or AVG by default.
+        draws : int
+            100 to 100,000.
+        seed : int
+            0 or more; the same seed gives the same intervals.
+
+        Raises
+        ------
+        RequestError
+            For a COUNT or SUM, whose shown interval is exact.
+        """
+        return bootstrap(self, alias, draws, seed)
 
     @property
     def look(self) -> int:
@@ -150,16 +196,10 @@ class Answer:
 
     def cost_sentence(self) -> str:
         """Return what was spent and what is left."""
-        free = self.spent.level(self.currency) == 0
-        if free and self.stored:
-            cost = "Answered from the ledger at no cost"
-        elif free:
-            cost = "No cost: these numbers were bought before"
-        else:
-            cost = f"Cost {loss_text(self.spent, self.currency, self.delta)}"
-        left = loss_text(self.remaining, self.currency, None)
-        text = f"{cost}; left {left} of {amount_text(self.cap.level(self.currency))}."
-        return f"{text} A finer answer is held: ask with more." if self.finer else text
+        cost = cost_text(
+            self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
+        )
+        return f"{cost} A finer answer is held: ask with more." if self.finer else cost
 
     def note(self) -> str:
         """Return where the ledger lives, when that matters for what was just spent."""
@@ -177,6 +217,7 @@ class Answer:
         """Return the shown rows: key columns, then alias, alias_low and alias_high.
 
         Estimates are as released (a noisy count may be negative); NaN marks too few rows to tell.
+        Formulas may have infinite ends.
         """
         import pandas as pd
 
@@ -195,7 +236,7 @@ class Answer:
         data = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in ("spent", "remaining", "cap"):
             data[name] = data[name].to_dict()
-        data["estimates"] = [asdict(found) for found in self.estimates]
+        data["estimates"] = [found.to_dict() for found in self.estimates]
         return {name: _listed(value) for name, value in data.items()}
 
     @classmethod
@@ -231,14 +272,7 @@ class Answer:
             "views": [
                 {**self.definitions[view], "level": level} for view, level in self.levels.items()
             ],
-            "laws": [
-                {
-                    "alias": found.alias,
-                    "sum": None if found.total_law is None else found.total_law.to_dict(),
-                    "count": None if found.count_law is None else found.count_law.to_dict(),
-                }
-                for found in self.estimates
-            ],
+            "laws": [_laws(found) for found in self.estimates],
             "private": self.private,
             "dpnb": dpnb.__version__,
         }
@@ -261,7 +295,7 @@ class Answer:
 
     def to_html(self, path: str) -> None:
         """Write the answer as a page that needs nothing else."""
-        from dpnb.display.html import write_page
+        from dpnb.display.parts import write_page
 
         write_page(path, self._repr_html_())
 
@@ -276,6 +310,22 @@ class Answer:
         from dpnb.display.widgets import AnswerWidget
 
         return AnswerWidget(self)
+
+
+def _laws(found: Estimates) -> dict[str, Any]:
+    """Return the noise of one result; of a formula, that of each aggregate in it."""
+    if found.formula is not None:
+        names = [leaf.alias for leaf in found.leaves]
+        return {
+            "alias": found.alias,
+            "formula": text(found.formula, names),
+            "leaves": [_laws(leaf) for leaf in found.leaves],
+        }
+    return {
+        "alias": found.alias,
+        "sum": None if found.total_law is None else found.total_law.to_dict(),
+        "count": None if found.count_law is None else found.count_law.to_dict(),
+    }
 
 
 def _listed(value: Any) -> Any:

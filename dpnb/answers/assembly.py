@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 from dpnb.answers.answer import Answer
-from dpnb.answers.estimates import Estimates, estimate
+from dpnb.answers.estimates import Estimates, derived, estimate
 from dpnb.answers.listing import BudgetStatus, Price
 from dpnb.engines.base import Sum
-from dpnb.kinds import Integer, Real
 from dpnb.privacy.accountant import Accountant, Charge
 from dpnb.privacy.calibrate import Law
 from dpnb.privacy.loss import PrivacyLoss
@@ -18,7 +17,8 @@ from dpnb.provenance.plan import Part, Plan, half_width
 from dpnb.provenance.store import Store
 from dpnb.provenance.views import View, transposition
 from dpnb.schema import Schema
-from dpnb.sql.query import Query
+from dpnb.sql.query import Aggregate, Derived, Query
+from dpnb.sql.values import Column, bounds_of
 
 PRICED_ROWS = (100, 1_000)
 """Group sizes for which the width of an AVG is priced when none is named."""
@@ -45,9 +45,16 @@ def answer(
     cells = [schema[key.column].cells() for key in query.keys]
     places = list(itertools.product(*(range(len(column)) for column in cells)))
     order = transposition(query, schema)
+
+    def estimates(part: Part, leaves: int = 1) -> Estimates:
+        bounds = _bounds(part, schema)
+        return _estimates(part, wanted, charge, state, order, bounds, leaves)
+
     found = tuple(
-        _estimates(part, wanted, charge, state, order, _bounds(part, schema))
-        for part in wanted.parts
+        _derived(output, wanted, estimates)
+        if isinstance(output, Derived)
+        else estimates(_part(output, wanted))
+        for output in query.outputs
     )
     budget = status(store)
     return Answer(
@@ -77,7 +84,25 @@ def answer(
         private=store.private,
         levels={view: str(level) for view, level in charge.levels.items()},
         definitions={name: view.definition() for name, view in wanted.views.items()},
+        ledger=store.name,
+        request=charge.request,
     )
+
+
+def _part(aggregate: Aggregate, wanted: Plan) -> Part:
+    """Return the part that measures an aggregate: its own, else the one of equal meaning."""
+    own = (part for part in wanted.parts if part.aggregate == aggregate)
+    equal = (part for part in wanted.parts if part.aggregate.means(aggregate))
+    return next(itertools.chain(own, equal))
+
+
+def _derived(
+    column: Derived, wanted: Plan, estimates: Callable[[Part, int], Estimates]
+) -> Estimates:
+    # simultaneous intervals hold together already; others share the failure of one
+    shares = len(column.leaves) if wanted.accuracy.intervals == "each" else 1
+    leaves = [estimates(_part(leaf, wanted), shares) for leaf in column.leaves]
+    return derived(column.alias, column.formula, leaves)
 
 
 def _estimates(
@@ -87,7 +112,9 @@ def _estimates(
     state: Accountant,
     order: Sequence[int],
     bounds: tuple[float, float],
+    leaves: int,
 ) -> Estimates:
+    """Return one aggregate's estimates; its intervals leave room for ``leaves`` like them."""
     look = state.look(charge.analyst, {v.id: charge.levels[v.id] for v in part.views()})
 
     def released(view: View | None) -> list[float] | None:
@@ -104,10 +131,11 @@ def _estimates(
         middle, (low, high) = float(part.sum.measure.shift), bounds
         # rounding to ticks may end just inside the declared bounds
         reach = max(part.sum.reach, high - middle, middle - low)
+    value = part.aggregate.value
     return estimate(
         part.aggregate.alias,
         part.aggregate.function,
-        part.aggregate.column,
+        value.name if isinstance(value, Column) else None,
         total=released(part.sum),
         total_law=noise_law(part.sum),
         count=released(part.count),
@@ -116,13 +144,15 @@ def _estimates(
         reach=reach,
         look=look,
         alpha=wanted.accuracy.alpha(1, look),
-        each=wanted.alpha(look),
+        each=wanted.alpha(look) / leaves,
     )
 
 
 def _bounds(part: Part, schema: Schema) -> tuple[float, float]:
-    kind = None if part.aggregate.column is None else schema[part.aggregate.column]
-    return (kind.low, kind.high) if isinstance(kind, (Integer, Real)) else (0.0, 0.0)
+    if not part.is_mean or part.aggregate.value is None:
+        return 0.0, 0.0
+    bounds = bounds_of(part.aggregate.value, schema)
+    return float(bounds.low), float(bounds.high)
 
 
 def _ordered(
@@ -159,8 +189,12 @@ def price(
     """Return the price of a plan: ``cost`` of ``left``, and the widths at ``levels``."""
     budget = status(store)
     rows = PRICED_ROWS if wanted.accuracy.rows is None else (wanted.accuracy.rows,)
-    widths: list[tuple[str, int | None, float]] = []
-    for part in wanted.parts:
+    widths: list[tuple[str, int | None, float | None]] = []
+    for output in wanted.query.outputs:
+        if isinstance(output, Derived):
+            widths.append((output.alias, None, None))
+            continue
+        part = _part(output, wanted)
         sizes: tuple[int | None, ...] = rows if part.is_mean else (None,)
         look = store.accountant.look(analyst, {v.id: levels[v.id] for v in part.views()})
         widths += [

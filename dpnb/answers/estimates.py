@@ -1,24 +1,29 @@
-"""One aggregate over all declared groups: released vectors, values and intervals."""
+"""One result over all declared groups: released vectors, values and intervals."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
+from dpnb.answers.formula import REALS, interval, value
 from dpnb.answers.intervals import around, mean_around_zero
 from dpnb.answers.numbers import figure
 from dpnb.privacy.calibrate import Law
+from dpnb.sql.formulas import Formula, plain_formula, read_formula
 
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """One aggregate over all declared groups.
+    """One aggregate, or one formula over aggregates, over all declared groups.
 
     Attributes
     ----------
-    alias, function : str
+    alias : str
+    function : {'COUNT', 'SUM', 'AVG', 'FORMULA'}
     column : str or None
+        What is aggregated, where that is a bare column.
     total, count : tuple of float, or None
         The released vectors in units of the measure: for SUM the sums, for COUNT the counts, for
         AVG the centred sums and the counts.
@@ -31,9 +36,13 @@ class Estimates:
     alpha : float
         Failure probability at this look, for all groups (or for each on its own).
     estimate : tuple of float or None
-        One value for each group; None where an AVG has too few rows to tell.
+        One value for each group; None where an AVG has too few rows to tell, and where a formula
+        rests on such an AVG or its interval is all reals.
     low, high : tuple of float
-        The interval of each group.
+        The interval of each group; infinite ends occur in formulas only.
+    formula : Formula or None
+    leaves : tuple of Estimates
+        The aggregates of the formula, with the intervals that its own rest on.
     """
 
     alias: str
@@ -50,23 +59,41 @@ class Estimates:
     estimate: tuple[float | None, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
+    formula: Formula | None = None
+    leaves: tuple[Estimates, ...] = ()
 
     def text(self, group: int) -> str:
         """Return the estimate as shown."""
-        value = self.estimate[group]
-        if value is None:
+        found = self.estimate[group]
+        if found is None:
             return "too few rows to tell"
-        shown = max(value, 0.0) if self.function == "COUNT" else value
+        shown = max(found, 0.0) if self.function == "COUNT" else found
         return figure(shown, self.half_width(group))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the estimates as plain data (JSON); infinite ends are None."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name in ("total_law", "count_law"):
+            data[name] = None if data[name] is None else data[name].to_dict()
+        for name in ("low", "high"):
+            data[name] = [end if math.isfinite(end) else None for end in data[name]]
+        data["formula"] = None if self.formula is None else plain_formula(self.formula)
+        data["leaves"] = [leaf.to_dict() for leaf in self.leaves]
+        return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Estimates:
-        """Build estimates from the plain data of ``dataclasses.asdict``."""
+        """Build estimates from :meth:`to_dict`."""
         values = dict(data)
-        for name in ("total", "count", "estimate", "low", "high"):
+        for name in ("total", "count", "estimate"):
             values[name] = None if values[name] is None else tuple(values[name])
+        for name, end in (("low", -math.inf), ("high", math.inf)):
+            values[name] = tuple(end if at is None else at for at in values[name])
         for name in ("total_law", "count_law"):
             values[name] = None if values[name] is None else Law.from_dict(values[name])
+        formula = values["formula"]
+        values["formula"] = None if formula is None else read_formula(formula)
+        values["leaves"] = tuple(cls.from_dict(leaf) for leaf in values["leaves"])
         return cls(**values)
 
     def half_width(self, group: int) -> float:
@@ -107,12 +134,12 @@ def estimate(
             ends.append((middle + low, middle + high))
             values.append(middle + max(-reach, min(reach, s / c)) if c > fewest else None)
     elif total is not None and total_law:
-        ends = [around(value, total_law, each) for value in total]
+        ends = [around(released, total_law, each) for released in total]
         values = list(total)
     elif count is not None and count_law:
         # a count is never negative, so the cut keeps the level; an interval wholly below 0 has
         # missed already, and must not look like certainty
-        ends = [around(value, count_law, each) for value in count]
+        ends = [around(released, count_law, each) for released in count]
         half = count_law.quantile(each)
         ends = [(max(low, 0.0), high if high > 0 else half) for low, high in ends]
         values = list(count)
@@ -122,4 +149,27 @@ def estimate(
         None if count is None else tuple(count), count_law,
         middle, reach, look, alpha, tuple(values),
         tuple(low for low, _ in ends), tuple(high for _, high in ends),
+    )  # fmt: skip
+
+
+def derived(alias: str, formula: Formula, leaves: Sequence[Estimates]) -> Estimates:
+    """Compute a formula's values and intervals from its leaves.
+
+    The intervals spend no failure probability of their own. Simultaneous intervals of all
+    aggregates in all groups hold together with probability 1 - alpha; where they do, so do their
+    images under any formulas, however many (spec/dpxplain.md 4.5). Intervals that hold each on its
+    own rest on leaves at alpha / h each for h leaves: by the union bound, a formula's interval fails
+    with probability alpha at most.
+    """
+    values: list[float | None] = []
+    ends: list[tuple[float, float]] = []
+    for group in range(len(leaves[0].low)):
+        ends.append(interval(formula, [(leaf.low[group], leaf.high[group]) for leaf in leaves]))
+        known = [v for v in (leaf.estimate[group] for leaf in leaves) if v is not None]
+        told = ends[-1] != REALS and len(known) == len(leaves)
+        values.append(value(formula, known) if told else None)
+    return Estimates(
+        alias, "FORMULA", None, None, None, None, None, 0.0, 0.0,
+        max(leaf.look for leaf in leaves), max(leaf.alpha for leaf in leaves), tuple(values),
+        tuple(low for low, _ in ends), tuple(high for _, high in ends), formula, tuple(leaves),
     )  # fmt: skip

@@ -7,6 +7,8 @@ interval: P(interval misses the exact value) <= alpha.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
@@ -128,15 +130,93 @@ def range_quantile(alpha: float, groups: int) -> float:
     return high
 
 
-def pair_half_width(law: Law, alpha: float, groups: int, *, planned: bool) -> float:
-    """Return the half-width of the difference of two groups' COUNTs or SUMs.
+def combine(ends: Sequence[Pair], weights: Sequence[Fraction], shift: Fraction) -> Pair:
+    """Return the interval of a weighted sum plus ``shift``, from an interval of each term.
 
-    A pair fixed in advance: the quantile of the difference of two noises. A pair picked after
-    seeing ``groups`` answers: simultaneous over all pairs (spec/dpxplain.md 3.3.3, E9), by the
-    studentised range for Gaussians, by the union bound over pairs for Laplace.
+    It holds whenever all of ``ends`` hold (spec/dpxplain.md 3.3): on a box, a linear function is
+    least and greatest at corners. All reals when a number is too large for a float.
     """
+    terms = [
+        sorted((float(weight) * low, float(weight) * high))
+        for (low, high), weight in zip(ends, weights, strict=True)
+    ]
+    try:
+        low, high = (math.fsum([float(shift), *(t[side] for t in terms)]) for side in (0, 1))
+    except (OverflowError, ValueError):
+        return -math.inf, math.inf
+    return (low, high) if low < math.inf and high > -math.inf else (-math.inf, math.inf)
+
+
+def combination_half_width(
+    law: Law, alpha: float, weights: Sequence[Fraction], groups: int, *, planned: bool
+) -> float:
+    """Return the half-width of a weighted sum of groups' COUNTs or SUMs (spec/dpxplain.md 3.3).
+
+    Parameters
+    ----------
+    law : Law
+        Noise of each group, independent.
+    alpha : float
+        Failure probability.
+    weights : sequence of Fraction
+        One for each compared group, none 0; exact, so that weights that cancel are known to.
+    groups : int
+        How many answers were seen.
+    planned : bool
+        Whether groups and weights were fixed before the answers were seen.
+
+    Notes
+    -----
+    Planned: the interval holds for this sum alone. Exact for Gaussians and up to two Laplace noises.
+
+    Not planned, weights that add up to 0 (contrasts): simultaneous over **all contrasts** of the
+    groups seen, pairs included (Tukey's method: Scheffe, The Analysis of Variance, 1959, section
+    3.6). With P = sum|w| / 2, the positive weights add up to P and the negative ones to -P, so
+    |sum w e| <= P (max e - min e); the range of the noises is bounded by the studentised range for
+    Gaussians, and by the union bound over pairs for Laplace (E9). Exact for pairs of Gaussians.
+
+    Not planned, other weights: simultaneous over **all weights**, from each group's interval at
+    alpha / groups: |sum w e| <= sum|w| max|e|.
+
+    Each of the last two is one promise at level 1 - alpha; who picks freely from both kinds has
+    them together at 1 - 2 alpha.
+    """
+    sizes = [abs(float(weight)) for weight in weights]
     if planned:
-        return sum_quantile(law, law, alpha)
+        return _planned_half_width(law, alpha, sizes)
+    if sum(weights) != 0:
+        return law.quantile(alpha / groups) * math.fsum(sizes)
     if law.family == "gaussian":
-        return law.scale * range_quantile(alpha, groups)
-    return sum_quantile(law, law, alpha / (groups * (groups - 1) / 2))
+        spread = law.scale * range_quantile(alpha, groups)
+    else:
+        spread = sum_quantile(law, law, alpha / (groups * (groups - 1) / 2))
+    return spread * (math.fsum(sizes) / 2)
+
+
+def _planned_half_width(law: Law, alpha: float, sizes: Sequence[float]) -> float:
+    if law.family == "gaussian":
+        return law.quantile(alpha) * math.hypot(*sizes)
+    if len(sizes) <= 2:
+        first, second = [Law("laplace", law.scale * size) for size in (*sizes, 0.0)][:2]
+        return sum_quantile(first, second, alpha)
+    union = math.fsum(sizes) * -math.log(alpha / len(sizes))
+    return law.scale * min(union, _chernoff(alpha, sizes))
+
+
+def _chernoff(alpha: float, scales: Sequence[float]) -> float:
+    """Return t with P(|sum of Laplace noises| > t) <= ``alpha``.
+
+    P <= 2 exp(-u t) prod 1 / (1 - u^2 b^2) for every 0 < u < 1 / max b (Chernoff), so any u gives a
+    valid t; t is quasi-convex in u, and the search ends near its least value.
+    """
+    largest = max(scales)
+    ratios = [scale / largest for scale in scales]
+
+    def half_width(u: float) -> float:
+        return (math.log(2 / alpha) - sum(math.log1p(-((u * r) ** 2)) for r in ratios)) / u
+
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        a, b = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, b) if half_width(a) < half_width(b) else (a, high)
+    return largest * half_width(low + (high - low) / 3)

@@ -63,8 +63,9 @@ class Price:
     remaining : PrivacyLoss
         What is left before it.
     affordable : bool
-    widths : tuple of (alias, rows or None, half-width)
-        For each aggregate the half-width of its intervals; for AVG on groups of ``rows`` rows.
+    widths : tuple of (alias, rows or None, half-width or None)
+        For each aggregate the half-width of its intervals; for AVG on groups of ``rows`` rows. None
+        for formulas, whose intervals depend on the released values.
     """
 
     sql: str
@@ -75,7 +76,7 @@ class Price:
     delta: float | None
     confidence: float
     affordable: bool
-    widths: tuple[tuple[str, int | None, float], ...]
+    widths: tuple[tuple[str, int | None, float | None], ...]
 
     def share(self) -> float:
         """Return the cost as a share of what is left; infinite when nothing is left."""
@@ -86,25 +87,18 @@ class Price:
 
     def listing(self) -> Listing:
         """Return the price as a table."""
-        cost = loss_text(self.spent, self.currency, self.delta)
-        left = self.remaining.level(self.currency) - self.spent.level(self.currency)
-        name = "rho" if self.currency == "zcdp" else "epsilon"
-        after = (
-            f"{name} {amount_text(left)} would be left of "
-            f"{amount_text(self.cap.level(self.currency))}"
-            if self.affordable
-            else f"more than the {name} {amount_text(self.remaining.level(self.currency))} left"
-        )
         rows = tuple(
             (
                 alias,
                 "every group" if size is None else f"{size:,} rows",
-                f"± {figure(width, width)}",
+                "depends on the values" if width is None else f"± {figure(width, width)}",
             )
             for alias, size, width in self.widths
         )
-        price = "Free" if self.spent.level(self.currency) == 0 else f"Price {cost}"
-        caption = f"{price}; {after}. Nothing was spent."
+        caption = price_caption(
+            self.spent, self.remaining, self.cap, self.currency, self.delta,
+            affordable=self.affordable,
+        )  # fmt: skip
         return Listing(caption, ("aggregate", "group size", "half-width to expect"), rows)
 
     def __repr__(self) -> str:
@@ -112,6 +106,29 @@ class Price:
 
     def _repr_html_(self) -> str:
         return self.listing()._repr_html_()
+
+
+def price_caption(
+    spent: PrivacyLoss,
+    remaining: PrivacyLoss,
+    cap: PrivacyLoss,
+    currency: Currency,
+    delta: float | None,
+    *,
+    affordable: bool,
+) -> str:
+    """Return a price and what it would leave, in words."""
+    name = "rho" if currency == "zcdp" else "epsilon"
+    left = remaining.level(currency)
+    after = (
+        f"{name} {amount_text(left - spent.level(currency))} would be left of "
+        f"{amount_text(cap.level(currency))}"
+        if affordable
+        else f"more than the {name} {amount_text(left)} left"
+    )
+    free = spent.level(currency) == 0
+    cost = "Free" if free else f"Price {loss_text(spent, currency, delta)}"
+    return f"{cost}; {after}. Nothing was spent."
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,3 +60,24 @@ def loss_text(loss: PrivacyLoss, currency: Currency, delta: float | Fraction | N
     if delta is None or loss.rho == 0:
         return text
     return f"{text} (epsilon {amount_text(loss.epsilon_at(delta))} at delta {float(delta):g})"
+
+
+def cost_text(
+    spent: PrivacyLoss,
+    remaining: PrivacyLoss,
+    cap: PrivacyLoss,
+    currency: Currency,
+    delta: float | None,
+    *,
+    stored: bool,
+) -> str:
+    """Return what a request cost and what is left, in words."""
+    free = spent.level(currency) == 0
+    if free and stored:
+        cost = "Answered from the ledger at no cost"
+    elif free:
+        cost = "No cost: these numbers were bought before"
+    else:
+        cost = f"Cost {loss_text(spent, currency, delta)}"
+    left = loss_text(remaining, currency, None)
+    return f"{cost}; left {left} of {amount_text(cap.level(currency))}."

@@ -6,23 +6,30 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from dpnb.errors import EngineError
-from dpnb.kinds import Integer, Kind, Real
+from dpnb.schema import Schema
+from dpnb.sql.canonical import plain_value
 from dpnb.sql.query import Predicate
+from dpnb.sql.values import Value, bounds_of
+
+if TYPE_CHECKING:
+    from dpnb.engines.marginals import Marginals, MarginalScan
 
 MAX_ROWS = 2**40
 """Sums of one measure over this many rows still fit 64 bits."""
+MAX_SUMMED = 2**31
+"""Whole numbers of this size can be summed over as many rows as memory holds."""
 TICKS = 2**22
 """Largest contribution of a rounded value, in ticks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Rows in a cell, or rows with a value in ``column``."""
+    """Rows in a cell, or rows in which ``value`` is not missing."""
 
-    column: str | None
+    value: Value | None
 
     @property
     def sensitivity(self) -> int:
@@ -36,7 +43,7 @@ class Count:
 
     def definition(self) -> list[Any]:
         """Return the public definition as plain data."""
-        return ["count", self.column]
+        return ["count", plain_value(self.value)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,7 @@ class Sum:
     the others are whole by construction. ``least`` and ``greatest`` bound one row's ticks.
     """
 
-    column: str
+    value: Value
     shift: Fraction
     step: Fraction
     rounded: bool
@@ -59,9 +66,15 @@ class Sum:
         """Largest change of the vector, in ticks, when one row comes or goes."""
         return max(abs(self.least), abs(self.greatest))
 
+    @property
+    def largest(self) -> Fraction:
+        """Largest size of a value."""
+        return max(abs(self.shift + ticks * self.step) for ticks in (self.least, self.greatest))
+
     def definition(self) -> list[Any]:
         """Return the public definition as plain data."""
-        return ["sum", self.column, str(self.shift), str(self.step), self.least, self.greatest]
+        value = plain_value(self.value)
+        return ["sum", value, str(self.shift), str(self.step), self.least, self.greatest]
 
 
 Measure: TypeAlias = Count | Sum
@@ -73,34 +86,32 @@ def _power_of_two_above(value: Fraction | float) -> Fraction:
     return step if step >= value else 2 * step
 
 
-def sum_of(column: str, kind: Kind, *, centred: bool) -> Sum:
-    """Return the measure SUM(column), or with ``centred`` the sum of distances from mid-range.
+def sum_of(value: Value, schema: Schema, *, centred: bool) -> Sum:
+    """Return the measure SUM(value), or with ``centred`` the sum of distances from mid-range.
 
     The middle of the bounds as origin halves the sensitivity of [0, M] (spec/dpxplain.md 3.1). The
     step is a power of two >= the largest distance / 2**22, from the bounds alone; whole numbers of
     moderate size need no rounding.
     """
-    if isinstance(kind, Integer):
-        shift = Fraction(kind.low + kind.high, 2) if centred else Fraction(0)
-        reach = max(kind.high - shift, shift - kind.low)
+    bounds = bounds_of(value, schema)
+    if bounds.integral:
+        shift = (bounds.low + bounds.high) / 2 if centred else Fraction(0)
+        reach = max(bounds.high - shift, shift - bounds.low)
         if reach <= 2**30:
             step = Fraction(1, shift.denominator)
             return Sum(
-                column, shift, step, rounded=False,
-                least=int((kind.low - shift) / step), greatest=int((kind.high - shift) / step),
+                value, shift, step, rounded=False,
+                least=int((bounds.low - shift) / step), greatest=int((bounds.high - shift) / step),
             )  # fmt: skip
         shift = Fraction(math.floor(shift))
-    elif isinstance(kind, Real):
-        shift = Fraction(kind.low / 2 + kind.high / 2) if centred else Fraction(0)
-        reach = Fraction(max(kind.high - float(shift), float(shift) - kind.low))
-    else:
-        raise TypeError("only numeric columns are summed")
+    low, high = float(bounds.low), float(bounds.high)
+    if not bounds.integral:
+        shift = Fraction(low / 2 + high / 2) if centred else Fraction(0)
+        reach = Fraction(max(high - float(shift), float(shift) - low))
     step = _power_of_two_above(reach / TICKS)
     origin, unit = float(shift), float(step)
-    least, greatest = (
-        math.floor((float(end) - origin) / unit + 0.5) for end in (kind.low, kind.high)
-    )
-    return Sum(column, shift, step, rounded=True, least=least, greatest=greatest)
+    least, greatest = (math.floor((end - origin) / unit + 0.5) for end in (low, high))
+    return Sum(value, shift, step, rounded=True, least=least, greatest=greatest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +151,10 @@ class Engine(Protocol):
 
     def measure(self, scan: Scan) -> Exact:
         """Return one exact vector for each measure, in ticks, in one scan."""
+        ...
+
+    def marginals(self, scan: MarginalScan) -> Marginals:
+        """Return counts and sums of some groups over sets of attributes, in one pass."""
         ...
 
     def interrupt(self, thread: int) -> None:

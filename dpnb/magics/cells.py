@@ -12,6 +12,7 @@ from traitlets import Enum, Float
 
 from dpnb.answers.numbers import loss_text
 from dpnb.errors import RequestError
+from dpnb.magics.explaining import explanation_options, hint, read_question
 from dpnb.magics.lines import (
     Progress,
     accuracy_options,
@@ -141,13 +142,88 @@ class Dpnb(Magics):
         mode = "widget" if options.widget else "static" if options.static else self.display
         return answer if cell is None else self._show(answer, mode)
 
+    @no_var_expand
+    @line_cell_magic
+    @magic_arguments("%%dpexplain")
+    @argument("answer", help="variable that holds an answer, or a question")
+    @argument("--of", metavar="ALIAS", help="aggregate to compare; the first one by default")
+    @argument("--planned", action="store_true", help="the groups were fixed before seeing it")
+    @argument("--k", default="5", help="predicates to show; 5 by default")
+    @argument("--rho", help="cost in zCDP: 0.3, or topk=0.05,influence=0.05,rank=0.1")
+    @argument("--epsilon", help="cost as epsilon")
+    @argument("--error", help="half-width of the influences' intervals: 2%% of the difference")
+    @argument("--confidence", default="0.95", help="between 0 and 1; 0.95 by default")
+    @argument("--joint", action="store_true", help="confidence for all rows together")
+    @argument("--mode", default="tight", help="tight, or paper for the published method")
+    @argument("--anyway", action="store_true", help="explain although noise may explain it")
+    @argument("--attributes", metavar="A,B", help="columns that explain; all others by default")
+    @argument("--exclude", default="", metavar="A,B", help="columns to leave out")
+    @argument("--length", default="1", help="attributes in one predicate, 1 to 3")
+    @argument("--any-of", action="store_true", help="join attributes by OR instead of AND")
+    @argument("--ranges", action="store_true", help="runs of neighbouring bins, too")
+    @argument("--predicates", metavar="NAME", help="variable: a list of conditions as in WHERE")
+    @argument("--on", metavar="NAME", help="session to ask; the answer's own by default")
+    @argument("--dry-run", action="store_true", help="show price and widths, spend nothing")
+    @argument("--yes", action="store_true", help="spend without asking")
+    @argument("-o", "--out", metavar="NAME", help="variable for the result")
+    @argument("-q", "--quiet", action="store_true", help="do not show the result")
+    @argument("--widget", action="store_true", help="show as a widget")
+    @argument("--static", action="store_true", help="show as a record only")
+    def dpexplain(self, line: str, cell: str | None = None) -> Any:
+        """Explain why one group of an answer is above another.
+
+        Example::
+
+            %%dpexplain income --of share --rho 0.1
+            'Married-civ-spouse' > 'Never-married'
+
+        The question is free; where noise may explain the difference, or where it points the other
+        way, nothing is spent unless ``--anyway`` is given.
+        """
+        name, line = split_binding(line)
+        options = read_options(self.dpexplain, line)
+        name = name or options.out
+        if name is not None:
+            _identifier(name)
+        names = self._namespace
+        question = read_question(options.answer, cell, options, names)
+        given = explanation_options(options, names)
+        session = self._origin(question, options.on)
+        if options.dry_run:
+            return session.price(question, **given)
+        if not question.valid and not options.anyway:
+            print(f"Nothing was spent. {hint(question)}")  # noqa: T201
+            return question
+        if not options.yes:
+            confirm(session.price(question, **given), self.ask_above)
+        progress = Progress()
+        try:
+            found = session.explain(question, anyway=options.anyway, progress=progress, **given)
+        finally:
+            progress.clear()
+        if name is not None:
+            self.shell.user_ns[name] = found
+        if options.quiet:
+            return None
+        mode = "widget" if options.widget else "static" if options.static else self.display
+        return found if cell is None else self._show(found, mode)
+
+    def _origin(self, question: Any, name: str | None) -> Session:
+        """Return the session that a question came from, unless another one is named."""
+        if name is None:
+            held = [*self.sessions.values(), *self._namespace.values()]
+            for session in held:
+                if isinstance(session, Session) and session.ledger == question.ledger:
+                    return session
+        return self._session(name)
+
     def _show(self, answer: Any, mode: str) -> Any:
         """Return what the cell's result shall be; beside a live widget it is shown here already."""
-        from dpnb.display.widgets import display_answer, is_live
+        from dpnb.display.widgets import display_result, is_live
 
         if not is_live(mode):
             return answer
-        display_answer(answer, "widget")
+        display_result(answer, "widget")
         # ``_`` and ``Out`` still hold the answer
         self.shell.displayhook.update_user_ns(answer)
         return None

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from dpnb.answers.answer import Answer
 from dpnb.kinds import Category
 from dpnb.schema import Schema
 from dpnb.session import Session
 
-_MAGIC = re.compile(r"\s*%%?(dpquery)\b")
+_MAGIC = re.compile(r"\s*%%?(dpquery|dpexplain)\b")
+_EXPLAIN = re.compile(r"\s*%%?(?:\w+\s*<<)?\s*dpexplain\s+(\w*)")
 _WORDS = (
     "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "AND", "OR", "NOT", "IN",
     "BETWEEN", "IS NULL", "FILTER (WHERE", "COUNT(*)", "COUNT(", "SUM(", "AVG(", "AS", "DESC",
@@ -19,13 +21,24 @@ _OPTIONS = (
     "--rho", "--epsilon", "--error", "--rows", "--confidence", "--each", "--any-look", "--on",
     "--dry-run", "--yes", "--out", "--quiet", "--widget", "--static",
 )  # fmt: skip
+_EXPLAIN_OPTIONS = (
+    "--of", "--k", "--rho", "--epsilon", "--error", "--confidence", "--joint", "--planned",
+    "--anyway", "--attributes", "--exclude", "--length", "--any-of", "--ranges", "--predicates",
+    "--mode", "--on", "--dry-run", "--yes", "--out", "--quiet", "--widget", "--static",
+)  # fmt: skip
 
 
-def candidates(before: str, sessions: dict[str, Session]) -> list[str]:
+def candidates(
+    before: str, sessions: dict[str, Session], names: Mapping[str, Any] | None = None
+) -> list[str]:
     """Return the words that can stand at the end of ``before``, a cell up to the cursor.
 
-    Inside quotes these are whole category values; elsewhere options, tables, columns, SQL words.
+    Inside quotes these are whole category values; elsewhere options, tables, columns, SQL words. In
+    an explanation: the names of answers, and inside quotes the groups of the one named.
     """
+    explain = _EXPLAIN.match(before)
+    if explain is not None:
+        return _explain_candidates(before, explain.group(1), sessions, names or {})
     first, _, body = before.partition("\n")
     if "\n" not in before:
         return list(sessions) if re.search(r"--on\s+\S*$", first) else list(_OPTIONS)
@@ -40,6 +53,19 @@ def candidates(before: str, sessions: dict[str, Session]) -> list[str]:
         return list(schemas)
     columns = [column for schema in schemas.values() for column in schema]
     return [*dict.fromkeys(columns), *_WORDS]
+
+
+def _explain_candidates(
+    before: str, name: str, sessions: dict[str, Session], names: Mapping[str, Any]
+) -> list[str]:
+    answers = {k: v for k, v in names.items() if isinstance(v, Answer) and k[:1] != "_"}
+    if "\n" not in before:
+        return (
+            list(sessions) if re.search(r"--on\s+\S*$", before) else [*answers, *_EXPLAIN_OPTIONS]
+        )
+    if name not in answers or before.count("'") % 2 == 0:
+        return []
+    return list(dict.fromkeys(str(key) for group in answers[name].groups for key in group))
 
 
 def _values(body: str, schemas: Iterable[Schema]) -> list[str]:
@@ -72,7 +98,7 @@ def completer(magics: Any) -> Callable[..., Any]:
         offset = len(typed) - len(context.token)
         found = [
             SimpleCompletion(word[offset:], type="dpnb")
-            for word in candidates(before, dict(magics.sessions))
+            for word in candidates(before, dict(magics.sessions), magics.shell.user_ns)
             if word.casefold().startswith(typed.casefold())
         ]
         return {"completions": found, "suppress": bool(found)}

@@ -11,6 +11,7 @@ from dpnb.answers.listing import Price
 from dpnb.answers.numbers import loss_text
 from dpnb.curator import Curator
 from dpnb.errors import RequestError
+from dpnb.explain.assembly import ExplanationPrice
 from dpnb.kinds import nearest
 from dpnb.privacy.loss import Budget
 from dpnb.schema import read_toml
@@ -54,14 +55,15 @@ def accuracy_options(options: Any) -> dict[str, Any]:
     """Return the accuracy arguments of ``Session.query`` from a magic's options."""
     given: dict[str, Any] = {"rho": options.rho, "epsilon": options.epsilon}
     given["error"] = None if options.error is None else _error(options.error)
-    given["rows"] = None if options.rows is None else _number(options.rows, "--rows")
-    given["confidence"] = _number(options.confidence, "--confidence")
+    given["rows"] = None if options.rows is None else read_number(options.rows, "--rows")
+    given["confidence"] = read_number(options.confidence, "--confidence")
     given["looks"] = "any" if options.any_look else 1
     given["intervals"] = "each" if options.each else "simultaneous"
     return given
 
 
-def _number(text: str, option: str) -> float:
+def read_number(text: str, option: str) -> float:
+    """Return the number that an option holds."""
     try:
         return float(text)
     except ValueError:
@@ -70,9 +72,9 @@ def _number(text: str, option: str) -> float:
 
 def _error(text: str) -> float | dict[str, float]:
     if "=" not in text:
-        return _number(text, "--error")
+        return read_number(text, "--error")
     pairs = [part.partition("=") for part in text.split(",")]
-    return {alias.strip(): _number(value, "--error") for alias, _, value in pairs}
+    return {alias.strip(): read_number(value, "--error") for alias, _, value in pairs}
 
 
 def find_session(
@@ -148,7 +150,7 @@ def open_session(
     return table.name, session, True
 
 
-def confirm(price: Price, ask_above: float) -> None:
+def confirm(price: Price | ExplanationPrice, ask_above: float) -> None:
     """Ask before spending more than a share of what is left; refuse where nobody can answer."""
     share = price.share()
     if share <= ask_above or not price.affordable:

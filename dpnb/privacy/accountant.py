@@ -16,11 +16,16 @@ from dpnb.privacy.loss import Budget, Currency, PrivacyLoss
 from dpnb.privacy.path import Knot
 
 
-def loss(held: Mapping[tuple[str, str], Fraction], currency: Currency) -> PrivacyLoss:
+def loss(
+    held: Mapping[tuple[str, str], Fraction],
+    currency: Currency,
+    once: Iterable[PrivacyLoss] = (),
+) -> PrivacyLoss:
     """Return the loss of everybody together: over views, the finest level that anyone holds, summed.
 
     A path's finest version determines the coarser ones up to noise without data, so one view costs
-    its maximum (spec/dprovdb.md 3.7); different views compose by addition.
+    its maximum (spec/dprovdb.md 3.7); different views compose by addition, and so do one-off
+    releases, each distinct one counted ``once``.
     """
     finest: dict[str, Fraction] = {}
     for (_, view), level in held.items():
@@ -28,12 +33,16 @@ def loss(held: Mapping[tuple[str, str], Fraction], currency: Currency) -> Privac
     total = PrivacyLoss.none()
     for level in finest.values():
         total += PrivacyLoss.of(level, currency)
-    return total
+    return sum(once, total)
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """One committed request: who asked what at which levels, and what it cost."""
+    """One committed request: who asked what at which levels, and what it cost.
+
+    ``levels`` are those of the views of an answer; ``query`` its plain meaning. A one-off release
+    has no levels.
+    """
 
     sequence: int
     analyst: str
@@ -43,17 +52,33 @@ class Charge:
     levels: Mapping[str, Fraction]
     spent: PrivacyLoss
     version: int
+    query: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A one-off release: what it cost, and what was drawn."""
+
+    spent: PrivacyLoss
+    drawn: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"Release(spent={self.spent!r})"
 
 
 @dataclass
 class Accountant:
-    """The state of one ledger: noise paths, who holds which level, what is spent."""
+    """The state of one ledger: noise paths, who holds which level, what is spent.
+
+    ``releases`` holds the one-off releases by the name of their request.
+    """
 
     budget: Budget
     paths: dict[str, list[Knot]] = field(default_factory=dict)
     held: dict[tuple[str, str], Fraction] = field(default_factory=dict)
     served: dict[tuple[str, str], list[Charge]] = field(default_factory=dict)
     charges: dict[tuple[str, str], Charge] = field(default_factory=dict)
+    releases: dict[str, Release] = field(default_factory=dict)
     spent: PrivacyLoss = field(default_factory=PrivacyLoss.none)
 
     def __post_init__(self) -> None:
@@ -117,14 +142,12 @@ class Accountant:
 
     def apply(self, sequence: int, entry: Mapping[str, Any]) -> None:
         """Add one entry of kind ``answer``; checks that its charge is what its releases cost."""
-        analyst = str(entry["analyst"])
         levels = {view: Fraction(level) for view, level in entry["levels"].items()}
-        spent = PrivacyLoss.from_dict(entry["spent"])
+        charge = _charge(sequence, entry, levels)
+        analyst, spent = charge.analyst, charge.spent
         if spent != self.increase(analyst, levels):
             raise _damaged(sequence)
-        total = self.spent + spent
-        if total.level(self.currency) > self.cap.level(self.currency):
-            raise _damaged(sequence)
+        total = self._total(spent, sequence)
         drawn = {
             view: [Knot(Fraction(level), tuple(vector)) for level, vector in knots]
             for view, knots in entry["knots"].items()
@@ -133,16 +156,6 @@ class Accountant:
             known = (*self.paths.get(view, ()), *drawn.get(view, ()))
             if all(knot.level != level for knot in known):
                 raise _damaged(sequence)
-        charge = Charge(
-            sequence=sequence,
-            analyst=analyst,
-            request=str(entry["request"]),
-            time=str(entry["time"]),
-            sql=str(entry["sql"]),
-            levels=levels,
-            spent=spent,
-            version=int(entry["version"]),
-        )
         # everything was checked: from here on nothing is refused
         for view, knots in drawn.items():
             for knot in knots:
@@ -154,6 +167,26 @@ class Accountant:
         self.charges[analyst, charge.request] = charge
         self.spent = total
 
+    def apply_release(self, sequence: int, entry: Mapping[str, Any]) -> None:
+        """Add one entry of kind ``release``: a one-off draw, paid for by its first analyst."""
+        charge = _charge(sequence, entry, {})
+        known = self.releases.get(charge.request)
+        drawn, price = entry.get("drawn"), PrivacyLoss.from_dict(entry["price"])
+        owed = price if known is None else PrivacyLoss.none()
+        if charge.spent != owed or (known is None) == (drawn is None):
+            raise _damaged(sequence)
+        total = self._total(charge.spent, sequence)
+        if drawn is not None:
+            self.releases[charge.request] = Release(price, dict(drawn))
+        self.charges[charge.analyst, charge.request] = charge
+        self.spent = total
+
+    def _total(self, spent: PrivacyLoss, sequence: int) -> PrivacyLoss:
+        total = self.spent + spent
+        if total.level(self.currency) > self.cap.level(self.currency):
+            raise _damaged(sequence)
+        return total
+
     def knot(self, view: str, level: Fraction) -> Knot:
         """Return the stored version of a view at exactly ``level``."""
         return next(knot for knot in self.paths[view] if knot.level == level)
@@ -162,6 +195,20 @@ class Accountant:
         """Return the analyst's committed requests, oldest first."""
         mine: Iterable[Charge] = (c for c in self.charges.values() if c.analyst == analyst)
         return sorted(mine, key=lambda charge: charge.sequence)
+
+
+def _charge(sequence: int, entry: Mapping[str, Any], levels: Mapping[str, Fraction]) -> Charge:
+    return Charge(
+        sequence=sequence,
+        analyst=str(entry["analyst"]),
+        request=str(entry["request"]),
+        time=str(entry["time"]),
+        sql=str(entry["sql"]),
+        levels=levels,
+        spent=PrivacyLoss.from_dict(entry["spent"]),
+        version=int(entry["version"]),
+        query=dict(entry["query"]),
+    )
 
 
 def _by_level(knot: Knot) -> Fraction:

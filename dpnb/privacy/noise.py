@@ -1,17 +1,23 @@
 """All randomness that touches or hides data.
 
 Noise is exact integer noise on a lattice, drawn by OpenDP from the operating system's entropy
-(discrete Gaussian and discrete Laplace of Canonne, Kamath and Steinke 2020). Nothing else in the
-package may draw numbers that depend on data or hide them.
+(discrete Gaussian and discrete Laplace of Canonne, Kamath and Steinke 2020); selection compares
+Gumbel variables of unlimited precision (``gumbel``). Nothing else in the package may draw numbers
+that depend on data or hide them.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import warnings
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 class Noise(Protocol):
@@ -29,6 +35,14 @@ class Noise(Protocol):
 
     def coins(self, probability: float, count: int) -> list[bool]:
         """Return ``count`` independent coins that are true with ``probability``."""
+        ...
+
+    def largest(self, scores: npt.NDArray[np.int64], scale: float) -> int:
+        """Return the index of the largest score plus independent Gumbel noise of ``scale``."""
+        ...
+
+    def below(self, count: int) -> int:
+        """Return a whole number drawn uniformly from 0..count-1."""
         ...
 
 
@@ -81,3 +95,17 @@ class SecureNoise:
         return [
             int.from_bytes(entropy[8 * i : 8 * i + 8], "little") < threshold for i in range(count)
         ]
+
+    def largest(self, scores: npt.NDArray[np.int64], scale: float) -> int:
+        """Select one score by Gumbel noise: the exponential mechanism.
+
+        When the differences of scores change by at most W, the release is ((W / scale)^2 / 8)-zCDP
+        (spec/dpxplain.md 3.5 and 6b (iii)), exactly: see ``gumbel``.
+        """
+        from dpnb.privacy import gumbel
+
+        return gumbel.largest(scores, scale, os.urandom)
+
+    def below(self, count: int) -> int:
+        """Draw from the operating system's entropy, exactly uniform."""
+        return secrets.randbelow(count)

@@ -181,6 +181,11 @@ def read_accuracy(
 
 
 def _errors(error: object, query: Query) -> dict[str, float]:
+    if query.derived:
+        raise RequestError(
+            "the error of a formula cannot be fixed beforehand: it depends on the released values",
+            "Give rho=0.05 (or epsilon) instead of error, and look at the intervals.",
+        )
     aliases = [aggregate.alias for aggregate in query.aggregates]
     given = error if isinstance(error, Mapping) else dict.fromkeys(aliases, error)
     if sorted(given, key=str) != sorted(aliases):
@@ -240,7 +245,7 @@ class Plan:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def alpha(self, look: int) -> float:
-        """Return the failure probability of one displayed interval."""
+        """Return the failure probability of the interval of one aggregate in one group."""
         return self.accuracy.alpha(self.groups * len(self.parts), look)
 
     def law(self, view: View, level: Fraction) -> Law:
@@ -276,7 +281,7 @@ def plan(
     """
     parts = []
     views: dict[str, View] = {}
-    for aggregate in query.aggregates:
+    for aggregate in query.measured:
         needed = views_of(aggregate, query, schema, version)
         views |= {view.id: view for view in needed.values()}
         parts.append(Part(aggregate, needed.get("sum"), needed.get("count")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -52,6 +53,11 @@ class Store:
     def new(self) -> bool:
         """Whether nothing was written yet."""
         return self._accountant is None
+
+    @property
+    def name(self) -> str:
+        """A public name of this ledger, by which results say where they come from."""
+        return hmac.digest(self._secret, b"public name of the ledger", "sha256")[:8].hex()
 
     @property
     def kept(self) -> bool:
@@ -189,6 +195,8 @@ class Store:
             )
         elif entry["kind"] == "answer":
             self.accountant.apply(sequence, entry)
+        elif entry["kind"] == "release":
+            self.accountant.apply_release(sequence, entry)
         else:
             raise ValueError(entry["kind"])
 

@@ -95,13 +95,12 @@ def views_of(aggregate: Aggregate, query: Query, schema: Schema, version: int) -
     def view(measure: Measure) -> View:
         return View(query.table, version, keys, where, measure)
 
-    if aggregate.function == "COUNT":
-        return {"count": view(Count(aggregate.column))}
-    column = str(aggregate.column)
-    total = sum_of(column, schema[column], centred=aggregate.function == "AVG")
+    if aggregate.function == "COUNT" or aggregate.value is None:
+        return {"count": view(Count(aggregate.value))}
+    total = sum_of(aggregate.value, schema, centred=aggregate.function == "AVG")
     if aggregate.function == "SUM":
         return {"sum": view(total)}
-    return {"sum": view(total), "count": view(Count(column))}
+    return {"sum": view(total), "count": view(Count(aggregate.value))}
 
 
 def transposition(query: Query, schema: Schema) -> list[int]:

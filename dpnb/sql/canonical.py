@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from dpnb.schema import Schema
-from dpnb.sql.query import EVERY, NONE, And, Predicate, Query, Within
+from dpnb.sql.formulas import plain_formula, read_formula
+from dpnb.sql.query import (
+    EVERY,
+    NONE,
+    Aggregate,
+    And,
+    Derived,
+    Key,
+    Or,
+    Predicate,
+    Query,
+    Within,
+)
+from dpnb.sql.values import Arithmetic, Case, Column, Number, Value
 
 
 def simplify(predicate: Predicate, schema: Schema) -> Predicate:
@@ -67,14 +83,116 @@ def plain(predicate: Predicate) -> Any:
     return {word: [plain(part) for part in predicate.parts]}
 
 
+def read_predicate(data: Any) -> Predicate:
+    """Build a predicate from the data of :func:`plain`."""
+    if isinstance(data, Mapping):
+        ((word, parts),) = data.items()
+        made = tuple(read_predicate(part) for part in parts)
+        return And(made) if word == "and" else Or(made)
+    column, intervals, null = data
+    return Within(column, tuple((low, high) for low, high in intervals), null)
+
+
+def plain_value(value: Value | None) -> Any:
+    """Return what an aggregate aggregates as plain data (JSON); a bare column is its name.
+
+    None stands for the rows themselves, and inside CASE for a missing value.
+    """
+    if value is None or isinstance(value, Column):
+        return None if value is None else value.name
+    if isinstance(value, Number):
+        return {"number": str(value.value)}
+    if isinstance(value, Arithmetic):
+        return {value.operator: [plain_value(value.left), plain_value(value.right)]}
+    branches = [[plain(condition), plain_value(result)] for condition, result in value.branches]
+    return {"case": [*branches, plain_value(value.default)]}
+
+
+def read_value(data: Any) -> Value | None:
+    """Build what an aggregate aggregates from the data of :func:`plain_value`."""
+    if data is None or isinstance(data, str):
+        return None if data is None else Column(data)
+    ((word, parts),) = data.items()
+    if word == "number":
+        return Number(Fraction(parts))
+    if word == "case":
+        *branches, default = parts
+        made = tuple((read_predicate(test), read_value(result)) for test, result in branches)
+        return Case(made, read_value(default))
+    left, right = (read_value(part) for part in parts)
+    if left is None or right is None:
+        raise ValueError("arithmetic has two operands")
+    return Arithmetic(word, left, right)
+
+
+def default_alias(function: str, value: Value | None) -> str:
+    """Return the name of an aggregate that was given none: its function and its columns."""
+    if isinstance(value, Column):
+        return f"{function.lower()}_{value.name}"
+    columns = [] if value is None else sorted(value.columns)
+    return "_".join([function.lower(), *columns])[:60]
+
+
 def describe(query: Query) -> dict[str, Any]:
     """Return a query as plain data: equal for statements of equal meaning."""
-    return {
+    described = {
         "table": query.table,
         "keys": [key.column for key in query.keys],
-        "aggregates": [
-            [aggregate.function, aggregate.column, plain(aggregate.filter)]
-            for aggregate in query.aggregates
-        ],
+        "aggregates": [_plain_aggregate(aggregate) for aggregate in query.aggregates],
         "where": plain(query.where),
     }
+    if query.derived:
+        described["derived"] = [
+            [plain_formula(d.formula), [_plain_aggregate(leaf) for leaf in d.leaves], d.place]
+            for d in query.derived
+        ]
+    return described
+
+
+def read(described: Mapping[str, Any]) -> Query:
+    """Build a query from the data of :func:`describe`, with made-up names; its exact inverse.
+
+    ``describe(read(describe(query))) == describe(query)``. Names, HAVING, ORDER BY and LIMIT are no
+    part of a description.
+    """
+    keys = tuple(Key(column, column) for column in described["keys"])
+    names = {key.alias.casefold() for key in keys}
+    aggregates = tuple(_read_aggregate(data, names) for data in described["aggregates"])
+    derived = tuple(
+        Derived(
+            read_formula(formula),
+            _read_leaves(leaves),
+            unused("formula", names),
+            place,
+        )
+        for formula, leaves, place in described.get("derived", ())
+    )
+    where = read_predicate(described["where"])
+    return Query(described["table"], keys, aggregates, where, derived=derived)
+
+
+def _plain_aggregate(aggregate: Aggregate) -> list[Any]:
+    return [aggregate.function, plain_value(aggregate.value), plain(aggregate.filter)]
+
+
+def _read_aggregate(data: Sequence[Any], names: set[str]) -> Aggregate:
+    function, value, condition = data[0], read_value(data[1]), read_predicate(data[2])
+    alias = unused(default_alias(function, value), names)
+    return Aggregate(function, value, condition, alias)
+
+
+def _read_leaves(data: Sequence[Any]) -> tuple[Aggregate, ...]:
+    names: set[str] = set()
+    return tuple(_read_aggregate(leaf, names) for leaf in data)
+
+
+def unused(alias: str, names: set[str]) -> str:
+    """Return a name whose results are called like no other, and take them."""
+    endings = ("", "_low", "_high")
+    for number in itertools.count(1):
+        name = alias if number == 1 else f"{alias}_{number}"
+        results = {f"{name}{ending}".casefold() for ending in endings}
+        if not results & names:
+            names |= results
+            return name
+    raise AssertionError

@@ -13,17 +13,17 @@ from sqlglot import expressions as exp
 
 from dpnb.errors import SqlError
 from dpnb.kinds import cell_count, nearest
+from dpnb.sql.aggregates import Aggregates, bare, is_formula, same
 from dpnb.sql.conditions import COMPARISONS, FLIPPED, Conditions
 from dpnb.sql.query import (
     EVERY,
     Aggregate,
     Compare,
-    Function,
+    Derived,
     Having,
     Junction,
     Key,
     Order,
-    Predicate,
     Query,
 )
 from dpnb.sql.source import Node, Source, others
@@ -44,8 +44,6 @@ _MENDS = {
     "sample": ("sampling is not supported", "Leave it out; noise is added for you."),
     "hint": ("hints are not supported", "Leave the hint out."),
 }
-_FUNCTIONS: dict[type, Function] = {exp.Count: "COUNT", exp.Sum: "SUM", exp.Avg: "AVG"}
-_SHAPE = "Write COUNT(*), COUNT(x), SUM(x) or AVG(x), with FILTER (WHERE ...) if needed."
 
 
 def parse(
@@ -84,6 +82,7 @@ class _Statement:
     """Reads one SELECT."""
 
     conditions: Conditions
+    aggregates: Aggregates
 
     def __init__(
         self, source: Source, tables: Mapping[str, Table], params: Mapping[str, object]
@@ -106,7 +105,7 @@ class _Statement:
             self.refuse("SELECT AS is not supported", "List the columns.", select)
         table = self.table(select)
         grouped = self.grouping(select.args.get("group"))
-        keys, aggregates = self.outputs(select, grouped)
+        keys, aggregates, derived = self.outputs(select, grouped)
         where = select.args.get("where")
         having = select.args.get("having")
         return Query(
@@ -115,8 +114,9 @@ class _Statement:
             aggregates=aggregates,
             where=EVERY if where is None else self.conditions.predicate(where.this),
             having=None if having is None else self.having(having.this, aggregates),
-            order=self.ordering(select.args.get("order"), keys, aggregates),
+            order=self.ordering(select.args.get("order"), keys, (*aggregates, *derived)),
             limit=self.limit(select.args.get("limit")),
+            derived=derived,
         )
 
     def table(self, select: exp.Select) -> str:
@@ -141,6 +141,7 @@ class _Statement:
         self.schema = self.tables[name].schema
         qualifiers = {name.casefold()} | ({node.alias.casefold()} if alias is not None else set())
         self.conditions = Conditions(self.source, qualifiers, self.schema, self.params)
+        self.aggregates = Aggregates(self.conditions)
         return name
 
     # SELECT and GROUP BY
@@ -174,9 +175,9 @@ class _Statement:
 
     def outputs(
         self, select: exp.Select, grouped: Sequence[str]
-    ) -> tuple[tuple[Key, ...], tuple[Aggregate, ...]]:
+    ) -> tuple[tuple[Key, ...], tuple[Aggregate, ...], tuple[Derived, ...]]:
         shown: dict[str, str] = {}
-        aggregates: list[Aggregate] = []
+        results: list[Aggregate | Derived] = []
         names: dict[str, Node] = {}
         for node in select.expressions:
             inner, alias = node, ""
@@ -197,14 +198,14 @@ class _Statement:
                 shown[column] = alias or column
                 outputs = [shown[column]]
             else:
-                aggregate = self.aggregate(inner, alias)
-                aggregates.append(aggregate)
-                outputs = [aggregate.alias, f"{aggregate.alias}_low", f"{aggregate.alias}_high"]
+                result = self.aggregates.output(inner, alias, len(results))
+                results.append(result)
+                outputs = [result.alias, f"{result.alias}_low", f"{result.alias}_high"]
             for output in outputs:
                 if output.casefold() in names:
                     self.refuse(f"two results are called {output!r}", "Name them with AS.", node)
                 names[output.casefold()] = node
-        if not aggregates:
+        if not results:
             self.refuse("there is no aggregate", "Add COUNT(*), SUM(x) or AVG(x).", select)
         for column in grouped:
             if column not in shown and column.casefold() in names:
@@ -213,45 +214,8 @@ class _Statement:
                     names[column.casefold()],
                 )  # fmt: skip
         keys = tuple(Key(column, shown.get(column, column)) for column in grouped)
-        return keys, tuple(aggregates)
-
-    def aggregate(self, node: Node, alias: str) -> Aggregate:
-        inner = node
-        condition: Predicate = EVERY
-        if isinstance(node, exp.Filter):
-            if not isinstance(node.expression, exp.Where):
-                self.refuse("FILTER needs a condition", "Write FILTER (WHERE ...).", node)
-            inner, condition = node.this, self.conditions.predicate(node.expression.this)
-        function = _FUNCTIONS.get(type(inner))
-        if isinstance(inner, exp.Window):
-            self.refuse("windows are not supported", "Use GROUP BY.", node)
-        if isinstance(inner, (exp.Subquery, exp.Select)):
-            self.refuse("subqueries are not supported", "Write one SELECT over one table.", node)
-        if isinstance(inner, (exp.Min, exp.Max)):
-            self.refuse(
-                "MIN and MAX cannot be answered: one row decides them",
-                "Use counts over declared bins.",
-                node,
-            )
-        if function is None:
-            self.refuse("this cannot be answered", _SHAPE, node)
-        argument = inner.this
-        if isinstance(argument, exp.Distinct):
-            self.refuse("DISTINCT is not supported", "Count rows with COUNT(*).", node)
-        if others(inner.args, "this", "big_int") or argument is None:
-            self.refuse(f"{function} takes one column", _SHAPE, node)
-        if function == "COUNT" and isinstance(argument, exp.Star):
-            if others(argument.args):
-                self.refuse("COUNT(*) stands alone", _SHAPE, node)
-            return Aggregate("COUNT", None, condition, alias or "count")
-        column = self.conditions.column(argument)
-        if function != "COUNT" and not self.schema[column].numeric:
-            self.refuse(
-                f"{column!r} has no declared bounds",
-                "SUM and AVG need an Integer or Real column; count categories instead.",
-                node,
-            )
-        return Aggregate(function, column, condition, alias or f"{function.lower()}_{column}")
+        aggregates = tuple(result for result in results if isinstance(result, Aggregate))
+        return keys, aggregates, tuple(r for r in results if isinstance(r, Derived))
 
     # HAVING, ORDER BY, LIMIT
 
@@ -289,34 +253,35 @@ class _Statement:
         return int(value) if value == int(value) else float(value)
 
     def measured(self, node: Node, aggregates: Sequence[Aggregate]) -> Aggregate:
-        """Return the aggregate that a node of HAVING or ORDER BY stands for."""
+        """Return the aggregate that a node of HAVING stands for."""
         if isinstance(node, exp.Column):
             for aggregate in aggregates:
                 if aggregate.alias.casefold() == node.name.casefold():
                     return aggregate
             self.refuse(
                 f"{node.name!r} is no aggregate of this statement",
-                nearest(node.name, [aggregate.alias for aggregate in aggregates]),
+                nearest(node.name, [a.alias for a in aggregates])
+                if aggregates
+                else "Write COUNT(*) > 10.",
                 node,
             )
-        found = self.aggregate(node, "")
-        for aggregate in aggregates:
-            if (aggregate.function, aggregate.column, aggregate.filter) == (
-                found.function,
-                found.column,
-                found.filter,
-            ):
-                return aggregate
-        return found
+        if is_formula(node):
+            self.refuse(
+                "HAVING compares one aggregate with a number",
+                "Multiply out, or leave it out.",
+                node,
+            )
+        found = self.aggregates.aggregate(bare(node), "")
+        return next((aggregate for aggregate in aggregates if aggregate.means(found)), found)
 
     def ordering(
-        self, order: Node | None, keys: Sequence[Key], aggregates: Sequence[Aggregate]
+        self, order: Node | None, keys: Sequence[Key], results: Sequence[Aggregate | Derived]
     ) -> tuple[Order, ...]:
         if order is None:
             return ()
         names = {key.column.casefold(): key.alias for key in keys}
         names |= {key.alias.casefold(): key.alias for key in keys}
-        names |= {aggregate.alias.casefold(): aggregate.alias for aggregate in aggregates}
+        names |= {result.alias.casefold(): result.alias for result in results}
         terms: list[Order] = []
         for node in order.expressions:
             inner = node.this if isinstance(node, exp.Ordered) else node
@@ -325,8 +290,8 @@ class _Statement:
             if isinstance(inner, exp.Column):
                 alias = names.get(inner.name.casefold())
             else:
-                found = self.measured(inner, aggregates)
-                alias = next((a.alias for a in aggregates if a is found), None)
+                found = self.aggregates.output(inner, "", 0)
+                alias = next((result.alias for result in results if same(result, found)), None)
             if alias is None:
                 self.refuse(
                     "this is not in the SELECT list", "Order by a shown column or alias.", node

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dpnb.scale import Interval
+
+if TYPE_CHECKING:
+    from dpnb.sql.formulas import Formula
+    from dpnb.sql.values import Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +23,11 @@ class Within:
     intervals: tuple[Interval, ...]
     null: bool = False
 
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns in use."""
+        return frozenset((self.column,))
+
 
 @dataclass(frozen=True, slots=True)
 class And:
@@ -26,12 +35,22 @@ class And:
 
     parts: tuple[Predicate, ...]
 
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns in use."""
+        return frozenset[str]().union(*(part.columns for part in self.parts))
+
 
 @dataclass(frozen=True, slots=True)
 class Or:
     """True when some part is true; ``Or(())`` is never true."""
 
     parts: tuple[Predicate, ...]
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns in use."""
+        return frozenset[str]().union(*(part.columns for part in self.parts))
 
 
 Predicate: TypeAlias = Within | And | Or
@@ -49,15 +68,40 @@ Function: TypeAlias = Literal["COUNT", "SUM", "AVG"]
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One aggregate of the SELECT list.
+    """One aggregate.
 
-    ``column`` is None for ``COUNT(*)``. ``filter`` is the predicate of FILTER (WHERE ...).
+    ``value`` is what it aggregates, None for ``COUNT(*)``. ``filter`` is the predicate of FILTER
+    (WHERE ...).
     """
 
     function: Function
-    column: str | None
+    value: Value | None
     filter: Predicate
     alias: str
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns of ``value``, those in CASE conditions included; not those of ``filter``."""
+        return frozenset() if self.value is None else self.value.columns
+
+    def means(self, other: Aggregate) -> bool:
+        """Whether two aggregates are the same but for their names."""
+        own = (self.function, self.value, self.filter)
+        return own == (other.function, other.value, other.filter)
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """One column of the SELECT list that is computed from aggregates.
+
+    ``formula`` names its aggregates by their place in ``leaves``, which are all different; ``place``
+    is the column's own place among the aggregates and derived columns of the statement.
+    """
+
+    formula: Formula
+    leaves: tuple[Aggregate, ...]
+    alias: str
+    place: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +144,7 @@ Having: TypeAlias = Compare | Junction
 class Query:
     """One validated statement over one table.
 
-    ``order`` and ``limit`` act on released rows and cost nothing; ``having`` is meaning only and
+    ``aggregates`` and ``derived`` are the columns of the SELECT list. ``order`` and ``limit`` act on released rows and cost nothing; ``having`` is meaning only and
     is not answered by ``query``.
     """
 
@@ -111,3 +155,22 @@ class Query:
     having: Having | None = None
     order: tuple[Order, ...] = ()
     limit: int | None = None
+    derived: tuple[Derived, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[Aggregate | Derived, ...]:
+        """Aggregates and derived columns in the order of the SELECT list."""
+        found: list[Aggregate | Derived] = list(self.aggregates)
+        for column in self.derived:
+            found.insert(column.place, column)
+        return tuple(found)
+
+    @property
+    def measured(self) -> tuple[Aggregate, ...]:
+        """All aggregates that are measured: those shown, then those only in derived columns."""
+        found = list(self.aggregates)
+        for column in self.derived:
+            found += [
+                leaf for leaf in column.leaves if not any(leaf.means(other) for other in found)
+            ]
+        return tuple(found)

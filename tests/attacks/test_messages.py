@@ -12,6 +12,7 @@ import logging
 import sqlite3
 import warnings
 from fractions import Fraction
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -186,7 +187,11 @@ def stream(frame, currency, path, caplog, capfd):
         warnings.simplefilter("always")
         caplog.clear()
         table = Table("t", frame, SCHEMA)
-        with dpnb.Session(table, budget=budget, ledger=path, noise=noise) as session:
+        # the ledger's name is drawn at random, whatever the data
+        with (
+            mock.patch("secrets.token_bytes", bytes),
+            dpnb.Session(table, budget=budget, ledger=path, noise=noise) as session,
+        ):
             said = list(script(session, currency))
     texts = [str(item.message) for item in warned] + [record.message for record in caplog.records]
     return said, noise.asked, entries(path), texts, capfd.readouterr()

@@ -64,8 +64,8 @@ def numbers(answer):
 
 def die_at(step):
     """Kill this process, without any clean-up, when it first comes to a step of a request."""
-    import dpnb.curator as curator
     from dpnb.answers import assembly
+    from dpnb.answers.request import AnswerRequest
     from dpnb.engines.duckdb import DuckDBEngine
     from dpnb.privacy.ledger import Ledger
     from dpnb.privacy.noise import SecureNoise
@@ -103,7 +103,7 @@ def die_at(step):
         Ledger.transaction = transaction
 
     owners = {
-        "before the check": lambda: before(curator.Curator, "_plan"),
+        "before the check": lambda: before(AnswerRequest, "plan"),
         "before the scan": lambda: before(DuckDBEngine, "measure"),
         "after the scan": lambda: after(DuckDBEngine, "measure"),
         "before the draw": lambda: before(SecureNoise, "gaussian"),

@@ -39,6 +39,7 @@ def entry(
         "kind": "answer",
         "analyst": analyst,
         "request": request,
+        "query": {},
         "time": "2024-01-01T00:00:00+00:00",
         "sql": "SELECT COUNT(*) FROM t",
         "version": 1,

@@ -1,0 +1,237 @@
+"""Approximate intervals of means and formulas, by resampling released values (spec/dpxplain.md 4.6).
+
+numpy's generator is used here and nowhere else beside data sets: it draws on released values, so it
+hides nothing and its quality is no matter of privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dpnb.answers.listing import Listing
+from dpnb.answers.numbers import figure, percent
+from dpnb.errors import RequestError
+from dpnb.privacy.calibrate import Law
+from dpnb.scale import scalar
+from dpnb.sql.formulas import Applied, Constant, Formula, Leaf
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from dpnb.answers.answer import Answer
+    from dpnb.answers.estimates import Estimates
+
+    Draws: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+WARNING = "approximate: may miss more often than stated"
+MAX_DRAWS = 100_000
+_NORMAL = NormalDist()
+_CELLS = 2**18
+"""Resampled numbers held at once, for each released vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bootstrap:
+    """Approximate intervals of one result, one for each shown group. Never used for verdicts.
+
+    Attributes
+    ----------
+    alias : str
+    keys : tuple of str
+        Names of the group columns.
+    groups : tuple of tuples
+    estimate, low, high : tuple of float or None
+        None where there are too few rows to tell.
+    confidence : float
+        Nominal; for each interval on its own.
+    draws : int
+    private : bool
+    """
+
+    alias: str
+    keys: tuple[str, ...]
+    groups: tuple[tuple[str | int, ...], ...]
+    estimate: tuple[float | None, ...]
+    low: tuple[float | None, ...]
+    high: tuple[float | None, ...]
+    confidence: float
+    draws: int
+    private: bool
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return key columns, then alias, alias_low and alias_high; NaN where nothing is known."""
+        import pandas as pd
+
+        columns: dict[str, Any] = {
+            key: [group[i] for group in self.groups] for i, key in enumerate(self.keys)
+        }
+        names = (self.alias, f"{self.alias}_low", f"{self.alias}_high")
+        for name, values in zip(names, (self.estimate, self.low, self.high), strict=True):
+            columns[name] = [float("nan") if value is None else value for value in values]
+        return pd.DataFrame(columns)
+
+    def listing(self) -> Listing:
+        """Return the intervals as a table."""
+        from dpnb.display.text import NOT_PRIVATE
+
+        rows = []
+        for group, value, low, high in zip(
+            self.groups, self.estimate, self.low, self.high, strict=True
+        ):
+            name = ", ".join(map(str, group)) if group else "all rows"
+            if value is None or low is None or high is None:
+                rows.append((name, "too few rows to tell", ""))
+                continue
+            half = (high - low) / 2
+            shown = f"{figure(low, half)} to {figure(high, half)}"
+            rows.append((name, figure(value, half), shown))
+        caption = (
+            f"{percent(self.confidence)} bootstrap intervals of {self.alias}, each on its own; "
+            f"{WARNING}."
+        )
+        caption = caption if self.private else f"{NOT_PRIVATE} {caption}"
+        header = (", ".join(self.keys), self.alias, "approximate interval")
+        return Listing(caption, header, tuple(rows))
+
+    def __repr__(self) -> str:
+        return repr(self.listing())
+
+    def _repr_html_(self) -> str:
+        return self.listing()._repr_html_()
+
+
+def bootstrap(answer: Answer, alias: str | None, draws: object, seed: object) -> Bootstrap:
+    """Resample the released values behind one result; see :meth:`Answer.bootstrap`.
+
+    DPXPlain, appendix C.5, Algorithm 7, with the index slips of its lines 9 and 10 mended
+    (spec/dpxplain.md 4.6, E22): bias-corrected percentiles. With theta*_b = f(released + fresh
+    noise), z0 = Phi^-1(share of theta*_b below f(released)); the ends are the quantiles of theta* at
+    Phi(2 z0 + Phi^-1((1 -+ confidence) / 2)).
+    """
+    from numpy.random import default_rng
+
+    found = _resampled(answer, alias)
+    count = _whole(draws, "draws", 100, MAX_DRAWS)
+    generator = default_rng(_whole(seed, "seed", 0, 2**63))
+    rows = [row for row in answer.rows if found.estimate[row] is not None]
+    ends: dict[int, tuple[float, float]] = {}
+    step = max(1, _CELLS // count)
+    for start in range(0, len(rows), step):
+        chunk = rows[start : start + step]
+        thetas = _thetas(found, chunk, count, generator)
+        for place, row in enumerate(chunk):
+            pair = _percentiles(thetas[:, place], found.estimate[row] or 0.0, answer.confidence)
+            if pair is not None:
+                ends[row] = pair
+    return Bootstrap(
+        alias=found.alias,
+        keys=answer.keys,
+        groups=tuple(answer.groups[row] for row in answer.rows),
+        estimate=tuple(found.estimate[row] if row in ends else None for row in answer.rows),
+        low=tuple(ends[row][0] if row in ends else None for row in answer.rows),
+        high=tuple(ends[row][1] if row in ends else None for row in answer.rows),
+        confidence=answer.confidence,
+        draws=count,
+        private=answer.private,
+    )
+
+
+def _resampled(answer: Answer, alias: str | None) -> Estimates:
+    """Return the result to resample: the named one, else the first formula or AVG."""
+    worth = [found for found in answer.estimates if found.function in ("FORMULA", "AVG")]
+    if alias is not None or not worth:
+        named = answer.estimates_of(alias)
+        if named.function not in ("FORMULA", "AVG"):
+            raise RequestError(
+                f"the interval of {named.alias!r} is exact already",
+                "Resample an AVG or a formula.",
+            )
+        return named
+    return worth[0]
+
+
+def _whole(value: object, name: str, least: int, most: int) -> int:
+    number = scalar(value)
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+        raise RequestError(
+            f"{name} is no whole number from {least:,} to {most:,}",
+            f"Write {name}={max(least, 1_000)}.",
+        )
+    return number
+
+
+def _thetas(
+    found: Estimates, rows: Sequence[int], count: int, generator: np.random.Generator
+) -> Draws:
+    """Return the result computed from ``count`` resamples; of shape (count, rows)."""
+    import numpy as np
+
+    leaves = found.leaves or (found,)
+    formula: Formula = Leaf(0) if found.formula is None else found.formula
+    drawn: dict[tuple[tuple[float, ...], Law], Draws] = {}
+
+    def noisy(values: tuple[float, ...] | None, law: Law | None) -> Draws | None:
+        if values is None or law is None:
+            return None
+        # one released vector may serve two leaves; its noise is the same in both
+        if (values, law) not in drawn:
+            sample = generator.normal if law.family == "gaussian" else generator.laplace
+            centre = np.array([values[row] for row in rows])
+            drawn[values, law] = centre + sample(0.0, law.scale, (count, len(centre)))
+        return drawn[values, law]
+
+    with np.errstate(all="ignore"):
+        samples = [
+            _leaf(leaf, noisy(leaf.total, leaf.total_law), noisy(leaf.count, leaf.count_law))
+            for leaf in leaves
+        ]
+        return _applied(formula, samples)
+
+
+def _leaf(leaf: Estimates, total: Draws | None, count: Draws | None) -> Draws:
+    """Return an aggregate of resampled vectors, as :func:`dpnb.answers.estimates.estimate` does."""
+    import numpy as np
+
+    if total is not None and count is not None:
+        mean = leaf.middle + np.clip(total / count, -leaf.reach, leaf.reach)
+        return np.where(count > 0, mean, np.nan)
+    found = count if total is None else total
+    if found is None:
+        raise TypeError("an aggregate has a released vector")
+    return found
+
+
+def _applied(formula: Formula, leaves: Sequence[Draws]) -> Draws:
+    import numpy as np
+
+    if isinstance(formula, Leaf):
+        return leaves[formula.place]
+    if isinstance(formula, Constant):
+        return np.full_like(leaves[0], float(formula.value))
+    if isinstance(formula, Applied):
+        inner = _applied(formula.argument, leaves)
+        result: Draws = np.exp(inner) if formula.function == "EXP" else np.log(inner)
+        return result
+    left, right = _applied(formula.left, leaves), _applied(formula.right, leaves)
+    work = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}[formula.operator]
+    combined: Draws = work(left, right)
+    return combined
+
+
+def _percentiles(thetas: Draws, value: float, confidence: float) -> tuple[float, float] | None:
+    """Return the bias-corrected percentiles; None where the formula is often not defined."""
+    import numpy as np
+
+    known = thetas[np.isfinite(thetas)]
+    if len(known) < 0.95 * len(thetas):
+        return None
+    below = (np.sum(known < value) + np.sum(known == value) / 2) / len(known)
+    least = 0.5 / len(known)
+    shift = 2 * _NORMAL.inv_cdf(min(max(float(below), least), 1 - least))
+    levels = [_NORMAL.cdf(shift + _NORMAL.inv_cdf((1 + sign * confidence) / 2)) for sign in (-1, 1)]
+    low, high = np.quantile(known, levels)
+    return float(low), float(high)

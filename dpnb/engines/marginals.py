@@ -1,0 +1,138 @@
+"""Counts and sums of a few groups over many sets of attributes: what an explanation is made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dpnb.engines.base import Sum
+from dpnb.sql.query import Predicate
+from dpnb.sql.values import Value
+
+Vector: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class MarginalScan:
+    """One look at a table: some groups under ``where``, over sets of attributes.
+
+    Parameters
+    ----------
+    keys : tuple of str
+        Group-by columns.
+    key_sizes : tuple of int
+        Number of declared groups of each key.
+    groups : tuple of tuples of int
+        The m groups, each by its cell number in every key.
+    where : Predicate
+    value : Value or None
+        Rows without it are left out; None keeps every row.
+    measure : Sum or None
+        What is added up beside the count of rows.
+    sets : tuple of tuples of str
+        The attribute sets; columns with declared groups.
+    sizes : mapping of str to int
+        Number of declared groups of each attribute. A row without one has this number as its code.
+    """
+
+    keys: tuple[str, ...]
+    key_sizes: tuple[int, ...]
+    groups: tuple[tuple[int, ...], ...]
+    where: Predicate
+    value: Value | None
+    measure: Sum | None
+    sets: tuple[tuple[str, ...], ...]
+    sizes: Mapping[str, int]
+
+    def codes(self, attributes: Sequence[str]) -> int:
+        """Return how many joint codes an attribute set has: attributes first, then keys."""
+        return math.prod(self.sizes[name] + 1 for name in attributes) * math.prod(self.key_sizes)
+
+    def group_numbers(self) -> list[int]:
+        """Return each group's number among all declared groups, the last key fastest."""
+        numbers = []
+        for group in self.groups:
+            number = 0
+            for cell, size in zip(group, self.key_sizes, strict=True):
+                number = number * size + cell
+            numbers.append(number)
+        return numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Marginal:
+    """One attribute set's table: the joint codes that occur, with counts and sums for each group.
+
+    ``index``: int64 (a,), ascending, in row-major order over ``sizes + 1`` codes of each attribute.
+    ``count``, ``total``: int64 (a, m).
+    """
+
+    index: Vector
+    count: Vector
+    total: Vector
+
+    def __repr__(self) -> str:
+        return "Marginal(private)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("exact values cannot be pickled")
+
+
+class Marginals:
+    """The tables of all attribute sets of a scan; shows nothing of itself.
+
+    Parameters
+    ----------
+    scan : MarginalScan
+    place : int array, shape (n,)
+        Attribute set of each cell, by its place in the scan.
+    joint : int array, shape (n,)
+        Joint code of each cell, its group last.
+    count, total : int64 array, shape (n,)
+    """
+
+    __slots__ = ("_groups", "_parts", "_tables")
+
+    def __init__(
+        self,
+        scan: MarginalScan,
+        place: npt.NDArray[Any],
+        joint: npt.NDArray[Any],
+        count: Vector,
+        total: Vector,
+    ) -> None:
+        numbers = scan.group_numbers()
+        order = np.argsort(numbers)
+        cell, number = np.divmod(joint.astype(np.int64), math.prod(scan.key_sizes))
+        group = order[np.searchsorted(np.array(numbers)[order], number)]
+        rows = np.lexsort((cell, place))
+        self._groups = len(numbers)
+        self._tables = cell[rows], group[rows], count[rows], total[rows]
+        self._parts = np.searchsorted(place[rows], np.arange(len(scan.sets) + 1))
+
+    def marginal(self, place: int) -> Marginal:
+        """Return the table of the attribute set at ``place``."""
+        part = slice(self._parts[place], self._parts[place + 1])
+        cell, group, count, total = (column[part] for column in self._tables)
+        cells, rows = np.unique(cell, return_inverse=True)
+        shape = (len(cells), self._groups)
+        marginal = Marginal(cells, np.zeros(shape, np.int64), np.zeros(shape, np.int64))
+        marginal.count[rows, group] = count
+        marginal.total[rows, group] = total
+        return marginal
+
+    def totals(self) -> tuple[list[int], list[int]]:
+        """Return rows and sum of each group: every row is in one cell of the first set."""
+        first = self.marginal(0)
+        return first.count.sum(axis=0).tolist(), first.total.sum(axis=0).tolist()
+
+    def __repr__(self) -> str:
+        return "Marginals(private)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("exact values cannot be pickled")

@@ -1,0 +1,92 @@
+"""From tables over attribute sets to the rows that each candidate predicate selects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from dpnb.engines.marginals import Marginal
+from dpnb.explain.influence import Cells, Vector
+from dpnb.explain.predicates import Attribute, Space
+
+
+def cells_of(
+    space: Space, marginal: Callable[[int], Marginal], count: Sequence[int], total: Sequence[int]
+) -> Iterator[Cells]:
+    """Yield the cells of each attribute set's predicates; none is listed that selects no row.
+
+    Parameters
+    ----------
+    space : Space
+    marginal : callable
+        From the place of an attribute set to its table.
+    count, total : sequences of int, length m
+        Rows and sum of each group.
+    """
+    for place, attributes in enumerate(space.sets):
+        table = marginal(place)
+        if space.connective == "and" and all(a.single for a in attributes):
+            found = _by_value(attributes, table)
+        else:
+            found = _by_items(attributes, table, space.connective == "or", count, total)
+        yield Cells(found.index + space.starts[place], found.count, found.total)
+
+
+def _by_value(attributes: Sequence[Attribute], table: Marginal) -> Cells:
+    """Take each joint code as a predicate, but for rows without a declared value."""
+    codes = _unraveled(table.index, [a.cells + 1 for a in attributes])
+    told = np.all([code < a.cells for code, a in zip(codes, attributes, strict=True)], axis=0)
+    index = np.zeros(int(told.sum()), dtype=np.int64)
+    for code, attribute in zip(codes, attributes, strict=True):
+        index = index * attribute.cells + code[told]
+    return Cells(index, table.count[told], table.total[told])
+
+
+def _unraveled(index: Vector, sizes: Sequence[int]) -> list[Vector]:
+    codes = []
+    for size in reversed(sizes):
+        index, code = np.divmod(index, size)
+        codes.append(code)
+    return codes[::-1]
+
+
+def _by_items(
+    attributes: Sequence[Attribute],
+    table: Marginal,
+    either: bool,
+    count: Sequence[int],
+    total: Sequence[int],
+) -> Cells:
+    """Add up the codes of each item, axis by axis.
+
+    A row satisfies an OR unless it satisfies none: the axes hold the rows outside each item then, and
+    the result is what is missing from the whole group.
+    """
+    sizes = [a.cells + 1 for a in attributes]
+    groups = len(count)
+    columns = []
+    for values, whole in ((table.count, count), (table.total, total)):
+        laid = np.zeros((math.prod(sizes), groups), dtype=np.int64)
+        laid[table.index] = values
+        laid = laid.reshape(*sizes, groups)
+        for axis, attribute in enumerate(attributes):
+            laid = _over_items(laid, axis, attribute, outside=either)
+        flat = laid.reshape(-1, groups)
+        columns.append(np.asarray(whole, dtype=np.int64) - flat if either else flat)
+    index = np.flatnonzero(columns[0].any(axis=1))
+    return Cells(index, columns[0][index], columns[1][index])
+
+
+def _over_items(
+    laid: npt.NDArray[np.int64], axis: int, attribute: Attribute, *, outside: bool
+) -> npt.NDArray[np.int64]:
+    """Replace an axis of codes by an axis of items: the rows inside each, or outside."""
+    sums = np.cumsum(laid, axis=axis)
+    sums = np.concatenate([np.zeros_like(np.take(sums, [0], axis)), sums], axis=axis)
+    first = [item.first for item in attribute.items]
+    last = [item.last + 1 for item in attribute.items]
+    inside = np.take(sums, last, axis) - np.take(sums, first, axis)
+    return np.take(sums, [-1], axis) - inside if outside else inside

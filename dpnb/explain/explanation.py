@@ -1,0 +1,374 @@
+"""The explanation of a difference: which parts of the data account for it, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from dpnb.answers.numbers import amount_text, cost_text, figure, percent
+from dpnb.answers.question import Question
+from dpnb.privacy.loss import PrivacyLoss
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One predicate with its intervals.
+
+    Attributes
+    ----------
+    predicate : str
+    condition : plain data
+        Its meaning.
+    influence, influence_low, influence_high : float
+        Released influence and its interval: a share of the difference when the explanation is
+        relative, else in units of the influence.
+    rank_low, rank_high : int
+        Places among all candidates, 1 being the most influential.
+    """
+
+    predicate: str
+    condition: Any
+    influence: float
+    influence_low: float
+    influence_high: float
+    rank_low: int
+    rank_high: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The predicates that account for a difference most. Holds released values only.
+
+    Attributes
+    ----------
+    question : Question
+    rows : tuple of Row
+        Sorted by the upper end of the influence, largest first; then by the upper end of the rank.
+    relative : bool
+        Whether influences are shares of the difference.
+    reason : str
+        Why they are not; empty when they are.
+    scale : float
+        What influences were divided by: 1 when not relative.
+    candidates : int
+        |P|, the number of candidate predicates.
+    attributes : tuple of str
+        Columns they are made of; empty when conditions were listed.
+    length : int
+    connective : {'and', 'or'}
+    confidence : float
+    joint : bool
+        Whether the confidence is for all rows together.
+    mode : {'tight', 'paper'}
+    sharper : float
+        How many times narrower ``mode='tight'`` would make the intervals.
+    spent, remaining, cap : PrivacyLoss
+        What this request cost now, and what is left after it.
+    delta : float or None
+    rho : mapping of str to str
+        Budget of each part: topk, influence, rank.
+    half_width : float
+        Of the influences' intervals, as shown.
+    resolution : float
+        How far influences lie apart that ranks tell apart, as shown.
+    stored, kept, private : bool
+        As in an Answer.
+    definition : mapping
+        Public definition and noise, for the record.
+    """
+
+    question: Question
+    rows: tuple[Row, ...]
+    relative: bool
+    reason: str
+    scale: float
+    candidates: int
+    attributes: tuple[str, ...]
+    length: int
+    connective: str
+    confidence: float
+    joint: bool
+    mode: str
+    sharper: float
+    spent: PrivacyLoss
+    remaining: PrivacyLoss
+    cap: PrivacyLoss
+    delta: float | None
+    rho: Mapping[str, str]
+    half_width: float
+    resolution: float
+    stored: bool
+    kept: bool
+    private: bool
+    definition: Mapping[str, Any]
+
+    # facts in words, the same in text, HTML and widgets
+
+    def indistinct(self, row: Row) -> bool:
+        """Return whether a row cannot be told from noise.
+
+        Its influence may be 0, or its place may be in either half of all candidates.
+        """
+        spans = row.rank_high - row.rank_low + 1
+        return row.influence_low <= 0 <= row.influence_high or 2 * spans > self.candidates
+
+    def influence_text(self, row: Row) -> str:
+        """Return the interval of a row's influence as shown."""
+        return f"{self._amount(row.influence_low)} to {self._amount(row.influence_high)}"
+
+    def rank_text(self, row: Row) -> str:
+        """Return the interval of a row's place as shown."""
+        if row.rank_low == row.rank_high:
+            return f"{row.rank_low:,}"
+        return f"{row.rank_low:,} to {row.rank_high:,}"
+
+    def effect_text(self, row: Row) -> str:
+        """Return in words what leaving out the rows of a predicate does."""
+        if row.influence_low <= 0 <= row.influence_high:
+            return "not distinguishable from noise"
+        if self.indistinct(row):
+            return "place not distinguishable from noise"
+        return "shrinks the difference" if row.influence_low > 0 else "widens the difference"
+
+    def _amount(self, value: float) -> str:
+        if not self.relative:
+            return figure(value, self.half_width)
+        return f"{figure(100 * value, 100 * self.half_width)} %"
+
+    @property
+    def influence_unit(self) -> str:
+        """In what influences are given."""
+        if self.relative:
+            return "share of the difference"
+        name = self.question.aggregate
+        unit = {"COUNT": "rows", "SUM": f"units of {name}"}
+        return unit.get(self.question.function, f"units of {name} times rows")
+
+    def meaning_sentences(self) -> tuple[str, ...]:
+        """Return what the columns mean, for a reader who knows no statistics."""
+        signs = (
+            "Influence: how much of the difference goes away when the rows of a predicate are left "
+            "out, counted less the fewer rows would remain. Above 0, leaving them out shrinks the "
+            "difference; below 0, it widens it."
+        )
+        return (
+            signs,
+            f"Rank: the place among {self._candidates()}, 1 shrinking the difference most.",
+        )
+
+    def caution_sentence(self) -> str:
+        """Return what may not be concluded from any row."""
+        sums = "Percentages do not add up. " if self.relative else f"{self.reason} "
+        return f"{sums}This tells what goes together in the data, not what causes what."
+
+    def row_sentence(self, row: Row) -> str:
+        """Return what may be concluded from one row, for a reader who knows no statistics."""
+        influence, ranks = self.influence_text(row), self.rank_text(row)
+        if row.influence_low <= 0 <= row.influence_high:
+            return (
+                f"Conclude nothing from {row.predicate}: leaving out its rows may as well shrink "
+                f"as widen the difference (influence {influence})."
+            )
+        if self.indistinct(row):
+            return (
+                f"Conclude nothing from {row.predicate}: its rank may be anything from {ranks} of "
+                f"{self.candidates:,}, so many other predicates may matter more."
+            )
+        return (
+            f"Leaving out the rows with {row.predicate} {self.effect_text(row)}: "
+            f"influence {influence}, rank {ranks} of {self.candidates:,}."
+        )
+
+    def _candidates(self) -> str:
+        if not self.attributes:
+            return f"the {self.candidates:,} listed predicates"
+        joined = {1: "", 2: " of two attributes", 3: " of three attributes"}[self.length]
+        named = ", ".join(self.attributes)
+        return f"all {self.candidates:,} predicates{joined} on {named}"
+
+    def level_sentence(self) -> str:
+        """Return what the intervals promise."""
+        sure = percent(self.confidence)
+        if len(self.rows) == 1:
+            return f"With {sure} confidence an interval contains its exact value."
+        if self.joint:
+            return (
+                f"With {sure} confidence all {len(self.rows)} intervals of influence contain their "
+                "exact values; so do, as often, those of rank."
+            )
+        return f"With {sure} confidence, each on its own, an interval contains its exact value."
+
+    def noise_sentence(self) -> str:
+        """Return which rows are too uncertain; empty when none is."""
+        silent = sum(map(self.indistinct, self.rows))
+        if not silent:
+            return ""
+        if silent == len(self.rows):
+            which = "All rows are"
+        else:
+            which = f"{silent} of {len(self.rows)} rows {'is' if silent == 1 else 'are'}"
+        return (
+            f"{which} too uncertain: the noise is too large to tell the influence from 0, or the "
+            f"place among the candidates. Conclude nothing from {'it' if silent == 1 else 'them'}."
+        )
+
+    def advice_sentence(self) -> str:
+        """Return what limits the table and what would mend it; empty when nothing much does.
+
+        Rests on released and public numbers only.
+        """
+        widths = [row.rank_high - row.rank_low for row in self.rows]
+        wide = 4 * sum(widths) > self.candidates * len(widths) and self.candidates > 4
+        if not wide and not self.noise_sentence():
+            return ""
+        shown = self._amount(self.resolution if wide else self.half_width)
+        what = (
+            f"Ranks are the weakest part: they tell influences apart that differ by about {shown}."
+            if wide
+            else f"Influences are the weakest part: they are known to about ± {shown}."
+        )
+        ways = ["four times the rho makes them twice as sharp"]
+        if len(self.rows) > 1:
+            fewer = max(1, len(self.rows) // 2)
+            gain = (len(self.rows) / fewer) ** 0.5
+            ways.append(f"k={fewer} makes them {gain:.1f} times as sharp at no more cost")
+        if self.sharper > 1.05:
+            ways.append(
+                f"mode='tight' makes them {self.sharper:.1f} times as sharp at no more cost"
+            )
+        if self.question.function != "COUNT":
+            ways.append("narrower declared bounds help in proportion")
+        return f"{what} What helps: {'; '.join(ways)}."
+
+    def cost_sentence(self) -> str:
+        """Return what was spent, on what, and what is left."""
+        parts = {"topk": "selection", "influence": "influences", "rank": "ranks"}
+        split = ", ".join(f"{amount_text(float(self._rho(n)))} {w}" for n, w in parts.items())
+        text = cost_text(
+            self.spent, self.remaining, self.cap, "zcdp", self.delta, stored=self.stored
+        )
+        return text if self.spent.rho == 0 else f"{text} Split: {split}."
+
+    def _rho(self, name: str) -> Any:
+        from fractions import Fraction
+
+        return Fraction(self.rho[name])
+
+    def note(self) -> str:
+        """Return where the ledger lives, when that matters for what was just spent."""
+        if self.kept or self.spent.rho == 0:
+            return ""
+        return "Kept in this kernel only; running again after a restart spends again."
+
+    def doubt_sentence(self) -> str:
+        """Return a warning when the question itself may be due to noise; empty otherwise."""
+        if self.question.valid:
+            return ""
+        return "Noise may explain the question itself: explanations of it may be meaningless."
+
+    def sentences(self) -> tuple[str, ...]:
+        """Return what is said below the table, in order; the same in every rendering."""
+        said = (
+            self.doubt_sentence(),
+            self.noise_sentence(),
+            self.caution_sentence(),
+            *self.meaning_sentences(),
+            self.level_sentence(),
+            self.advice_sentence(),
+            self.cost_sentence(),
+            self.note(),
+        )
+        return tuple(sentence for sentence in said if sentence)
+
+    @property
+    def title(self) -> str:
+        """What is explained, as a caption."""
+        return (
+            f"Why is {self.question.left} above {self.question.right} in {self.question.aggregate}?"
+        )
+
+    # exports
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each predicate: predicate, influence_low/high, rank_low/high.
+
+        Influences are fractions of the difference when ``relative`` (0.05 is 5 %).
+        """
+        import pandas as pd
+
+        names = ("predicate", "influence_low", "influence_high", "rank_low", "rank_high")
+        return pd.DataFrame({name: [getattr(row, name) for row in self.rows] for name in names})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the explanation as plain data (JSON)."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        data["question"] = self.question.to_dict()
+        data["rows"] = [asdict(row) for row in self.rows]
+        data["attributes"] = list(self.attributes)
+        for name in ("spent", "remaining", "cap"):
+            data[name] = data[name].to_dict()
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Explanation:
+        """Build an explanation from :meth:`to_dict`."""
+        values = dict(data)
+        values["question"] = Question.from_dict(values["question"])
+        values["rows"] = tuple(Row(**row) for row in values["rows"])
+        values["attributes"] = tuple(values["attributes"])
+        for name in ("spent", "remaining", "cap"):
+            values[name] = PrivacyLoss.from_dict(values[name])
+        return cls(**values)
+
+    def record(self) -> dict[str, Any]:
+        """Return what is needed to recompute the intervals without the data."""
+        import dpnb
+
+        return {
+            **self.definition,
+            "privacy_unit": "row (add or remove one)",
+            "scale": self.scale,
+            "rows": [asdict(row) for row in self.rows],
+            "spent": self.spent.to_dict(),
+            "private": self.private,
+            "dpnb": dpnb.__version__,
+        }
+
+    def __repr__(self) -> str:
+        from dpnb.display.text import explanation_text
+
+        return explanation_text(self)
+
+    def _repr_html_(self) -> str:
+        from dpnb.display.explanation import explanation_html
+
+        return explanation_html(self)
+
+    def to_html(self, path: str) -> None:
+        """Write the explanation as a page that needs nothing else."""
+        from dpnb.display.parts import write_page
+
+        write_page(path, self._repr_html_())
+
+    def to_markdown(self) -> str:
+        """Return the rows as a Markdown table with its sentences."""
+        from dpnb.display.text import explanation_markdown
+
+        return explanation_markdown(self)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the intervals of influence; returns the matplotlib Axes."""
+        from dpnb.display.figures import plot_explanation
+
+        return plot_explanation(self, ax)
+
+    def widget(self) -> Any:
+        """Return the explanation as a Jupyter widget; a row can be picked in it."""
+        from dpnb.display.widgets import ExplanationWidget
+
+        return ExplanationWidget(self)

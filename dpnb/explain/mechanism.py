@@ -1,0 +1,145 @@
+"""Phase 3 itself: exact influences on one side, released rows on the other.
+
+Selection, influences and ranks are three mechanisms whose costs add (DPXPlain, Theorem 4.12); they
+are drawn in one go and released together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpnb.engines.base import Count, Engine, Measure, Scan
+from dpnb.engines.marginals import MarginalScan
+from dpnb.explain.cells import cells_of
+from dpnb.explain.influence import Cells, Vector, influences
+from dpnb.explain.plan import ExplanationPlan
+from dpnb.explain.ranks import rank_intervals
+from dpnb.kinds import cell_count
+from dpnb.privacy.noise import Noise
+from dpnb.privacy.select import top_k
+from dpnb.schema import Schema
+from dpnb.sql.query import EVERY, Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class Influences:
+    """Exact influences of all candidates in lattice units; shows nothing of itself.
+
+    ``active``: int64 (a,), ascending, the candidates that select a row; all others score 0.
+    ``scores``: int64 (a,). ``falling``: the scores from large to small, of which ``positive`` are
+    above 0. ``size``: number of candidates.
+    """
+
+    active: Vector
+    scores: Vector
+    falling: Vector
+    positive: int
+    size: int
+
+    @classmethod
+    def of(cls, active: Vector, scores: Vector, size: int) -> Influences:
+        """Sort the scores once, for the rank searches."""
+        return cls(active, scores, np.sort(scores)[::-1], int((scores > 0).sum()), size)
+
+    def score(self, candidate: int) -> int:
+        """Return one candidate's influence."""
+        place = int(np.searchsorted(self.active, candidate))
+        if place < len(self.active) and int(self.active[place]) == candidate:
+            return int(self.scores[place])
+        return 0
+
+    def at(self, place: int) -> int:
+        """Return the ``place``-th largest influence, 1 being the largest; idle ones score 0."""
+        idle = self.size - len(self.falling)
+        if self.positive < place <= self.positive + idle:
+            return 0
+        return int(self.falling[place - 1 if place <= self.positive else place - 1 - idle])
+
+    def __repr__(self) -> str:
+        return "Influences(private)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("exact values cannot be pickled")
+
+
+def measure(plan: ExplanationPlan, engine: Engine, schema: Schema) -> Influences:
+    """Look at the data once and return the exact influences (spec/dpxplain.md 3.4)."""
+    space, target = plan.space, plan.target
+    scan = MarginalScan(
+        keys=target.keys,
+        key_sizes=tuple(cell_count(schema[key]) for key in target.keys),
+        groups=target.groups,
+        where=target.where,
+        value=target.aggregate.value,
+        measure=target.measure,
+        sets=tuple(tuple(a.column for a in attributes) for attributes in space.sets),
+        sizes={a.column: a.cells for a in space.attributes},
+    )
+    if space.listed:
+        return _measure_listed(plan, engine, scan.group_numbers())
+    tables = engine.marginals(scan)
+    count, total = tables.totals()
+    found = [
+        (cells.index, _scores(plan, cells, count, total))
+        for cells in cells_of(space, tables.marginal, count, total)
+    ]
+    index = np.concatenate([index for index, _ in found])
+    return Influences.of(index, np.concatenate([scores for _, scores in found]), space.size)
+
+
+def _scores(
+    plan: ExplanationPlan, cells: Cells, count: Sequence[int], total: Sequence[int]
+) -> Vector:
+    target = plan.target
+    return influences(
+        target.aggregate.function, target.weights, cells, count, total, plan.lattice.unit
+    )
+
+
+def _measure_listed(plan: ExplanationPlan, engine: Engine, groups: Sequence[int]) -> Influences:
+    """Measure conditions given one by one: one statement with a filter for each."""
+    target = plan.target
+    conditions = [EVERY, *(predicate for _, predicate in plan.space.listed)]
+    counted = Count(target.aggregate.value)
+    measures: list[tuple[Measure, Predicate]] = [(counted, condition) for condition in conditions]
+    if target.measure is not None:
+        measures += [(target.measure, condition) for condition in conditions]
+    exact = engine.measure(Scan(target.keys, target.where, tuple(measures)))
+    table = np.array(
+        [[exact.reveal(i)[group] for group in groups] for i in range(len(measures))],
+        dtype=np.int64,
+    )
+    counts = table[: len(conditions)]
+    totals = table[len(conditions) :] if target.measure is not None else np.zeros_like(counts)
+    cells = Cells(np.arange(plan.space.size), counts[1:], totals[1:])
+    scores = _scores(plan, cells, counts[0].tolist(), totals[0].tolist())
+    return Influences.of(cells.index, scores, plan.space.size)
+
+
+def release(plan: ExplanationPlan, exact: Influences, noise: Noise) -> dict[str, Any]:
+    """Draw selection, influences and ranks; what it returns may be shown once it is committed.
+
+    Returns
+    -------
+    dict
+        ``predicates`` (numbers in the space, in the order of their noisy scores), ``influences``
+        (lattice units) and ``ranks`` (pairs).
+    """
+    design = plan.design
+    chosen = top_k(exact.active, exact.scores, exact.size, design.k, plan.gumbel, noise)
+    scores = [exact.score(candidate) for candidate in chosen]
+    values = noise.gaussian(scores, plan.sigma)
+    ranks = rank_intervals(
+        lambda row, place: scores[row] - exact.at(place),
+        design.k,
+        exact.size,
+        plan.search(above=False),
+        plan.search(above=True),
+        noise,
+        design.mode,
+    )
+    return {"predicates": chosen, "influences": values, "ranks": [list(pair) for pair in ranks]}

@@ -1,0 +1,376 @@
+"""What an explanation will measure, at which cost and how finely. Public facts only."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any
+
+from dpnb.engines.base import Sum, sum_of
+from dpnb.errors import RequestError
+from dpnb.explain.influence import Lattice, Mode, sensitivity, spread
+from dpnb.explain.predicates import Space
+from dpnb.explain.ranks import Search, search
+from dpnb.privacy.loss import amount, rho_of_epsilon
+from dpnb.privacy.select import gumbel_scale
+from dpnb.scale import scalar
+from dpnb.schema import Schema
+from dpnb.sql.canonical import plain, plain_value, simplify
+from dpnb.sql.query import Aggregate, And, Predicate
+
+_NORMAL = NormalDist()
+
+SHARES = {"topk": Fraction(1, 4), "influence": Fraction(1, 4), "rank": Fraction(1, 2)}
+"""How one rho is split over selection, influences and ranks."""
+LOWER_SHARE = Fraction(1, 10)
+"""Share of the ranks' budget for lower bounds: whether a predicate is at the top is asked of the
+upper ones (DPXPlain, section 4.3.3)."""
+LEAST_RHO, MOST_RHO = Fraction(1, 10**9), Fraction(10**6)
+MAX_ROWS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """The rho of each part of an explanation; they add up to its cost."""
+
+    topk: Fraction
+    influence: Fraction
+    rank: Fraction
+
+    @property
+    def total(self) -> Fraction:
+        """The rho of the whole explanation."""
+        return self.topk + self.influence + self.rank
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the parts by name."""
+        parts = {"topk": self.topk, "influence": self.influence, "rank": self.rank}
+        return {name: str(rho) for name, rho in parts.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """How an explanation is to be made, budgets aside.
+
+    Parameters
+    ----------
+    k : int
+        Predicates to show.
+    confidence : float
+        Between 0 and 1.
+    joint : bool
+        Whether the confidence is for all k rows together (of influences, and of ranks) or for each
+        row on its own (spec/dpxplain.md E10).
+    lower : Fraction
+        Share of the ranks' budget that goes to lower bounds.
+    mode : {'tight', 'paper'}
+    """
+
+    k: int
+    confidence: float
+    joint: bool
+    lower: Fraction
+    mode: Mode
+
+    @property
+    def row_confidence(self) -> float:
+        """Level of one row's interval: independent noises multiply."""
+        return self.confidence ** (1 / self.k) if self.joint else self.confidence
+
+
+def read_design(
+    k: object, confidence: object, joint: object, lower: object, mode: object, size: int
+) -> Design:
+    """Check the options of an explanation over ``size`` candidates.
+
+    Raises
+    ------
+    RequestError
+    """
+    k, confidence = scalar(k), scalar(confidence)
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_ROWS:
+        raise RequestError(f"k is {k!r}", f"Give a whole number from 1 to {MAX_ROWS}.")
+    if k > size:
+        raise RequestError(
+            f"k is {k}, but there are {size:,} predicates", f"Give k={size} or less."
+        )
+    if isinstance(confidence, bool) or not isinstance(confidence, (int, float)):
+        raise RequestError("confidence is not a number", "Give a number such as 0.95.")
+    if not 0 < confidence < 1:
+        raise RequestError(
+            f"confidence is {confidence:g}", "Give a number between 0 and 1, such as 0.95."
+        )
+    if mode not in ("tight", "paper"):
+        raise RequestError(f"mode is {mode!r}", "Write mode='tight' or mode='paper'.")
+    share = amount(lower, "lower")
+    if not Fraction(1, 1000) <= share <= Fraction(999, 1000):
+        raise RequestError("lower is not between 0.001 and 0.999", "Give a share such as 0.1.")
+    return Design(k, float(confidence), bool(joint), share, "paper" if mode == "paper" else "tight")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is to be explained: one aggregate over some groups with weights.
+
+    ``groups`` holds each group's cell number in every key. ``measure`` is None for COUNT.
+    """
+
+    table: str
+    version: int
+    keys: tuple[str, ...]
+    where: Predicate
+    aggregate: Aggregate
+    groups: tuple[tuple[int, ...], ...]
+    weights: tuple[Fraction, ...]
+    measure: Sum | None
+
+    @classmethod
+    def of(
+        cls,
+        table: str,
+        version: int,
+        keys: Sequence[str],
+        where: Predicate,
+        aggregate: Aggregate,
+        groups: Sequence[Sequence[int]],
+        weights: Sequence[Fraction],
+        schema: Schema,
+    ) -> Target:
+        """Build a target; the aggregate's FILTER becomes part of ``where``.
+
+        Raises
+        ------
+        RequestError
+            When the aggregated value is constant by declaration: nothing can be explained then.
+        """
+        measure = None
+        if aggregate.function != "COUNT" and aggregate.value is not None:
+            measure = sum_of(aggregate.value, schema, centred=aggregate.function == "AVG")
+        made = cls(
+            table,
+            version,
+            tuple(keys),
+            simplify(And((where, aggregate.filter)), schema),
+            aggregate,
+            tuple(tuple(group) for group in groups),
+            tuple(weights),
+            measure,
+        )
+        if sensitivity(aggregate.function, made.weights, *made.bounds, "tight") == 0:
+            raise RequestError(
+                f"{aggregate.alias!r} is the same for every row", "Nothing can be explained."
+            )
+        return made
+
+    @property
+    def bounds(self) -> tuple[Fraction, Fraction]:
+        """Bounds of one row's value in ticks."""
+        if self.measure is None:
+            return Fraction(1), Fraction(1)
+        shift = self.measure.shift / self.measure.step
+        return self.measure.least + shift, self.measure.greatest + shift
+
+    @property
+    def step(self) -> Fraction:
+        """Units of the influence in one tick: rows, or units of the value (AVG: times rows)."""
+        return Fraction(1) if self.measure is None else self.measure.step
+
+    def definition(self) -> dict[str, Any]:
+        """Return the public definition as plain data."""
+        return {
+            "table": self.table,
+            "version": self.version,
+            "unit": None,
+            "keys": list(self.keys),
+            "where": plain(self.where),
+            "function": self.aggregate.function,
+            "value": plain_value(self.aggregate.value),
+            "groups": [list(group) for group in self.groups],
+            "weights": [str(weight) for weight in self.weights],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ExplanationPlan:
+    """An explanation's target, candidates, design and budgets, and the noise that follows."""
+
+    target: Target
+    space: Space
+    design: Design
+    budgets: Budgets
+    lattice: Lattice
+
+    @property
+    def request(self) -> str:
+        """A name that is equal for explanations of equal meaning and cost on one data version."""
+        text = json.dumps(self.definition(), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def definition(self) -> dict[str, Any]:
+        """Return the public definition as plain data."""
+        design = self.design
+        return {
+            "target": self.target.definition(),
+            "predicates": self.space.definition(),
+            "k": design.k,
+            "confidence": design.confidence,
+            "joint": design.joint,
+            "lower": str(design.lower),
+            "mode": design.mode,
+            "rho": self.budgets.to_dict(),
+        }
+
+    @property
+    def unit(self) -> Fraction:
+        """Units of the influence in one lattice unit."""
+        return self.lattice.unit * self.target.step
+
+    @property
+    def gumbel(self) -> float:
+        """Gumbel scale of the selection, in lattice units."""
+        return gumbel_scale(self.lattice.spread, self.design.k, self.budgets.topk)
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of an influence's noise, in lattice units (spec/dpxplain.md 3.6)."""
+        return influence_sigma(self.lattice.sensitivity, self.design.k, self.budgets.influence)
+
+    @property
+    def half_width(self) -> float:
+        """Half the width of an influence's interval, in units of the influence."""
+        level = (1 + self.design.row_confidence) / 2
+        return _NORMAL.inv_cdf(level) * self.sigma * float(self.unit)
+
+    def search(self, *, above: bool) -> Search:
+        """Return the noise of the ranks' upper or lower bounds, in lattice units."""
+        design = self.design
+        share = 1 - design.lower if above else design.lower
+        return search(
+            self.lattice.spread,
+            self.space.size,
+            design.k,
+            share * self.budgets.rank,
+            design.row_confidence,
+            design.mode,
+        )
+
+    def noise(self) -> dict[str, Any]:
+        """Return the noise of each part as plain data, in units of the influence."""
+        unit = float(self.unit)
+        searches = {"lower": self.search(above=False), "upper": self.search(above=True)}
+        return {
+            "gumbel_scale": self.gumbel * unit,
+            "sigma": self.sigma * unit,
+            "ranks": {
+                side: {"sigma": s.sigma * unit, "margin": s.margin * unit, "draws": s.draws}
+                for side, s in searches.items()
+            },
+            "lattice_unit": str(self.unit),
+        }
+
+    @property
+    def resolution(self) -> float:
+        """How far two influences lie apart for the upper rank bound to tell them apart nearly always.
+
+        The margin plus the same quantile of the noise, in units of the influence.
+        """
+        return 2 * self.search(above=True).margin * float(self.unit)
+
+
+def influence_sigma(sensitivity: float, k: int, rho: Fraction) -> float:
+    """Return sigma = Delta sqrt(k / (2 rho)), rounded up (DPXPlain, Algorithm 3)."""
+    return sensitivity * math.sqrt(k / (2 * rho)) * (1 + 2.0**-48)
+
+
+def plan_explanation(
+    target: Target,
+    space: Space,
+    design: Design,
+    *,
+    rho: object = None,
+    epsilon: object = None,
+    error: object = None,
+    scale: float | None = None,
+    delta: Fraction | None = None,
+) -> ExplanationPlan:
+    """Decide the budgets and the noise of an explanation.
+
+    Parameters
+    ----------
+    target, space, design
+    rho : number or mapping
+        The cost: split 1:1:2 over selection, influences and ranks, or each part by name (topk,
+        influence, rank).
+    epsilon : number
+        Instead: the rho that means this epsilon at ``delta``.
+    error : number
+        Instead: half-width of the influences' intervals as they will be shown; the other parts in
+        proportion 1:1:2.
+    scale : float, optional
+        What influences are divided by when they are shown relative to the difference.
+    delta : Fraction, optional
+        The session's.
+
+    Raises
+    ------
+    RequestError
+    """
+    function, mode = target.aggregate.function, design.mode
+    largest = sensitivity(function, target.weights, *target.bounds, mode)
+    widest = spread(function, target.weights, *target.bounds, mode)
+    terms = len(target.weights) if function == "AVG" else 1
+    lattice = Lattice.of(largest, widest, terms)
+    if sum(value is not None for value in (rho, epsilon, error)) != 1:
+        raise RequestError("say once what the explanation may cost", "Give rho=0.3, for example.")
+    if error is not None:
+        budgets = _for_error(error, lattice, target, design, scale)
+    elif isinstance(rho, Mapping):
+        budgets = _by_name(rho)
+    else:
+        total = amount(rho, "rho") if epsilon is None else _of_epsilon(epsilon, delta)
+        budgets = Budgets(*(share * total for share in SHARES.values()))
+    if not all(LEAST_RHO <= part <= MOST_RHO for part in _parts(budgets)):
+        raise RequestError("rho is out of range", "Give one nearer to 0.3.")
+    return ExplanationPlan(target, space, design, budgets, lattice)
+
+
+def _parts(budgets: Budgets) -> tuple[Fraction, Fraction, Fraction]:
+    return budgets.topk, budgets.influence, budgets.rank
+
+
+def _by_name(rho: Mapping[Any, object]) -> Budgets:
+    if set(rho) != set(SHARES):
+        raise RequestError(
+            "rho does not name each part once", f"Name {', '.join(SHARES)}, or give one number."
+        )
+    return Budgets(*(amount(rho[name], f"rho of {name}") for name in SHARES))
+
+
+def _of_epsilon(epsilon: object, delta: Fraction | None) -> Fraction:
+    if delta is None:
+        raise RequestError(
+            "epsilon means nothing here: the session has no delta",
+            "Give rho=, or open the session with Budget(epsilon=..., delta=...).",
+        )
+    rho = rho_of_epsilon(amount(epsilon, "epsilon"), delta)
+    if rho <= 0:
+        raise RequestError("epsilon is too small", "Give a larger epsilon.")
+    return rho
+
+
+def _for_error(
+    error: object, lattice: Lattice, target: Target, design: Design, scale: float | None
+) -> Budgets:
+    """Invert the half-width: rho = k (z Delta / error)^2 / 2 for the influences."""
+    wished = float(amount(error, "error")) * (1.0 if scale is None else scale)
+    z = _NORMAL.inv_cdf((1 + design.row_confidence) / 2)
+    reach = float(lattice.sensitivity * lattice.unit * target.step)
+    rho = Fraction(design.k * (z * reach / wished) ** 2 / 2 * (1 + 1e-12))
+    unit = Fraction(10) ** (math.floor(math.log10(rho)) - 11) if rho > 0 else Fraction(1)
+    part = math.ceil(rho / unit) * unit
+    return Budgets(*(part * share / SHARES["influence"] for share in SHARES.values()))

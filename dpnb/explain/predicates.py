@@ -1,0 +1,328 @@
+"""The public set of candidate predicates: what a part of the data may be called.
+
+Single predicates say that an attribute has one of its declared values; longer ones join several
+attributes by AND or OR; ranges join neighbouring bins; or the analyst lists conditions. Nothing here
+looks at data (DPXPlain, Definition 3.3; spec/dpxplain.md section 2 and 4.2).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+from dpnb.errors import RequestError, SqlError
+from dpnb.kinds import Category, Kind, nearest
+from dpnb.schema import Schema
+from dpnb.sql.canonical import plain, simplify
+from dpnb.sql.parse import parse
+from dpnb.sql.query import And, Or, Predicate, Within
+from dpnb.table import Table
+
+Connective: TypeAlias = Literal["and", "or"]
+
+MAX_LENGTH = 3
+MAX_LISTED = 1_000
+"""Conditions that an analyst may list."""
+MAX_DENSE = 2**22
+"""Cells of one attribute set that are laid out in full, for ranges and OR."""
+MAX_SIZE = 2**53
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One simple condition on an attribute: its value lies in the cells ``first..last``."""
+
+    label: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A column whose declared values explain.
+
+    ``cells`` is the number of declared groups; ``items`` are the conditions on them.
+    """
+
+    column: str
+    cells: int
+    items: tuple[Item, ...]
+
+    @property
+    def single(self) -> bool:
+        """Whether the items are the cells, one by one."""
+        return len(self.items) == self.cells and all(i.first == i.last for i in self.items)
+
+
+@dataclass(frozen=True)
+class Space:
+    """The candidate predicates, numbered from 0.
+
+    Parameters
+    ----------
+    attributes : tuple of Attribute
+        Empty when the analyst listed conditions.
+    length : int
+        Attributes in one predicate.
+    connective : {'and', 'or'}
+    listed : tuple of (str, Predicate)
+        Conditions given one by one, as written and as read.
+    """
+
+    attributes: tuple[Attribute, ...]
+    length: int = 1
+    connective: Connective = "and"
+    listed: tuple[tuple[str, Predicate], ...] = field(default=())
+
+    @cached_property
+    def sets(self) -> tuple[tuple[Attribute, ...], ...]:
+        """The sets of attributes that predicates are made of."""
+        return tuple(itertools.combinations(self.attributes, self.length))
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """Number of the first predicate of each set, and after them the number of all."""
+        sizes = (math.prod(len(a.items) for a in attributes) for attributes in self.sets)
+        return tuple(itertools.accumulate(sizes, initial=0))
+
+    @property
+    def size(self) -> int:
+        """|P|: the number of predicates."""
+        return len(self.listed) or self.starts[-1]
+
+    def label(self, index: int) -> str:
+        """Return a predicate as shown."""
+        if self.listed:
+            return self.listed[index][0]
+        word = f" {self.connective.upper()} "
+        return word.join(f"{a.column} {item.label}" for a, item in self._parts(index))
+
+    def predicate(self, index: int, schema: Schema) -> Predicate:
+        """Return the meaning of a predicate."""
+        if self.listed:
+            return self.listed[index][1]
+        atoms = []
+        for attribute, item in self._parts(index):
+            cells = schema[attribute.column].cells()[item.first : item.last + 1]
+            pairs = tuple((cell.low, cell.high) for cell in cells)
+            atoms.append(Within(attribute.column, schema[attribute.column].scale.union(pairs)))
+        joined: Predicate = And(tuple(atoms)) if self.connective == "and" else Or(tuple(atoms))
+        return simplify(joined, schema)
+
+    def _parts(self, index: int) -> Iterator[tuple[Attribute, Item]]:
+        place = bisect_right(self.starts, index) - 1
+        attributes, rest = self.sets[place], index - self.starts[place]
+        items = []
+        for attribute in reversed(attributes):
+            rest, item = divmod(rest, len(attribute.items))
+            items.append((attribute, attribute.items[item]))
+        return reversed(items)
+
+    def definition(self) -> Any:
+        """Return the public definition as plain data."""
+        if self.listed:
+            return {"listed": [plain(predicate) for _, predicate in self.listed]}
+        return {
+            "attributes": {
+                a.column: [[item.first, item.last] for item in a.items] for a in self.attributes
+            },
+            "length": self.length,
+            "connective": self.connective,
+        }
+
+
+def space(
+    table: Table,
+    taken: Set[str],
+    *,
+    attributes: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
+    length: int = 1,
+    connective: Connective = "and",
+    ranges: bool = False,
+    predicates: Sequence[str] | None = None,
+) -> Space:
+    """Declare the candidate predicates of a question.
+
+    Parameters
+    ----------
+    table : Table
+    taken : set of str
+        Columns of the question: its group-by and aggregated columns. They and their aliases do not
+        explain (spec/dpxplain.md E26).
+    attributes : sequence of str, optional
+        Columns to use; by default every other column with declared values or bins, one of each set
+        of aliases.
+    exclude : sequence of str
+        Columns to leave out.
+    length : int
+        Attributes in one predicate, 1 to 3.
+    connective : {'and', 'or'}
+        How several attributes are joined.
+    ranges : bool
+        For ordered attributes: every run of neighbouring bins, not single bins only.
+    predicates : sequence of str, optional
+        Conditions as in WHERE, instead of attributes; at most 1,000.
+
+    Raises
+    ------
+    RequestError, SqlError
+        For an unknown, unusable or repeated column, an empty or repeated list, or too many.
+    """
+    if predicates is not None:
+        if attributes is not None or exclude or ranges or length != 1 or connective != "and":
+            raise RequestError(
+                "a list of predicates stands alone", "Leave the options on attributes out."
+            )
+        return Space((), listed=_listed(predicates, table))
+    if isinstance(length, bool) or not isinstance(length, int) or not 1 <= length <= MAX_LENGTH:
+        raise RequestError(f"length is {length!r}", f"Give 1 to {MAX_LENGTH} attributes.")
+    if connective not in ("and", "or"):
+        raise RequestError(f"the connective is {connective!r}", "Write 'and' or 'or'.")
+    schema = table.schema
+    used = _aliased(schema, taken)
+    dropped = {_column(name, schema) for name in _names(exclude, "exclude")}
+    if attributes is None:
+        chosen = _defaults(schema, used, dropped)
+    else:
+        chosen = [_column(name, schema) for name in _names(attributes, "attributes")]
+        _check_chosen(chosen, schema, used)
+        chosen = [name for name in chosen if name not in dropped]
+    if len(chosen) < length:
+        raise RequestError(
+            f"{len(chosen)} attributes are left for predicates of {length}",
+            "Exclude fewer columns, or declare bins for numeric ones.",
+        )
+    found = Space(
+        tuple(_attribute(name, schema[name], ranges=ranges) for name in chosen),
+        length,
+        connective,
+    )
+    _check_size(found)
+    return found
+
+
+def _names(names: object, option: str) -> list[str]:
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise RequestError(f"{option} is no list of columns", f"Write {option}=['a', 'b'].")
+    return [str(name) for name in names]
+
+
+def _column(name: str, schema: Schema) -> str:
+    found = schema.find(name)
+    if found is None:
+        raise RequestError(f"unknown column {name!r}", nearest(name, list(schema)))
+    return found
+
+
+def _aliased(schema: Schema, columns: Set[str]) -> set[str]:
+    """Columns and what says the same as one of them."""
+    sets = (set(names) for names in schema.aliases)
+    return set(columns).union(*(names for names in sets if names & columns))
+
+
+def _has_values(kind: Kind) -> bool:
+    """Whether a column has declared values to name: a category's, or bins."""
+    return isinstance(kind, Category) or kind.bins is not None
+
+
+def _defaults(schema: Schema, used: Set[str], dropped: Set[str]) -> list[str]:
+    """Every usable column that is left, the first of each set of aliases."""
+    chosen: list[str] = []
+    seen: set[str] = set()
+    for name, kind in schema.items():
+        if name in used or name in dropped or name in seen or not _has_values(kind):
+            continue
+        chosen.append(name)
+        seen |= _aliased(schema, {name})
+    return chosen
+
+
+def _check_chosen(chosen: Sequence[str], schema: Schema, used: Set[str]) -> None:
+    for name in chosen:
+        if chosen.count(name) > 1:
+            raise RequestError(f"the attribute {name!r} is named twice", "Name it once.")
+        if not _has_values(schema[name]):
+            raise RequestError(
+                f"{name!r} has no declared values to name", "Declare bins for it in the schema."
+            )
+        if name in used:
+            raise RequestError(f"{name!r} is what the question is about", "Name other attributes.")
+
+
+def _attribute(name: str, kind: Kind, *, ranges: bool) -> Attribute:
+    cells = kind.cells()
+    if isinstance(kind, Category):
+        items = [Item(f"= '{cell.label}'", i, i) for i, cell in enumerate(cells)]
+    else:
+        items = [Item(f"in {cell.label}", i, i) for i, cell in enumerate(cells)]
+        if ranges:
+            items += [
+                Item(f"in {_run(str(cells[i].label), str(cells[j].label))}", i, j)
+                for i, j in itertools.combinations(range(len(cells)), 2)
+            ]
+    return Attribute(name, len(cells), tuple(items))
+
+
+def _run(first: str, last: str) -> str:
+    """Return '[17, 40]' for the bins '[17, 20]' to '(30, 40]'."""
+    return f"{first.partition(',')[0]},{last.partition(',')[2]}"
+
+
+def _check_size(found: Space) -> None:
+    if found.size > MAX_SIZE:
+        raise RequestError(
+            f"this makes {found.size:.3g} predicates", "Name fewer attributes, or a shorter length."
+        )
+    if found.connective == "or" or not all(a.single for a in found.attributes):
+        cells = max(math.prod(max(a.cells + 1, len(a.items)) for a in s) for s in found.sets)
+        if cells > MAX_DENSE or found.size > 2 * MAX_DENSE:
+            raise RequestError(
+                f"this makes {found.size:,} predicates, too many for ranges and OR",
+                "Name fewer attributes, or a shorter length.",
+            )
+
+
+def _listed(texts: object, table: Table) -> tuple[tuple[str, Predicate], ...]:
+    if isinstance(texts, str) or not isinstance(texts, Sequence) or not texts:
+        raise RequestError(
+            "predicates is no list of conditions", 'Write predicates=["age > 40", ...].'
+        )
+    if len(texts) > MAX_LISTED:
+        raise RequestError(
+            f"{len(texts):,} predicates are listed, more than {MAX_LISTED:,}", "List fewer."
+        )
+    found: list[tuple[str, Predicate]] = []
+    seen: set[str] = set()
+    for text in texts:
+        predicate = condition(text, table)
+        meaning = json.dumps(plain(predicate), sort_keys=True)
+        if meaning in seen:
+            raise RequestError(f"the predicate {text!r} is listed twice", "List it once.")
+        seen.add(meaning)
+        found.append((" ".join(text.split()), predicate))
+    return tuple(found)
+
+
+def condition(text: object, table: Table) -> Predicate:
+    """Read one condition as in WHERE."""
+    if not isinstance(text, str):
+        raise RequestError("a predicate is not a text", "Write a condition as in WHERE.")
+    prefix = f"SELECT COUNT(*) FROM {table.name} WHERE\n"
+    try:
+        query = parse(prefix + text, {table.name: table})
+    except SqlError as error:
+        raise RequestError(
+            f"the predicate {text!r} cannot be used: {error.what}", error.mend
+        ) from None
+    if query.keys or query.having or query.order or query.limit is not None:
+        raise RequestError(
+            f"the predicate {text!r} is more than a condition", "Write only what follows WHERE."
+        )
+    return query.where

@@ -1,0 +1,84 @@
+"""The request for an explanation: one look at the data, one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from typing import Any
+
+from dpnb.answers.question import Question
+from dpnb.engines.base import Engine, engine_failure
+from dpnb.explain.assembly import explanation, plan_for
+from dpnb.explain.explanation import Explanation
+from dpnb.explain.mechanism import Influences, measure, release
+from dpnb.explain.plan import ExplanationPlan
+from dpnb.privacy.accountant import Charge
+from dpnb.privacy.loss import PrivacyLoss
+from dpnb.privacy.noise import Noise
+from dpnb.provenance.requests import private
+from dpnb.provenance.store import Store
+from dpnb.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class ExplanationRequest:
+    """One analyst's question with the options of its explanation."""
+
+    analyst: str
+    question: Question
+    options: Mapping[str, Any]
+    store: Store
+    tables: Mapping[str, Table]
+
+    def plan(self) -> ExplanationPlan:
+        """Decide what would be measured. Public facts only."""
+        return plan_for(self.question, self.analyst, self.store, self.tables, self.options)
+
+    def table(self, plan: ExplanationPlan) -> str:
+        """Return the name of the table that is looked at."""
+        return plan.target.table
+
+    def _known(self, plan: ExplanationPlan) -> bool:
+        """Return whether these numbers were released already, to whomever."""
+        return plan.request in self.store.accountant.releases
+
+    def cost(self, plan: ExplanationPlan) -> PrivacyLoss:
+        """Return the whole price, or nothing when the release exists."""
+        return PrivacyLoss.none() if self._known(plan) else _price(plan)
+
+    def needed(self, plan: ExplanationPlan) -> Set[str]:
+        """Return the influences, unless the release exists."""
+        return set() if self._known(plan) else {"influences"}
+
+    def measure(self, plan: ExplanationPlan, needed: Set[str], engine: Engine) -> Influences:
+        """Return the exact influences of all candidates: one statement."""
+        schema = self.tables[plan.target.table].schema
+        return private(lambda: measure(plan, engine, schema))
+
+    def release(
+        self, plan: ExplanationPlan, exact: Influences | None, noise: Noise
+    ) -> dict[str, Any]:
+        """Draw selection, influences and ranks together."""
+        drawn = None
+        if not self._known(plan):
+            if exact is None:
+                raise engine_failure()
+            drawn = private(lambda: release(plan, exact, noise))
+        question = self.question
+        return {
+            "kind": "release",
+            "sql": f"explain: {question.left} > {question.right} in {question.aggregate}",
+            "query": {"explanation": plan.definition()},
+            "version": plan.target.version,
+            "price": _price(plan).to_dict(),
+            "drawn": drawn,
+        }
+
+    def result(self, plan: ExplanationPlan, charge: Charge, *, fresh: bool) -> Explanation:
+        """Build the explanation from what was committed."""
+        schema = self.tables[plan.target.table].schema
+        return explanation(plan, self.question, charge, self.store, schema, fresh=fresh)
+
+
+def _price(plan: ExplanationPlan) -> PrivacyLoss:
+    return PrivacyLoss.of(plan.budgets.total, "zcdp")

@@ -1,0 +1,87 @@
+"""What ``%%dpexplain`` reads: the question in its body, and the options of an explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpnb.answers.answer import Answer
+from dpnb.answers.comparison import read
+from dpnb.answers.question import Question
+from dpnb.errors import RequestError
+from dpnb.kinds import nearest
+from dpnb.magics.lines import read_number
+
+
+def read_question(name: str, body: str | None, options: Any, names: Mapping[str, Any]) -> Question:
+    """Return the question that a cell asks about the answer called ``name``.
+
+    ``name`` may also be that of a question; the body is empty then.
+    """
+    held = names.get(name)
+    body = (body or "").strip()
+    if isinstance(held, Question):
+        if body:
+            raise RequestError(
+                f"{name!r} is a question already", "Leave the body out, or name an answer."
+            )
+        return held
+    if not isinstance(held, Answer):
+        answers = [key for key, value in names.items() if isinstance(value, Answer)]
+        mend = nearest(name, answers) if answers else "Bind one with %%dpquery -o name."
+        raise RequestError(f"there is no answer called {name!r}", mend)
+    if not body:
+        raise RequestError("there is no question", "Write 'a' > 'b' below, with groups as shown.")
+    return held.compare(read(body), aggregate=options.of, planned=options.planned, mode=options.mode)
+
+
+def hint(question: Question) -> str:
+    """Return what to do with a question that is not explained right away."""
+    if question.high < 0:
+        return "Ask the other way round, or add --anyway to explain it as it stands."
+    return "Ask the query more accurately first, or add --anyway to explain it nevertheless."
+
+
+def explanation_options(options: Any, names: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of ``Session.explain`` from a magic's options."""
+    given: dict[str, Any] = {
+        "k": int(read_number(options.k, "--k")),
+        "rho": None if options.rho is None else _rho(options.rho),
+        "epsilon": options.epsilon,
+        "error": None if options.error is None else _error(options.error),
+        "confidence": read_number(options.confidence, "--confidence"),
+        "joint": options.joint,
+        "mode": options.mode,
+        "length": int(read_number(options.length, "--length")),
+        "connective": "or" if options.any_of else "and",
+        "ranges": options.ranges,
+        "exclude": _listed(options.exclude),
+    }
+    if options.attributes is not None:
+        given["attributes"] = _listed(options.attributes)
+    if options.predicates is not None:
+        if options.predicates not in names:
+            raise RequestError(
+                f"there is no list called {options.predicates!r}",
+                "Name a variable that holds conditions as texts.",
+            )
+        given["predicates"] = names[options.predicates]
+    return given
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _rho(text: str) -> str | dict[str, str]:
+    if "=" not in text:
+        return text
+    pairs = [part.partition("=") for part in text.split(",")]
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _error(text: str) -> float:
+    """Return 0.02 for '2%' and for '0.02'."""
+    if text.strip().endswith("%"):
+        return read_number(text.strip()[:-1], "--error") / 100
+    return read_number(text, "--error")

@@ -1,0 +1,90 @@
+"""What every request that spends has in common; ``Curator.serve`` carries one out.
+
+A request is planned anew whenever the state of the ledger may have changed; between the plans the data
+are looked at once, outside any lock. What it commits is one entry of the ledger.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Set
+from typing import Any, Protocol, TypeVar
+
+from dpnb.engines.base import Engine, engine_failure
+from dpnb.errors import DpnbError
+from dpnb.privacy.accountant import Charge
+from dpnb.privacy.loss import PrivacyLoss
+from dpnb.privacy.noise import Noise
+
+T = TypeVar("T")
+R = TypeVar("R", covariant=True)
+
+
+class Planned(Protocol):
+    """A plan: public facts only."""
+
+    @property
+    def request(self) -> str:
+        """A name that is equal for requests of equal meaning and cost on one data version."""
+        ...
+
+
+P = TypeVar("P", bound=Planned)
+
+
+class Request(Protocol[P, R]):
+    """One analyst's request for something that costs.
+
+    ``plan`` comes first and again inside the transaction; everything else rests on its result and on
+    the state of the store at that moment.
+    """
+
+    @property
+    def analyst(self) -> str:
+        """Who asks."""
+        ...
+
+    def plan(self) -> P:
+        """Decide what would be measured, on the current state of the store; may refuse."""
+        ...
+
+    def table(self, plan: P) -> str:
+        """Return the name of the table that is looked at."""
+        ...
+
+    def cost(self, plan: P) -> PrivacyLoss:
+        """Return what the request adds to the loss now."""
+        ...
+
+    def needed(self, plan: P) -> Set[str]:
+        """Return the names of what takes a look at the data; empty when the ledger holds it all."""
+        ...
+
+    def measure(self, plan: P, needed: Set[str], engine: Engine) -> Any:
+        """Look at the data; the result is private."""
+        ...
+
+    def release(self, plan: P, exact: Any, noise: Noise) -> dict[str, Any]:
+        """Draw, and return the ledger's entry but for what :func:`header` adds."""
+        ...
+
+    def result(self, plan: P, charge: Charge, *, fresh: bool) -> R:
+        """Build what is shown from what was committed."""
+        ...
+
+
+def header(analyst: str, request: str, spent: PrivacyLoss) -> dict[str, Any]:
+    """Return the part of a ledger entry that says who asked when and what it cost."""
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {"analyst": analyst, "time": now, "request": request, "spent": spent.to_dict()}
+
+
+def private(work: Callable[[], T]) -> T:
+    """Carry out work on exact values; any failure becomes one fixed error, without its cause."""
+    try:
+        return work()
+    except DpnbError:
+        raise
+    except Exception:  # noqa: BLE001, S110 - the text of an error can hold values
+        pass
+    raise engine_failure()

@@ -1,0 +1,144 @@
+"""Aggregates and formulas of the SELECT list, from their trees."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from sqlglot import expressions as exp
+
+from dpnb.sql.arguments import MAX_DEPTH, OPERATORS, Arguments
+from dpnb.sql.canonical import default_alias, unused
+from dpnb.sql.conditions import Conditions
+from dpnb.sql.formulas import Applied, Combined, Constant, Formula, Leaf
+from dpnb.sql.query import EVERY, Aggregate, Derived, Function, Predicate
+from dpnb.sql.source import Node, others
+from dpnb.sql.values import Number, Operator
+
+_FUNCTIONS: dict[type, Function] = {exp.Count: "COUNT", exp.Sum: "SUM", exp.Avg: "AVG"}
+_SHAPE = (
+    "Write COUNT(*), COUNT(x), SUM(x) or AVG(x), with FILTER (WHERE ...) if needed, or combine "
+    "them by + - * /, EXP and LN."
+)
+_COMBINING = (*OPERATORS, exp.Neg, exp.Exp, exp.Ln)
+
+
+def bare(node: Node) -> Node:
+    """Return a node without the brackets around it."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def is_formula(node: Node) -> bool:
+    """Whether a node combines results instead of being one."""
+    return isinstance(bare(node), _COMBINING)
+
+
+def same(left: Aggregate | Derived, right: Aggregate | Derived) -> bool:
+    """Whether two results are the same but for their names and places."""
+    if isinstance(left, Aggregate) or isinstance(right, Aggregate):
+        return isinstance(left, Aggregate) and isinstance(right, Aggregate) and left.means(right)
+    if left.formula != right.formula:
+        return False
+    # equal formulas name equally many leaves
+    return all(own.means(other) for own, other in zip(left.leaves, right.leaves, strict=True))
+
+
+class Aggregates:
+    """Reads aggregates, and arithmetic over them, of one statement."""
+
+    def __init__(self, conditions: Conditions) -> None:
+        self.conditions = conditions
+        self.arguments = Arguments(conditions)
+        self.refuse = conditions.refuse
+
+    def output(self, node: Node, alias: str, place: int) -> Aggregate | Derived:
+        """Return the meaning of one column of the SELECT list that is no group column."""
+        if not is_formula(node):
+            return self.aggregate(bare(node), alias)
+        leaves: list[Aggregate] = []
+        formula = self._formula(node, leaves, 0)
+        if not leaves:
+            self.refuse("this cannot be answered", _SHAPE, node)
+        if isinstance(formula, Leaf):
+            leaf = leaves[0]
+            return Aggregate(leaf.function, leaf.value, leaf.filter, alias or leaf.alias)
+        names: set[str] = set()
+        named = (replace(leaf, alias=unused(leaf.alias, names)) for leaf in leaves)
+        return Derived(formula, tuple(named), alias or "formula", place)
+
+    def aggregate(self, node: Node, alias: str) -> Aggregate:
+        """Return the meaning of a single aggregate."""
+        inner = node
+        condition: Predicate = EVERY
+        if isinstance(node, exp.Filter):
+            if not isinstance(node.expression, exp.Where):
+                self.refuse("FILTER needs a condition", "Write FILTER (WHERE ...).", node)
+            inner, condition = node.this, self.conditions.predicate(node.expression.this)
+        function = _FUNCTIONS.get(type(inner))
+        if isinstance(inner, exp.Window):
+            self.refuse("windows are not supported", "Use GROUP BY.", node)
+        if isinstance(inner, (exp.Subquery, exp.Select)):
+            self.refuse("subqueries are not supported", "Write one SELECT over one table.", node)
+        if isinstance(inner, (exp.Min, exp.Max)):
+            self.refuse(
+                "MIN and MAX cannot be answered: one row decides them",
+                "Use counts over declared bins.",
+                node,
+            )
+        if function is None:
+            self.refuse("this cannot be answered", _SHAPE, node)
+        argument = inner.this
+        if isinstance(argument, exp.Distinct):
+            self.refuse("DISTINCT is not supported", "Count rows with COUNT(*).", node)
+        if others(inner.args, "this", "big_int") or argument is None:
+            self.refuse(f"{function} takes one column", _SHAPE, node)
+        if function == "COUNT" and isinstance(argument, exp.Star):
+            if others(argument.args):
+                self.refuse("COUNT(*) stands alone", _SHAPE, node)
+            return Aggregate("COUNT", None, condition, alias or "count")
+        value = self.arguments.value(function, argument)
+        # a constant is never missing: COUNT(1) is COUNT(*)
+        counted = None if function == "COUNT" and isinstance(value, Number) else value
+        return Aggregate(function, counted, condition, alias or default_alias(function, counted))
+
+    def _formula(self, node: Node, leaves: list[Aggregate], depth: int) -> Formula:
+        if depth > MAX_DEPTH:
+            self.refuse("the formula is nested too deeply", "Flatten it.", node)
+        if isinstance(node, exp.Paren):
+            return self._formula(node.this, leaves, depth + 1)
+        if isinstance(node, exp.Neg) and not isinstance(node.this, exp.Literal):
+            argument = self._formula(node.this, leaves, depth + 1)
+            return self._combined("*", Constant(Fraction(-1)), argument, node)
+        if type(node) in OPERATORS and not others(node.args, "this", "expression", "typed", "safe"):
+            left = self._formula(node.this, leaves, depth + 1)
+            right = self._formula(node.expression, leaves, depth + 1)
+            return self._combined(OPERATORS[type(node)], left, right, node)
+        if isinstance(node, (exp.Exp, exp.Ln)):
+            argument = self._formula(node.this, leaves, depth + 1)
+            if isinstance(node, exp.Exp):
+                return Applied("EXP", argument)
+            if isinstance(argument, Constant) and argument.value <= 0:
+                self.refuse("LN takes numbers above 0", "Change the number.", node)
+            return Applied("LN", argument)
+        if isinstance(node, (exp.Literal, exp.Neg, exp.Placeholder)):
+            return Constant(self.arguments.number(node))
+        if isinstance(node, exp.Column):
+            self.refuse(
+                "a column cannot stand beside results", "Aggregate it, as in SUM(x) / COUNT(*).",
+                node,
+            )  # fmt: skip
+        found = self.aggregate(node, "")
+        for place, leaf in enumerate(leaves):
+            if leaf.means(found):
+                return Leaf(place)
+        leaves.append(found)
+        return Leaf(len(leaves) - 1)
+
+    def _combined(self, operator: Operator, left: Formula, right: Formula, node: Node) -> Formula:
+        if operator == "/" and isinstance(right, Constant) and right.value == 0:
+            self.refuse("this divides by 0", "Change the divisor.", node)
+        if isinstance(left, Constant) and isinstance(right, Constant):
+            return Constant(self.arguments.folded(operator, left.value, right.value, node))
+        return Combined(operator, left, right)

@@ -1,0 +1,200 @@
+"""Inside an aggregate: from the tree of an expression to a ``Value`` with bounds that follow."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from sqlglot import expressions as exp
+
+from dpnb.sql.conditions import Conditions
+from dpnb.sql.query import EVERY, NONE, Function, Predicate
+from dpnb.sql.source import Node, others
+from dpnb.sql.values import (
+    Arithmetic,
+    Bounds,
+    Case,
+    Column,
+    Number,
+    Operator,
+    Value,
+    bounds_of,
+    subvalues,
+)
+
+MAX_DEPTH = 40
+"""Operations within one another; the engine refuses deeper trees."""
+LARGEST = Fraction(10) ** 150
+"""Products of two numbers of this size are still finite as floats."""
+OPERATORS: dict[type, Operator] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
+_ALLOWED = "Use columns, numbers, + - * / and CASE WHEN ... THEN ... ELSE ... END."
+_DIGITS = 4_000
+
+
+def commuted(operator: Operator, left: Value, right: Value) -> Arithmetic:
+    """Return an operation with the operands of + and * in one order: floats commute too."""
+    if operator in ("+", "*") and repr(right) < repr(left):
+        left, right = right, left
+    return Arithmetic(operator, left, right)
+
+
+class Arguments:
+    """Reads what the aggregates of one statement are computed over."""
+
+    def __init__(self, conditions: Conditions) -> None:
+        self.conditions = conditions
+        self.schema = conditions.schema
+        self.refuse = conditions.refuse
+
+    def value(self, function: Function, node: Node) -> Value:
+        """Return the argument of an aggregate, checked to have usable bounds."""
+        inner = node
+        while isinstance(inner, exp.Paren):
+            inner = inner.this
+        if isinstance(inner, exp.Column):
+            column = self.conditions.column(inner)
+            if function != "COUNT" and not self.schema[column].numeric:
+                self.refuse(
+                    f"{column!r} has no declared bounds",
+                    "SUM and AVG need an Integer or Real column; count categories instead.",
+                    node.parent,
+                )
+            return Column(column)
+        found = self._value(inner, 0)
+        if found is None:
+            self.refuse("this is missing in every row", "Give it a value in some rows.", node)
+        self._check(function, found, node)
+        return found
+
+    def _check(self, function: Function, value: Value, node: Node) -> None:
+        for part in subvalues(value):
+            bounds = bounds_of(part, self.schema)
+            if max(-bounds.low, bounds.high) > LARGEST:
+                self.refuse(
+                    "the values of this expression can be too large",
+                    "Keep every step within 1e150 in size.",
+                    node,
+                )
+        bounds = bounds_of(value, self.schema)
+        reach = max(-bounds.low, bounds.high)
+        if function == "COUNT":
+            return
+        if reach == 0:
+            self.refuse("this is 0 in every row", "Sum something that can differ from 0.", node)
+        if function == "AVG" and self._narrow(bounds, reach):
+            same = bounds.low == bounds.high
+            self.refuse(
+                "this is the same number in every row"
+                if same
+                else "the bounds of this expression are too close together for their size",
+                "Its average needs no question; count rows instead."
+                if same
+                else "Leave out what is the same in every row.",
+                node,
+            )
+        if reach * LARGEST < 1:
+            self.refuse(
+                "the values of this expression are too small", "Multiply by a number.", node
+            )
+
+    @staticmethod
+    def _narrow(bounds: Bounds, reach: Fraction) -> bool:
+        width = bounds.high - bounds.low
+        return width == 0 or (not bounds.integral and width < reach / 2**30)
+
+    def _value(self, node: Node, depth: int) -> Value | None:
+        """Return the meaning of a node; None when it is missing in every row."""
+        if depth > MAX_DEPTH:
+            self.refuse("the expression is nested too deeply", "Flatten it.", node)
+        if isinstance(node, exp.Paren):
+            return self._value(node.this, depth + 1)
+        if isinstance(node, exp.Column):
+            column = self.conditions.column(node)
+            if not self.schema[column].numeric:
+                self.refuse(
+                    f"{column!r} holds no numbers",
+                    f"Compare it in a condition: CASE WHEN {column} = ... THEN 1 ELSE 0 END.",
+                    node,
+                )
+            return Column(column)
+        if isinstance(node, exp.Null):
+            return None
+        if isinstance(node, exp.Neg) and not isinstance(node.this, exp.Literal):
+            return self._operation(
+                "*", Number(Fraction(-1)), self._value(node.this, depth + 1), node
+            )
+        if type(node) in OPERATORS and not others(node.args, "this", "expression", "typed", "safe"):
+            left, right = (self._value(part, depth + 1) for part in (node.this, node.expression))
+            return self._operation(OPERATORS[type(node)], left, right, node)
+        if isinstance(node, exp.Case):
+            return self._case(node, depth)
+        if isinstance(node, (exp.Literal, exp.Neg, exp.Placeholder)):
+            return Number(self.number(node))
+        if node.find(exp.Select, exp.Subquery) is not None:
+            self.refuse("subqueries are not supported", "Write the values out.", node)
+        self.refuse("this cannot be computed for a row", _ALLOWED, node)
+
+    def number(self, node: Node) -> Fraction:
+        """Return a constant number of moderate size."""
+        value = self.conditions.constant(node)
+        if not isinstance(value, (int, float, Fraction)):
+            self.refuse("a number is expected here", "Write the number without quotes.", node)
+        return self.moderate(Fraction(value), node)
+
+    def moderate(self, value: Fraction, node: Node) -> Fraction:
+        """Return a number that floats can hold with its inverse; refuse others."""
+        if value != 0 and not 1 / LARGEST <= abs(value) <= LARGEST:
+            self.refuse(
+                "the number is out of range", "Keep numbers within 1e-150..1e150 in size.", node
+            )
+        if max(value.numerator.bit_length(), value.denominator.bit_length()) > _DIGITS:
+            self.refuse("the number is too long", "Round it.", node)
+        return value
+
+    def folded(self, operator: Operator, left: Fraction, right: Fraction, node: Node) -> Fraction:
+        """Return the result of an operation on constants; the divisor is not 0."""
+        if operator == "+":
+            return self.moderate(left + right, node)
+        if operator == "-":
+            return self.moderate(left - right, node)
+        return self.moderate(left * right if operator == "*" else left / right, node)
+
+    def _operation(
+        self, operator: Operator, left: Value | None, right: Value | None, node: Node
+    ) -> Value | None:
+        if operator == "/" and right is not None:
+            if not isinstance(right, Number):
+                self.refuse(
+                    "a divisor has to be a number",
+                    "Divide sums instead: SUM(a) / SUM(b).",
+                    node.expression,
+                )
+            if right.value == 0:
+                self.refuse("this divides by 0", "Change the divisor.", node)
+        if left is None or right is None:
+            return None
+        if isinstance(left, Number) and isinstance(right, Number):
+            return Number(self.folded(operator, left.value, right.value, node))
+        return commuted(operator, left, right)
+
+    def _case(self, node: Node, depth: int) -> Value | None:
+        if node.this is not None:
+            self.refuse("CASE x WHEN is not supported", "Write CASE WHEN x = ... THEN.", node)
+        branches: list[tuple[Predicate, Value | None]] = []
+        default: Value | None = None
+        certain = False
+        for branch in node.args["ifs"]:
+            condition = self.conditions.predicate(branch.this)
+            value = self._value(branch.args["true"], depth + 1)
+            if certain or condition == NONE:
+                continue
+            if condition == EVERY:
+                certain, default = True, value
+            else:
+                branches.append((condition, value))
+        last = node.args.get("default")
+        if last is not None:
+            value = self._value(last, depth + 1)
+            default = default if certain else value
+        if not branches or (default is None and all(value is None for _, value in branches)):
+            return default
+        return Case(tuple(branches), default)

@@ -1,0 +1,147 @@
+"""What stands inside an aggregate: arithmetic and CASE over the columns of one row.
+
+A missing value anywhere in an operation makes its result missing, as in SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from dpnb.kinds import MAX_INTEGER, Integer, Real
+
+if TYPE_CHECKING:
+    from dpnb.schema import Schema
+    from dpnb.sql.query import Predicate
+
+Operator: TypeAlias = Literal["+", "-", "*", "/"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The normalised value of a column."""
+
+    name: str
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns in use."""
+        return frozenset((self.name,))
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A constant."""
+
+    value: Fraction
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns in use: none."""
+        return frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """``left operator right``; a divisor is a ``Number`` other than 0."""
+
+    operator: Operator
+    left: Value
+    right: Value
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns in use."""
+        return self.left.columns | self.right.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The value of the first branch whose condition is true; ``default`` where none is.
+
+    None stands for a missing value.
+    """
+
+    branches: tuple[tuple[Predicate, Value | None], ...]
+    default: Value | None
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns in use, those in conditions included."""
+        used = frozenset() if self.default is None else self.default.columns
+        for condition, value in self.branches:
+            used |= condition.columns | (frozenset() if value is None else value.columns)
+        return used
+
+
+Value: TypeAlias = Column | Number | Arithmetic | Case
+"""A number for each row, or a missing one. A bare column may also be a category or a date."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Between which numbers a value lies for every possible row.
+
+    ``integral`` is true when the value and all that it is computed from are whole numbers within
+    +-2**53, so that 64-bit integers and floats hold each of them exactly.
+    """
+
+    low: Fraction
+    high: Fraction
+    integral: bool
+
+
+def bounds_of(value: Value, schema: Schema) -> Bounds:
+    """Return the bounds that follow from the declared ones by interval arithmetic.
+
+    They hold for the exact value of the expression and are attained when each column occurs once;
+    a column that occurs twice may make them wider than needed. Public facts only.
+
+    Raises
+    ------
+    TypeError
+        When a column without numeric bounds is computed with.
+    """
+    parts = [bounds_of(part, schema) for part in _parts(value)]
+    low, high, integral = _image(value, parts, schema)
+    whole = integral and all(part.integral for part in parts)
+    return Bounds(low, high, whole and low >= -MAX_INTEGER and high <= MAX_INTEGER)
+
+
+def subvalues(value: Value) -> Iterator[Value]:
+    """Return a value and all that it is computed from, conditions left out."""
+    yield value
+    for part in _parts(value):
+        yield from subvalues(part)
+
+
+def _parts(value: Value) -> tuple[Value, ...]:
+    if isinstance(value, Arithmetic):
+        return value.left, value.right
+    if isinstance(value, Case):
+        results = (*(result for _, result in value.branches), value.default)
+        return tuple(result for result in results if result is not None)
+    return ()
+
+
+def _image(value: Value, parts: list[Bounds], schema: Schema) -> tuple[Fraction, Fraction, bool]:
+    if isinstance(value, Column):
+        kind = schema[value.name]
+        if not isinstance(kind, (Integer, Real)):
+            raise TypeError("only numeric columns are computed with")
+        return Fraction(kind.low), Fraction(kind.high), isinstance(kind, Integer)
+    if isinstance(value, Number):
+        return value.value, value.value, value.value.denominator == 1
+    if isinstance(value, Case):
+        return min(part.low for part in parts), max(part.high for part in parts), True
+    left, right = parts
+    if value.operator == "+":
+        return left.low + right.low, left.high + right.high, True
+    if value.operator == "-":
+        return left.low - right.high, left.high - right.low, True
+    first, second = (left.low, left.high), (right.low, right.high)
+    divided = value.operator == "/"
+    corners = [a / b if divided else a * b for a in first for b in second]
+    return min(corners), max(corners), not divided
