@@ -113,13 +113,7 @@ class Question:
         return self.estimate is not None and self.estimate < 0
 
     def flipped(self) -> Question:
-        """Return the question the other way round. Free.
-
-        Examples
-        --------
-        >>> answer.compare("Male", "Female").flipped()  # doctest: +SKIP
-        Female is below Male in n, not above: the difference has the 95 % interval ...
-        """
+        """Return the question the other way round. Free."""
         turned = sorted(zip(self.groups, self.weights, strict=True), key=lambda pair: pair[1] > 0)
         question = replace(
             self,

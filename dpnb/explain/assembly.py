@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 from dpnb.answers.assembly import status
+from dpnb.answers.comparison import exact
 from dpnb.answers.listing import Listing, price_caption
 from dpnb.answers.numbers import figure, percent
 from dpnb.answers.question import Question, label
@@ -26,7 +27,7 @@ from dpnb.privacy.accountant import Charge
 from dpnb.privacy.loss import Currency, PrivacyLoss
 from dpnb.provenance.store import Store
 from dpnb.schema import Schema
-from dpnb.sql.canonical import plain, read
+from dpnb.sql.canonical import read
 from dpnb.sql.query import Aggregate
 from dpnb.table import Table
 
@@ -57,7 +58,14 @@ def plan_for(
     if not isinstance(question, Question):
         raise RequestError("there is no question", "Pass answer.compare('a', 'b').")
     charge = state.charges.get((analyst, question.request))
-    if question.ledger != store.name or charge is None or question.table not in tables:
+    # a forged question may name any request and table; a one-off release has no levels
+    if (
+        question.ledger != store.name
+        or charge is None
+        or not charge.levels
+        or question.table not in tables
+        or question.table != charge.query["table"]
+    ):
         raise RequestError(
             "this question was asked in another session", "Ask the query here first."
         )
@@ -69,7 +77,10 @@ def plan_for(
     target = _target(question, charge, version, tables[question.table].schema)
     taken = {*target.keys, *target.aggregate.columns}
     candidates = space(
-        tables[question.table], taken, **{k: options[k] for k in _SPACE if k in options}
+        tables[question.table],
+        taken,
+        **{name: options[name] for name in _SPACE if name in options},
+        groups=len(target.groups),
     )
     design = read_design(
         options.get("k", 5),
@@ -92,9 +103,10 @@ def plan_for(
 
 def _target(question: Question, charge: Charge, version: int, schema: Schema) -> Target:
     query = read(charge.query)
-    if not 0 <= question.index < len(query.outputs):
+    index = question.index
+    if not isinstance(index, int) or not 0 <= index < len(query.outputs):
         raise RequestError("this question names no aggregate of its query", "Ask it anew.")
-    aggregate = query.outputs[question.index]
+    aggregate = query.outputs[index]
     if not isinstance(aggregate, Aggregate):
         raise RequestError(
             f"{question.aggregate!r} is computed from several aggregates",
@@ -108,17 +120,19 @@ def _target(question: Question, charge: Charge, version: int, schema: Schema) ->
         if len(group) != len(keys) or None in places:
             raise RequestError(f"{label(group)!r} is no group of this query", "Ask it anew.")
         groups.append(tuple(place for place in places if place is not None))
-    weights = [Fraction(str(weight)) for weight in question.weights]
+    weights = [exact(weight, "weight") for weight in question.weights]
     if not weights or len(set(groups)) < len(groups) or len(weights) != len(groups) or 0 in weights:
         raise RequestError("this question makes no sense", "Ask it anew.")
+    # in declared order: two spellings of a question are one request
+    ordered = sorted(zip(groups, weights, strict=True))
     return Target.of(
         query.table,
         version,
         keys,
         query.where,
         replace(aggregate, alias=question.aggregate),
-        groups,
-        weights,
+        [group for group, _ in ordered],
+        [weight for _, weight in ordered],
         schema,
     )
 
@@ -133,8 +147,10 @@ def scale_of(question: Question) -> tuple[float | None, str]:
         return None, "Influences are absolute: a group may have too few rows to divide by."
     if question.low <= 0 <= question.high:
         return None, "Influences are absolute: the difference itself may be 0."
-    rows = 1.0 if question.rows is None else max(1.0, question.rows)
-    return abs(question.estimate) * rows, ""
+    scale = abs(question.estimate) * (1.0 if question.rows is None else max(1.0, question.rows))
+    if not 0 < scale < math.inf:
+        return None, "Influences are absolute: the difference itself may be 0."
+    return scale, ""
 
 
 def explanation(
@@ -142,7 +158,6 @@ def explanation(
     question: Question,
     charge: Charge,
     store: Store,
-    schema: Schema,
     *,
     fresh: bool,
 ) -> Explanation:
@@ -154,14 +169,14 @@ def explanation(
     numerator, denominator = plan.unit.as_integer_ratio()
     half = plan.half_width
     rows = []
-    for candidate, value, (best, worst) in zip(
+    for (shown, condition), value, (best, worst) in zip(
         drawn["predicates"], drawn["influences"], drawn["ranks"], strict=True
     ):
         influence = value * numerator / denominator
         rows.append(
             Row(
-                predicate=plan.space.label(candidate),
-                condition=plain(plan.space.predicate(candidate, schema)),
+                predicate=shown,
+                condition=condition,
                 influence=influence / divisor,
                 influence_low=(influence - half) / divisor,
                 influence_high=(influence + half) / divisor,

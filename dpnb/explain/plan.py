@@ -32,6 +32,8 @@ LOWER_SHARE = Fraction(1, 10)
 upper ones (DPXPlain, section 4.3.3)."""
 LEAST_RHO, MOST_RHO = Fraction(1, 10**9), Fraction(10**6)
 MAX_ROWS = 100
+MOST_SURE = 1 - 1e-9
+"""Largest confidence: beyond it the quantiles of many tests together leave the floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,8 @@ def read_design(
         raise RequestError(
             f"confidence is {confidence:g}", "Give a number between 0 and 1, such as 0.95."
         )
+    if confidence > MOST_SURE:
+        raise RequestError("confidence is too near 1", f"Give {MOST_SURE} or less.")
     if mode not in ("tight", "paper"):
         raise RequestError(f"mode is {mode!r}", "Write mode='tight' or mode='paper'.")
     share = amount(lower, "lower")
@@ -151,14 +155,16 @@ class Target:
         measure = None
         if aggregate.function != "COUNT" and aggregate.value is not None:
             measure = sum_of(aggregate.value, schema, centred=aggregate.function == "AVG")
+        # one spelling, in whatever order the groups were named
+        terms = sorted(zip(map(tuple, groups), weights, strict=True))
         made = cls(
             table,
             version,
             tuple(keys),
             simplify(And((where, aggregate.filter)), schema),
             aggregate,
-            tuple(tuple(group) for group in groups),
-            tuple(weights),
+            tuple(group for group, _ in terms),
+            tuple(weight for _, weight in terms),
             measure,
         )
         if sensitivity(aggregate.function, made.weights, *made.bounds, "tight") == 0:
@@ -367,10 +373,13 @@ def _for_error(
     error: object, lattice: Lattice, target: Target, design: Design, scale: float | None
 ) -> Budgets:
     """Invert the half-width: rho = k (z Delta / error)^2 / 2 for the influences."""
-    wished = float(amount(error, "error")) * (1.0 if scale is None else scale)
+    wished = amount(error, "error") * (1 if scale is None else Fraction(scale))
     z = _NORMAL.inv_cdf((1 + design.row_confidence) / 2)
-    reach = float(lattice.sensitivity * lattice.unit * target.step)
-    rho = Fraction(design.k * (z * reach / wished) ** 2 / 2 * (1 + 1e-12))
-    unit = Fraction(10) ** (math.floor(math.log10(rho)) - 11) if rho > 0 else Fraction(1)
+    # exact ratios: powers of bounds such as 1e150 would overflow a float
+    ratio = Fraction(z) * lattice.sensitivity * lattice.unit * target.step / wished
+    rho = design.k * ratio**2 / 2 * Fraction(1 + 1e-12)
+    if not LEAST_RHO <= rho <= MOST_RHO:
+        raise RequestError("the error is out of range", "Give one nearer to the default's.")
+    unit = Fraction(10) ** (math.floor(math.log10(rho)) - 11)
     part = math.ceil(rho / unit) * unit
     return Budgets(*(part * share / SHARES["influence"] for share in SHARES.values()))

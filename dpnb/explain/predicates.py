@@ -30,7 +30,9 @@ MAX_LENGTH = 3
 MAX_LISTED = 1_000
 """Conditions that an analyst may list."""
 MAX_DENSE = 2**22
-"""Cells of one attribute set that are laid out in full, for ranges and OR."""
+"""Cells of one attribute set that are laid out in full, for ranges and OR of two groups."""
+MAX_CODES = 2**49
+"""Joint codes of one attribute set: times the groups of a query they fit 64 bits."""
 MAX_SIZE = 2**53
 
 
@@ -129,9 +131,9 @@ class Space:
         if self.listed:
             return {"listed": [plain(predicate) for _, predicate in self.listed]}
         return {
-            "attributes": {
-                a.column: [[item.first, item.last] for item in a.items] for a in self.attributes
-            },
+            "attributes": [
+                [a.column, [[item.first, item.last] for item in a.items]] for a in self.attributes
+            ],
             "length": self.length,
             "connective": self.connective,
         }
@@ -147,6 +149,7 @@ def space(
     connective: Connective = "and",
     ranges: bool = False,
     predicates: Sequence[str] | None = None,
+    groups: int = 2,
 ) -> Space:
     """Declare the candidate predicates of a question.
 
@@ -169,6 +172,8 @@ def space(
         For ordered attributes: every run of neighbouring bins, not single bins only.
     predicates : sequence of str, optional
         Conditions as in WHERE, instead of attributes; at most 1,000.
+    groups : int
+        Groups of the question: ranges and OR are laid out once for each.
 
     Raises
     ------
@@ -193,7 +198,8 @@ def space(
     else:
         chosen = [_column(name, schema) for name in _names(attributes, "attributes")]
         _check_chosen(chosen, schema, used)
-        chosen = [name for name in chosen if name not in dropped]
+        # one numbering for one set of attributes, in whatever order they were named
+        chosen = [name for name in schema if name in chosen and name not in dropped]
     if len(chosen) < length:
         raise RequestError(
             f"{len(chosen)} attributes are left for predicates of {length}",
@@ -204,7 +210,7 @@ def space(
         length,
         connective,
     )
-    _check_size(found)
+    _check_size(found, groups)
     return found
 
 
@@ -275,14 +281,15 @@ def _run(first: str, last: str) -> str:
     return f"{first.partition(',')[0]},{last.partition(',')[2]}"
 
 
-def _check_size(found: Space) -> None:
-    if found.size > MAX_SIZE:
+def _check_size(found: Space, groups: int) -> None:
+    codes = max(math.prod(a.cells + 1 for a in attributes) for attributes in found.sets)
+    if found.size > MAX_SIZE or codes > MAX_CODES:
         raise RequestError(
             f"this makes {found.size:.3g} predicates", "Name fewer attributes, or a shorter length."
         )
     if found.connective == "or" or not all(a.single for a in found.attributes):
         cells = max(math.prod(max(a.cells + 1, len(a.items)) for a in s) for s in found.sets)
-        if cells > MAX_DENSE or found.size > 2 * MAX_DENSE:
+        if cells * groups > 2 * MAX_DENSE or found.size > 2 * MAX_DENSE:
             raise RequestError(
                 f"this makes {found.size:,} predicates, too many for ranges and OR",
                 "Name fewer attributes, or a shorter length.",

@@ -17,6 +17,7 @@ from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.noise import Noise
 from dpnb.provenance.requests import private
 from dpnb.provenance.store import Store
+from dpnb.sql.canonical import plain
 from dpnb.table import Table
 
 
@@ -63,7 +64,7 @@ class ExplanationRequest:
         if not self._known(plan):
             if exact is None:
                 raise engine_failure()
-            drawn = private(lambda: release(plan, exact, noise))
+            drawn = private(lambda: self._drawn(plan, exact, noise))
         question = self.question
         return {
             "kind": "release",
@@ -74,10 +75,16 @@ class ExplanationRequest:
             "drawn": drawn,
         }
 
+    def _drawn(self, plan: ExplanationPlan, exact: Influences, noise: Noise) -> dict[str, Any]:
+        """Return what was drawn, predicates by name and meaning: numbers may change their sense."""
+        drawn = release(plan, exact, noise)
+        space, schema = plan.space, self.tables[plan.target.table].schema
+        named = [[space.label(i), plain(space.predicate(i, schema))] for i in drawn["predicates"]]
+        return {**drawn, "predicates": named}
+
     def result(self, plan: ExplanationPlan, charge: Charge, *, fresh: bool) -> Explanation:
         """Build the explanation from what was committed."""
-        schema = self.tables[plan.target.table].schema
-        return explanation(plan, self.question, charge, self.store, schema, fresh=fresh)
+        return explanation(plan, self.question, charge, self.store, fresh=fresh)
 
 
 def _price(plan: ExplanationPlan) -> PrivacyLoss:

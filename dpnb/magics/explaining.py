@@ -45,14 +45,14 @@ def hint(question: Question) -> str:
 def explanation_options(options: Any, names: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of ``Session.explain`` from a magic's options."""
     given: dict[str, Any] = {
-        "k": int(read_number(options.k, "--k")),
+        "k": _whole(options.k, "--k"),
         "rho": None if options.rho is None else _rho(options.rho),
         "epsilon": options.epsilon,
         "error": None if options.error is None else _error(options.error),
         "confidence": read_number(options.confidence, "--confidence"),
         "joint": options.joint,
         "mode": options.mode,
-        "length": int(read_number(options.length, "--length")),
+        "length": _whole(options.length, "--length"),
         "connective": "or" if options.any_of else "and",
         "ranges": options.ranges,
         "exclude": _listed(options.exclude),
@@ -67,6 +67,13 @@ def explanation_options(options: Any, names: Mapping[str, Any]) -> dict[str, Any
             )
         given["predicates"] = names[options.predicates]
     return given
+
+
+def _whole(text: str, option: str) -> int:
+    number = read_number(text, option)
+    if not number.is_integer():
+        raise RequestError(f"{option} {text!r} is not a whole number", f"Write {option} 3.")
+    return int(number)
 
 
 def _listed(text: str) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,10 +14,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpnb.answers.intervals import (
+    Pair,
     around,
+    combination_half_width,
+    combine,
     mean_around_zero,
     mean_in_box,
-    pair_half_width,
     range_quantile,
     ratio,
 )
@@ -24,7 +27,7 @@ from dpnb.privacy.calibrate import Law
 
 Test = Callable[[object, float], bool]
 FAMILIES = ("gaussian", "laplace")
-WRONG = (0.8, 1.25)
+WRONG = (0.85, 1.15)
 
 
 def draw(rng: np.random.Generator, law: Law, shape: object, scale: float = 1.0) -> np.ndarray:
@@ -32,7 +35,71 @@ def draw(rng: np.random.Generator, law: Law, shape: object, scale: float = 1.0) 
     return sample(0.0, law.scale * scale, shape)  # type: ignore[arg-type]
 
 
+def exactly(weights: Sequence[float | str]) -> list[Fraction]:
+    return [Fraction(str(weight)) for weight in weights]
+
+
+def half_width(
+    law: Law, alpha: float, groups: int, *weights: float | str, planned: bool = False
+) -> float:
+    return combination_half_width(law, alpha, exactly(weights or (1, -1)), groups, planned=planned)
+
+
+def combined(ends: Sequence[Pair], weights: Sequence[float], shift: float | str = 0) -> Pair:
+    return combine(ends, exactly(weights), Fraction(str(shift)))
+
+
 class TestOracles:
+    @pytest.mark.parametrize(
+        ("level", "quantile"),
+        [
+            (0.95, 1.95996398454),
+            (0.975, 2.2414027276),
+            (0.9875, 2.49770547441),
+            (1 - 0.05 / 6, 2.63825727348),
+        ],
+    )
+    def test_quantiles(self, level: float, quantile: float) -> None:
+        assert Law("gaussian", 1.0).quantile(1 - level) == pytest.approx(quantile, rel=1e-9)
+
+    @pytest.mark.parametrize(
+        ("weights", "half"), [((1, -10), 44.0447125596), ((1, 1, -2), 10.73516486)]
+    )
+    def test_weighted_counts(self, weights: tuple[int, ...], half: float) -> None:
+        law = Law("gaussian", math.sqrt(5))
+        found = half_width(law, 0.05, 9, *weights, planned=True)
+        assert found == pytest.approx(half, rel=1e-9)
+
+    def test_weighted_counts_around_their_centre(self) -> None:
+        half = half_width(Law("gaussian", math.sqrt(5)), 0.05, 9, 1, -10, planned=True)
+        centre = 7624.085314090087
+        assert (centre - half, centre + half) == pytest.approx(
+            (7580.04060153057, 7668.130026649605), rel=1e-9
+        )
+
+    def test_boxes_of_weighted_averages(self) -> None:
+        laws = Law("gaussian", math.sqrt(10)), Law("gaussian", math.sqrt(0.1))
+        groups = [(2600, 600), (2100, 400), (1000, 100)]
+        boxes = [mean_in_box(s, c, *laws, 0.05 / 3) for s, c in groups]
+        found = combined(boxes, (1, 1, -2), -1.5)
+        assert found == pytest.approx((-12.304834034673158, -11.533879898661782), rel=1e-9)
+
+    @pytest.mark.parametrize(
+        ("middle", "scale", "expected"),
+        [
+            (0, math.sqrt(10), (-0.9495652516511646, -0.8837889564810961)),
+            (5, math.sqrt(2.5), (-0.9314982771573792, -0.9018384868465019)),
+        ],
+        ids=["plain", "centred"],
+    )
+    def test_fiellers_difference(self, middle: int, scale: float, expected: Pair) -> None:
+        laws = Law("gaussian", scale), Law("gaussian", math.sqrt(0.1))
+        ends = [
+            mean_around_zero(s - middle * c, c, *laws, 10.0 - middle, 0.025)
+            for s, c in ((2600, 600), (2100, 400))
+        ]
+        assert combined(ends, (1, -1)) == pytest.approx(expected, rel=1e-9)
+
     @pytest.mark.parametrize(
         ("total", "count", "expected"),
         [
@@ -109,9 +176,7 @@ class TestOracles:
         total_law = Law("gaussian", reach / math.sqrt(rho))
         count_law = Law("gaussian", 1 / math.sqrt(rho))
         ends = [mean_in_box(s, c, total_law, count_law, 0.05 / len(groups)) for s, c in groups]
-        found = ends[0]
-        if len(ends) == 2:
-            found = ends[0][0] - ends[1][1], ends[0][1] - ends[1][0]
+        found = combined(ends, (1, -1)[: len(ends)])
         assert found == pytest.approx(expected, rel=1e-9)
 
     @pytest.mark.parametrize(
@@ -147,8 +212,8 @@ class TestOracles:
         low, high = around(100.0, law, 0.05)
         assert (high - low) / 2 == pytest.approx(4.38261270288, rel=1e-9)
         assert (high + low) / 2 == pytest.approx(100)
-        assert pair_half_width(law, 0.05, 20, planned=True) == pytest.approx(6.198, abs=1e-3)
-        assert pair_half_width(law, 0.05, 20, planned=False) == pytest.approx(11.21, abs=5e-3)
+        assert half_width(law, 0.05, 20, planned=True) == pytest.approx(6.198, abs=1e-3)
+        assert half_width(law, 0.05, 20) == pytest.approx(11.21, abs=5e-3)
 
 
 class TestMeanInterval:
@@ -230,13 +295,74 @@ class TestRangeQuantile:
     def test_a_narrower_promise_for_one_pair_than_for_all(self) -> None:
         for family, groups in itertools.product(FAMILIES, (3, 20)):
             law = Law(family, 2.0)  # type: ignore[arg-type]
-            planned, picked = (pair_half_width(law, 0.05, groups, planned=p) for p in (True, False))
+            planned, picked = (half_width(law, 0.05, groups, planned=p) for p in (True, False))
             assert planned < picked
         for family in FAMILIES:
             law = Law(family, 2.0)  # type: ignore[arg-type]
-            assert pair_half_width(law, 0.05, 2, planned=False) == pytest.approx(
-                pair_half_width(law, 0.05, 2, planned=True)
-            )
+            assert half_width(law, 0.05, 2) == pytest.approx(half_width(law, 0.05, 2, planned=True))
+
+
+INFINITE = (-math.inf, math.inf)
+
+
+class TestCombinations:
+    def test_hold_every_sum_of_the_box(self) -> None:
+        ends = [(1.0, 2.0), (-3.0, 5.0), (0.0, 1.0)]
+        assert combined(ends, (1, -1, 0.5), 10) == (6.0, 15.5)
+        assert combined(ends, (-2, 2, 1)) == (-10.0, 9.0)
+
+    @pytest.mark.parametrize(
+        ("ends", "expected"),
+        [
+            ([INFINITE, (1.0, 2.0)], INFINITE),
+            ([INFINITE, INFINITE], INFINITE),
+            ([(3.0, math.inf), (1.0, 2.0)], (1.0, math.inf)),
+            ([(3.0, math.inf), (1.0, math.inf)], INFINITE),
+            ([(-1.7e308, 1.7e308), (-1.7e308, 1.7e308)], INFINITE),
+        ],
+    )
+    def test_unbounded_ends_stay_unbounded(self, ends: list[Pair], expected: Pair) -> None:
+        assert combined(ends, (1, -1)) == expected
+
+    def test_no_number_is_too_large(self) -> None:
+        assert combined([(1e300, 2e300)], (1e9,)) == INFINITE
+        assert combined([(1e300, 2e300), (1e300, 2e300)], (1e9, -1e9)) == INFINITE
+
+    @pytest.mark.parametrize("family", FAMILIES)
+    @pytest.mark.parametrize("weight", [0.25, 3, 1e9])
+    def test_a_weight_scales_the_interval_of_a_pair(self, family: str, weight: float) -> None:
+        law = Law(family, 2.0)  # type: ignore[arg-type]
+        for planned in (True, False):
+            one = half_width(law, 0.05, 7, planned=planned)
+            scaled = half_width(law, 0.05, 7, weight, -weight, planned=planned)
+            assert scaled == pytest.approx(weight * one, rel=1e-9)
+
+    @pytest.mark.parametrize("family", FAMILIES)
+    def test_decimal_weights_that_cancel_are_a_contrast(self, family: str) -> None:
+        law = Law(family, 2.0)  # type: ignore[arg-type]
+        assert 0.1 + 0.2 - 0.3 != 0
+        found = half_width(law, 0.05, 7, 0.1, 0.2, -0.3)
+        assert found == pytest.approx(0.3 * half_width(law, 0.05, 7), rel=1e-12)
+        assert half_width(law, 0.05, 7, 0.1, 0.2, -0.300001) > found * 1.01
+
+    @pytest.mark.parametrize("family", FAMILIES)
+    def test_one_group_has_its_own_interval(self, family: str) -> None:
+        law = Law(family, 2.0)  # type: ignore[arg-type]
+        for planned, alpha in ((True, 0.05), (False, 0.05 / 7)):
+            found = half_width(law, 0.05, 7, -3, planned=planned)
+            assert found == pytest.approx(3 * law.quantile(alpha), rel=1e-9)
+
+    def test_two_laplace_noises_are_exact_and_more_are_bounded(self) -> None:
+        from dpnb.privacy.calibrate import sum_quantile
+
+        law = Law("laplace", 2.0)
+        two = half_width(law, 0.05, 9, 1, -3, planned=True)
+        assert two == pytest.approx(sum_quantile(law, Law("laplace", 6.0), 0.05))
+        union = 2.0 * 3 * math.log(3 / 0.05)
+        three = half_width(law, 0.05, 9, 1, 1, 1, planned=True)
+        assert two / 10**0.5 * 3**0.5 < three < union
+        tiny = half_width(law, 0.05, 9, 1, 1, 1e-9, planned=True)
+        assert half_width(law, 0.05, 9, 1, 1, planned=True) < tiny < 2.0 * 2 * math.log(3 / 0.05)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -265,7 +391,7 @@ class TestCoverage:
         law = Law(family, 3.0)  # type: ignore[arg-type]
         errors = draw(np.random.default_rng(2), law, (2, size(self.COUNT)))
         difference = abs(errors[0] - errors[1])
-        half = pair_half_width(law, 1 - confidence, 9, planned=True)
+        half = half_width(law, 1 - confidence, 9, planned=True)
         assert equals(difference <= half, confidence)
         for wrong in WRONG:
             assert not equals(difference * wrong <= half, confidence)
@@ -277,15 +403,77 @@ class TestCoverage:
         law, groups = Law(family, 3.0), 20  # type: ignore[arg-type]
         shown = draw(np.random.default_rng(3), law, (size(self.COUNT), groups))
         spread = shown.max(axis=1) - shown.min(axis=1)
-        half = pair_half_width(law, 0.05, groups, planned=False)
+        half = half_width(law, 0.05, groups)
         assert reaches(spread <= half, 0.95)
-        naive = np.mean(spread <= pair_half_width(law, 0.05, groups, planned=True))
+        naive = np.mean(spread <= half_width(law, 0.05, groups, planned=True))
         if family == "gaussian":
             assert equals(spread <= half, 0.95)
             for wrong in WRONG:
                 assert not equals(spread * wrong <= half, 0.95)
             assert naive == pytest.approx(0.08, abs=0.015)
         assert naive < 0.25
+
+    @pytest.mark.parametrize("weights", [(1, -10), (1, 1, -2), (0.5, 0.5, 0.5), (2,)])
+    @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
+    def test_planned_weights(
+        self,
+        family: str,
+        weights: tuple[float, ...],
+        confidence: float,
+        equals: Test,
+        reaches: Test,
+        size: Callable[[int], int],
+    ) -> None:
+        law = Law(family, 3.0)  # type: ignore[arg-type]
+        errors = draw(np.random.default_rng(5), law, (size(self.COUNT), len(weights)))
+        missed_by = abs(errors @ np.array(weights))
+        half = half_width(law, 1 - confidence, 9, *weights, planned=True)
+        if family == "gaussian" or len(weights) <= 2:
+            assert equals(missed_by <= half, confidence)
+            for wrong in WRONG:
+                assert not equals(missed_by * wrong <= half, confidence)
+        else:
+            assert reaches(missed_by <= half, confidence)
+            assert not reaches(missed_by * 2.6 <= half, confidence)
+
+    def test_all_contrasts_together(
+        self, family: str, equals: Test, reaches: Test, size: Callable[[int], int]
+    ) -> None:
+        # ten groups; the analyst picks, among several kinds of contrasts, the one that is most wrong
+        law, groups = Law(family, 3.0), 10  # type: ignore[arg-type]
+        shown = np.sort(draw(np.random.default_rng(6), law, (size(self.COUNT), groups)), axis=1)
+        kinds = [(1, -1), ("0.5", "0.5", -1), (3, -1, -2), (1, 1, -1, -1)]
+        share = np.zeros(len(shown))
+        for weights in kinds:
+            numbers = np.array(weights, dtype=float)
+            above = (numbers > 0).sum()
+            low, high = shown[:, : len(numbers) - above], shown[:, ::-1][:, :above]
+            worst = high @ -np.sort(-numbers[:above]) + low @ np.sort(numbers[above:])
+            half = half_width(law, 0.05, groups, *weights)
+            share = np.maximum(share, worst / half)
+        assert reaches(share <= 1, 0.95)
+        if family == "gaussian":
+            assert equals(share <= 1, 0.95)
+            for wrong in WRONG:
+                assert not equals(share * wrong <= 1, 0.95)
+
+    def test_all_other_weights_together(
+        self, family: str, reaches: Test, size: Callable[[int], int]
+    ) -> None:
+        # the most wrong group against a constant, and the most wrong sums of two and three
+        law, groups = Law(family, 3.0), 10  # type: ignore[arg-type]
+        shown = draw(np.random.default_rng(7), law, (size(self.COUNT), groups))
+        sizes = -np.sort(-abs(shown), axis=1)
+        share = np.maximum.reduce(
+            [
+                sizes[:, :number].sum(axis=1) / half_width(law, 0.05, groups, *[1] * number)
+                for number in (1, 2, 3)
+            ]
+        )
+        assert reaches(share <= 1, 0.95)
+        assert not reaches(share * 1.15 <= 1, 0.95)
+        unadjusted = half_width(law, 0.05, groups, 1, planned=True)
+        assert np.mean(sizes[:, 0] <= unadjusted) == pytest.approx(0.95**groups, abs=0.03)
 
 
 MEANS = [(10, 10), (20, 20), (37, 22_379), (100, 100)]

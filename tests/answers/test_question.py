@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dpnb
 from dpnb.answers.answer import Answer
+from dpnb.answers.comparison import read
 from dpnb.answers.estimates import estimate
-from dpnb.answers.intervals import mean_around_zero, pair_half_width
+from dpnb.answers.intervals import combination_half_width, combine, mean_around_zero, mean_in_box
 from dpnb.answers.question import Question, verdict
 from dpnb.errors import RequestError
 from dpnb.privacy.calibrate import Law
@@ -24,6 +28,9 @@ ALL = (
     "SELECT region, COUNT(*) AS n, SUM(gain) AS total, AVG(score) AS mean "
     "FROM people GROUP BY region"
 )
+PAIR = (Fraction(1), Fraction(-1))
+AFTER = "(also for groups picked after seeing the answer)"
+BEFORE = "(only for groups picked before seeing the answer)"
 KEYS = "SELECT region, kind, COUNT(*) AS n FROM people GROUP BY region, kind"
 
 
@@ -118,7 +125,7 @@ class TestIntervals:
             for planned, alpha in ((True, 0.05), (False, 0.05 / 3)):
                 question = answer.compare("north", "east", alias, planned=planned)
                 centre = found.estimate[0] - found.estimate[2]  # type: ignore[operator]
-                half = pair_half_width(law, alpha, 4, planned=planned)
+                half = combination_half_width(law, alpha, PAIR, 4, planned=planned)
                 assert question.low == pytest.approx(centre - half)
                 assert question.high == pytest.approx(centre + half)
 
@@ -153,21 +160,42 @@ class TestIntervals:
 class TestSentences:
     def test_above(self) -> None:
         assert verdict("north", "east", "n", 3.21, 9.4, 0.95) == (
-            "north is above east in n: the difference has the 95 % interval 3.2 to 9.4. "
+            f"north is above east in n: the difference has the 95 % interval 3.2 to 9.4 {AFTER}. "
             "Noise is an unlikely reason."
         )
 
     def test_below_offers_to_ask_the_other_way_round(self) -> None:
-        assert verdict("north", "east", "n", -9.4, -3.21, 0.9) == (
+        assert verdict("north", "east", "n", -9.4, -3.21, 0.9, advance=True) == (
             "north is below east in n, not above: the difference has the 90 % interval "
-            "-9.4 to -3.2. Ask the other way round: is east above north?"
+            f"-9.4 to -3.2 {BEFORE}. Ask the other way round: is east above north?"
         )
 
     @pytest.mark.parametrize(("low", "high"), [(-1.0, 2.0), (0.0, 2.0), (-2.0, 0.0)])
     def test_noise_may_explain_it(self, low: float, high: float) -> None:
         sentence = verdict("north", "east", "n", low, high, 0.95)
         assert sentence.startswith("Noise may explain the difference between north and east in n")
-        assert sentence.endswith("contains 0.")
+        assert sentence.endswith(f"{AFTER} contains 0.")
+
+    @pytest.mark.parametrize(
+        ("low", "high", "shown"),
+        [
+            (0.3, 43.0, "0.30 to 43 "),
+            (-43.0, -0.04, "-43 to -0.040 "),
+            (-0.3, 43.0, "-0.30 to 43 "),
+            (0.0, 43.0, "0 to 43 "),
+            (3e-11, 0.4, "3e-11 to 0.40 "),
+            (-math.inf, math.inf, "-∞ to ∞ "),
+            (2.5, math.inf, "2.5 to ∞ "),
+        ],
+    )
+    def test_an_end_is_not_shown_as_0_unless_it_is(
+        self, low: float, high: float, shown: str
+    ) -> None:
+        assert f"95 % interval {shown}" in verdict("north", "east", "n", low, high, 0.95)
+
+    def test_whether_the_groups_were_planned_is_said(self, answer: Answer) -> None:
+        assert AFTER in answer.compare("north", "east").sentence
+        assert BEFORE in answer.compare("north", "east", planned=True).sentence
 
     def test_the_verdict_agrees_with_the_interval(self, answer: Answer) -> None:
         for left, right in (("north", "east"), ("east", "north"), ("west", "east")):
@@ -182,6 +210,360 @@ class TestSentences:
     def test_a_question_survives_json(self, answer: Answer) -> None:
         question = answer.compare("north", "east", "mean", planned=True)
         assert Question.from_dict(json.loads(json.dumps(question.to_dict()))) == question
+
+
+class TestForms:
+    """Weights over several groups, and a constant."""
+
+    def test_weights_and_constant_are_told(self, answer: Answer) -> None:
+        question = answer.compare({"north": 0.5, "south": "0.5"}, {"east": 1}, constant=10)
+        assert question.groups == (("north",), ("south",), ("east",))
+        assert question.weights == (0.5, 0.5, -1.0)
+        assert question.constant == 10.0
+        assert (question.left, question.right) == ("0.5 north + 0.5 south", "east + 10")
+        assert question.sentence.startswith("0.5 north + 0.5 south is above east + 10 in n: ")
+        assert (question.aggregate, question.function, question.index) == ("n", "COUNT", 0)
+
+    @pytest.mark.parametrize(
+        ("left", "right", "constant", "shown"),
+        [
+            ("north", "south", 0, ("north", "south")),
+            ("north", "south", 5, ("north", "south + 5")),
+            ("north", "south", -5, ("north", "south - 5")),
+            ("north", None, 5, ("north", "5")),
+            ("north", None, "-0.5", ("north", "-0.5")),
+            ({"north": 1, "south": -2}, None, 0, ("north", "2 south")),
+            ({"north": 1, "south": 1}, None, 0, ("north + south", "0")),
+            ({"north": -1, "south": -1}, None, 0, ("0", "north + south")),
+            ({"north": -1}, None, -100, ("100", "north")),
+            ({"south": 1, "north": 0}, {"east": Fraction(1, 3)}, 0, ("south", "1/3 east")),
+            ({"south": -1}, {"east": -2, "west": 3}, 0, ("2 east", "south + 3 west")),
+        ],
+    )
+    def test_sides_as_shown(
+        self, answer: Answer, left: object, right: object, constant: object, shown: tuple[str, str]
+    ) -> None:
+        question = answer.compare(left, right, constant=constant)
+        assert (question.left, question.right) == shown
+        assert 0 not in question.weights
+
+    def test_names_that_could_be_misread_are_set_off_in_sums(self, opened: Open) -> None:
+        session = opened()
+        answer = session.query(KEYS, rho=3)
+        question = answer.compare({("north", "old"): 2}, ("east", "new"))
+        assert (question.left, question.right) == ("2 (north, old)", "(east, new)")
+        scores = session.query("SELECT score, COUNT(*) AS n FROM people GROUP BY score", rho=1)
+        question = scores.compare({3: 0.5, 4: 0.5}, 10)
+        assert (question.left, question.right) == ("0.5 '3' + 0.5 '4'", "'10'")
+        assert scores.compare(3, 10).left == "3"
+
+    @pytest.mark.parametrize("aggregate", ["n", "total", "mean"])
+    def test_the_estimate_is_the_weighted_sum_of_released_values(
+        self, answer: Answer, aggregate: str
+    ) -> None:
+        values = answer.estimates_of(aggregate).estimate
+        question = answer.compare(
+            {"north": 2, "south": "0.25"}, {"east": 3}, aggregate, constant="1.5"
+        )
+        assert values[0] is not None
+        assert values[1] is not None
+        assert values[2] is not None
+        assert question.estimate == pytest.approx(
+            2 * values[0] + values[1] / 4 - 3 * values[2] - 1.5
+        )
+        assert question.low < question.estimate < question.high
+
+    def test_there_is_no_estimate_with_too_few_rows(self, answer: Answer) -> None:
+        question = answer.compare("west", "north", "mean")
+        assert question.estimate is None
+        assert not question.enough
+        assert not question.contradicted
+        assert answer.compare("west", "north", "n").enough
+
+    def test_rows_are_the_smallest_released_count_of_an_average(self, answer: Answer) -> None:
+        counts = answer.estimates_of("mean").count
+        assert counts is not None
+        question = answer.compare({"north": 1, "south": 1}, "east", "mean")
+        assert question.rows == min(counts[:3])
+        assert question.enough
+        assert answer.compare("north", "east", "n").rows is None
+
+    def test_where_it_came_from(self, opened: Open) -> None:
+        session, other = opened(), opened()
+        first = session.query(ALL, rho=3).compare("north", "east", "mean")
+        again = session.query(ALL, rho=3).compare("north", "south")
+        assert (first.table, first.version, first.index) == ("people", 1, 2)
+        assert first.ledger == again.ledger != other.query(ALL, rho=3).ledger
+        assert first.request == again.request != session.query(KEYS, rho=1).request
+
+    def test_the_other_way_round(self, answer: Answer) -> None:
+        for aggregate in ("n", "total", "mean"):
+            asked = answer.compare("north", "east", aggregate)
+            assert asked.flipped() == answer.compare("east", "north", aggregate)
+            assert asked.contradicted != asked.flipped().contradicted
+        general = answer.compare({"north": 0.5, "south": 2}, "east", "mean", constant=3)
+        turned = general.flipped()
+        assert turned.weights == (1.0, -0.5, -2.0)
+        assert turned.groups == (("east",), ("north",), ("south",))
+        assert (turned.left, turned.right, turned.constant) == (
+            "east + 3", "0.5 north + 2 south", -3.0,
+        )  # fmt: skip
+        assert (turned.low, turned.high) == (-general.high, -general.low)
+        assert turned.valid == (general.high < 0)
+        assert turned.sentence != general.sentence
+        assert turned.flipped() == general
+
+    def test_what_is_said_about_looks_stays_when_flipped(self, opened: Open) -> None:
+        session = opened()
+        session.query(ALL, rho=3)
+        question = session.query(ALL, rho=4).compare("north", "east")
+        note = " This is look 2: it holds for a precision chosen before looking."
+        assert question.sentence.endswith(note)
+        assert question.flipped().sentence.endswith(note)
+
+    def test_all_rows_against_a_constant(self, opened: Open) -> None:
+        answer = opened().query("SELECT COUNT(*) AS n FROM people", rho=1)
+        for asked in (
+            answer.compare("all rows", constant=800),
+            answer.compare((), constant=800),
+            answer.compare("'all rows' > 800"),
+        ):
+            assert asked.valid
+            assert asked.sentence.startswith("all rows is above 800 in n: ")
+
+    def test_survives_json_in_every_form(self, answer: Answer) -> None:
+        for question in (
+            answer.compare({"north": 0.5, "south": 0.5}, "east", constant=1),
+            answer.compare("west", "north", "mean", planned=True),
+        ):
+            text = json.dumps(question.to_dict(), allow_nan=False)
+            assert Question.from_dict(json.loads(text)) == question
+
+
+class TestText:
+    """A whole comparison as text."""
+
+    @pytest.mark.parametrize(
+        ("text", "left", "right", "options"),
+        [
+            ("'north' > 'east'", "north", "east", {}),
+            ("'north' < 'east'", "east", "north", {}),
+            ("mean: 'north' > 'east'", "north", "east", {"aggregate": "mean"}),
+            ("0.5*'north' + 0.5*'south' > 'east' + 3", {"north": 0.5, "south": 0.5}, "east",
+             {"constant": 3}),
+            ("'north' > 3", "north", None, {"constant": 3}),
+        ],
+    )  # fmt: skip
+    def test_means_what_it_says(
+        self, answer: Answer, text: str, left: object, right: object, options: dict[str, Any]
+    ) -> None:
+        asked = answer.compare(left, right, planned=True, **options)
+        assert answer.compare(text, planned=True) == asked
+        assert answer.compare(read(text), planned=True) == asked
+
+    def test_several_keys(self, opened: Open) -> None:
+        answer = opened().query(KEYS, rho=3)
+        assert answer.compare("('north', 'old') > ('east', 'new')") == answer.compare(
+            ("north", "old"), ("east", "new")
+        )
+
+    def test_one_group_against_0(self, answer: Answer) -> None:
+        question = answer.compare("total: 'north' > 0")
+        assert (question.left, question.right) == ("north", "0")
+        assert question.valid
+
+    def test_a_group_of_that_name_wins(self, opened: Open) -> None:
+        name = "'a' > 'b'"
+        schema = dpnb.Schema({"g": dpnb.Category(["a", "b", name])})
+        table = dpnb.Table("t", pd.DataFrame({"g": ["a", "b"]}), schema)
+        answer = opened(table).query("SELECT g, COUNT(*) AS n FROM t GROUP BY g", rho=1)
+        assert answer.compare(name, "a").left == name
+        with pytest.raises(RequestError, match="compared with nothing"):
+            answer.compare(name)
+
+    def test_an_aggregate_is_named_once(self, answer: Answer) -> None:
+        assert answer.compare("mean: 'north' > 'east'", aggregate="mean").aggregate == "mean"
+        assert answer.compare("'north' > 'east'", aggregate="mean").aggregate == "mean"
+        with pytest.raises(RequestError, match="two aggregates are named"):
+            answer.compare("mean: 'north' > 'east'", aggregate="n")
+        with pytest.raises(RequestError, match="no aggregate of this answer"):
+            answer.compare("median: 'north' > 'east'")
+
+    def test_both_sides_are_in_the_text(self, answer: Answer) -> None:
+        with pytest.raises(RequestError, match="holds both sides itself"):
+            answer.compare("'north' > 'east'", constant=3)
+        with pytest.raises(RequestError, match="holds both sides itself"):
+            answer.compare(read("'north' > 'east'"), "south")
+        with pytest.raises(RequestError, match="is no group of this answer"):
+            answer.compare("'north' > 'east'", "south")
+
+    def test_what_is_neither_is_an_unknown_group(self, answer: Answer) -> None:
+        with pytest.raises(RequestError, match="'nort' is no group of this answer") as refusal:
+            answer.compare("nort")
+        assert refusal.value.mend == "Did you mean 'north'?"
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("left", "right", "options", "what"),
+        [
+            ("north", None, {}, "one group is compared with nothing"),
+            ({"north": 2}, None, {}, "one group is compared with nothing"),
+            ({"north": 2, "south": 0}, None, {}, "one group is compared with nothing"),
+            ({"north": 0}, {"south": 0}, {"constant": 1}, "all weights are 0"),
+            ({}, None, {"constant": 1}, "all weights are 0"),
+            ({"north": 1, "south": 1}, "south", {}, "'south' is named twice"),
+            ({"north": 1, ("north",): 2}, None, {}, "'north' is named twice"),
+            ({"north": 0}, "north", {}, "'north' is named twice"),
+            ({"north": float("nan")}, "south", {}, "nan is no weight"),
+            ({"north": "much"}, "south", {}, "'much' is no weight"),
+            ({"north": 1e10}, "south", {}, "a weight is too large"),
+            ("north", "south", {"constant": math.inf}, "inf is no constant"),
+            ("north", "south", {"constant": None}, "None is no constant"),
+            ("north", "south", {"constant": 1e10}, "a constant is too large"),
+            ("'north' > 99999999999", None, {}, "a constant is too large"),
+            ({"north": 1, "suth": 1}, None, {}, "'suth' is no group of this answer"),
+            ("north", "south", {"mode": "loose"}, "'loose' is no mode"),
+            (["north"], "south", {}, "is no group of this answer"),
+        ],
+    )
+    def test_say_what_and_how_to_mend(
+        self, answer: Answer, left: object, right: object, options: dict[str, Any], what: str
+    ) -> None:
+        with pytest.raises(RequestError) as refusal:
+            answer.compare(left, right, **options)
+        assert what in refusal.value.what
+        assert refusal.value.mend
+
+    def test_groups_are_few(self, opened: Open, even: Callable[[int, int], dpnb.Table]) -> None:
+        answer = opened(even(150, 2)).query("SELECT g, COUNT(*) AS n FROM t GROUP BY g", rho=1)
+        assert len(answer.compare(dict.fromkeys(range(100), "0.01")).groups) == 100
+        with pytest.raises(RequestError, match="more than 100 groups"):
+            answer.compare(dict.fromkeys(range(101), 1))
+
+
+class TestGeneralIntervals:
+    WEIGHTS = (Fraction(1, 2), Fraction(1, 2), Fraction(-1))
+
+    @pytest.mark.parametrize("aggregate", ["n", "total", "mean"])
+    @pytest.mark.parametrize("constant", [0, "2.5"])
+    def test_a_pair_with_weights_1_is_the_pair(
+        self, answer: Answer, aggregate: str, constant: object
+    ) -> None:
+        asked = answer.compare({"north": 1}, {"east": 1.0}, aggregate, constant=constant)
+        plain = answer.compare("north", "east", aggregate)
+        assert (asked.low, asked.high) == pytest.approx(
+            (plain.low - float(str(constant)), plain.high - float(str(constant)))
+        )
+
+    @pytest.mark.parametrize("planned", [True, False])
+    @pytest.mark.parametrize("middle_stays", [True, False])
+    def test_averages_that_do_not_cancel_keep_their_middle(
+        self, answer: Answer, planned: bool, middle_stays: bool
+    ) -> None:
+        found = answer.estimates_of("mean")
+        assert found.middle == 5
+        assert found.total is not None
+        assert found.count is not None
+        assert found.total_law is not None
+        assert found.count_law is not None
+        weights = (Fraction(2), Fraction(1), Fraction(-1 if middle_stays else -3))
+        alpha = 0.05 / 3 if planned else 0.05 / 3 / 4
+        ends = [
+            mean_around_zero(
+                found.total[i], found.count[i], found.total_law, found.count_law, 5.0, alpha
+            )
+            for i in range(3)
+        ]
+        shifted = [(5 + low, 5 + high) for low, high in ends]
+        question = answer.compare(
+            {"north": 2, "south": 1, "east": weights[2]}, None, "mean", constant=1, planned=planned
+        )
+        assert (question.low, question.high) == pytest.approx(
+            combine(shifted, weights, Fraction(-1))
+        )
+
+    @pytest.mark.parametrize("planned", [True, False])
+    def test_weighted_counts(self, answer: Answer, planned: bool) -> None:
+        found = answer.estimates_of("n")
+        assert found.count is not None
+        assert found.count_law is not None
+        alpha = 0.05 if planned else 0.05 / 3
+        half = combination_half_width(found.count_law, alpha, self.WEIGHTS, 4, planned=planned)
+        question = answer.compare({"north": 0.5, "south": 0.5}, "east", planned=planned)
+        centre = (found.count[0] + found.count[1]) / 2 - found.count[2]
+        assert (question.low, question.high) == pytest.approx((centre - half, centre + half))
+
+    def test_formulas_combine_intervals_that_hold_together(self, answer: Answer) -> None:
+        found = dataclasses.replace(
+            answer.estimates[0], function="FORMULA", total=None, total_law=None, count=None,
+            count_law=None, estimate=(1.0, 2.0, None, 4.0), low=(0.0, 1.0, 2.0, -math.inf),
+            high=(2.0, 3.0, 4.0, math.inf),
+        )  # fmt: skip
+        alone = dataclasses.replace(answer, estimates=answer.estimates[:1])
+        answer = dataclasses.replace(answer, estimates=(found,))
+        question = answer.compare({"north": 0.5, "south": 0.5}, "east", constant=1, planned=True)
+        assert (question.low, question.high) == (-4.5, -0.5)
+        assert question.estimate is None
+        assert AFTER in question.sentence
+        assert answer.compare("south", "north").estimate == 1.0
+        both = dataclasses.replace(answer, estimates=(alone.estimates[0], found))
+        assert both.compare("north", "south") == alone.compare("north", "south")
+        unknown = answer.compare("north", "west")
+        assert (unknown.low, unknown.high) == (-math.inf, math.inf)
+        assert not unknown.valid
+        with pytest.raises(RequestError, match="hold each on its own"):
+            dataclasses.replace(answer, intervals="each").compare("north", "south")
+        if answer.currency == "zcdp":
+            with pytest.raises(RequestError, match="no computed columns"):
+                answer.compare("north", "south", mode="paper")
+
+
+class TestPaperMode:
+    def test_is_refused_in_pure_sessions(self, opened: Open) -> None:
+        answer = opened(epsilon=10).query(ALL, epsilon=6)
+        with pytest.raises(RequestError, match="Open a zcdp session"):
+            answer.compare("north", "south", mode="paper")
+
+    def test_counts_are_as_if_planned(self, opened: Open) -> None:
+        answer = opened().query(ALL, rho=3)
+        paper = answer.compare("north", "east", mode="paper")
+        tight = answer.compare("north", "east", planned=True)
+        assert (paper.low, paper.high) == (tight.low, tight.high)
+        assert "(the paper's, only for groups picked before seeing the answer)" in paper.sentence
+        assert not paper.planned
+        assert paper.mode == "paper"
+
+    def test_averages_are_shifted_boxes(self, opened: Open) -> None:
+        answer = opened().query(ALL, rho=3)
+        found = answer.estimates_of("mean")
+        assert found.total is not None
+        assert found.count is not None
+        assert found.total_law is not None
+        assert found.count_law is not None
+        boxes = [
+            mean_in_box(found.total[i], found.count[i], found.total_law, found.count_law, 0.05 / 3)
+            for i in range(3)
+        ]
+        question = answer.compare(
+            {"north": 1, "south": 1}, {"east": 1}, "mean", constant="0.5", mode="paper"
+        )
+        weights = (Fraction(1), Fraction(1), Fraction(-1))
+        expected = combine(boxes, weights, Fraction("4.5"))
+        assert (question.low, question.high) == pytest.approx(expected)
+        tight = answer.compare(
+            {"north": 1, "south": 1}, {"east": 1}, "mean", constant="0.5", planned=True
+        )
+        assert question.low < tight.low < tight.high < question.high
+
+    def test_too_few_rows_leave_all_numbers(self, opened: Open) -> None:
+        question = opened().query(ALL, rho=3).compare("north", "west", "mean", mode="paper")
+        assert (question.low, question.high) == (-math.inf, math.inf)
+        assert "95 % interval -∞ to ∞ (the paper's" in question.sentence
+        assert not question.valid
+        text = json.dumps(question.to_dict(), allow_nan=False)
+        assert Question.from_dict(json.loads(text)) == question
+        assert question.flipped().flipped() == question
 
 
 class TestCoverage:

@@ -17,8 +17,10 @@ from dpnb import Integer, Real, Schema, Table
 from dpnb.engines.base import Scan, sum_of
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.sql.query import EVERY
+from dpnb.sql.values import Column
 
 LARGE = 2**53
+X = Column("x")
 
 
 def total(values, kind, *, centred, shuffle=None):
@@ -29,7 +31,7 @@ def total(values, kind, *, centred, shuffle=None):
         Table("t", pa.table({"x": pa.array(values, pa_type)}), Schema({"x": kind}))
     )
     try:
-        measure = sum_of("x", kind, centred=centred)
+        measure = sum_of(X, Schema({"x": kind}), centred=centred)
         return engine.measure(Scan((), EVERY, ((measure, EVERY),))).reveal(0)[0], measure
     finally:
         engine.close()
@@ -57,7 +59,7 @@ class TestTicks:
     )
     @pytest.mark.parametrize("centred", [False, True])
     def test_the_grid_rests_on_the_bounds_alone_and_is_fine_enough(self, kind, centred):
-        measure = sum_of("x", kind, centred=centred)
+        measure = sum_of(X, Schema({"x": kind}), centred=centred)
         step = measure.step
         assert step.numerator == 1 or step.denominator == 1
         assert (step.numerator * step.denominator).bit_count() == 1
@@ -83,7 +85,7 @@ class TestTicks:
 
     def test_ends_and_halves_of_the_grid(self):
         kind = Real(0, 1)
-        step = float(sum_of("x", kind, centred=False).step)
+        step = float(sum_of(X, Schema({"x": kind}), centred=False).step)
         for value in (0.0, step / 2, math.nextafter(step / 2, 0), 1.5 * step, 1.0, 1 - step / 2):
             found, _ = total([value], kind, centred=False)
             assert found == math.floor(value / step + 0.5)
@@ -111,7 +113,7 @@ class TestExactness:
         rows = 2**24 // 8 + 1
         source = pa.table({"x": pa.array(np.full(rows, high - 1), pa.int64())})
         engine = DuckDBEngine(Table("t", source, Schema({"x": Integer(0, high)})))
-        measure = sum_of("x", Integer(0, high), centred=False)
+        measure = sum_of(X, Schema({"x": Integer(0, high)}), centred=False)
         found = engine.measure(Scan((), EVERY, ((measure, EVERY),))).reveal(0)[0]
         engine.close()
         assert found == rows * (high - 1)
@@ -129,7 +131,7 @@ class TestExactness:
         engine._connection.execute(
             f"INSERT INTO rows SELECT {2**30} FROM range({count - 1}) UNION ALL SELECT 1"
         )
-        measure = sum_of("x", Integer(0, 2**30), centred=False)
+        measure = sum_of(X, Schema({"x": Integer(0, 2**30)}), centred=False)
         found = engine.measure(Scan((), EVERY, ((measure, EVERY),))).reveal(0)[0]
         engine.close()
         assert found == 2**53 + 1
@@ -153,7 +155,7 @@ class TestOrder:
         generator = np.random.default_rng(6)
         frame = pd.DataFrame({"x": generator.uniform(0, 1, 300_000)})
         engine = DuckDBEngine(Table("t", frame, Schema({"x": Real(0, 1)})))
-        measure = sum_of("x", Real(0, 1), centred=True)
+        measure = sum_of(X, Schema({"x": Real(0, 1)}), centred=True)
         scan = Scan((), EVERY, ((measure, EVERY),))
         found = {engine.measure(scan).reveal(0)[0] for _ in range(20)}
         step = float(measure.step)

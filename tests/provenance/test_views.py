@@ -12,12 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpnb.engines.base import Count, Measure, Scan, sum_of
+from dpnb.engines.base import Count, Measure, Scan, Sum, sum_of
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.kinds import Category, Integer, Kind, Real
 from dpnb.provenance.views import View, transposition, view_keys, views_of
 from dpnb.schema import Schema
 from dpnb.sql.query import EVERY, Query
+from dpnb.sql.values import Column
 from dpnb.table import Table
 
 Read = Callable[..., Query]
@@ -192,12 +193,18 @@ def values_around(kind: Kind) -> list[float]:
     return [float(v) for v in [*near, *inside, *beyond, *WILD]]
 
 
+def summed(kind: Kind) -> Sum:
+    """The centred sum of a column."""
+    return sum_of(Column("x"), Schema({"x": kind}), centred=True)
+
+
 def measures() -> Iterator[tuple[str, Measure]]:
     yield "COUNT(*)", Count(None)
-    for name, kind in KINDS.items():
-        yield f"COUNT({name})", Count(name)
-        yield f"SUM({name})", sum_of(name, kind, centred=False)
-        yield f"AVG({name})", sum_of(name, kind, centred=True)
+    schema = Schema(KINDS)
+    for name in KINDS:
+        yield f"COUNT({name})", Count(Column(name))
+        yield f"SUM({name})", sum_of(Column(name), schema, centred=False)
+        yield f"AVG({name})", sum_of(Column(name), schema, centred=True)
 
 
 MEASURES = dict(measures())
@@ -287,20 +294,19 @@ class TestSensitivity:
 
     def test_the_lattice_depends_on_bounds_alone(self) -> None:
         for kind in KINDS.values():
-            assert sum_of("x", kind, centred=True) == sum_of("x", kind, centred=True)
-        assert dataclasses.replace(sum_of("x", KINDS["odd"], centred=True), column="y") == sum_of(
-            "y", KINDS["odd"], centred=True
-        )
+            assert summed(kind) == summed(kind)
+        other = sum_of(Column("y"), Schema({"y": KINDS["odd"]}), centred=True)
+        assert dataclasses.replace(summed(KINDS["odd"]), value=Column("y")) == other
 
     def test_an_odd_middle_is_kept_exactly(self) -> None:
-        measure = sum_of("odd", Integer(0, 7), centred=True)
+        measure = summed(Integer(0, 7))
         assert (measure.shift, measure.step) == (Fraction(7, 2), Fraction(1, 2))
         assert (measure.least, measure.greatest) == (-7, 7)
         assert not measure.rounded
-        bit = sum_of("bit", Integer(0, 1), centred=True)
+        bit = summed(Integer(0, 1))
         assert bit.shift * bit.step == Fraction(1, 4)
         assert bit.sensitivity * bit.step == Fraction(1, 2)
 
     def test_texts_and_dates_have_no_sum(self) -> None:
         with pytest.raises(TypeError, match="only numeric columns"):
-            sum_of("g", Category(["p"]), centred=False)
+            summed(Category(["p"]))

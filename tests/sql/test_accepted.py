@@ -8,6 +8,7 @@ from dpnb import Category, Date, Integer, Real, Schema, Table
 from dpnb.sql.canonical import describe
 from dpnb.sql.parse import parse
 from dpnb.sql.query import EVERY, NONE, Aggregate, And, Compare, Junction, Key, Or, Order, Within
+from dpnb.sql.values import Column
 
 SCHEMA = Schema(
     {
@@ -49,9 +50,9 @@ class TestShapes:
         assert query.keys == (Key("sex", "s"),)
         assert query.aggregates == (
             COUNT,
-            Aggregate("COUNT", "wage", EVERY, "n"),
-            Aggregate("SUM", "Age", EVERY, "sum_Age"),
-            Aggregate("AVG", "wage", age((31, 90)), "avg_wage"),
+            Aggregate("COUNT", Column("wage"), EVERY, "n"),
+            Aggregate("SUM", Column("Age"), EVERY, "sum_Age"),
+            Aggregate("AVG", Column("wage"), age((31, 90)), "avg_wage"),
         )
 
     def test_a_group_column_need_not_be_shown(self):
@@ -77,7 +78,7 @@ class TestShapes:
             TABLES,
         )
         n = query.aggregates[0]
-        mean = Aggregate("AVG", "wage", EVERY, "avg_wage")
+        mean = Aggregate("AVG", Column("wage"), EVERY, "avg_wage")
         assert query.having == Junction(
             "AND",
             (
@@ -119,7 +120,7 @@ class TestShapes:
         query = parse(
             'SELECT SUM("odd ""name""") AS "<i>&", größe FROM people GROUP BY größe', TABLES
         )
-        assert query.aggregates[0].column == 'odd "name"'
+        assert query.aggregates[0].value == Column('odd "name"')
         assert query.aggregates[0].alias == "<i>&"
         assert query.keys[0].column == "größe"
 

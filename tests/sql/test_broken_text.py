@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from dpnb import Category, Date, DpnbError, Integer, Real, Schema, Table
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.provenance.plan import plan, read_accuracy
+from dpnb.sql.canonical import describe, read
 from dpnb.sql.parse import parse
 
 SCHEMA = Schema(
@@ -41,6 +42,8 @@ VALID = [
     "SELECT COUNT(i) FILTER (WHERE d < DATE '2024-01-07'), SUM(r) s FROM t AS u WHERE NOT u.i IN (1, 2)",
     "SELECT i, d, SUM(i) FROM t WHERE r BETWEEN 0.1 AND .9 OR c IS NOT NULL GROUP BY i, d",
     "SELECT c, COUNT(*) n FROM t GROUP BY c HAVING n > 5 AND NOT (AVG(r) <= 1e-3);",
+    "SELECT SUM(2*i - r/4) s, AVG(CASE WHEN i > 3 AND c = 'a' THEN r WHEN r IS NULL THEN -1 ELSE 0 END) FROM t",
+    "SELECT 100 * COUNT(*) FILTER (WHERE i > 3) / COUNT(*) AS q, EXP(LN(AVG(r)) - -1) e FROM t",
 ]
 TOKENS = re.findall(r"'[^']*'|\"[^\"]*\"|:?\w+|[^\s\w]", " ".join(VALID))
 INSERTED = [
@@ -71,6 +74,7 @@ def attempt(text, engine):
         assert error.what
         assert len(str(error)) < 1_000
         return False
+    assert describe(read(describe(query))) == describe(query)
     planned = plan(query, read_accuracy(query, "zcdp", None, rho=1), SCHEMA, 1, "zcdp")
     engine.measure(planned.scan(planned.views))
     return True
@@ -114,7 +118,7 @@ def test_any_sequence_of_words(engine, words):
     attempt(f"SELECT {' '.join(words)}", engine)
 
 
-@given(st.lists(st.sampled_from(INSERTED), max_size=12), st.integers(0, 3))
+@given(st.lists(st.sampled_from(INSERTED), max_size=12), st.integers(0, 6))
 @settings(deadline=None, max_examples=300)
 def test_any_words_inside_a_statement(engine, words, place):
     inserted = " ".join(words)
@@ -124,6 +128,9 @@ def test_any_words_inside_a_statement(engine, words, place):
             f"SELECT COUNT(*) {inserted} FROM t",
             f"SELECT COUNT(*) FROM t {inserted}",
             f"SELECT COUNT({inserted}) FROM t GROUP BY {inserted}",
+            f"SELECT SUM(i {inserted} r) FROM t",
+            f"SELECT AVG(CASE {inserted} END) FROM t",
+            f"SELECT COUNT(*) {inserted} SUM(i) AS n FROM t",
         ][place],
         engine,
     )

@@ -109,13 +109,83 @@ REFUSED = [
     ("SELECT SUM(DISTINCT age) FROM t", "DISTINCT is not supported", "SUM(DISTINCT age)", "COUNT"),
     ("SELECT COUNT(DISTINCT sex) FROM t", "DISTINCT is not supported", "DISTINCT", "COUNT(*)"),
     ("SELECT COUNT(*) OVER () FROM t", "windows are not supported", "COUNT(*)", "GROUP BY"),
-    ("SELECT COUNT(1) FROM t", "only a column can stand here", "1", "Arithmetic"),
     ("SELECT COUNT() FROM t", "COUNT takes one column", "COUNT", SHAPE),
     ("SELECT COUNT(sex, age) FROM t", "COUNT takes one column", "COUNT(sex, age)", SHAPE),
     ("SELECT COUNT(* EXCLUDE (sex)) FROM t", "COUNT(*) stands alone", "EXCLUDE", SHAPE),
-    ("SELECT SUM(age * 2) FROM t", "only a column can stand here", "age * 2", "Arithmetic"),
-    ("SELECT SUM(age) + 1 FROM t", "this cannot be answered", "SUM(age) + 1", SHAPE),
-    ("SELECT -COUNT(*) FROM t", "this cannot be answered", "COUNT(*)", SHAPE),
+    # arithmetic inside aggregates
+    ("SELECT SUM(sex + 1) FROM t", "'sex' holds no numbers", "sex", "CASE WHEN sex ="),
+    ("SELECT AVG(age * day) FROM t", "'day' holds no numbers", "day", "CASE WHEN day ="),
+    ("SELECT COUNT(age + sex) FROM t", "'sex' holds no numbers", "sex", "CASE WHEN"),
+    (
+        "SELECT COUNT(CASE WHEN age > 30 THEN sex END) FROM t",
+        "'sex' holds no numbers",
+        "sex",
+        "CASE WHEN",
+    ),
+    ("SELECT SUM(age / a) FROM t", "a divisor has to be a number", "a", "SUM(a) / SUM(b)"),
+    ("SELECT SUM(age / 0) FROM t", "this divides by 0", "age / 0", "Change the divisor"),
+    ("SELECT SUM(age / (2 - 2)) FROM t", "this divides by 0", "2 - 2", "Change the divisor"),
+    ("SELECT SUM(1 / age) FROM t", "a divisor has to be a number", "age", "SUM(a) / SUM(b)"),
+    ("SELECT SUM(age % 2) FROM t", "cannot be computed for a row", "age % 2", "CASE WHEN"),
+    ("SELECT SUM(age // 2) FROM t", "cannot be computed for a row", "age // 2", "CASE WHEN"),
+    ("SELECT SUM(age ** 2) FROM t", "cannot be computed for a row", "age ** 2", "CASE WHEN"),
+    ("SELECT SUM(ABS(age)) FROM t", "cannot be computed for a row", "ABS(age)", "Use columns"),
+    ("SELECT SUM(age + random()) FROM t", "cannot be computed for a row", "random", "Use columns"),
+    ("SELECT SUM(age > 30) FROM t", "cannot be computed for a row", "age > 30", "CASE WHEN"),
+    ("SELECT SUM(age::INT) FROM t", "cannot be computed for a row", "age", "Use columns"),
+    ("SELECT SUM(IF(age > 3, 1, 0)) FROM t", "cannot be computed for a row", "age > 3", "CASE"),
+    ("SELECT SUM(age + '1') FROM t", "a number is expected", "'1'", "without quotes"),
+    ("SELECT SUM(age + (SELECT 1)) FROM t", "subqueries are not supported", "1", "values out"),
+    ("SELECT SUM(age + COUNT(*)) FROM t", "cannot be computed for a row", "COUNT(*)", "columns"),
+    ("SELECT SUM(age - nope) FROM t", "unknown column 'nope'", "nope", "Declared"),
+    ("SELECT SUM(age * 1e149) FROM t", "can be too large", "age * 1e149", "1e150"),
+    ("SELECT SUM(age * 1e160) FROM t", "the number is out of range", "1e160", "1e150"),
+    ("SELECT SUM(age / 1e-160) FROM t", "the number is out of range", "1e-160", "1e150"),
+    ("SELECT SUM(age * 0) FROM t", "this is 0 in every row", "age * 0", "differ from 0"),
+    ("SELECT SUM(age * 1e-100 * 1e-100) FROM t", "are too small", "1e-100", "Multiply"),
+    ("SELECT AVG(1) FROM t", "the same number in every row", "1", "count rows"),
+    ("SELECT AVG(weight + 1e15) FROM t", "too close together", "weight + 1e15", "Leave out"),
+    ("SELECT SUM(NULL) FROM t", "missing in every row", "NULL", "a value"),
+    ("SELECT COUNT(age + NULL) FROM t", "missing in every row", "age", "a value"),
+    (
+        "SELECT SUM(CASE WHEN age > 99 THEN 1 END) FROM t",
+        "missing in every row",
+        "age > 99 THEN 1",
+        "a value",
+    ),
+    ("SELECT SUM(CASE age WHEN 1 THEN 2 END) FROM t", "CASE x WHEN is not", "age WHEN 1", "x = "),
+    (
+        "SELECT SUM(CASE WHEN age + 1 > 30 THEN 1 ELSE 0 END) FROM t",
+        "only a column can stand here",
+        "30",
+        "Arithmetic",
+    ),
+    (
+        "SELECT SUM(CASE WHEN sex = 'X' THEN 1 ELSE 0 END) FROM t",
+        "'X' is not a declared",
+        "'X'",
+        "Declared",
+    ),
+    # formulas
+    ("SELECT SUM(age) + age FROM t", "cannot stand beside results", "age", "Aggregate it"),
+    ("SELECT a * COUNT(*) FROM t GROUP BY a", "cannot stand beside results", "a", "Aggregate"),
+    ("SELECT 1 + 1 FROM t", "this cannot be answered", "1 + 1", SHAPE),
+    ("SELECT COUNT(*) / 0 FROM t", "this divides by 0", "COUNT(*) / 0", "divisor"),
+    ("SELECT COUNT(*) + 'x' FROM t", "a number is expected", "'x'", "without quotes"),
+    ("SELECT COUNT(*) * LN(0) FROM t", "LN takes numbers above 0", "0", "Change"),
+    ("SELECT SQRT(COUNT(*)) FROM t", "this cannot be answered", "COUNT(*)", SHAPE),
+    ("SELECT COUNT(*) + SQRT(2) FROM t", "this cannot be answered", "2", SHAPE),
+    ("SELECT COUNT(*) % 2 FROM t", "this cannot be answered", "2", SHAPE),
+    ("SELECT COUNT(*) * 1e200 FROM t", "the number is out of range", "1e200", "1e150"),
+    ("SELECT -COUNT(*), +SUM(age) / 2 FROM t", "called 'formula'", "SUM(age)", "AS"),
+    ("SELECT COUNT(*) / 2 AS h FROM t HAVING h > 1", "'h' is no aggregate", "h", "COUNT(*) > 10"),
+    (
+        "SELECT COUNT(*) FROM t HAVING SUM(age) / COUNT(*) > 3",
+        "HAVING compares one aggregate",
+        "SUM(age)",
+        "leave it out",
+    ),
+    ("SELECT COUNT(*) FROM t ORDER BY COUNT(*) / 2", "not in the SELECT list", "2", "alias"),
     ("SELECT CAST(COUNT(*) AS INT) FROM t", "this cannot be answered", "COUNT(*)", SHAPE),
     ("SELECT string_agg(sex) FROM t", "this cannot be answered", "sex", SHAPE),
     ("SELECT list(age) FROM t", "this cannot be answered", "list(age)", SHAPE),
@@ -128,7 +198,7 @@ REFUSED = [
     ("SELECT getenv('HOME'), COUNT(*) FROM t", "this cannot be answered", "getenv", SHAPE),
     ("SELECT my_udf(age) FROM t", "this cannot be answered", "my_udf(age)", SHAPE),
     ("SELECT COLUMNS('a') FROM t", "this cannot be answered", "COLUMNS('a')", SHAPE),
-    ("SELECT COUNT(COLUMNS(*)) FROM t", "only a column can stand here", "COLUMNS(*)", "Arith"),
+    ("SELECT COUNT(COLUMNS(*)) FROM t", "cannot be computed", "COLUMNS(*)", "Use columns"),
     ("SELECT EXISTS (SELECT 1) FROM t", "this cannot be answered", "1", SHAPE),
     ("SELECT (SELECT 1) FROM t", "subqueries are not supported", "1", ONE),
     ("SELECT COUNT(*) AS n, SUM(age) AS n FROM t", "two results are called 'n'", "SUM(age)", "AS"),
@@ -300,6 +370,21 @@ class TestSize:
     def test_deep_nesting(self, text):
         error = refusal("SELECT COUNT(*) FROM t WHERE " + text)
         assert error.what
+
+    @pytest.mark.parametrize(
+        "text",
+        ["age" + " + 1" * 900, "-(" * 19 + "age" + ")" * 19 + " * 2" * 200, "- " * 1_500 + "age"],
+        ids=lambda text: text[:12],
+    )
+    @pytest.mark.parametrize("shape", ["SUM({})", "COUNT({})", "SUM(age) / ({})"])
+    def test_deep_arithmetic(self, text, shape):
+        shown = text.replace("age", "COUNT(*)") if "/" in shape else text
+        assert "nested too deeply" in refusal(f"SELECT {shape.format(shown)} AS x FROM t").what
+
+    def test_long_numbers_in_arithmetic(self):
+        digits = "0." + "123456789" * 40
+        product = " * ".join([digits] * 30)
+        assert "number is too long" in refusal(f"SELECT SUM(age * ({product})) FROM t").what
 
     def test_long_numbers(self):
         assert refusal("SELECT COUNT(*) FROM t WHERE age = " + "9" * 5_000).what

@@ -1,0 +1,228 @@
+"""Arithmetic and CASE inside aggregates: exact where all is whole, within the bounds where not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from dpnb import Category, Integer, Real, Schema, Table
+from dpnb.engines.base import Scan, sum_of
+from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.provenance.views import views_of
+from dpnb.sql.parse import parse
+from dpnb.sql.query import EVERY
+from dpnb.sql.values import Column
+
+LARGE = 2**53
+NAMES = ["c0", 'a"; DROP TABLE rows; --', "rows", "SUM(x)", "1"]
+ROWS = 4_000
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {
+            "g": rng.choice(["a", "b", "c"], ROWS),
+            "i": rng.integers(-100, 101, ROWS).astype(float),
+            "j": rng.integers(0, 128, ROWS).astype(float),
+            "r": rng.normal(0, 2, ROWS),
+            "s": rng.uniform(0, 1e6, ROWS),
+        }
+    )
+    for name in frame:
+        frame.loc[rng.random(ROWS) < 0.1, name] = None
+    return frame
+
+
+@pytest.fixture(scope="module")
+def table(frame):
+    schema = Schema(
+        {
+            "g": Category(["a", "b", "c"]),
+            "i": Integer(-100, 100),
+            "j": Integer(0, 127),
+            "r": Real(-3, 3),
+            "s": Real(0, 1e6),
+        }
+    )
+    return Table("t", frame, schema)
+
+
+@pytest.fixture(scope="module")
+def engine(table):
+    found = DuckDBEngine(table)
+    yield found
+    found.close()
+
+
+def vectors(table, engine, sql):
+    """The exact vectors of each aggregate with their measures."""
+    query = parse(sql, {"t": table})
+    found = []
+    for aggregate in query.measured:
+        for view in views_of(aggregate, query, table.schema, 1).values():
+            keys = tuple(key.column for key in query.keys)
+            exact = engine.measure(Scan(keys, query.where, ((view.measure, aggregate.filter),)))
+            found.append((view.measure, exact.reveal(0)))
+    return found
+
+
+# SQL, the same in pandas, whether it is computed in whole numbers
+EXPRESSIONS = [
+    ("i - j", lambda f: f.i - f.j, True),
+    ("2 * i + 1", lambda f: 2 * f.i + 1, True),
+    ("j * j * j", lambda f: f.j**3, True),
+    ("-i * j", lambda f: -f.i * f.j, True),
+    ("i * 0.5", lambda f: f.i * 0.5, False),
+    ("r - i / 3", lambda f: f.r - f.i / 3, False),
+    ("r * s", lambda f: f.r * f.s, False),
+    ("(s - 5e5) * (s - 5e5)", lambda f: (f.s - 5e5) ** 2, False),
+    (
+        "CASE WHEN i > 0 THEN j ELSE 0 END",
+        lambda f: f.j.where(f.i > 0, 0.0),
+        True,
+    ),
+    (
+        "CASE WHEN g = 'a' THEN 1 WHEN r > 0 THEN i END",
+        lambda f: pd.Series(np.where(f.g == "a", 1, np.where(f.r > 0, f.i, np.nan)), f.index),
+        True,
+    ),
+    (
+        "CASE WHEN NOT g = 'a' THEN r ELSE i END",
+        lambda f: f.r.where(f.g.notna() & (f.g != "a"), f.i),
+        False,
+    ),
+    ("CASE WHEN i IS NULL THEN 7 ELSE i END", lambda f: f.i.fillna(7), True),
+]
+
+
+class TestAgainstPandas:
+    @pytest.mark.parametrize(
+        ("text", "work", "whole"), EXPRESSIONS, ids=[e[0] for e in EXPRESSIONS]
+    )
+    @pytest.mark.parametrize("function", ["SUM", "AVG"])
+    def test_sums_and_counts(self, table, frame, engine, text, work, whole, function):
+        clamped = frame.assign(r=frame.r.clip(-3, 3))
+        values = work(clamped)
+        sql = f"SELECT g, {function}({text}), COUNT({text}) AS n FROM t GROUP BY g"
+        (total, sums), *_, (_, counts) = vectors(table, engine, sql)
+        assert total.rounded is not whole
+        for place, group in enumerate("abc"):
+            inside = values[frame.g == group].dropna()
+            assert counts[place] == len(inside)
+            shifted = (inside - float(total.shift)).sum()
+            allowed = 0 if whole else len(inside) * float(total.step) * 0.51
+            assert abs(sums[place] * float(total.step) - shifted) <= allowed
+
+    def test_filters_and_where(self, table, frame, engine):
+        sql = "SELECT SUM(i - j) FILTER (WHERE r > 0) FROM t WHERE s < 5e5"
+        ((_, (found,)),) = vectors(table, engine, sql)
+        kept = frame[(frame.r > 0) & (frame.s < 5e5)]
+        assert found == (kept.i - kept.j).sum()
+
+    def test_a_case_of_ones_is_a_filtered_count(self, table, engine):
+        sql = (
+            "SELECT SUM(CASE WHEN g = 'a' THEN 1 ELSE 0 END) AS a, "
+            "COUNT(CASE WHEN g = 'a' THEN 1 END) AS b, COUNT(*) FILTER (WHERE g = 'a') AS c FROM t"
+        )
+        assert len({vector[0] for _, vector in vectors(table, engine, sql)}) == 1
+
+
+class TestExtremes:
+    def one(self, text, columns, schema, function="SUM"):
+        table = Table("t", pa.table(columns), Schema(schema))
+        engine = DuckDBEngine(table)
+        try:
+            return vectors(table, engine, f"SELECT {function}({text}) FROM t")[0]
+        finally:
+            engine.close()
+
+    @pytest.mark.parametrize("function", ["SUM", "AVG"])
+    @pytest.mark.parametrize(
+        "text",
+        ["x + x", "x - x", "x * 3", "x * x", "-x", "x / 3", "x + 0.5", "CASE WHEN x > 0 THEN x ELSE -1 END"],
+    )  # fmt: skip
+    def test_no_value_within_the_bounds_overflows(self, text, function):
+        for low, high in ((-LARGE, LARGE), (-128, 127), (0, 2**31), (-(2**15), 2**15 - 1), (0, 1)):
+            for value in (low, high, None):
+                columns = {"x": pa.array([value], pa.int64())}
+                measure, (found,) = self.one(text, columns, {"x": Integer(low, high)}, function)
+                if value is None and "CASE" not in text:
+                    assert found == 0
+                else:
+                    assert measure.least <= found <= measure.greatest
+
+    @pytest.mark.parametrize("function", ["SUM", "AVG"])
+    def test_numbers_that_cancel_stay_within_the_sensitivity(self, function):
+        for value in (0.0, 1.0, 9.99, 10.0):
+            columns = {"x": pa.array([value], pa.float64())}
+            measure, (found,) = self.one(
+                "x * 1e17 + 1e33 - 1e33", columns, {"x": Real(0, 10)}, function
+            )
+            assert measure.least <= found <= measure.greatest
+            measure, (found,) = self.one("x + 1e25 - 1e25", columns, {"x": Real(0, 10)}, function)
+            assert measure.least <= found <= measure.greatest
+            assert abs(measure.least) <= measure.sensitivity <= 2**22 + 1
+
+    def test_the_clamp_is_needed(self):
+        # 1e16 + 5 - 1e16 is 4 as a float, and 1e16 + 3 - 1e16 is 4: above the bounds of 0 to 3
+        columns = {"x": pa.array([3.0], pa.float64())}
+        measure, (found,) = self.one("x + 1e16 - 1e16", columns, {"x": Real(0, 3)})
+        assert found == measure.greatest
+
+    def test_large_reals(self):
+        columns = {"x": pa.array([-1e149, 1e149, float("nan")], pa.float64())}
+        measure, (found,) = self.one("x * 0.9 - 1e148", columns, {"x": Real(-1e149, 1e149)})
+        assert found * float(measure.step) == pytest.approx(-2e148)
+
+    def test_whole_numbers_far_from_0_can_be_summed_over_many_rows(self):
+        # 2,000 times 2**53 does not fit 64 bits, though all distances from mid-range do
+        rows = 3_000
+        for text in ("x", "x + 0 * x"):
+            columns = {"x": pa.array([LARGE] * rows, pa.int64())}
+            measure, (found,) = self.one(text, columns, {"x": Integer(LARGE - 1, LARGE)}, "AVG")
+            assert found * measure.step == rows / 2
+            assert not measure.rounded
+
+    def test_missing_values_are_in_no_sum(self):
+        columns = {"x": pa.array([None, 5], pa.int64()), "y": pa.array([3, None], pa.int64())}
+        schema = {"x": Integer(0, 9), "y": Integer(0, 9)}
+        assert self.one("x + y", columns, schema)[1] == [0]
+        assert self.one("x + y", columns, schema, "COUNT")[1] == [0]
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_names_that_look_like_sql(self, name):
+        columns = {name: pa.array([1, 2, 3], pa.int64()), "x": pa.array([1, 1, 1], pa.int64())}
+        quoted = '"' + name.replace('"', '""') + '"'
+        text = f"CASE WHEN {quoted} > 1 THEN {quoted} * x ELSE -{quoted} END"
+        assert self.one(text, columns, {name: Integer(0, 9), "x": Integer(0, 2)})[1] == [4]
+
+    def test_the_deepest_expression_that_is_read_runs(self):
+        text = "x" + " + 1" * 39
+        columns = {"x": pa.array([1], pa.int64())}
+        assert self.one(text, columns, {"x": Integer(0, 9)})[1] == [40]
+        deep = "x"
+        for _ in range(12):
+            deep = f"CASE WHEN (x > 0 AND x < 9) OR x IS NULL THEN -({deep}) ELSE 0.5 END"
+        found = self.one(deep, columns, {"x": Integer(0, 9)})
+        assert found[1][0] * float(found[0].step) == pytest.approx(1)
+
+
+def test_a_bare_column_is_measured_by_the_same_sql_as_ever(engine):
+    terms = [
+        engine._sql.terms(sum_of(Column(name), engine._schema, centred=centred), EVERY)
+        for name, centred in (("i", False), ("j", True), ("r", True))
+    ]
+    assert terms[0] == [("CAST(SUM(c1) AS BIGINT)", 1)]
+    assert terms[1] == [("CAST(SUM(c2) AS BIGINT)", 2), ("COUNT(c2)", -127)]
+    step = "CAST('9.5367431640625e-07' AS DOUBLE)"
+    assert terms[2] == [
+        (
+            "CAST(SUM(CAST(FLOOR("
+            f"CAST(c3 AS DOUBLE) / {step} + 0.5::DOUBLE) AS INTEGER)) AS BIGINT)",
+            1,
+        )
+    ]

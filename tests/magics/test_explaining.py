@@ -1,0 +1,194 @@
+"""``%%dpexplain`` as a user types it, in an in-process shell."""
+
+from __future__ import annotations
+
+import builtins
+from fractions import Fraction
+
+import pytest
+from IPython.core.completer import provisionalcompleter
+
+import dpnb
+from dpnb.errors import DpnbError
+from dpnb.explain.assembly import ExplanationPrice
+
+SQL = "SELECT marital_status, AVG(high_income) AS share, COUNT(*) AS n FROM adult GROUP BY 1"
+REAL = "'Married-civ-spouse' > 'Never-married'"
+
+
+@pytest.fixture
+def asked(shell):
+    """A shell that holds the answer ``income``."""
+    assert shell.run("%dpopen adult --rho 2 --delta 1e-6").error is None
+    ran = shell.run(f"%%dpquery --rho 0.1 -q -o income\n{SQL.replace('1', 'marital_status')}")
+    assert ran.error is None
+    return shell
+
+
+class TestExplain:
+    def test_shows_and_returns_the_explanation(self, asked):
+        ran = asked.run(f"%%dpexplain income --rho 0.2\n{REAL}")
+        assert ran.error is None
+        assert isinstance(ran.result, dpnb.Explanation)
+        assert len(ran.result.to_frame()) == 5
+        assert ran.result.spent.rho == Fraction(1, 5)
+        assert "not what causes what" in ran.stdout
+
+    @pytest.mark.parametrize("line", ["income --rho 0.2 -o why", "why << income --rho 0.2"])
+    def test_binds_and_shows(self, asked, line):
+        ran = asked.run(f"%%dpexplain {line}\n{REAL}")
+        assert asked.names["why"] is ran.result
+
+    def test_quiet_binds_only(self, asked):
+        ran = asked.run(f"%%dpexplain income -q -o why --rho 0.2\n{REAL}")
+        assert ran.result is None
+        assert ran.stdout == ""
+        assert isinstance(asked.names["why"], dpnb.Explanation)
+
+    def test_the_same_cell_again_is_free(self, asked):
+        first = asked.run(f"%%dpexplain income --rho 0.2\n{REAL}").result
+        again = asked.run(f"%%dpexplain income --rho 0.2\n{REAL}").result
+        assert again.rows == first.rows
+        assert again.spent.rho == 0
+
+    def test_costs_three_tenths_when_nothing_is_said(self, asked):
+        ran = asked.run(f"%%dpexplain income --yes\n{REAL}")
+        assert ran.result.spent.rho == Fraction(3, 10)
+
+    def test_another_aggregate_weights_and_a_constant(self, asked):
+        ran = asked.run(
+            "%%dpexplain income --of n --rho 0.2\n"
+            "0.5*'Never-married' + 0.5*'Divorced' > 'Widowed' + 1000"
+        )
+        assert ran.result.question.weights == (0.5, 0.5, -1.0)
+        assert ran.result.question.constant == 1000
+        assert ran.result.question.aggregate == "n"
+
+    def test_a_question_is_explained_as_it_stands(self, asked):
+        asked.run("q = income.compare('Married-civ-spouse', 'Never-married')")
+        ran = asked.run("%dpexplain q --rho 0.2")
+        assert ran.error is None
+        assert ran.result.question is asked.names["q"]
+
+    def test_options_on_candidates(self, asked):
+        ran = asked.run(
+            f"%%dpexplain income --rho 0.2 --attributes age,sex --length 2 --k 3\n{REAL}"
+        )
+        assert ran.result.candidates == 16
+        assert len(ran.result.rows) == 3
+        ran = asked.run(f"%%dpexplain income --rho 0.2 --exclude native_country\n{REAL}")
+        assert ran.result.candidates == 61
+        asked.names["parts"] = ["age > 40", "age <= 40"]
+        ran = asked.run(f"%%dpexplain income --rho 0.2 --predicates parts --k 1\n{REAL}")
+        assert ran.result.candidates == 2
+
+    def test_budgets_by_name_and_the_papers_mode(self, asked):
+        ran = asked.run(
+            f"%%dpexplain income --mode paper --rho topk=0.05,influence=0.05,rank=0.1\n{REAL}"
+        )
+        assert ran.result.mode == "paper"
+        assert ran.result.question.mode == "paper"
+        assert dict(ran.result.rho) == {"topk": "1/20", "influence": "1/20", "rank": "1/10"}
+
+    def test_a_width_instead_of_a_cost(self, asked):
+        ran = asked.run(f"%%dpexplain income --error 2%\n{REAL}")
+        assert ran.result.half_width == pytest.approx(0.02, rel=1e-6)
+
+
+class TestPrice:
+    def test_dry_run_prices_and_spends_nothing(self, asked):
+        ran = asked.run(f"%%dpexplain income --dry-run --rho 0.2\n{REAL}")
+        assert isinstance(ran.result, ExplanationPrice)
+        assert "Nothing was spent" in ran.stdout
+        assert "103 predicates" in ran.stdout
+        assert asked.run("%dpbudget").result.spent.rho == Fraction(1, 10)
+
+    def test_a_wanted_width_is_priced(self, asked):
+        narrow = asked.run(f"%%dpexplain income --dry-run --error 1%\n{REAL}").result
+        wide = asked.run(f"%%dpexplain income --dry-run --error 0.02\n{REAL}").result
+        assert narrow.spent.rho / wide.spent.rho == pytest.approx(4, rel=1e-6)
+
+    def test_large_spending_asks(self, asked, monkeypatch):
+        said = []
+        monkeypatch.setattr(builtins, "input", lambda text: said.append(text) or "")
+        ran = asked.run(f"%%dpexplain income --rho 1\n{REAL}")
+        assert "53 % of what is left" in said[0]
+        assert "not confirmed" in str(ran.error)
+        assert asked.run("%dpbudget").result.spent.rho == Fraction(1, 10)
+
+
+class TestDoubt:
+    def test_what_noise_may_explain_is_shown_but_not_explained(self, asked):
+        ran = asked.run("%%dpexplain income\n'Married-AF-spouse' > 'Married-civ-spouse'")
+        assert ran.error is None
+        assert isinstance(ran.result, dpnb.Question)
+        assert "Nothing was spent." in ran.stdout
+        assert "--anyway" in ran.stdout
+        assert "Noise may explain" in ran.stdout
+        assert asked.run("%dpbudget").result.spent.rho == Fraction(1, 10)
+
+    def test_the_other_way_round_is_offered(self, asked):
+        ran = asked.run("%%dpexplain income\n'Never-married' > 'Married-civ-spouse'")
+        assert isinstance(ran.result, dpnb.Question)
+        assert "Ask the other way round" in ran.stdout
+
+    def test_anyway_explains_with_a_warning(self, asked):
+        ran = asked.run(
+            "%%dpexplain income --anyway --rho 0.2\n'Married-AF-spouse' > 'Married-civ-spouse'"
+        )
+        assert not ran.result.relative
+        assert "may be meaningless" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        (f"%%dpexplain nobody\n{REAL}", "no answer called 'nobody'"),
+        ("%%dpexplain income\n ", "there is no question"),
+        ("%%dpexplain income\n'Divorced'", ""),
+        ("%%dpexplain income\n'Divorced' > 'Widow'", "Did you mean 'Widowed'?"),
+        ("%%dpexplain income\n'Divorced' > 'Divorced'", "twice"),
+        ("%%dpexplain income\n'Divorced' = 'Widowed'", ""),
+        ("%%dpexplain income --of sahre\n'Divorced' > 'Widowed'", "Did you mean share?"),
+        (f"%%dpexplain income --attributes age --k 9\n{REAL}", "there are 8 predicates"),
+        (f"%%dpexplain income --k many\n{REAL}", "--k 'many' is not a number"),
+        (f"%%dpexplain income --k 2.5\n{REAL}", "not a whole number"),
+        (f"%%dpexplain income --error wide\n{REAL}", "--error 'wide' is not a number"),
+        (f"%%dpexplain income --rho 3 --yes\n{REAL}", "is left"),
+        (f"%%dpexplain income --rho topk=1\n{REAL}", "does not name each part once"),
+        (f"%%dpexplain income --confidence 1\n{REAL}", "confidence is 1"),
+        (f"%%dpexplain income --mode loose\n{REAL}", "mode"),
+        (f"%%dpexplain income --predicates nothing\n{REAL}", "no list called 'nothing'"),
+        (f"%%dpexplain income --attributes hours_per_week\n{REAL}", "no declared values"),
+        (f"%%dpexplain income --exclude ag\n{REAL}", "unknown column 'ag'"),
+        (f"%%dpexplain income --length 4\n{REAL}", "length is 4"),
+        (f"%%dpexplain income --on nobody\n{REAL}", "no session 'nobody'"),
+        (f"%%dpexplain\n{REAL}", "arguments are required"),
+    ],
+)
+def test_mistakes_fail_with_one_line_and_cost_nothing(asked, cell, words):
+    ran = asked.run(cell)
+    assert isinstance(ran.error, DpnbError)
+    assert words in str(ran.error)
+    assert "Traceback" not in ran.stdout + ran.stderr
+    assert asked.run("%dpbudget").result.spent.rho == Fraction(1, 10)
+
+
+class TestCompletion:
+    @pytest.mark.parametrize(
+        ("cell", "expected"),
+        [
+            ("%%dpexplain inc", "income"),
+            ("%%dpexplain income --an", "--anyway"),
+            ("%%dpexplain income\n'Married-c", "Married-civ-spouse"),
+            ("%%dpexplain income\n'Divorced' > 'Nev", "Never-married"),
+        ],
+    )
+    def test_offers_answers_options_and_groups(self, asked, cell, expected):
+        asked.ip.Completer.use_jedi = False
+        with provisionalcompleter():
+            found = [c.text for c in asked.ip.Completer.completions(cell, len(cell))]
+        assert any(expected.endswith(text) for text in found)
+
+    def test_help_has_an_example(self, shell):
+        assert "Example" in shell.ip.find_cell_magic("dpexplain").__doc__
