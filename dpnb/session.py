@@ -109,7 +109,9 @@ class Session:
         Parameters
         ----------
         sql : str
-            SELECT with COUNT, SUM, AVG over one table, WHERE, GROUP BY, ORDER BY, LIMIT.
+            SELECT with COUNT, SUM, AVG over one table, WHERE, GROUP BY, ORDER BY, LIMIT. Aggregates
+            take arithmetic and CASE; results combine by + - * /, EXP and LN. For a mean write AVG: its
+            interval is narrower than that of SUM / COUNT.
         rho, epsilon : number
             The level of the statement as if bought alone, split over its vectors by a fixed public
             rule; what is already held is deducted.

@@ -7,11 +7,12 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.bootstrap import Bootstrap, bootstrap
+from dpnb.answers.compare import compare
 from dpnb.answers.estimates import Estimates
 from dpnb.answers.formula import text
 from dpnb.answers.intervals import Mode
 from dpnb.answers.numbers import cost_text, percent
-from dpnb.answers.question import Question, compare, label
+from dpnb.answers.question import Question, label
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
 from dpnb.privacy.loss import Currency, PrivacyLoss

@@ -14,7 +14,6 @@ from dpnb.answers.numbers import figure, percent
 from dpnb.answers.question import Question, label
 from dpnb.errors import RequestError
 from dpnb.explain.explanation import Explanation, Row
-from dpnb.explain.influence import sensitivity
 from dpnb.explain.plan import (
     LOWER_SHARE,
     ExplanationPlan,
@@ -186,9 +185,9 @@ def explanation(
         )
     rows.sort(key=lambda row: (-row.influence_high, row.rank_high))
     budget = status(store)
-    target = plan.target
-    tight = sensitivity(target.aggregate.function, target.weights, *target.bounds, "tight")
-    used = sensitivity(target.aggregate.function, target.weights, *target.bounds, design.mode)
+    tight = replace(
+        plan, design=replace(design, mode="tight"), lattice=plan.target.lattice("tight")
+    )
     return Explanation(
         question=question,
         rows=tuple(rows),
@@ -202,7 +201,10 @@ def explanation(
         confidence=design.confidence,
         joint=design.joint,
         mode=design.mode,
-        sharper=float(used / tight),
+        sharper={
+            "influence": plan.half_width / tight.half_width,
+            "rank": plan.resolution / tight.resolution if tight.resolution else 1.0,
+        },
         spent=charge.spent if fresh else PrivacyLoss.none(),
         remaining=budget.remaining,
         cap=budget.cap,

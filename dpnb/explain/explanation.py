@@ -65,8 +65,8 @@ class Explanation:
     joint : bool
         Whether the confidence is for all rows together.
     mode : {'tight', 'paper'}
-    sharper : float
-        How many times narrower ``mode='tight'`` would make the intervals.
+    sharper : mapping of str to float
+        How many times narrower ``mode='tight'`` would make the intervals of influence and of rank.
     spent, remaining, cap : PrivacyLoss
         What this request cost now, and what is left after it.
     delta : float or None
@@ -94,7 +94,7 @@ class Explanation:
     confidence: float
     joint: bool
     mode: str
-    sharper: float
+    sharper: Mapping[str, float]
     spent: PrivacyLoss
     remaining: PrivacyLoss
     cap: PrivacyLoss
@@ -222,24 +222,23 @@ class Explanation:
 
         Rests on released and public numbers only.
         """
-        widths = [row.rank_high - row.rank_low for row in self.rows]
-        wide = 4 * sum(widths) > self.candidates * len(widths) and self.candidates > 4
-        if not wide and not self.noise_sentence():
+        if not self.noise_sentence():
             return ""
-        shown = self._amount(self.resolution if wide else self.half_width)
-        what = (
-            f"Ranks are the weakest part: they tell influences apart that differ by about {shown}."
-            if wide
-            else f"Influences are the weakest part: they are known to about ± {shown}."
-        )
+        vague = sum(row.influence_low <= 0 <= row.influence_high for row in self.rows)
+        part = "influence" if 2 * vague >= sum(map(self.indistinct, self.rows)) else "rank"
+        shown = self._amount(self.half_width if part == "influence" else self.resolution)
+        what = {
+            "influence": f"Influences are the weakest part: they are known to about ± {shown}.",
+            "rank": f"Ranks are the weakest part: they tell influences apart that differ by {shown}.",
+        }[part]
         ways = ["four times the rho makes them twice as sharp"]
         if len(self.rows) > 1:
             fewer = max(1, len(self.rows) // 2)
             gain = (len(self.rows) / fewer) ** 0.5
             ways.append(f"k={fewer} makes them {gain:.1f} times as sharp at no more cost")
-        if self.sharper > 1.05:
+        if self.sharper[part] > 1.05:
             ways.append(
-                f"mode='tight' makes them {self.sharper:.1f} times as sharp at no more cost"
+                f"mode='tight' makes them {self.sharper[part]:.1f} times as sharp at no more cost"
             )
         if self.question.function != "COUNT":
             ways.append("narrower declared bounds help in proportion")

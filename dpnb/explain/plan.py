@@ -186,6 +186,13 @@ class Target:
         """Units of the influence in one tick: rows, or units of the value (AVG: times rows)."""
         return Fraction(1) if self.measure is None else self.measure.step
 
+    def lattice(self, mode: Mode) -> Lattice:
+        """Return the grid of the influences, with their sensitivity and spread, in ticks."""
+        function = self.aggregate.function
+        largest = sensitivity(function, self.weights, *self.bounds, mode)
+        widest = spread(function, self.weights, *self.bounds, mode)
+        return Lattice.of(largest, widest, len(self.weights) if function == "AVG" else 1)
+
     def definition(self) -> dict[str, Any]:
         """Return the public definition as plain data."""
         return {
@@ -326,11 +333,7 @@ def plan_explanation(
     ------
     RequestError
     """
-    function, mode = target.aggregate.function, design.mode
-    largest = sensitivity(function, target.weights, *target.bounds, mode)
-    widest = spread(function, target.weights, *target.bounds, mode)
-    terms = len(target.weights) if function == "AVG" else 1
-    lattice = Lattice.of(largest, widest, terms)
+    lattice = target.lattice(design.mode)
     if sum(value is not None for value in (rho, epsilon, error)) != 1:
         raise RequestError("say once what the explanation may cost", "Give rho=0.3, for example.")
     if error is not None:
@@ -379,7 +382,7 @@ def _for_error(
     ratio = Fraction(z) * lattice.sensitivity * lattice.unit * target.step / wished
     rho = design.k * ratio**2 / 2 * Fraction(1 + 1e-12)
     if not LEAST_RHO <= rho <= MOST_RHO:
-        raise RequestError("the error is out of range", "Give one nearer to the default's.")
+        raise RequestError("the error is out of range", "Give one that a rho near 0.3 would meet; session.price(question) tells.")
     unit = Fraction(10) ** (math.floor(math.log10(rho)) - 11)
     part = math.ceil(rho / unit) * unit
     return Budgets(*(part * share / SHARES["influence"] for share in SHARES.values()))

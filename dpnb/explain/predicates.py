@@ -31,6 +31,8 @@ MAX_LISTED = 1_000
 """Conditions that an analyst may list."""
 MAX_DENSE = 2**22
 """Cells of one attribute set that are laid out in full, for ranges and OR of two groups."""
+MAX_RANGED = 1_000
+"""Bins of one attribute whose runs are listed."""
 MAX_CODES = 2**49
 """Joint codes of one attribute set: times the groups of a query they fit 64 bits."""
 MAX_SIZE = 2**53
@@ -269,6 +271,11 @@ def _attribute(name: str, kind: Kind, *, ranges: bool) -> Attribute:
     else:
         items = [Item(f"in {cell.label}", i, i) for i, cell in enumerate(cells)]
         if ranges:
+            if len(cells) > MAX_RANGED:
+                raise RequestError(
+                    f"{name!r} has {len(cells):,} bins, too many for ranges",
+                    "Declare fewer, or leave ranges out.",
+                )
             items += [
                 Item(f"in {_run(str(cells[i].label), str(cells[j].label))}", i, j)
                 for i, j in itertools.combinations(range(len(cells)), 2)
@@ -328,7 +335,8 @@ def condition(text: object, table: Table) -> Predicate:
         raise RequestError(
             f"the predicate {text!r} cannot be used: {error.what}", error.mend
         ) from None
-    if query.keys or query.having or query.order or query.limit is not None:
+    extra = query.keys or query.having or query.order or query.limit is not None
+    if extra or text.rstrip().endswith(";"):
         raise RequestError(
             f"the predicate {text!r} is more than a condition", "Write only what follows WHERE."
         )

@@ -16,6 +16,7 @@ _EXPLAIN = re.compile(r"\s*%%?(?:\w+\s*<<)?\s*dpexplain\s+(\w*)")
 _WORDS = (
     "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "AND", "OR", "NOT", "IN",
     "BETWEEN", "IS NULL", "FILTER (WHERE", "COUNT(*)", "COUNT(", "SUM(", "AVG(", "AS", "DESC",
+    "CASE WHEN", "THEN", "ELSE", "END", "EXP(", "LN(",
 )  # fmt: skip
 _OPTIONS = (
     "--rho", "--epsilon", "--error", "--rows", "--confidence", "--each", "--any-look", "--on",

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpnb.answers.answer import Answer
-from dpnb.answers.comparison import read
 from dpnb.answers.question import Question
+from dpnb.answers.reading import read
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
 from dpnb.magics.lines import read_number
@@ -32,7 +32,9 @@ def read_question(name: str, body: str | None, options: Any, names: Mapping[str,
         raise RequestError(f"there is no answer called {name!r}", mend)
     if not body:
         raise RequestError("there is no question", "Write 'a' > 'b' below, with groups as shown.")
-    return held.compare(read(body), aggregate=options.of, planned=options.planned, mode=options.mode)
+    return held.compare(
+        read(body), aggregate=options.of, planned=options.planned, mode=options.mode
+    )
 
 
 def hint(question: Question) -> str:

@@ -173,7 +173,8 @@ class Accountant:
         known = self.releases.get(charge.request)
         drawn, price = entry.get("drawn"), PrivacyLoss.from_dict(entry["price"])
         owed = price if known is None else PrivacyLoss.none()
-        if charge.spent != owed or (known is None) == (drawn is None):
+        free = price.level(self.currency) <= 0
+        if free or charge.spent != owed or (known is None) == (drawn is None):
             raise _damaged(sequence)
         total = self._total(charge.spent, sequence)
         if drawn is not None:

@@ -90,7 +90,8 @@ def _refined(score: int, scale: float, word: int, bits: int) -> tuple[Any, Any]:
 
     def gumbel(place: int) -> Decimal:
         rest = context.subtract(Decimal(1), context.divide(Decimal(place), whole))
-        return -context.ln(-context.ln(rest))
+        # not unary minus, which rounds to the thread's 28 digits
+        return context.minus(context.ln(context.minus(context.ln(rest))))
 
     low = Decimal("-Infinity") if word + 1 == 1 << bits else gumbel(word + 1)
     high = Decimal("Infinity") if word == 0 else gumbel(word)

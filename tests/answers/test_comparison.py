@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from dpnb.answers.comparison import MAX_DEPTH, MAX_TEXT, Comparison, exact, number_text, read
+from dpnb.answers.comparison import Comparison, exact, number_text
+from dpnb.answers.reading import MAX_DEPTH, MAX_TEXT, read
 from dpnb.errors import RequestError
 
 HALF = Fraction(1, 2)

@@ -15,10 +15,10 @@ import pytest
 
 import dpnb
 from dpnb.answers.answer import Answer
-from dpnb.answers.comparison import read
 from dpnb.answers.estimates import estimate
 from dpnb.answers.intervals import combination_half_width, combine, mean_around_zero, mean_in_box
 from dpnb.answers.question import Question, verdict
+from dpnb.answers.reading import read
 from dpnb.errors import RequestError
 from dpnb.privacy.calibrate import Law
 

@@ -1,0 +1,182 @@
+"""From two sides, or a comparison in words, to a ``Question``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from dpnb.answers.comparison import Comparison, Group, exact, sides
+from dpnb.answers.difference import difference, fewest_rows, released_difference
+from dpnb.answers.intervals import Mode
+from dpnb.answers.question import Question, label, sentence_of
+from dpnb.answers.reading import read
+from dpnb.errors import RequestError
+from dpnb.kinds import nearest
+
+if TYPE_CHECKING:
+    from dpnb.answers.answer import Answer
+    from dpnb.answers.estimates import Estimates
+
+MAX_GROUPS = 100
+_PLAIN = re.compile(r"[^\W\d][\w.]*(?:[ -][\w.]+)*")
+
+
+def find_group(answer: Answer, name: object) -> int:
+    """Return the index of a declared group given by its label, or a tuple of labels.
+
+    Raises
+    ------
+    RequestError
+        When no declared group has that name.
+    """
+    wanted = tuple(map(str, name if isinstance(name, tuple) else (name,)))
+    for index, group in enumerate(answer.groups):
+        # without group columns the one group is () or, as shown, "all rows"
+        if wanted in (tuple(map(str, group)), group or (label(group),)):
+            return index
+    labels = [label(group) for group in answer.groups]
+    raise RequestError(
+        f"{label(wanted)!r} is no group of this answer", nearest(label(wanted), labels, quote=True)
+    )
+
+
+def compare(
+    answer: Answer,
+    left: object,
+    right: object,
+    aggregate: str | None,
+    *,
+    constant: object,
+    planned: bool,
+    mode: Mode,
+) -> Question:
+    """Build the question; see :meth:`Answer.compare`."""
+    asked = _comparison(answer, left, right, constant)
+    if asked is None:
+        weights = _resolved(answer, [*_side(left, 1), *([] if right is None else _side(right, -1))])
+        bound = exact(constant, "constant")
+        if len(weights) == 1 and not bound:
+            raise RequestError(
+                "one group is compared with nothing", "Name a second group, or a constant."
+            )
+    else:
+        weights = _resolved(answer, list(asked.weights))
+        bound = exact(asked.constant, "constant")
+        if asked.aggregate is not None and aggregate not in (None, asked.aggregate):
+            raise RequestError("two aggregates are named", "Name one.")
+        aggregate = asked.aggregate or aggregate
+    estimates = answer.estimates_of(aggregate)
+    _check_mode(answer, estimates, mode)
+    low, high = difference(answer, estimates, weights, bound, planned=planned, mode=mode)
+    rows, enough = fewest_rows(answer, estimates, weights)
+    names = _sides(answer, weights, bound)
+    question = Question(
+        groups=tuple(answer.groups[i] for i in weights),
+        weights=tuple(map(float, weights.values())),
+        constant=float(bound),
+        left=names[0],
+        right=names[1],
+        aggregate=estimates.alias,
+        function=estimates.function,
+        estimate=released_difference(estimates, weights, bound),
+        low=low,
+        high=high,
+        valid=low > 0,
+        sentence="",
+        confidence=answer.confidence,
+        planned=planned,
+        private=answer.private,
+        mode=mode,
+        rows=rows,
+        enough=enough,
+        note=answer.look_note(estimates),
+        table=answer.table,
+        version=answer.version,
+        ledger=answer.ledger,
+        request=answer.request,
+        index=[found.alias for found in answer.estimates].index(estimates.alias),
+    )
+    return replace(question, sentence=sentence_of(question))
+
+
+def _comparison(answer: Answer, left: object, right: object, constant: object) -> Comparison | None:
+    """Return the comparison that ``left`` is, when it is one: a group of that name wins."""
+    if isinstance(left, Comparison):
+        asked = left
+    elif right is None and isinstance(left, str):
+        try:
+            find_group(answer, left)
+        except RequestError:
+            try:
+                asked = read(left)
+            except RequestError:
+                return None
+        else:
+            return None
+    else:
+        return None
+    if right is not None or exact(constant, "constant") != 0:
+        raise RequestError(
+            "a comparison in words holds both sides itself", "Write it as 'a' > 'b' + 100."
+        )
+    return asked
+
+
+def _side(side: object, sign: int) -> list[tuple[object, Fraction]]:
+    if isinstance(side, Mapping):
+        return [(group, sign * exact(weight, "weight")) for group, weight in side.items()]
+    return [(side, Fraction(sign))]
+
+
+def _resolved(answer: Answer, named: list[tuple[Any, Fraction]]) -> dict[int, Fraction]:
+    """Return weights by group index, those above 0 first; refuse what is no comparison."""
+    if len(named) > MAX_GROUPS:
+        raise RequestError(
+            f"more than {MAX_GROUPS} groups are compared", "Group by fewer columns, or by bins."
+        )
+    weights: dict[int, Fraction] = {}
+    for name, weight in named:
+        index = find_group(answer, name)
+        if index in weights:
+            raise RequestError(
+                f"{label(answer.groups[index])!r} is named twice: no group can be compared with itself",
+                "Name each group once, with its whole weight.",
+            )
+        weights[index] = exact(weight, "weight")
+    found = sorted(((i, w) for i, w in weights.items() if w), key=lambda pair: pair[1] < 0)
+    if not found:
+        raise RequestError("all weights are 0", "Give at least one group another weight.")
+    return dict(found)
+
+
+def _check_mode(answer: Answer, estimates: Estimates, mode: object) -> None:
+    if mode not in ("tight", "paper"):
+        raise RequestError(f"{mode!r} is no mode", "Use 'tight' or 'paper'.")
+    if mode == "paper" and answer.currency == "pure":
+        raise RequestError("the paper's intervals are for Gaussian noise", "Open a zcdp session.")
+    if estimates.function != "FORMULA":
+        return
+    if mode == "paper":
+        raise RequestError("the paper compares no computed columns", "Leave mode out.")
+    if answer.intervals != "simultaneous":
+        raise RequestError(
+            f"the intervals of {estimates.alias!r} hold each on its own, so they cannot be combined",
+            "Ask the statement with intervals='simultaneous'.",
+        )
+
+
+def _sides(answer: Answer, weights: Mapping[int, Fraction], constant: Fraction) -> tuple[str, str]:
+    """Return the two sides as shown; in sums, names that could be misread are set off."""
+    named = [(answer.groups[i], weight) for i, weight in weights.items()]
+    plain = not constant and len(named) <= 2 and all(abs(weight) == 1 for _, weight in named)
+
+    def shown(group: Group) -> str:
+        name = label(group)
+        if plain or _PLAIN.fullmatch(name):
+            return name
+        return f"({name})" if len(group) > 1 else f"'{name}'"
+
+    return sides(named, constant, shown, " ")
