@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import textwrap
 from typing import TYPE_CHECKING
 
 from dpnb.answers.numbers import percent
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 
     from dpnb.answers.answer import Answer
     from dpnb.answers.question import Question
+    from dpnb.explain.explanation import Explanation
 
 _ROW_INCHES = 0.34
 
@@ -46,7 +49,7 @@ def plot_answer(answer: Answer, ax: Axes | None = None) -> Axes:
             tick.set_color("grey")
     ax.set_ylim(max(len(rows) - 0.5, 0.5), -0.5)
     ax.set_xlabel(f"{_label(found.alias)}, {percent(answer.confidence)} intervals")
-    if found.function != "AVG":
+    if found.function in ("COUNT", "SUM"):
         ax.axvline(0, color="grey", linewidth=0.8)
     return _finished(ax, private=answer.private)
 
@@ -61,22 +64,75 @@ def plot_question(question: Question, ax: Axes | None = None) -> Axes:
         Where to draw; a new figure by default.
     """
     ax = ax or _axes(1)
-    ax.plot([question.low, question.high], [0, 0], color="C0", linewidth=4)
+    low, high = question.low, question.high
+    # a line to an infinite end ends in an arrow
+    reach = 1.5 * max((abs(end) for end in (low, high) if math.isfinite(end)), default=0.0) or 1.0
+    shown = [max(low, -reach), min(high, reach)]
+    ax.plot(shown, [0, 0], color="C0", linewidth=4)
+    for end, cut, arrow in ((low, shown[0], "<"), (high, shown[1], ">")):
+        if not math.isfinite(end):
+            ax.plot(cut, 0, arrow, color="C0", markersize=12)
     ax.axvline(0, color=ax.xaxis.label.get_color(), linewidth=1)
     ax.set_yticks([])
     ax.set_ylim(-1, 1)
-    ax.set_xlabel(
-        f"{_label(question.left)} minus {_label(question.right)} in {_label(question.aggregate)}, "
-        f"{percent(question.confidence)} interval"
-    )
+    if not math.isfinite(low) and not math.isfinite(high):
+        ax.set_xticks([0])
+    sides = f"{question.left} minus {_grouped(question.right)}"
+    lines = textwrap.wrap(plain(sides), 70, max_lines=2, placeholder=" ...")
+    lines[-1] += plain(f" in {question.aggregate}, {percent(question.confidence)} interval")
+    ax.set_xlabel("\n".join(map(_label, lines)))
     return _finished(ax, private=question.private)
 
 
-def _axes(rows: int) -> Axes:
+def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
+    """Draw the intervals of influence with 0 marked, one row for each shown predicate.
+
+    The ranks stand at the right. Rows that tell nothing are grey, dashed, and say so.
+
+    Parameters
+    ----------
+    explanation : Explanation
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    """
+    rows = explanation.rows[:MAX_ROWS]
+    ax = ax or _axes(1.5 * len(rows))
+    times = 100 if explanation.relative else 1
+    for place, row in enumerate(rows):
+        silent = explanation.indistinct(row)
+        ends = [times * row.influence_low, times * row.influence_high]
+        color, style = ("grey", (0, (2, 1))) if silent else ("C0", "-")
+        ax.plot(ends, [place, place], color=color, linewidth=3, linestyle=style)
+        ranks = f"rank {explanation.rank_text(row)}"
+        # beside the axes, not inside them
+        ax.annotate(
+            ranks, (1, place), (6, 0), xycoords=("axes fraction", "data"),
+            textcoords="offset points", va="center", color="grey" if silent else None,
+        )  # fmt: skip
+    labels = [
+        "\n".join(_label(text) for text in (row.predicate, explanation.effect_text(row)))
+        for row in rows
+    ]
+    ax.set_yticks(range(len(rows)), labels)
+    for tick, row in zip(ax.get_yticklabels(), rows, strict=True):
+        if explanation.indistinct(row):
+            tick.set_color("grey")
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.axvline(0, color=ax.xaxis.label.get_color(), linewidth=0.8)
+    unit = "% of the difference" if explanation.relative else explanation.influence_unit
+    ax.set_xlabel(f"influence in {_label(unit)}, {percent(explanation.confidence)} intervals")
+    return _finished(ax, private=explanation.private)
+
+
+def _axes(rows: float) -> Axes:
     from matplotlib import pyplot as plt
 
     _, ax = plt.subplots(figsize=(6.4, 1.0 + _ROW_INCHES * rows), layout="constrained")
     return ax
+
+
+def _grouped(side: str) -> str:
+    return f"({side})" if " + " in side or " - " in side else side
 
 
 def _label(text: str) -> str:

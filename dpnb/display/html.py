@@ -7,16 +7,16 @@ here; colours are plain in the table and follow the page where styles are allowe
 
 from __future__ import annotations
 
-import base64
-import json
-from functools import lru_cache
+import math
+from collections.abc import Sequence
+from fractions import Fraction
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpnb.answers.intervals import mean_around_zero, pair_half_width
+from dpnb.answers.difference import question_alpha
+from dpnb.answers.intervals import combination_half_width, mean_around_zero
 from dpnb.answers.numbers import amount_text, figure, loss_text, percent
-from dpnb.answers.question import pair_alpha
+from dpnb.display import parts
 from dpnb.display.marks import GREY, Scale, difference_mark, interval_marks, scale
 from dpnb.display.text import MAX_ROWS, NOT_PRIVATE, plain, sentences
 
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from dpnb.answers.listing import BudgetStatus, Listing
     from dpnb.answers.question import Question
 
-STATIC = Path(__file__).parent / "static"
+EACH = (
+    " Nothing is known of differences here: these intervals hold each on its own. "
+    "Ask with intervals='simultaneous'."
+)
 
 
 def answer_html(answer: Answer, token: str = "") -> str:
@@ -39,26 +42,32 @@ def answer_html(answer: Answer, token: str = "") -> str:
         Names the live widget that accompanies this record; while that is alive, the record is
         folded to one line.
     """
-    return _framed(answer_body(answer) + _script(view_data(answer), token))
+    state = {"data": view_data(answer), "selected": [], "aggregate": ""}
+    return parts.framed(answer_body(answer) + parts.script("answer.js", state, token))
 
 
 def question_html(question: Question) -> str:
     """Return a question: its verdict, and the interval of the difference on a line with 0 marked."""
-    stamp = "" if question.private else _stamp()
-    said = f'<p class="dpnb-said"><strong>{_text(question.sentence)}</strong></p>'
+    stamp = parts.stamp(question.private)
+    return parts.framed(f'<div class="dpnb-body">{stamp}{verdict(question)}</div>')
+
+
+def verdict(question: Question) -> str:
+    """Return the verdict of a question above its interval, without styles and scripts."""
+    said = f'<p class="dpnb-said"><strong>{parts.text(question.sentence)}</strong></p>'
     drawn = (
         '<div class="dpnb-line" style="max-width:520px">'
         f"{difference_mark(question.low, question.high)}"
         '<div class="dpnb-ends" style="display:flex;justify-content:space-between">'
-        f"<span>{_text(question.right)} is higher</span> <span>0</span> "
-        f"<span>{_text(question.left)} is higher</span></div></div>"
+        f"<span>{parts.text(question.right)} is higher</span> <span>0</span> "
+        f"<span>{parts.text(question.left)} is higher</span></div></div>"
     )
-    return _framed(f'<div class="dpnb-body">{stamp}{said}{drawn}</div>')
+    return said + drawn
 
 
 def listing_html(listing: Listing) -> str:
     """Return a listing as a table."""
-    return _framed(f'<div class="dpnb-body">{_listing(listing)}</div>')
+    return parts.framed(f'<div class="dpnb-body">{_listing(listing)}</div>')
 
 
 def budget_html(status: BudgetStatus) -> str:
@@ -72,46 +81,26 @@ def budget_html(status: BudgetStatus) -> str:
         f'<div style="width:{100 * share:.2f}%;height:12px;background:{GREY}"></div></div>'
         f'<p class="dpnb-said"><strong>{escape(label)}</strong></p>'
     )
-    return _framed(f'<div class="dpnb-body">{bar}{_listing(status.listing())}</div>')
-
-
-def write_page(path: str | Path, html: str) -> None:
-    """Write a result as a page that needs nothing else.
-
-    Parameters
-    ----------
-    path : str or Path
-    html : str
-        What one of the functions above returned.
-    """
-    page = (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        "<title>dpnb result</title>\n"
-        "<style>:root{color-scheme:light dark}"
-        "body{font:14px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem}"
-        f"</style>\n</head>\n<body>\n<main>\n{html}\n</main>\n</body>\n</html>\n"
-    )
-    Path(path).write_text(page, encoding="utf-8")
+    return parts.framed(f'<div class="dpnb-body">{bar}{_listing(status.listing())}</div>')
 
 
 def answer_body(answer: Answer) -> str:
     """Return the table of an answer and what is said about it, without styles and scripts."""
     rows = answer.rows[:MAX_ROWS]
     axes = [scale(found, rows) for found in answer.estimates]
-    head = "".join(_head(key) for key in answer.keys or ("",)) + "".join(
+    head = "".join(parts.head(key) for key in answer.keys or ("",)) + "".join(
         _aggregate_head(answer, index, axis) for index, axis in enumerate(axes)
     )
     body = "".join(
-        f"<tr>{''.join(_row_head(str(value)) for value in answer.groups[row] or ('all rows',))}"
+        f"<tr>{''.join(parts.row_head(str(value)) for value in answer.groups[row] or ('all rows',))}"
         f"{''.join(_aggregate_cells(answer, index, row, axis) for index, axis in enumerate(axes))}</tr>"
         for row in rows
     )
     names = " and ".join(found.alias for found in answer.estimates)
     by = f" by {', '.join(answer.keys)}" if answer.keys else ""
-    caption = _caption(f"{names}{by}, from {answer.table}")
-    said = [_text(s) for s in sentences(answer) if s != NOT_PRIVATE]
-    stamp = "" if answer.private else _stamp()
+    caption = parts.caption(f"{names}{by}, from {answer.table}")
+    said = [parts.text(s) for s in sentences(answer) if s != NOT_PRIVATE]
+    stamp = parts.stamp(answer.private)
     return (
         f'<div class="dpnb-body">{stamp}<table class="dpnb-table">{caption}'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -126,8 +115,9 @@ def view_data(answer: Answer) -> dict[str, Any]:
     -------
     dict
         ``groups`` (indices) and ``names`` of the shown groups, ``sure`` (the confidence as text) and
-        for each aggregate ``alias``, ``name`` (the alias as shown), ``note`` (on looks) and either ``value`` and ``half``
-        or ``low`` and ``high``, as :func:`dpnb.answers.question.difference` uses them.
+        for each aggregate ``alias``, ``name`` (the alias as shown), ``note`` (on looks) and either
+        ``value`` and ``half`` or ``low`` and ``high``, as
+        :func:`dpnb.answers.question.difference` uses them; infinite ends are texts.
     """
     rows = answer.rows[:MAX_ROWS]
     return {
@@ -151,7 +141,12 @@ def _pairs(answer: Answer, found: Estimates) -> dict[str, Any]:
     rows = answer.rows[:MAX_ROWS]
     if len(rows) < 2:
         return {}
-    alpha = pair_alpha(answer, found, planned=False)
+    if found.function == "FORMULA":
+        if answer.intervals != "simultaneous":
+            nothing = {"low": ["-Infinity"] * len(rows), "high": ["Infinity"] * len(rows)}
+            return {**nothing, "note": EACH}
+        return {"low": _ends(found.low, rows), "high": _ends(found.high, rows)}
+    alpha = question_alpha(answer, found, planned=False)
     groups = len(answer.groups)
     if found.total is not None and found.count is not None:
         assert found.total_law is not None and found.count_law is not None  # noqa: S101, PT018
@@ -166,74 +161,19 @@ def _pairs(answer: Answer, found: Estimates) -> dict[str, Any]:
     values = found.count if found.total is None else found.total
     law = found.count_law if found.total is None else found.total_law
     assert values is not None and law is not None  # noqa: S101, PT018
-    half = pair_half_width(law, alpha, groups, planned=False)
+    half = combination_half_width(law, alpha, (Fraction(1), Fraction(-1)), groups, planned=False)
     return {"value": [values[row] for row in rows], "half": half}
 
 
-def _text(value: str) -> str:
-    return escape(plain(value))
-
-
-def _one_line(value: str) -> str:
-    return _text(" ".join(value.split()))
-
-
-def _framed(content: str) -> str:
-    # pages that typeset formulas would read names with dollar signs as such
-    classes = "dpnb mathjax_ignore tex2jax_ignore"
-    return f'<div class="{classes}"><style>{_css()}</style>{content}</div>'
-
-
-@lru_cache(maxsize=1)
-def _css() -> str:
-    return (STATIC / "answer.css").read_text(encoding="utf-8")
-
-
-@lru_cache(maxsize=2)
-def _module(name: str) -> str:
-    return "data:text/javascript;base64," + base64.b64encode((STATIC / name).read_bytes()).decode()
-
-
-def _script(data: dict[str, Any], token: str) -> str:
-    """Return the script that upgrades the record around it.
-
-    Base64 keeps every value clear of the HTML parser. A front end may run the script beside the
-    record instead of inside it. Where a page forbids the import, the table stays as it is.
-    """
-    text = json.dumps({"data": data, "token": token}, allow_nan=False)
-    packed = base64.b64encode(text.encode()).decode()
-    return (
-        "<script>(() => { const script = document.currentScript;"
-        ' const root = script.closest(".dpnb") || script.parentNode.querySelector(".dpnb");'
-        f' Promise.all([import("{_module("answer.js")}"), import("{_module("record.js")}")])'
-        f'.then(([view, record]) => record.upgrade(view.default, root, "{packed}")); }})()</script>'
-    )
-
-
-def _stamp() -> str:
-    return (
-        '<p class="dpnb-stamp"><strong style="border:2px solid;padding:2px 8px">'
-        f"{NOT_PRIVATE}</strong></p>"
-    )
-
-
-def _caption(text: str) -> str:
-    return f'<caption style="text-align:left;font-weight:bold">{_text(text)}</caption>'
-
-
-def _head(text: str) -> str:
-    if not text:
-        return "<td></td>"
-    return f'<th scope="col" style="text-align:left">{_text(text)}</th>'
-
-
-def _row_head(text: str) -> str:
-    return f'<th scope="row" style="text-align:left;font-weight:normal">{_text(text)}</th>'
+def _ends(ends: Sequence[float], rows: Sequence[int]) -> list[float | str]:
+    """Return ends as JSON; JavaScript reads the texts as numbers when it subtracts."""
+    shown = [ends[row] for row in rows]
+    return [end if math.isfinite(end) else "Infinity" if end > 0 else "-Infinity" for end in shown]
 
 
 def _aggregate_head(answer: Answer, index: int, axis: Scale) -> str:
     start, end, step = axis
-    name = _text(answer.estimates[index].alias)
+    name = parts.text(answer.estimates[index].alias)
     width = 160 if len(answer.estimates) == 1 else 90
     return (
         f'<th scope="col" data-agg="{index}" style="text-align:right">{name}</th>'
@@ -260,16 +200,16 @@ def _aggregate_cells(answer: Answer, index: int, row: int, axis: Scale) -> str:
 
 
 def _listing(listing: Listing) -> str:
-    head = "".join(_head(name) for name in listing.header)
+    head = "".join(parts.head(name) for name in listing.header)
     body = "".join(
         "<tr>"
-        + _row_head(row[0])
-        + "".join(f'<td style="text-align:left">{_one_line(cell)}</td>' for cell in row[1:])
+        + parts.row_head(row[0])
+        + "".join(f'<td style="text-align:left">{parts.one_line(cell)}</td>' for cell in row[1:])
         + "</tr>"
         for row in listing.rows
     )
     return (
-        f'<table class="dpnb-table dpnb-listing">{_caption(listing.caption)}'
+        f'<table class="dpnb-table dpnb-listing">{parts.caption(listing.caption)}'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     )
 

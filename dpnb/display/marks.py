@@ -16,13 +16,19 @@ Scale: TypeAlias = tuple[float, float, float]
 
 
 def scale(found: Estimates, rows: tuple[int, ...]) -> Scale:
-    """Return a scale in round numbers; counts and sums start from 0."""
+    """Return a scale in round numbers; counts and sums start from 0. Infinite ends are beyond it."""
     told = [row for row in rows if found.estimate[row] is not None] or list(rows)
-    low = min((found.low[row] for row in told), default=0.0)
-    high = max((found.high[row] for row in told), default=0.0)
-    if found.function != "AVG":
+    ends = [end for row in told for end in (found.low[row], found.high[row])]
+    ends = [end for end in ends if math.isfinite(end)]
+    low, high = min(ends, default=0.0), max(ends, default=0.0)
+    if found.function in ("COUNT", "SUM"):
         low, high = min(low, 0.0), max(high, 0.0)
-    rough = (high - low) / 4 or 1.0
+    return round_scale(low, high, 4)
+
+
+def round_scale(low: float, high: float, steps: int) -> Scale:
+    """Return a scale in round numbers, of about so many steps."""
+    rough = (high - low) / steps or 1.0
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(unit * power for unit in (1, 2, 5, 10) if unit * power >= rough * (1 - 1e-9))
     start, end = math.floor(low / step) * step, math.ceil(high / step) * step
@@ -37,7 +43,8 @@ def interval_marks(found: Estimates, row: int, axis: Scale) -> str:
     start, end, _ = axis
     value = min(max(value, found.low[row]), found.high[row])
     low, middle, high = (
-        100 * (point - start) / (end - start) for point in (found.low[row], value, found.high[row])
+        100 * (min(max(point, start), end) - start) / (end - start)
+        for point in (found.low[row], value, found.high[row])
     )
     box = "display:inline-block;vertical-align:middle"
     line = f"{box};height:3px;background:{GREY}"
@@ -50,10 +57,27 @@ def interval_marks(found: Estimates, row: int, axis: Scale) -> str:
     )
 
 
+def bar_mark(low: float, high: float, axis: Scale, *, opened: bool) -> str:
+    """Return an interval as a bar, in inline styles alone; hollow when it tells nothing."""
+    start, end, _ = axis
+    left, right = (100 * (min(max(x, start), end) - start) / (end - start) for x in (low, high))
+    box = "display:inline-block;vertical-align:middle"
+    filled = f"border:1px solid {GREY}" if opened else f"background:{GREY}"
+    return (
+        f'<span style="{box};width:{min(left, 97):.2f}%"></span>'
+        f'<span class="dpnb-mark{" dpnb-open" if opened else ""}" style="{box};'
+        f'box-sizing:border-box;height:8px;min-width:3%;width:{right - left:.2f}%;{filled}"></span>'
+    )
+
+
 def difference_mark(low: float, high: float) -> str:
-    """Return the interval of a difference on a line with 0 in its middle; hollow when it holds 0."""
-    reach = 1.1 * max(abs(low), abs(high)) or 1.0
-    start, width = 50 + 50 * low / reach, 50 * (high - low) / reach
+    """Return the interval of a difference on a line with 0 in its middle; hollow when it holds 0.
+
+    An infinite end reaches the end of the line.
+    """
+    reach = 1.1 * max((abs(end) for end in (low, high) if math.isfinite(end)), default=0.0) or 1.0
+    left, right = (50 * min(max(end / reach, -1.0), 1.0) for end in (low, high))
+    start, width = 50 + left, right - left
     opened = "" if low > 0 or high < 0 else " dpnb-open"
     zero = f"transparent 49.8%, {GREY} 49.8%, {GREY} 50.2%, transparent 50.2%"
     return (

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from dpnb.answers.answer import Answer
     from dpnb.answers.listing import Listing
+    from dpnb.explain.explanation import Explanation
 
 MAX_ROWS = 40
 """Rows shown before the rest is only counted; ``to_frame`` has them all."""
@@ -43,12 +46,12 @@ def plain(value: str) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in value)
 
 
-def _grid(header: list[str], rows: list[list[str]], keys: int) -> list[str]:
+def _grid(header: list[str], rows: list[list[str]], left: Container[int]) -> list[str]:
     lines = [[plain(cell) for cell in line] for line in [header, *rows]]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     return [
         "  ".join(
-            cell.ljust(width) if i < keys else cell.rjust(width)
+            cell.ljust(width) if i in left else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines
@@ -58,17 +61,57 @@ def _grid(header: list[str], rows: list[list[str]], keys: int) -> list[str]:
 def answer_text(answer: Answer) -> str:
     """Return an answer for a terminal."""
     header, rows = table_cells(answer)
-    return "\n".join([*_grid(header, rows, len(answer.keys)), "", *sentences(answer)])
+    return "\n".join([*_grid(header, rows, range(len(answer.keys))), "", *sentences(answer)])
 
 
 def answer_markdown(answer: Answer) -> str:
     """Return an answer as a Markdown table, its sentences below."""
     header, rows = table_cells(answer)
-    keys = len(answer.keys)
-    rule = [":--" if i < keys else "--:" for i in range(len(header))]
-    lines = [header, rule, *rows]
-    table = "\n".join(f"| {' | '.join(_markdown(cell) for cell in line)} |" for line in lines)
-    return "\n\n".join([table, *(_markdown(sentence) for sentence in sentences(answer))])
+    table = _markdown_table(header, rows, range(len(answer.keys)))
+    return "\n\n".join([table, *map(_markdown, sentences(answer))])
+
+
+def explanation_cells(explanation: Explanation) -> tuple[list[str], list[list[str]]]:
+    """Return header and shown rows of an explanation as texts."""
+    rows = [
+        [row.predicate, explanation.influence_text(row), explanation.rank_text(row),
+         explanation.effect_text(row)]
+        for row in explanation.rows[:MAX_ROWS]
+    ]  # fmt: skip
+    return ["predicate", "influence", "rank", "effect"], rows
+
+
+def more_rows(explanation: Explanation) -> str:
+    """Return how many rows are not shown; empty when all are."""
+    hidden = len(explanation.rows) - MAX_ROWS
+    return f"{hidden:,} more rows: see to_frame()." if hidden > 0 else ""
+
+
+def explanation_sentences(explanation: Explanation) -> list[str]:
+    """Return what is said below an explanation, the same in every rendering."""
+    said = ["" if explanation.private else NOT_PRIVATE, more_rows(explanation)]
+    return [sentence for sentence in (*said, *explanation.sentences()) if sentence]
+
+
+def explanation_text(explanation: Explanation) -> str:
+    """Return an explanation for a terminal: the verdict, the table, and what it means."""
+    above = [plain(explanation.title), plain(explanation.question.sentence), ""]
+    grid = _grid(*explanation_cells(explanation), (0, 3))
+    return "\n".join([*above, *grid, "", *map(plain, explanation_sentences(explanation))])
+
+
+def explanation_markdown(explanation: Explanation) -> str:
+    """Return an explanation as a Markdown table, its verdict above and its sentences below."""
+    title = f"**{_markdown(explanation.title)}**"
+    table = _markdown_table(*explanation_cells(explanation), (0, 3))
+    said = map(_markdown, explanation_sentences(explanation))
+    return "\n\n".join([title, _markdown(explanation.question.sentence), table, *said])
+
+
+def _markdown_table(header: list[str], rows: list[list[str]], left: Container[int]) -> str:
+    rule = [":--" if i in left else "--:" for i in range(len(header))]
+    lines = [[_markdown(cell) for cell in line] for line in [header, *rows]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]])
 
 
 def _markdown(value: str) -> str:
@@ -81,7 +124,7 @@ def _markdown(value: str) -> str:
 def listing_text(listing: Listing) -> str:
     """Return a listing for a terminal."""
     rows = [[" ".join(cell.split()) for cell in row] for row in listing.rows]
-    grid = _grid(list(listing.header), rows, 1)
+    grid = _grid(list(listing.header), rows, (0,))
     if any(len(line) > 160 for line in grid):
         grid = [line if len(line) <= 160 else line[:157] + "..." for line in grid]
     return "\n".join([listing.caption, "", *grid])

@@ -1,4 +1,4 @@
-"""Live results: the answer as a widget, and what a cell displays."""
+"""Live results: answers and explanations as widgets, and what a cell displays."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from IPython.core.getipython import get_ipython
 from IPython.display import display
 from ipywidgets.widgets.widget_string import HTML
 
-from dpnb.display.html import STATIC, answer_body, answer_html, view_data
+from dpnb.answers.answer import Answer
+from dpnb.display.explanation import explanation_body, explanation_data, explanation_html
+from dpnb.display.html import answer_body, answer_html, view_data
+from dpnb.display.parts import STATIC, module
 from dpnb.display.text import MAX_ROWS
 from dpnb.errors import RequestError
 
 if TYPE_CHECKING:
-    from dpnb.answers.answer import Answer
     from dpnb.answers.question import Question
+    from dpnb.explain.explanation import Explanation, Row
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -41,7 +44,7 @@ class AnswerWidget(anywidget.AnyWidget):
         Alias of the aggregate shown; settable from both sides.
     """
 
-    _esm = STATIC / "answer.js"
+    _esm = module("answer.js")
     _css = STATIC / "answer.css"
 
     data = traitlets.Dict().tag(sync=True)
@@ -85,17 +88,68 @@ class AnswerWidget(anywidget.AnyWidget):
         return self._answer.estimates_of(proposal.value).alias
 
 
+class ExplanationWidget(anywidget.AnyWidget):
+    """An explanation whose rows can be sorted, and one of them picked.
+
+    Parameters
+    ----------
+    explanation : Explanation
+    token : str
+        Names this widget to the record that accompanies it.
+
+    Attributes
+    ----------
+    data : dict
+        What the view shows. Released values only.
+    selected : int
+        Index in ``explanation.rows`` of the picked row, -1 for none; settable from both sides.
+    """
+
+    _esm = module("explanation.js")
+    _css = STATIC / "answer.css"
+
+    data = traitlets.Dict().tag(sync=True)
+    selected = traitlets.Int(-1).tag(sync=True)
+    token = traitlets.Unicode().tag(sync=True)
+
+    def __init__(self, explanation: Explanation, *, token: str = "") -> None:
+        self._explanation = explanation
+        super().__init__(
+            data={**explanation_data(explanation), "body": explanation_body(explanation)},
+            token=token,
+        )
+
+    def __repr__(self) -> str:
+        return repr(self._explanation)
+
+    @property
+    def row(self) -> Row | None:
+        """The picked row; None while none is."""
+        return None if self.selected < 0 else self._explanation.rows[self.selected]
+
+    @traitlets.validate("selected")
+    def _a_shown_row_or_none(self, proposal: Any) -> int:
+        row: int = proposal.value
+        shown = len(self._explanation.rows[:MAX_ROWS])
+        if not -1 <= row < shown:
+            raise RequestError(
+                f"{row} is no shown row",
+                f"Set selected to an index from 0 to {shown - 1}, or to -1 for none.",
+            )
+        return row
+
+
 def html_widget(html: str) -> HTML:
     """Return a static result as a widget, for use in layouts."""
     return HTML(html)
 
 
-def display_answer(answer: Answer, mode: str = "auto") -> None:
-    """Display an answer in the running cell.
+def display_result(result: Answer | Explanation, mode: str = "auto") -> None:
+    """Display an answer or an explanation in the running cell.
 
     Parameters
     ----------
-    answer : Answer
+    result : Answer or Explanation
     mode : {'auto', 'static', 'widget'}
         'static' displays the record: text, and HTML that scripts make interactive. 'widget'
         displays the live widget in a second output; the record, folded while the widget lives, is
@@ -109,12 +163,18 @@ def display_answer(answer: Answer, mode: str = "auto") -> None:
     """
     live = is_live(mode)
     token = uuid4().hex if live else ""
-    display({"text/plain": repr(answer), "text/html": answer_html(answer, token)}, raw=True)
-    if live:
+    widget: AnswerWidget | ExplanationWidget | None = None
+    if isinstance(result, Answer):
+        html = answer_html(result, token)
+        widget = AnswerWidget(result, token=token) if live else None
+    else:
+        html = explanation_html(result, token)
+        widget = ExplanationWidget(result, token=token) if live else None
+    display({"text/plain": repr(result), "text/html": html}, raw=True)
+    if widget is not None:
         # An output that holds a widget shows nothing else once the widget is gone, so the record has
         # its own; the empty text keeps this one empty where widgets are not shown.
-        view = {"version_major": 2, "version_minor": 0}
-        view["model_id"] = AnswerWidget(answer, token=token).model_id
+        view = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
         display({_VIEW: view, "text/plain": ""}, raw=True)
 
 

@@ -115,7 +115,7 @@ class Explanation:
         Its influence may be 0, or its place may be in either half of all candidates.
         """
         spans = row.rank_high - row.rank_low + 1
-        return row.influence_low <= 0 <= row.influence_high or 2 * spans > self.candidates
+        return row.influence_low <= 0 <= row.influence_high or 2 * spans > self.candidates > 1
 
     def influence_text(self, row: Row) -> str:
         """Return the interval of a row's influence as shown."""

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -60,3 +63,30 @@ def test_a_question_marks_zero(answer):
     ax = question.plot()
     assert isinstance(ax, Axes)
     assert [list(line.get_xdata()) for line in ax.lines] == [[question.low, question.high], [0, 0]]
+
+
+def test_a_question_of_any_form_names_both_sides(answer):
+    question = answer.compare({"Separated": 0.5, "Divorced": 0.5}, "Widowed", constant=100)
+    words = "0.5 Separated + 0.5 Divorced minus (Widowed + 100) in n, 95 % interval"
+    assert question.plot().get_xlabel().replace("\n", " ") == words
+    many = answer.compare(dict.fromkeys(answer.groups, 0.5), constant=100).plot().get_xlabel()
+    assert many.startswith("0.5 Divorced + 0.5 Married-AF-spouse")
+    assert many.endswith(" ... in n, 95 % interval")
+    assert many.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown", "arrows"),
+    [
+        (-math.inf, math.inf, [-1, 1], "<>"),
+        (4.0, math.inf, [4, 6], ">"),
+        (-math.inf, -2.0, [-3, -2], "<"),
+    ],
+)
+def test_infinite_ends_are_arrows(answer, low, high, shown, arrows):
+    question = replace(answer.compare("Separated", "Widowed"), low=low, high=high)
+    ax = question.plot()
+    ax.figure.canvas.draw()
+    assert list(ax.lines[0].get_xdata()) == shown
+    assert "".join(line.get_marker() for line in ax.lines[1:-1]) == arrows
+    assert list(ax.lines[-1].get_xdata()) == [0, 0]

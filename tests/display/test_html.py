@@ -1,57 +1,17 @@
 from __future__ import annotations
 
 import base64
-import json
+import math
 import re
 from dataclasses import replace
 from html import unescape
-from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
+from reading import Reading, compare, packed
 
 from dpnb.answers.listing import Listing
-from dpnb.display.html import answer_html, listing_html, question_html
+from dpnb.display.html import answer_html, listing_html, question_html, view_data
 from dpnb.display.text import MAX_ROWS, plain, sentences, table_cells
-
-GOLDEN = Path(__file__).parent / "golden"
-BLOB = re.compile(r'"([A-Za-z0-9+/]{40,}={0,2})"')
-
-
-class Reading(HTMLParser):
-    """What a reader gets: the text of each cell, all text, and every tag with its attributes."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.cells, self.captions, self.tags, self.text, self._open = [], [], [], "", None
-        self.feed(re.sub(r"<(style|script)>.*?</\1>", "", html, flags=re.DOTALL))
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag in ("td", "th", "caption"):
-            self._open = self.captions if tag == "caption" else self.cells
-            self._open.append("")
-
-    def handle_endtag(self, tag):
-        if tag in ("td", "th", "caption"):
-            self._open = None
-
-    def handle_data(self, data):
-        self.text += data
-        if self._open is not None:
-            self._open[-1] += data
-
-
-def packed(html):
-    return json.loads(base64.b64decode(BLOB.findall(html)[-1]))
-
-
-def readable(html):
-    """Leave out what has tests of its own, and break lines, so that a golden file can be reviewed."""
-    html = re.sub(r"<style>.*?</style>", "<style>…</style>", html, flags=re.DOTALL)
-    html = re.sub(r"base64,[A-Za-z0-9+/=]+", "base64,…", html)
-    html = BLOB.sub(lambda m: json.dumps(json.loads(base64.b64decode(m[1])), indent=1), html)
-    return re.sub(r"(?=<(?:tr|th|td|p|div|caption|tbody|script))", "\n", html).lstrip() + "\n"
 
 
 @pytest.mark.parametrize("name", ["answer", "not_private", "nasty", "single"])
@@ -73,12 +33,6 @@ def test_a_listing_looks_like_its_golden_file(regenerate):
     compare("listing.html", listing_html(listing), regenerate)
 
 
-def compare(name, html, regenerate):
-    if regenerate:
-        (GOLDEN / name).write_text(readable(html), encoding="utf-8")
-    assert readable(html) == (GOLDEN / name).read_text(encoding="utf-8")
-
-
 class TestFacts:
     """HTML says what the text says."""
 
@@ -96,6 +50,42 @@ class TestFacts:
     def test_the_verdict_of_a_question_is_said(self, answer):
         question = answer.compare("Separated", "Widowed")
         assert question.sentence in Reading(question_html(question)).text
+
+    def test_a_question_of_any_form_names_both_sides(self, answer):
+        question = answer.compare({"Separated": 0.5, "Divorced": 0.5}, "Widowed", constant=100)
+        text = Reading(question_html(question)).text
+        assert question.sentence in text
+        assert "0.5 Separated + 0.5 Divorced is higher" in text
+        assert "Widowed + 100 is higher" in text
+
+    @pytest.mark.parametrize(
+        ("low", "high", "start", "end"),
+        [
+            (-math.inf, math.inf, 0, 100),
+            (-math.inf, -1.1, 0, 4.545),
+            (1.0, math.inf, 95.455, 100),
+            (0.0, 0.0, 50, 50),
+            (-11.0, 5.5, 4.545, 72.727),
+        ],
+    )
+    def test_intervals_are_drawn_within_the_line(self, answer, low, high, start, end):
+        question = replace(answer.compare("Separated", "Widowed"), low=low, high=high)
+        [(left, width)] = re.findall(r"left:([\d.]+)%;width:([\d.]+)%", question_html(question))
+        assert float(left) == pytest.approx(start, abs=0.01)
+        assert float(left) + float(width) == pytest.approx(end, abs=0.02)
+
+    def test_formulas_without_bounds_are_plain_data(self, answer):
+        infinite = (-math.inf, *answer.estimates[0].low[1:])
+        found = replace(
+            answer.estimates[0], function="FORMULA", total=None, count=None, low=infinite
+        )
+        shown = replace(answer, estimates=(found,), rows=(0, 1))
+        [data] = view_data(shown)["aggregates"]
+        assert data["low"] == ["-Infinity", found.low[1]]
+        assert data["high"] == [found.high[0], found.high[1]]
+        [each] = view_data(replace(shown, intervals="each"))["aggregates"]
+        assert (each["low"], each["high"]) == (["-Infinity"] * 2, ["Infinity"] * 2)
+        assert "intervals='simultaneous'" in each["note"]
 
     def test_test_noise_is_stamped_and_real_noise_is_not(self, answer, not_private):
         assert "NOT PRIVATE" in Reading(answer_html(not_private)).text

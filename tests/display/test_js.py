@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import subprocess
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+from dpnb.answers.difference import difference
 from dpnb.answers.numbers import figure, percent
-from dpnb.answers.question import difference, verdict
+from dpnb.answers.question import verdict
 from dpnb.display.html import view_data
 
 JS = Path(__file__).parents[1] / "js"
@@ -29,7 +33,8 @@ def table_of_cases(answers):
                 for right, second in enumerate(data["groups"]):
                     if left == right:
                         continue
-                    low, high = difference(answer, found, first, second, planned=False)
+                    pair = {first: Fraction(1), second: Fraction(-1)}
+                    low, high = difference(answer, found, pair, planned=False)
                     names = data["names"][left], data["names"][right]
                     said = verdict(*names, shown["name"], low, high, answer.confidence)
                     questions.append([left, right, low, high, said, shown, data["names"]])
@@ -38,7 +43,18 @@ def table_of_cases(answers):
         key = json.dumps([shown, names])
         grouped.setdefault(key, {"aggregate": shown, "names": names, "pairs": []})
         grouped[key]["pairs"].append(case)
-    table = {"figures": figures, "sure": percent(0.95), "questions": list(grouped.values())}
+    verdicts = [
+        [low, high, verdict("a", "b", "n", low, high, 0.95)]
+        for low, high in itertools.pairwise(sorted(_VALUES))
+        for low, high in [(low, high), (abs(high) / 1e4, abs(high)), (-abs(low), -abs(low) / 1e4)]
+    ]
+    table = {
+        "figures": figures,
+        "sure": percent(0.95),
+        "verdicts": verdicts,
+        "unbounded": verdict("a", "b", "n", -math.inf, math.inf, 0.95),
+        "questions": list(grouped.values()),
+    }
     return json.dumps(table, indent=1, ensure_ascii=True) + "\n"
 
 

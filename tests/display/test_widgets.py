@@ -10,7 +10,7 @@ import pytest
 
 import dpnb
 from dpnb.display import widgets
-from dpnb.display.widgets import AnswerWidget, display_answer
+from dpnb.display.widgets import AnswerWidget, display_result
 
 
 @pytest.fixture
@@ -95,12 +95,12 @@ class TestDisplay:
             yield shell.kernel
 
     def test_static_is_the_record_alone(self, answer, outputs):
-        display_answer(answer, "static")
+        display_result(answer, "static")
         [record] = outputs()
         assert record == {"text/plain": repr(answer), "text/html": answer._repr_html_()}
 
     def test_widget_is_two_outputs_never_one_bundle(self, answer, outputs):
-        display_answer(answer, "widget")
+        display_result(answer, "widget")
         record, live = outputs()
         assert set(record) == {"text/plain", "text/html"}
         assert set(live) == {"application/vnd.jupyter.widget-view+json", "text/plain"}
@@ -108,21 +108,21 @@ class TestDisplay:
 
     def test_auto_is_live_where_an_editor_names_the_cell(self, answer, outputs, kernel):
         kernel.get_parent.return_value = {"metadata": {"cellId": "a1"}}
-        display_answer(answer)
+        display_result(answer)
         assert len(outputs()) == 2
 
     def test_auto_is_static_in_a_batch_run(self, answer, outputs, kernel):
         kernel.get_parent.return_value = {"metadata": {}}
-        display_answer(answer)
+        display_result(answer)
         assert len(outputs()) == 1
 
     def test_auto_is_static_outside_a_kernel(self, answer, outputs):
-        display_answer(answer)
+        display_result(answer)
         assert len(outputs()) == 1
 
     def test_another_mode_is_refused(self, answer):
         with pytest.raises(dpnb.DpnbError, match="no display mode"):
-            display_answer(answer, "live")
+            display_result(answer, "live")
 
 
 def test_importing_dpnb_and_writing_html_loads_no_widgets():

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 
-const from = (path) => new URL(`../../dpnb/display/static/${path}`, import.meta.url);
-const load = (path) => import(`data:text/javascript;base64,${readFileSync(from(path), "base64")}`);
+import { from, load } from "./load.mjs";
 
 const { figure, difference, verdict, picked, chosen, placed } = await load("answer.js");
 const { local } = await load("record.js");
@@ -13,7 +12,7 @@ test("figures are written as Python writes them", () => {
   for (const [value, half, text] of cases.figures) {
     assert.equal(figure(value, half), text, `${value} with half-width ${half}`);
   }
-  assert.equal(figure(Infinity, 1), "unknown");
+  assert.equal(figure(Infinity, 1), "∞");
 });
 
 test("differences and verdicts are those of Python, to the last digit", () => {
@@ -23,6 +22,22 @@ test("differences and verdicts are those of Python, to the last digit", () => {
       assert.equal(verdict(names[left], names[right], aggregate.name, low, high, cases.sure), said);
     }
   }
+});
+
+test("an end of an interval is not shown as 0 unless it is", () => {
+  for (const [low, high, said] of cases.verdicts) {
+    assert.equal(verdict("a", "b", "n", low, high, cases.sure), said);
+  }
+});
+
+test("unbounded intervals are subtracted, said and drawn", () => {
+  const found = { low: [0, "-Infinity"], high: [1, "Infinity"] };
+  assert.deepEqual(difference(found, 0, 1), [-Infinity, Infinity]);
+  assert.equal(verdict("a", "b", "n", -Infinity, Infinity, cases.sure), cases.unbounded);
+  assert.deepEqual(placed(-Infinity, Infinity), { start: 0, width: 100 });
+  const { start, width } = placed(5.5, Infinity);
+  assert.ok(Math.abs(start - (50 + 50 / 1.1)) < 1e-9);
+  assert.ok(Math.abs(start + width - 100) < 1e-9);
 });
 
 test("a third pick drops the oldest, a repeated pick gives back", () => {
@@ -57,9 +72,9 @@ test("the model without a kernel tells of changes", () => {
 });
 
 test("each module is below 8 KB and needs nothing else", () => {
-  for (const name of ["answer.js", "record.js"]) {
+  for (const name of ["answer.js", "explanation.js", "record.js", "table.js"]) {
     const text = readFileSync(from(name), "utf-8");
     assert.ok(text.length < 8192, `${name}: ${text.length}`);
-    assert.doesNotMatch(text, /^import |https?:/m);
+    assert.doesNotMatch(text, /^import (?!.* from "\.\/table\.js";$)|https?:/m);
   }
 });

@@ -12,10 +12,13 @@ import subprocess
 import sys
 import time
 import urllib.request
+from pathlib import Path
 
 import nbformat
 import pytest
 from playwright.sync_api import sync_playwright
+
+sys.path.insert(0, str(Path(__file__).parent))  # what tests share lies beside them
 
 _FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -51,7 +54,8 @@ class Lab:
         nbformat.write(notebook, self.root / name)
 
     def open(self, page, name):
-        page.goto(f"{self.base}/lab/tree/{name}?reset")
+        # a workspace of its own, or a reload would open what other tests opened
+        page.goto(f"{self.base}/lab/workspaces/{name.split('.')[0]}/tree/{name}?reset")
         self.wait(page)
 
     def wait(self, page):

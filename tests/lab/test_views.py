@@ -8,21 +8,21 @@ import subprocess
 import sys
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from looking import ask_kernel, assert_accessible, convert, focused, outputs, view
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.lab
 
 SETUP = """
 import dpnb
-from dpnb.display.widgets import display_answer
+from dpnb.display.widgets import display_result
 session = dpnb.Session(dpnb.datasets.adult(), budget=dpnb.Budget(epsilon=3, delta=1e-6))
 answer = session.query('''
     SELECT marital_status, COUNT(*) AS n, AVG(high_income) AS rich
     FROM adult GROUP BY marital_status ORDER BY n DESC
 ''', rho=0.1)
 """
-SHOWN = "display_answer(answer)"
+SHOWN = "display_result(answer)"
 LINKED = "widget = answer.widget()\nwidget"
 FIRST, SECOND = "Married-civ-spouse", "Never-married"
 VERDICT = re.compile(f"{FIRST} is above {SECOND} in n: the difference has the 95 % interval")
@@ -44,9 +44,9 @@ def page(lab, opened):
     """The live notebook in its first state: light, wide, nothing chosen."""
     opened.set_viewport_size({"width": 1100, "height": 900})
     lab.theme(opened, "Light")
-    for view in opened.locator("[data-dpnb-live]").all():
-        view.locator(".dpnb-ask select").first.select_option("")
-        show = view.locator(".dpnb-show select")
+    for live in opened.locator("[data-dpnb-live]").all():
+        live.locator(".dpnb-ask select").first.select_option("")
+        show = live.locator(".dpnb-show select")
         show.select_option("0")
     return opened
 
@@ -80,19 +80,11 @@ def untrusted(lab, saved, new_page):
 
 @pytest.fixture(scope="module")
 def executed(lab):
-    lab.write("batch.ipynb", SETUP, "display_answer(answer, 'widget')", SHOWN)
+    lab.write("batch.ipynb", SETUP, "display_result(answer, 'widget')", SHOWN)
     path = lab.root / "batch.ipynb"
     convert("notebook", path, "--execute", "--inplace")
     subprocess.run([sys.executable, "-m", "jupyter", "trust", path], check=True, env=lab.env)
     return path
-
-
-def outputs(page, cell=1):
-    return page.locator(".jp-Cell").nth(cell).locator(".jp-OutputArea-child")
-
-
-def view(page):
-    return outputs(page).nth(1)
 
 
 def choose(part):
@@ -100,41 +92,25 @@ def choose(part):
     part.get_by_label("above").select_option(label=SECOND)
 
 
-def assert_accessible(page):
-    # all in view; and axe takes what lies in a body without height for hidden, unless it may overflow
-    page.set_viewport_size({"width": 1100, "height": 2200})
-    page.evaluate("document.body.style.overflow = 'visible'")
-    # JupyterLab fades colours when the theme changes and draws anew when the window does
-    for _ in range(5):
-        page.wait_for_timeout(300)
-        found = Axe().run(page, context=".jp-Notebook .jp-OutputArea", options={})
-        passed = [rule for rule in found.response["passes"] if rule["id"] == "color-contrast"]
-        checked = len(passed[0]["nodes"]) if passed else 0
-        if found.violations_count == 0 and checked > 30:
-            break
-    assert found.violations_count == 0, found.generate_report()
-    assert checked > 30
-
-
 class TestLive:
     """In a front end with a kernel."""
 
     def test_the_record_is_one_line_and_the_widget_is_the_only_look(self, page):
         record, live = outputs(page).all()
-        expect(record.get_by_text("Record of this answer")).to_be_visible()
+        expect(record.get_by_text("Record of this result")).to_be_visible()
         expect(record.locator("table")).to_be_hidden()
         expect(live.locator("table")).to_be_visible()
         assert record.bounding_box()["height"] < 40
 
     def test_the_record_can_be_opened_and_holds_every_aggregate(self, page):
         record = outputs(page).first
-        record.get_by_text("Record of this answer").click()
+        record.get_by_text("Record of this result").click()
         expect(record.get_by_role("columnheader", name="rich")).to_be_visible()
         expect(record.get_by_role("columnheader", name="n", exact=True)).to_be_visible()
         expect(record.locator("select")).to_have_count(3)
         for control in record.locator("select, button").all():
             expect(control).to_be_hidden()
-        record.get_by_text("Record of this answer").click()
+        record.get_by_text("Record of this result").click()
         expect(record.locator("table")).to_be_hidden()
 
     def test_two_groups_are_picked_by_click(self, page):
@@ -323,27 +299,3 @@ def test_a_page_of_its_own_is_interactive_offline(lab, page, new_page):
     alone.goto(path.as_uri())
     choose(alone)
     expect(alone.locator("output")).to_contain_text(VERDICT)
-
-
-def convert(target, path, *options):
-    command = [sys.executable, "-m", "nbconvert", "--to", target, *options, path]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
-
-
-def focused(page):
-    return page.evaluate("document.activeElement.ariaLabel")
-
-
-def ask_kernel(page, expression):
-    """Return what the kernel of the notebook computes, without adding a cell."""
-    return page.evaluate(
-        """async expression => {
-          const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
-          const code = { code: '', user_expressions: { asked: expression }, silent: false };
-          const reply = await kernel.requestExecute(code).done;
-          const asked = reply.content.user_expressions.asked;
-          if (asked.status !== 'ok') throw Error(asked.evalue);
-          return asked.data['text/plain'].replace(/^'|'$/g, '');
-        }""",
-        expression,
-    )

@@ -1,5 +1,6 @@
-// The view of an answer, for both its homes: the widget, and the record that a notebook keeps.
+// The view of an answer, for the widget and for the record that a notebook keeps.
 // Figures and verdicts equal those of dpnb/answers.
+import { make, opened, pickable } from "./table.js";
 
 /**
  * @typedef {{alias: string, name: string, value?: number[], half?: number, low?: number[],
@@ -25,7 +26,7 @@ function general(value) {
 
 /** The digits a half-width deserves. @param {number} value @param {number} half */
 export function figure(value, half) {
-  if (!isFinite(value)) return "unknown";
+  if (!isFinite(value)) return value > 0 ? "∞" : "-∞";
   const size = Math.max(Math.abs(value), half);
   if (size >= 1e15 || (size > 0 && size < 1e-9)) return general(value);
   const places = half > 0 ? Math.min(12, Math.max(0, 1 - Math.floor(Math.log10(half)))) : 0;
@@ -41,17 +42,18 @@ export function difference(found, left, right) {
   return [centre - found.half, centre + found.half];
 }
 
-/** @param {string} left @param {string} right @param {string} name @param {number} low
- * @param {number} high @param {string} sure */
 export function verdict(left, right, name, low, high, sure) {
-  const half = (high - low) / 2;
-  const between = `${sure} interval ${figure(low, half)} to ${figure(high, half)}`;
+  const half = (high - low) / 2, held = "(also for groups picked after seeing the answer)";
+  // an end that is not 0 is never shown as 0
+  const [from, to] = [low, high].map((end) => {
+    const shown = figure(end, half);
+    return /[1-9]/.test(shown) ? shown : figure(end, Math.abs(end));
+  });
+  const between = `${sure} interval ${from} to ${to} ${held}`;
   const has = `the difference has the ${between}.`;
   if (low > 0) return `${left} is above ${right} in ${name}: ${has} Noise is an unlikely reason.`;
-  if (high < 0) {
-    return `${left} is below ${right} in ${name}, not above: ${has} ` +
-      `Ask the other way round: is ${right} above ${left}?`;
-  }
+  const ask = `Ask the other way round: is ${right} above ${left}?`;
+  if (high < 0) return `${left} is below ${right} in ${name}, not above: ${has} ${ask}`;
   return `Noise may explain the difference between ${left} and ${right} in ${name}: its ${between} contains 0.`;
 }
 
@@ -61,8 +63,8 @@ export function picked(selected, group) {
     ? selected.filter((other) => other !== group) : [...selected, group].slice(-2);
 }
 
-/** After a list was set; choosing the other list's group swaps the two.
- * @param {number[]} selected @param {number} which @param {number | null} group */
+/** After a list was set; the other list's group swaps the two. @param {number[]} selected
+ * @param {number} which @param {number | null} group */
 export function chosen(selected, which, group) {
   if (group === null) return selected.slice(0, which);
   if (selected[1 - which] === group) return [...selected].reverse();
@@ -71,16 +73,9 @@ export function chosen(selected, which, group) {
 
 /** Percents on a line with 0 in its middle. @param {number} low @param {number} high */
 export function placed(low, high) {
-  const reach = 1.1 * Math.max(Math.abs(low), Math.abs(high)) || 1;
-  return { start: 50 + (50 * low) / reach, width: (50 * (high - low)) / reach };
-}
-
-function make(tag, className, ...children) {
-  const node = Object.assign(document.createElement(tag), { className });
-  // else JupyterLab takes the keys away
-  if (/select|button/.test(tag)) node.setAttribute("data-lm-suppress-shortcuts", "true");
-  node.append(...children);
-  return node;
+  const reach = 1.1 * Math.max(0, ...[low, high].map(Math.abs).filter(isFinite)) || 1;
+  const [left, right] = [low, high].map((x) => 50 * Math.min(Math.max(x / reach, -1), 1));
+  return { start: 50 + left, width: right - left };
 }
 
 function list(options, act) {
@@ -90,14 +85,7 @@ function list(options, act) {
 
 /** @param {{model: any, el: HTMLElement}} context */
 function render({ model, el }) {
-  const data = /** @type {Data} */ (model.get("data"));
-  if (data.body) {
-    el.innerHTML = data.body; // written and escaped by dpnb/display/html.py
-    el.dataset.dpnbLive = model.get("token");
-  }
-  el.classList.add("dpnb", "dpnb-on");
-  const table = el.querySelector("table");
-  const change = (name, value) => { model.set(name, value); model.save_changes(); };
+  const data = /** @type {Data} */ (model.get("data")), { table, change } = opened({ model, el });
   const which = list(data.aggregates.map((a, i) => [i, a.name]),
     (i) => change("aggregate", data.aggregates[i].alias));
   if (data.aggregates.length > 1) table.before(make("label", "dpnb-show", "Show ", which));
@@ -117,29 +105,7 @@ function render({ model, el }) {
 
 /** Add the question; returns what redraws it. */
 function asking(data, table, selected, select) {
-  const rows = [...table.tBodies[0].rows];
-  const picks = rows.map((row, i) => {
-    const pick = make("button", "dpnb-pick");
-    pick.tabIndex = i ? -1 : 0;
-    pick.ariaLabel = `Pick ${data.names[i]}`;
-    row.cells[0].prepend(pick);
-    row.onclick = (event) => {
-      // no pick in a folded record, nor while text is being copied
-      if (!pick.offsetParent || (event.target !== pick && String(getSelection()))) return;
-      select(picked(selected(), data.groups[i]));
-    };
-    return pick;
-  });
-  const steps = { ArrowUp: -1, ArrowDown: 1, Home: -1e9, End: 1e9 };
-  table.onkeydown = (event) => {
-    const at = picks.indexOf(event.target);
-    if (at < 0 || !steps[event.key]) return;
-    const next = Math.min(rows.length - 1, Math.max(0, at + steps[event.key]));
-    picks.forEach((pick, i) => { pick.tabIndex = i === next ? 0 : -1; });
-    picks[next].focus();
-    event.preventDefault();
-  };
-
+  const mark = pickable(table, data.names, (i) => select(picked(selected(), data.groups[i])));
   const options = [["", "choose a group"], ...data.groups.map((group, i) => [group, data.names[i]])];
   const lists = [0, 1].map((which) => list(options, (value) =>
     select(chosen(selected(), which, value ? +value : null))));
@@ -150,12 +116,7 @@ function asking(data, table, selected, select) {
 
   return (found) => {
     const pair = selected();
-    picks.forEach((pick, i) => {
-      const at = pair.indexOf(data.groups[i]);
-      pick.textContent = "AB"[at] ?? "";
-      pick.ariaPressed = at >= 0;
-      rows[i].classList.toggle("dpnb-picked", at >= 0);
-    });
+    mark(data.groups.map((group) => "AB"[pair.indexOf(group)] ?? ""));
     lists.forEach((node, which) => { node.value = pair[which] ?? ""; });
     lists[1].disabled = !pair.length;
     name.textContent = found.name;
@@ -165,10 +126,10 @@ function asking(data, table, selected, select) {
     const [a, b] = pair.map((group) => data.groups.indexOf(group));
     const [low, high] = difference(found, a, b), { start, width } = placed(low, high);
     said.textContent = verdict(data.names[a], data.names[b], found.name, low, high, data.sure) + found.note;
-    const mark = make("span", `dpnb-mark ${low > 0 || high < 0 ? "" : "dpnb-open"}`);
-    mark.style.cssText = `left:${start}%;width:${width}%`;
+    const drawn = make("span", `dpnb-mark ${low > 0 || high < 0 ? "" : "dpnb-open"}`);
+    drawn.style.cssText = `left:${start}%;width:${width}%`;
     const ends = [`${data.names[b]} is higher`, "0", `${data.names[a]} is higher`];
-    line.replaceChildren(make("div", "dpnb-track", mark),
+    line.replaceChildren(make("div", "dpnb-track", drawn),
       make("div", "dpnb-ends", ...ends.map((text) => make("span", "", text))));
   };
 }

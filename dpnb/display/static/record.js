@@ -1,4 +1,4 @@
-// The record of an answer in a notebook: made interactive in place, folded while its widget lives.
+// The record of a result in a notebook: made interactive in place, folded while its widget lives.
 
 /** A model for where no kernel is, as the view expects it.
  * @param {Object<string, any>} state */
@@ -16,11 +16,11 @@ export function local(state) {
 }
 
 /** Upgrade a record. @param {{render: Function}} view @param {HTMLElement} root
- * @param {string} packed data and token, as JSON in base64 */
+ * @param {string} packed traits and token, as JSON in base64 */
 export function upgrade(view, root, packed) {
   if (root.classList.contains("dpnb-on")) return;
-  const { data, token } = JSON.parse(atob(packed));
-  view.render({ model: local({ data, selected: [], aggregate: "" }), el: root });
+  const { token, ...state } = JSON.parse(atob(packed));
+  view.render({ model: local(state), el: root });
   const area = root.closest(".jp-OutputArea, .cell_container, #output-area");
   if (!token || !area) return;
   const look = () => {
@@ -46,7 +46,7 @@ function fold(root, live) {
   }
   const folded = document.createElement("details"), summary = document.createElement("summary");
   folded.className = "dpnb-fold";
-  summary.textContent = "Record of this answer";
+  summary.textContent = "Record of this result";
   summary.setAttribute("data-lm-suppress-shortcuts", "true");
   body.replaceWith(folded);
   folded.append(summary, body);

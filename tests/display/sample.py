@@ -1,0 +1,121 @@
+"""An explanation with the numbers of spec/dpxplain.md 5.4, Fig. 1(d), made by hand.
+
+Loaded with ``runpy``, also by notebooks that tests open in JupyterLab.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from fractions import Fraction
+
+from dpnb.answers.question import Question
+from dpnb.explain.explanation import Explanation, Row
+from dpnb.privacy.loss import PrivacyLoss
+
+ROWS = (
+    ("occupation = 'Exec-managerial'", 0.0325, 0.1012, 1, 9),
+    ("education = 'Bachelors'", 0.0293, 0.0980, 1, 8),
+    ("age in (40, 50]", 0.0276, 0.0963, 1, 8),
+    ("occupation = 'Prof-specialty'", 0.0094, 0.0781, 1, 18),
+    ("relationship = 'Own-child'", -0.0049, 0.0638, 1, 96),
+)
+ATTRIBUTES = (
+    "age", "workclass", "education", "occupation", "relationship", "race", "sex", "hours",
+    "native_country",
+)  # fmt: skip
+HOSTILE = (
+    "name = '</script><b>bold</b>'",
+    "it = 'it\\'s \"quoted\" & `ticked` | piped'",
+    "to = '\u202egnp.exe\u2066\x1b[31m'",
+    "naïve = '日本語 – עברית $x$ <img src=x onerror=alert(1)>'",
+)
+
+
+def row(predicate, low, high, best, worst):
+    return Row(predicate, {"predicate": predicate}, (low + high) / 2, low, high, best, worst)
+
+
+def question(**changes):
+    """Return a question of which only what is shown is filled in with care."""
+    shown = {
+        "groups": (("Married-civ-spouse",), ("Never-married",)),
+        "weights": (1.0, -1.0),
+        "constant": 0.0,
+        "left": "Married-civ-spouse",
+        "right": "Never-married",
+        "aggregate": "rich",
+        "function": "AVG",
+        "estimate": 0.40051,
+        "low": 0.39949,
+        "high": 0.40153,
+        "valid": True,
+        "sentence": "Married-civ-spouse is above Never-married in rich: the difference has the 95 % "
+        "interval 0.3995 to 0.4015 (also for groups picked after seeing the answer). "
+        "Noise is an unlikely reason.",
+        "confidence": 0.95,
+        "private": True,
+        "mode": "tight",
+        "rows": 16118.7,
+        "enough": True,
+        "table": "adult",
+        "version": 1,
+        "index": 0,
+    }
+    blank = {"str": "", "int": 0, "bool": False, "float": 0.0}
+    values = {field.name: blank.get(str(field.type)) for field in fields(Question)}
+    return replace(Question(**{**values, **shown}), **changes)
+
+
+def explanation(**changes):
+    """Return the explanation of Fig. 1(d): five rows in percent, the last one due to noise."""
+    spent, cap = PrivacyLoss(rho=Fraction(2)), PrivacyLoss(rho=Fraction(5, 2))
+    made = Explanation(
+        question=question(),
+        rows=tuple(row(*values) for values in ROWS),
+        relative=True,
+        reason="",
+        scale=6455.716172168031,
+        candidates=103,
+        attributes=ATTRIBUTES,
+        length=1,
+        connective="and",
+        confidence=0.95,
+        joint=False,
+        mode="paper",
+        sharper={"influence": 8.0, "rank": 14.6},
+        spent=spent,
+        remaining=PrivacyLoss(rho=Fraction(1, 2)),
+        cap=cap,
+        delta=1e-6,
+        rho={"topk": "1/20", "influence": "1/20", "rank": "19/10"},
+        half_width=0.03435,
+        resolution=0.0532,
+        stored=False,
+        kept=False,
+        private=True,
+        definition={"mechanism": "DPXPlain"},
+    )
+    return replace(made, **changes)
+
+
+def absolute():
+    """Return one whose influences are no shares of the difference, with rows on either side of 0."""
+    rows = tuple(
+        row(name, 6455.7 * low, 6455.7 * high, best, worst)
+        for name, low, high, best, worst in (*ROWS[:2], ("sex = 'Male'", -0.09, -0.02, 92, 103))
+    )
+    reason = "Not as shares of the difference: too few rows are left to tell how large it is."
+    return explanation(
+        rows=rows, relative=False, reason=reason, scale=1.0, half_width=221.7, resolution=343.7,
+        mode="tight", sharper={"influence": 1.0, "rank": 1.0},
+    )  # fmt: skip
+
+
+def hostile():
+    """Return one with names that look like markup, of a doubtful question, made with test noise."""
+    rows = tuple(row(name, *values[1:]) for name, values in zip(HOSTILE, ROWS[1:], strict=True))
+    doubtful = question(
+        left=HOSTILE[0], right=HOSTILE[2], aggregate="<i>n</i>", low=-1.0, high=2.0, valid=False,
+        sentence=f"Noise may explain {HOSTILE[0]} and {HOSTILE[2]} in <i>n</i>.", private=False,
+    )  # fmt: skip
+    return explanation(rows=rows, question=doubtful, private=False)
