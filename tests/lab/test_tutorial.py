@@ -1,4 +1,4 @@
-"""The first tutorial, run from top to bottom in a real JupyterLab by a person's front end."""
+"""The tutorials, run from top to bottom in a real JupyterLab by a person's front end."""
 
 from __future__ import annotations
 
@@ -8,23 +8,35 @@ import nbformat
 import pytest
 from playwright.sync_api import expect
 
-TUTORIAL = Path(__file__).parents[2] / "notebooks" / "01_first_private_query.ipynb"
+FOLDER = Path(__file__).parents[2] / "notebooks"
 
 pytestmark = pytest.mark.lab
 
 
-@pytest.fixture(scope="module")
-def page(lab, new_page):
-    notebook = nbformat.read(TUTORIAL, as_version=4)
+def opened(name, lab, new_page):
+    notebook = nbformat.read(FOLDER / name, as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    nbformat.write(notebook, lab.root / "tutorial.ipynb")
-    opened = new_page(viewport={"width": 1100, "height": 3000})
-    lab.open(opened, "tutorial.ipynb")
-    lab.run(opened)
-    yield opened
-    opened.close()
+    nbformat.write(notebook, lab.root / name)
+    page = new_page(viewport={"width": 1100, "height": 3000})
+    lab.open(page, name)
+    lab.run(page)
+    return page
+
+
+@pytest.fixture(scope="module")
+def page(lab, new_page):
+    first = opened("01_first_private_query.ipynb", lab, new_page)
+    yield first
+    first.close()
+
+
+@pytest.fixture(scope="module")
+def second(lab, new_page):
+    page = opened("02_explain_an_answer.ipynb", lab, new_page)
+    yield page
+    page.close()
 
 
 def outputs(page):
@@ -59,3 +71,25 @@ def test_a_refusal_is_one_line(page):
     text = error.last.inner_text().strip()
     assert "MIN and MAX cannot be answered" in text
     assert "\n" not in text
+
+
+def test_the_second_tutorial_ran_without_an_error(second):
+    found = outputs(second)
+    assert len(found) > 15
+    assert not [kinds for _, kinds in found if "error" in kinds]
+
+
+def test_an_explanation_cell_shows_one_look_live(second):
+    cell = second.locator(".jp-Cell", has_text="-o why").first
+    cell.scroll_into_view_if_needed()
+    expect(cell.locator(".jp-OutputArea-child .dpnb-table:visible")).to_have_count(1)
+    expect(cell.get_by_text("Record of this result")).to_be_visible()
+    cell.get_by_role("button", name="Pick").first.click()
+    expect(cell.locator("output:visible").first).to_contain_text("rows with")
+
+
+def test_a_doubtful_question_is_shown_and_not_explained(second):
+    cell = second.locator(".jp-Cell", has_text="'Married-AF-spouse' >").first
+    cell.scroll_into_view_if_needed()
+    expect(cell.get_by_text("Noise may explain").last).to_be_visible()
+    expect(cell.get_by_text("Nothing was spent.")).to_be_visible()
