@@ -113,22 +113,28 @@ class Dialect:
 
     def terms(self, measure: Measure, condition: Predicate) -> list[tuple[str, int]]:
         """Return integer aggregates and weights whose weighted sum is the measure in ticks."""
-        test = f" FILTER (WHERE {self.predicate(condition)})" if condition != And(()) else ""
+        # CASE, not FILTER: DuckDB's time for filters grows with the square of their number
+        test = "" if condition == And(()) else f"CASE WHEN {self.predicate(condition)} THEN "
+
+        def given(sql: str) -> str:
+            return f"{test}{sql} END" if test else sql
+
         if isinstance(measure, Count):
-            counted = "*" if measure.value is None else self.value(measure.value)
-            return [(f"COUNT({counted}){test}", 1)]
+            if measure.value is None:
+                return [(f"COUNT({given('1')})" if test else "COUNT(*)", 1)]
+            return [(f"COUNT({given(self.value(measure.value))})", 1)]
         value = self.value(measure.value)
         if measure.rounded:
-            ticks = self._rounded_ticks(measure, value)
-            return [(f"CAST(SUM(CAST({ticks} AS INTEGER)){test} AS BIGINT)", 1)]
+            ticks = f"CAST({self._rounded_ticks(measure, value)} AS INTEGER)"
+            return [(f"CAST(SUM({given(ticks)}) AS BIGINT)", 1)]
         scale = int(1 / measure.step)
         offset = int(measure.shift / measure.step)
         if measure.largest > MAX_SUMMED:
             # sums of the values themselves could leave 64 bits; those of their ticks cannot
             ticks = f"CAST({value} AS BIGINT) * {scale} - ({offset})"
-            return [(f"CAST(SUM({ticks}){test} AS BIGINT)", 1)]
-        terms = [(f"CAST(SUM({value}){test} AS BIGINT)", scale)]
-        return terms if offset == 0 else [*terms, (f"COUNT({value}){test}", -offset)]
+            return [(f"CAST(SUM({given(ticks)}) AS BIGINT)", 1)]
+        terms = [(f"CAST(SUM({given(value)}) AS BIGINT)", scale)]
+        return terms if offset == 0 else [*terms, (f"COUNT({given(value)})", -offset)]
 
     def _rounded_ticks(self, measure: Sum, value: str) -> str:
         real = f"CAST({value} AS DOUBLE)"

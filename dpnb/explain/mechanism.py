@@ -22,7 +22,8 @@ from dpnb.kinds import cell_count
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.select import top_k
 from dpnb.schema import Schema
-from dpnb.sql.query import EVERY, Predicate
+from dpnb.sql.canonical import simplify
+from dpnb.sql.query import EVERY, And, Or, Predicate, Within
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def measure(plan: ExplanationPlan, engine: Engine, schema: Schema) -> Influences
         sizes={a.column: a.cells for a in space.attributes},
     )
     if space.listed:
-        return _measure_listed(plan, engine, scan.group_numbers())
+        return _measure_listed(plan, engine, schema, scan.group_numbers())
     tables = engine.marginals(scan)
     count, total = tables.totals()
     found = [
@@ -100,15 +101,18 @@ def _scores(
     )
 
 
-def _measure_listed(plan: ExplanationPlan, engine: Engine, groups: Sequence[int]) -> Influences:
-    """Measure conditions given one by one: one statement with a filter for each."""
+def _measure_listed(
+    plan: ExplanationPlan, engine: Engine, schema: Schema, groups: Sequence[int]
+) -> Influences:
+    """Measure conditions given one by one: one statement, one pair of aggregates for each."""
     target = plan.target
+    where = simplify(And((target.where, _in_groups(plan, schema))), schema)
     conditions = [EVERY, *(predicate for _, predicate in plan.space.listed)]
     counted = Count(target.aggregate.value)
     measures: list[tuple[Measure, Predicate]] = [(counted, condition) for condition in conditions]
     if target.measure is not None:
         measures += [(target.measure, condition) for condition in conditions]
-    exact = engine.measure(Scan(target.keys, target.where, tuple(measures)))
+    exact = engine.measure(Scan(target.keys, where, tuple(measures)))
     table = np.array(
         [[exact.reveal(i)[group] for group in groups] for i in range(len(measures))],
         dtype=np.int64,
@@ -118,6 +122,22 @@ def _measure_listed(plan: ExplanationPlan, engine: Engine, groups: Sequence[int]
     cells = Cells(np.arange(plan.space.size), counts[1:], totals[1:])
     scores = _scores(plan, cells, counts[0].tolist(), totals[0].tolist())
     return Influences.of(cells.index, scores, plan.space.size)
+
+
+def _in_groups(plan: ExplanationPlan, schema: Schema) -> Predicate:
+    """Return the predicate of belonging to one of the question's groups."""
+
+    def within(key: str, cell: int) -> Within:
+        found = schema[key].cells()[cell]
+        return Within(key, ((found.low, found.high),))
+
+    keys = plan.target.keys
+    return Or(
+        tuple(
+            And(tuple(within(key, cell) for key, cell in zip(keys, group, strict=True)))
+            for group in plan.target.groups
+        )
+    )
 
 
 def release(plan: ExplanationPlan, exact: Influences, noise: Noise) -> dict[str, Any]:

@@ -382,7 +382,10 @@ def _for_error(
     ratio = Fraction(z) * lattice.sensitivity * lattice.unit * target.step / wished
     rho = design.k * ratio**2 / 2 * Fraction(1 + 1e-12)
     if not LEAST_RHO <= rho <= MOST_RHO:
-        raise RequestError("the error is out of range", "Give one that a rho near 0.3 would meet; session.price(question) tells.")
+        raise RequestError(
+            "the error is out of range",
+            "Give one that a rho near 0.3 would meet; session.price(question) tells.",
+        )
     unit = Fraction(10) ** (math.floor(math.log10(rho)) - 11)
     part = math.ceil(rho / unit) * unit
     return Budgets(*(part * share / SHARES["influence"] for share in SHARES.values()))

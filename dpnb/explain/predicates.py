@@ -13,7 +13,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal, TypeAlias
 
 from dpnb.errors import RequestError, SqlError
@@ -312,6 +312,18 @@ def _listed(texts: object, table: Table) -> tuple[tuple[str, Predicate], ...]:
         raise RequestError(
             f"{len(texts):,} predicates are listed, more than {MAX_LISTED:,}", "List fewer."
         )
+    for text in texts:
+        if not isinstance(text, str):
+            raise RequestError("a predicate is not a text", "Write a condition as in WHERE.")
+    return _read_listed(tuple(texts), table.name, table.schema)
+
+
+# planned several times for one explanation, and reading takes longer than the scan
+@lru_cache(maxsize=4)
+def _read_listed(
+    texts: tuple[str, ...], name: str, schema: Schema
+) -> tuple[tuple[str, Predicate], ...]:
+    table = Table(name, None, schema)
     found: list[tuple[str, Predicate]] = []
     seen: set[str] = set()
     for text in texts:
@@ -324,10 +336,8 @@ def _listed(texts: object, table: Table) -> tuple[tuple[str, Predicate], ...]:
     return tuple(found)
 
 
-def condition(text: object, table: Table) -> Predicate:
+def condition(text: str, table: Table) -> Predicate:
     """Read one condition as in WHERE."""
-    if not isinstance(text, str):
-        raise RequestError("a predicate is not a text", "Write a condition as in WHERE.")
     prefix = f"SELECT COUNT(*) FROM {table.name} WHERE\n"
     try:
         query = parse(prefix + text, {table.name: table})
