@@ -201,7 +201,9 @@ def mixed() -> Table:
     count = 400
     frame = pd.DataFrame(
         {
-            "g": rng.choice(["a", "b", "c", "stranger", None], count, p=[0.4, 0.3, 0.2, 0.05, 0.05]),
+            "g": rng.choice(
+                ["a", "b", "c", "stranger", None], count, p=[0.4, 0.3, 0.2, 0.05, 0.05]
+            ),
             "h": rng.integers(0, 3, count),
             "x": rng.choice(["p", "q", "r", None], count, p=[0.4, 0.3, 0.2, 0.1]),
             "y": rng.choice(["s", "t", "v"], count),

@@ -44,8 +44,10 @@ def masks(frame, found):
                 (codes[a.column] >= item.first) & (codes[a.column] <= item.last)
                 for a, item in zip(attributes, items, strict=True)
             ]
-            yield np.logical_and.reduce(parts) if found.connective == "and" else (
-                np.logical_or.reduce(parts)
+            yield (
+                np.logical_and.reduce(parts)
+                if found.connective == "and"
+                else (np.logical_or.reduce(parts))
             )
 
 

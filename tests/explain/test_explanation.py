@@ -248,7 +248,9 @@ class TestShown:
         assert session.explain(count, k=1).scale == pytest.approx(abs(count.estimate))
 
     def test_they_are_absolute_where_the_difference_may_be_0_or_groups_too_small(self, session):
-        answer = session.query("SELECT g, COUNT(*) AS n, AVG(pay) AS m FROM t GROUP BY g", rho=0.001)
+        answer = session.query(
+            "SELECT g, COUNT(*) AS n, AVG(pay) AS m FROM t GROUP BY g", rho=0.001
+        )
         for pair in (("west", "south"), ("north", "west")):
             question = answer.compare(*pair, "m")
             found = session.explain(question, k=2, anyway=True)
@@ -257,7 +259,11 @@ class TestShown:
             assert found.reason
 
     def test_plain_data_and_back(self, session, question):
-        for options in ({}, {"length": 2, "connective": "or"}, {"predicates": ["age > 3 OR job = 'a'"]}):
+        for options in (
+            {},
+            {"length": 2, "connective": "or"},
+            {"predicates": ["age > 3 OR job = 'a'"]},
+        ):
             found = session.explain(question, k=1, **options)
             text = json.dumps(found.to_dict(), allow_nan=False)
             assert Explanation.from_dict(json.loads(text)) == found
@@ -286,7 +292,9 @@ class TestShown:
 class TestDoubt:
     def test_what_noise_may_explain_is_not_explained_unasked(self, opened):
         session = opened(rho=1)
-        answer = session.query("SELECT g, COUNT(*) AS n FROM t WHERE age < 0 GROUP BY g", rho="0.01")
+        answer = session.query(
+            "SELECT g, COUNT(*) AS n FROM t WHERE age < 0 GROUP BY g", rho="0.01"
+        )
         question = answer.compare("north", "south")
         assert not question.valid
         spent = session.budget.spent
@@ -362,7 +370,9 @@ class TestForgedQuestions:
                        replace(other, table="t")):  # fmt: skip
             with pytest.raises(RequestError):
                 session.explain(forged, anyway=True)
-        half = [session.explain(q, anyway=True).half_width * abs(q.estimate) for q in (question, other)]
+        half = [
+            session.explain(q, anyway=True).half_width * abs(q.estimate) for q in (question, other)
+        ]
         assert half[0] == pytest.approx(10 * half[1], rel=1e-4)
 
     @pytest.mark.parametrize(
@@ -373,9 +383,7 @@ class TestForgedQuestions:
             {"constant": 1e9}, {"aggregate": "x" * 500}, {"left": "", "right": "<b>"},
         ],
     )  # fmt: skip
-    def test_what_changes_the_display_alone_fails_before_or_never(
-        self, change, session, question
-    ):
+    def test_what_changes_the_display_alone_fails_before_or_never(self, change, session, question):
         found = session.explain(replace(question, **change), k=1, anyway=True)
         assert all(math.isfinite(row.influence) for row in found.rows)
 
@@ -392,7 +400,10 @@ class TestOtherSessions:
         question = first.query(SQL, rho=1).compare("north", "south", "m")
         first.close()
         newer = dpnb.Session(
-            Table("t", people(seed=2), SCHEMA), ledger=tmp_path / "l", new_version=True, noise=fast(2)
+            Table("t", people(seed=2), SCHEMA),
+            ledger=tmp_path / "l",
+            new_version=True,
+            noise=fast(2),
         )
         with newer:
             with pytest.raises(RequestError, match="older data version"):
@@ -456,7 +467,9 @@ class TestBadOptions:
             session.explain(question, epsilon=1, anyway=True)
 
     def test_numbers_of_numpy_are_numbers(self, session, question):
-        found = session.explain(question, k=np.int64(2), rho=np.float64(0.25), confidence=np.float32(0.5))
+        found = session.explain(
+            question, k=np.int64(2), rho=np.float64(0.25), confidence=np.float32(0.5)
+        )
         assert len(found.rows) == 2
 
 
@@ -467,7 +480,9 @@ class TestLedger:
         found = first.explain(question, k=3, length=2)
         first.close()
         second = opened(ledger=tmp_path / "l")
-        again = second.explain(second.query(SQL, rho=1).compare("north", "south", "m"), k=3, length=2)
+        again = second.explain(
+            second.query(SQL, rho=1).compare("north", "south", "m"), k=3, length=2
+        )
         assert again.stored
         assert drawn(again) == drawn(found)
         assert [row.condition for row in again.rows] == [row.condition for row in found.rows]
@@ -506,6 +521,7 @@ class TestLedger:
         question = session.query(SQL, rho=1).compare("north", "south", "m")
         before = entries(tmp_path / "l")
         with monkeypatch.context() as patched:
+
             def fail(*_, **__):
                 raise ZeroDivisionError("48611 rows")
 
@@ -525,7 +541,9 @@ class TestLedger:
 
 def entries(path):
     connection = sqlite3.connect(path)
-    found = [json.loads(body) for (body,) in connection.execute("SELECT body FROM entry ORDER BY seq")]
+    found = [
+        json.loads(body) for (body,) in connection.execute("SELECT body FROM entry ORDER BY seq")
+    ]
     connection.close()
     return found
 
@@ -541,34 +559,37 @@ def rewrite(path, change):
     change(entry)
     text = json.dumps(entry, sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(f"{rows[-2][2]}\n{text}".encode()).hexdigest()
-    connection.execute("UPDATE entry SET body = ?, hash = ? WHERE seq = ?", (text, digest, sequence))
+    connection.execute(
+        "UPDATE entry SET body = ?, hash = ? WHERE seq = ?", (text, digest, sequence)
+    )
     connection.commit()
     connection.close()
 
 
-class TestEntries:
-    CHANGES = {
-        "a smaller charge": lambda e: e["spent"].update(rho="1/10"),
-        "no charge": lambda e: e.update(spent=PrivacyLoss.none().to_dict()),
-        "a larger charge": lambda e: e["spent"].update(rho="1/2"),
-        "another price": lambda e: e["price"].update(rho="1/10"),
-        "nothing drawn": lambda e: e.update(drawn=None),
-        "no draw at all": lambda e: e.pop("drawn"),
-        "beyond the cap": lambda e: (e["spent"].update(rho="50"), e["price"].update(rho="50")),
-        "a negative charge": lambda e: (e["spent"].update(rho="-1"), e["price"].update(rho="-1")),
-        "no price": lambda e: e.pop("price"),
-        "no request": lambda e: e.pop("request"),
-        "a price in words": lambda e: e.update(price="free"),
-        "draws of another kind": lambda e: e.update(drawn=[1, 2]),
-        "another kind": lambda e: e.update(kind="gift"),
-    }
+CHANGES = {
+    "a smaller charge": lambda e: e["spent"].update(rho="1/10"),
+    "no charge": lambda e: e.update(spent=PrivacyLoss.none().to_dict()),
+    "a larger charge": lambda e: e["spent"].update(rho="1/2"),
+    "another price": lambda e: e["price"].update(rho="1/10"),
+    "nothing drawn": lambda e: e.update(drawn=None),
+    "no draw at all": lambda e: e.pop("drawn"),
+    "beyond the cap": lambda e: (e["spent"].update(rho="50"), e["price"].update(rho="50")),
+    "a negative charge": lambda e: (e["spent"].update(rho="-1"), e["price"].update(rho="-1")),
+    "no price": lambda e: e.pop("price"),
+    "no request": lambda e: e.pop("request"),
+    "a price in words": lambda e: e.update(price="free"),
+    "draws of another kind": lambda e: e.update(drawn=[1, 2]),
+    "another kind": lambda e: e.update(kind="gift"),
+}
 
+
+class TestEntries:
     @pytest.mark.parametrize("name", CHANGES)
     def test_what_does_not_add_up_is_refused_when_read(self, name, opened, tmp_path):
         session = opened(ledger=tmp_path / "l", rho=10)
         session.explain(session.query(SQL, rho=1).compare("north", "south", "m"))
         session.close()
-        rewrite(tmp_path / "l", self.CHANGES[name])
+        rewrite(tmp_path / "l", CHANGES[name])
         with pytest.raises(LedgerError) as caught:
             opened(ledger=tmp_path / "l")
         assert caught.value.mend

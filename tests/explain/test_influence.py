@@ -99,7 +99,9 @@ class TestSpread:
 
 
 class TestLattice:
-    @pytest.mark.parametrize("largest", [Fraction(1), Fraction(3, 7), Fraction(200_000), Fraction(1, 10**9)])
+    @pytest.mark.parametrize(
+        "largest", [Fraction(1), Fraction(3, 7), Fraction(200_000), Fraction(1, 10**9)]
+    )
     @pytest.mark.parametrize("terms", [1, 2, 100])
     def test_its_unit_is_a_public_power_of_two_below_a_millionth(self, largest, terms):
         lattice = Lattice.of(largest, 2 * largest, terms)
@@ -157,9 +159,7 @@ class TestTwelveRows:
         assert pure(function, turned) == expected
 
     @pytest.mark.parametrize(("question", "function"), T6)
-    def test_the_engine_gives_them_to_the_lattice(
-        self, question, function, twelve, planned, exact
-    ):
+    def test_the_engine_gives_them_to_the_lattice(self, question, function, twelve, planned, exact):
         sql = f"SELECT g, {AGGREGATES[function]} AS a FROM t GROUP BY g"
         plan = planned(twelve, sql, WEIGHTS[question], predicates=LISTED)
         found = exact(plan, twelve)
@@ -237,7 +237,9 @@ class TestInfluences:
         assert (found == expected).all()
 
     def test_no_candidates_make_no_influences(self):
-        empty = Cells(np.array([], np.int64), np.zeros((0, 2), np.int64), np.zeros((0, 2), np.int64))
+        empty = Cells(
+            np.array([], np.int64), np.zeros((0, 2), np.int64), np.zeros((0, 2), np.int64)
+        )
         for function in AGGREGATES:
             assert influences(function, PAIR, empty, [0, 0], [0, 0], Fraction(1)).tolist() == []
 
@@ -259,7 +261,8 @@ class TestAdult:
     """Oracle T8, on both files."""
 
     @pytest.mark.parametrize(
-        ("place", "aggregate"), list(enumerate(["COUNT(*)", "SUM(high_income)", "AVG(high_income)"]))
+        ("place", "aggregate"),
+        list(enumerate(["COUNT(*)", "SUM(high_income)", "AVG(high_income)"])),
     )
     def test_influences_are_those_of_the_oracle(
         self, place, aggregate, adult, adult_engine, planned, exact
@@ -288,7 +291,11 @@ class TestAdult:
 def tables(rng, groups, candidates, values, large):
     """Random cells of several candidates on one table, with the ends of the range and near-ties."""
     top = int(2 ** rng.integers(1, 14 if large else 4))
-    count = top + rng.integers(-1, 3, groups) if rng.random() < 0.6 else rng.integers(0, top + 1, groups)
+    count = (
+        top + rng.integers(-1, 3, groups)
+        if rng.random() < 0.6
+        else rng.integers(0, top + 1, groups)
+    )
     count = np.maximum(count, 0)
     if rng.random() < 0.5:
         count[rng.integers(groups)] *= 2
@@ -362,6 +369,7 @@ class TestNeighbours:
 
         def look(i, v, count, total, n1, s1, meets):
             nonlocal most, most_apart
+
             def scores(count, total, n1, s1):
                 cells = Cells(np.arange(len(n1)), n1, s1)
                 return influences(function, weights, cells, count.tolist(), total.tolist(),
@@ -390,7 +398,9 @@ class TestNeighbours:
                 half[i] = count[i] // 2
                 half_sums[i] = total[i] // max(1, count[i]) * half[i]
                 n1 = np.array([part, part, part * 0, part * 0, half, half])
-                s1 = np.array([part_sums, part_sums, part_sums * 0, part_sums * 0, half_sums, half_sums])
+                s1 = np.array(
+                    [part_sums, part_sums, part_sums * 0, part_sums * 0, half_sums, half_sums]
+                )
                 look(i, v, count, total, n1, s1, np.array([0, 1] * 3))
         assert most <= lattice.sensitivity
         assert most_apart <= lattice.spread

@@ -28,7 +28,11 @@ def spaced(planned):
 
     def make(k=3, **options):
         schema = Schema(
-            {"g": Category(["A", "B"]), "x": Category([f"v{i}" for i in range(40)]), "v": Integer(0, 1)}
+            {
+                "g": Category(["A", "B"]),
+                "x": Category([f"v{i}" for i in range(40)]),
+                "v": Integer(0, 1),
+            }
         )
         plan = planned(Table("t", None, schema), SQL, A_B, k=k, **options)
         scores = np.round(np.random.default_rng(2).normal(0, 4, 40) * plan.sigma).astype(np.int64)
@@ -171,8 +175,12 @@ class TestInvariance:
         turned = Table("t", mixed.source, Schema(dict(reversed(list(mixed.schema.items())))))
         found = []
         for table in (mixed, turned):
-            values = exact(planned(table, self.SQL.format("AVG(r)"), {"a": 1, "b": -1}, length=2), table)
-            found.append({frozenset(label.split(" AND ")): value for label, value in values.items()})
+            values = exact(
+                planned(table, self.SQL.format("AVG(r)"), {"a": 1, "b": -1}, length=2), table
+            )
+            found.append(
+                {frozenset(label.split(" AND ")): value for label, value in values.items()}
+            )
         assert found[0] == found[1]
 
 

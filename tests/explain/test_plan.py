@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 from scipy import stats
 
-from dpnb import Category, Integer, Real, Schema, Table
+from dpnb import Category, Real, Schema, Table
 from dpnb.errors import RequestError
 from dpnb.explain.plan import (
     Budgets,
@@ -101,7 +101,9 @@ class TestNoise:
         assert joint.design.row_confidence == pytest.approx(0.95 ** (1 / 3))
         assert joint.half_width > each.half_width
         assert joint.sigma == each.sigma
-        assert read_design(5, 0.95, True, "0.1", "tight", 9).row_confidence == pytest.approx(0.98979, abs=1e-5)
+        assert read_design(5, 0.95, True, "0.1", "tight", 9).row_confidence == pytest.approx(
+            0.98979, abs=1e-5
+        )
 
 
 def planning(table, target, weights=None, sql=SQL, k=1, found=None, confidence=0.95, **cost):
@@ -272,6 +274,8 @@ class TestTarget:
     def test_a_constant_integer_column_does_not_exist_but_a_filtered_one_may_explain(
         self, twelve, target
     ):
-        asked = target(twelve, "SELECT g, SUM(v) FILTER (WHERE x = 'u') AS m FROM t GROUP BY g", A_B)
+        asked = target(
+            twelve, "SELECT g, SUM(v) FILTER (WHERE x = 'u') AS m FROM t GROUP BY g", A_B
+        )
         assert asked.where != target(twelve, "SELECT g, SUM(v) AS m FROM t GROUP BY g", A_B).where
         assert asked.bounds == (0, 10)

@@ -17,9 +17,7 @@ from dpnb.sql.canonical import plain
 
 def sized(*sizes):
     """A table with one category for each size."""
-    columns = {
-        f"a{i}": Category([f"v{j}" for j in range(size)]) for i, size in enumerate(sizes)
-    }
+    columns = {f"a{i}": Category([f"v{j}" for j in range(size)]) for i, size in enumerate(sizes)}
     return Table("t", None, Schema({**columns, "value": Integer(0, 1)}))
 
 
@@ -31,7 +29,9 @@ SCHEMA = Schema(
         "years": Integer(0, 90),
         "wage": Real(0, 10, bins=[0, 2.5, 10]),
         "gain": Real(0, 10),
-        "day": dpnb.Date("2024-01-01", "2024-12-31", bins=["2024-01-01", "2024-06-30", "2024-12-31"]),
+        "day": dpnb.Date(
+            "2024-01-01", "2024-12-31", bins=["2024-01-01", "2024-06-30", "2024-12-31"]
+        ),
         "y": Category(["p", "q"]),
         "z": Category(["P", "Q"]),
     },

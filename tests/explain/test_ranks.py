@@ -85,8 +85,8 @@ class TestSearch:
 class TestZeroNoise:
     """Oracle T11: the path of the binary search."""
 
-    SMALL = [100 - 3 * place for place in range(15)]
-    LARGE = [150 - 10 * place for place in range(15)]
+    SMALL = tuple(100 - 3 * place for place in range(15))
+    LARGE = tuple(150 - 10 * place for place in range(15))
 
     def run(self, fast, scores, place, mode):
         noise, seen = fast(scale=0), []
@@ -153,9 +153,7 @@ class TestRankIntervals:
         places = rng.integers(1, size + 1, rows).tolist()
         noise = fast(size)
         laws = [search(20, size, rows, share, 0.95, mode) for share in (TENTH, REST)]
-        found = rank_intervals(
-            statistic_of(scores, places), rows, size, *laws, noise, mode
-        )
+        found = rank_intervals(statistic_of(scores, places), rows, size, *laws, noise, mode)
         assert sum(noise.gaussians) <= rows * sum(law.draws for law in laws)
         assert all(drawn <= rows for drawn in noise.gaussians)
         assert len(noise.gaussians) <= 2 * max(0, size.bit_length() - 1)
@@ -184,9 +182,7 @@ class TestRankIntervals:
 
     def test_wrong_noise_would_be_noticed(self, fast, size, equals):
         law = search(2.0**21, 64, 1, Fraction(1), 0.95, "tight")
-        found = rank_intervals(
-            lambda row, place: 0, size(8_000), 64, law, law, fast(3, scale=1.15)
-        )
+        found = rank_intervals(lambda row, place: 0, size(8_000), 64, law, law, fast(3, scale=1.15))
         assert not equals(np.array(found)[:, 1] == 64, 0.975)
 
     @pytest.mark.parametrize("mode", ["tight", "paper"])
@@ -290,6 +286,7 @@ class TestEditDistance:
             for counts in itertools.product(range(limit + 1), repeat=kinds)
             if sum(counts) <= limit
         ]
+
         # influences of three predicates, far from linear, as different in sensitivity as can be
         def scores(t):
             return (t[0] * t[1] - t[2], t[0] ** 3 - t[3], (t[1] + 1) * (t[2] - t[3]) / (1 + t[0]))

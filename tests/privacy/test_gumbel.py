@@ -36,7 +36,9 @@ def decimal_gumbel(place, bits):
 
 
 class TestIntervals:
-    @pytest.mark.parametrize("word", [0, 1, 2, 12345, 2**40, 2**52, 2**53 - 3, 2**53 - 2, 2**53 - 1])
+    @pytest.mark.parametrize(
+        "word", [0, 1, 2, 12345, 2**40, 2**52, 2**53 - 3, 2**53 - 2, 2**53 - 1]
+    )
     @pytest.mark.parametrize("score", [0, 1, -7, 10**6, -(10**15), 2**62])
     def test_they_contain_every_value_of_the_digits_drawn(self, word, score):
         scale = 1234.567
@@ -57,7 +59,7 @@ class TestIntervals:
             low, high = _refined(10**9, 3.5, word, bits)
             with localcontext() as context:
                 context.prec = 250
-                moved = Decimal(10**9) / Decimal(3.5)
+                moved = Decimal(10**9) / Decimal("3.5")
                 if word > 0:
                     assert high > moved + decimal_gumbel(word, bits)
                 if word + 1 < 2**bits:

@@ -81,7 +81,9 @@ class TestLoss:
         rng = np.random.default_rng(10)
         for _ in range(size(300)):
             count = int(rng.integers(2, 7))
-            scale = gumbel_scale(2.0, 1, Fraction(str(10 ** rng.uniform(-3, 1))).limit_denominator(10**6))
+            scale = gumbel_scale(
+                2.0, 1, Fraction(str(10 ** rng.uniform(-3, 1))).limit_denominator(10**6)
+            )
             scores = rng.normal(0, 3 * scale, count)
             ends = rng.choice([-1.0, 1.0, rng.uniform(-1, 1)], count)
             assert max(self.ratios(scores, ends, scale, 2.0)) <= 1 + 1e-9
@@ -175,7 +177,7 @@ class TestTopK:
         found = self.run([5, size - 1], [10, 10], size, 2, 1e3, 20)
         assert len({pick for picks in found for pick in picks}) == 40
 
-    def test_the_best_are_missed_as_rarely_as_promised(self, size, reaches=None):
+    def test_the_best_are_missed_as_rarely_as_promised(self, size):
         """The utility bound: score >= OPT - b (ln size + t), but for e^-t of the time."""
         scores = np.round(np.linspace(0, 40, 60) * FINE)
         t, scale = math.log(20), 2.0 * FINE
