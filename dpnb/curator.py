@@ -15,9 +15,9 @@ from dpnb.answers.question import Question
 from dpnb.answers.request import AnswerRequest
 from dpnb.engines.base import Engine
 from dpnb.errors import DpnbError, InterruptedRequestError, RequestError, SchemaError
-from dpnb.explain.assembly import ExplanationPrice
-from dpnb.explain.assembly import price as explanation_price
 from dpnb.explain.explanation import Explanation
+from dpnb.explain.price import ExplanationPrice
+from dpnb.explain.price import price as explanation_price
 from dpnb.explain.request import ExplanationRequest
 from dpnb.privacy.accountant import Charge, loss
 from dpnb.privacy.loss import Budget, PrivacyLoss

@@ -15,9 +15,9 @@ from dpnb.answers.numbers import loss_text
 from dpnb.answers.question import Question
 from dpnb.curator import Curator
 from dpnb.errors import DpnbError, InterruptedRequestError, RequestError
-from dpnb.explain.assembly import ExplanationPrice
 from dpnb.explain.explanation import Explanation
 from dpnb.explain.plan import LOWER_SHARE
+from dpnb.explain.price import ExplanationPrice
 from dpnb.privacy.loss import Budget
 from dpnb.table import Table
 
@@ -274,6 +274,7 @@ class Session:
         if not isinstance(sql, (str, list, tuple)):
             raise RequestError("there is no statement", "Pass SQL as a string, or a list of them.")
         statements = [sql] if isinstance(sql, str) else list(sql)
+        _check_names(accuracy, Session.query)
         prices = self._curator.price(_ANALYST, statements, params, accuracy)
         return prices[0] if isinstance(sql, str) else prices
 
@@ -332,12 +333,16 @@ class Session:
 
 def _explanation_options(**options: Any) -> dict[str, Any]:
     """Return the options of an explanation; without any cost it costs the default."""
-    unknown = set(options) - {*signature(Session.explain).parameters}
-    if unknown:
-        raise RequestError(f"unknown option {min(unknown)!r}", "See Session.explain.")
+    _check_names(options, Session.explain)
     if all(options.get(name) is None for name in ("rho", "epsilon", "error")):
         options["rho"] = EXPLANATION_RHO
     return options
+
+
+def _check_names(options: Mapping[str, Any], method: Callable[..., Any]) -> None:
+    unknown = set(options) - ({*signature(method).parameters} - {"self", "sql", "progress"})
+    if unknown:
+        raise RequestError(f"unknown option {min(unknown)!r}", f"See Session.{method.__name__}.")
 
 
 def _check_worth_explaining(question: Question) -> None:

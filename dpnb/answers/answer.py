@@ -12,6 +12,7 @@ from dpnb.answers.estimates import Estimates
 from dpnb.answers.formula import text
 from dpnb.answers.intervals import Mode
 from dpnb.answers.numbers import cost_text, percent
+from dpnb.answers.plain import listed
 from dpnb.answers.question import Question, label
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
@@ -238,7 +239,7 @@ class Answer:
         for name in ("spent", "remaining", "cap"):
             data[name] = data[name].to_dict()
         data["estimates"] = [found.to_dict() for found in self.estimates]
-        return {name: _listed(value) for name, value in data.items()}
+        return {name: listed(value) for name, value in data.items()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Answer:
@@ -327,12 +328,3 @@ def _laws(found: Estimates) -> dict[str, Any]:
         "sum": None if found.total_law is None else found.total_law.to_dict(),
         "count": None if found.count_law is None else found.count_law.to_dict(),
     }
-
-
-def _listed(value: Any) -> Any:
-    """Tuples become lists, all the way down."""
-    if isinstance(value, Mapping):
-        return {key: _listed(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_listed(item) for item in value]
-    return value

@@ -54,6 +54,10 @@ def compare(
     mode: Mode,
 ) -> Question:
     """Build the question; see :meth:`Answer.compare`."""
+    if not isinstance(planned, bool):
+        raise RequestError("planned is neither True nor False", "Write planned=True.")
+    if aggregate is not None and not isinstance(aggregate, str):
+        raise RequestError("the aggregate is not a text", "Give its alias.")
     asked = _comparison(answer, left, right, constant)
     if asked is None:
         weights = _resolved(answer, [*_side(left, 1), *([] if right is None else _side(right, -1))])
@@ -153,7 +157,7 @@ def _resolved(answer: Answer, named: list[tuple[Any, Fraction]]) -> dict[int, Fr
 
 
 def _check_mode(answer: Answer, estimates: Estimates, mode: object) -> None:
-    if mode not in ("tight", "paper"):
+    if not isinstance(mode, str) or mode not in ("tight", "paper"):
         raise RequestError(f"{mode!r} is no mode", "Use 'tight' or 'paper'.")
     if mode == "paper" and answer.currency == "pure":
         raise RequestError("the paper's intervals are for Gaussian noise", "Open a zcdp session.")

@@ -9,17 +9,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.comparison import Group
-from dpnb.answers.intervals import (
-    Mode,
-)
+from dpnb.answers.intervals import Mode
 from dpnb.answers.numbers import figure, percent
+from dpnb.answers.plain import listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-MAX_GROUPS = 100
-_PLAIN = re.compile(r"[^\W\d][\w.]*(?:[ -][\w.]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +49,8 @@ class Question:
         Level of the interval.
     planned : bool
         True when the groups were fixed before the answer was seen; otherwise the interval also holds
-        for groups picked because of what was seen (in mode 'tight').
+        for groups picked because of what was seen (in mode 'tight'), among comparisons of one kind:
+        those whose weights add up to 0, or the others.
     private : bool
     mode : {'tight', 'paper'}
     rows : float or None
@@ -123,7 +119,7 @@ class Question:
         """Return the question as plain data (JSON); an infinite end is None."""
         ends = {"low": self.low, "high": self.high}
         shown = {name: end if math.isfinite(end) else None for name, end in ends.items()}
-        return asdict(self) | shown
+        return {name: listed(value) for name, value in (asdict(self) | shown).items()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Question:
@@ -136,7 +132,9 @@ class Question:
         return cls(**values)
 
     def __repr__(self) -> str:
-        return self.sentence
+        from dpnb.display.text import question_text
+
+        return question_text(self)
 
     def _repr_html_(self) -> str:
         from dpnb.display.html import question_html
@@ -176,14 +174,20 @@ def verdict(
     confidence: float,
     *,
     advance: bool = False,
+    kind: bool = False,
     mode: Mode = "tight",
 ) -> str:
-    """Return the verdict in words; ``advance`` when it holds for groups fixed in advance only."""
+    """Return the verdict in words.
+
+    ``advance`` when it holds for groups fixed in advance only; ``kind`` when the weights do not cancel
+    or the column is computed, so that it holds among such comparisons together.
+    """
     picked = "only for groups picked before" if advance else "also for groups picked after"
     method = "the paper's, " if mode == "paper" else ""
+    among = ", among comparisons of this kind" if kind and not advance else ""
     between = (
         f"{percent(confidence)} interval {_end(low, low, high)} to {_end(high, low, high)} "
-        f"({method}{picked} seeing the answer)"
+        f"({method}{picked} seeing the answer{among})"
     )
     if low > 0:
         return (
@@ -213,8 +217,9 @@ def sentence_of(question: Question) -> str:
     """Return the verdict on a question in words."""
     # intervals of formulas hold for all groups together, however a question came about
     advance = question.mode == "paper" or (question.planned and question.function != "FORMULA")
+    kind = question.function == "FORMULA" or math.fsum(question.weights) != 0
     said = verdict(
         question.left, question.right, question.aggregate, question.low, question.high,
-        question.confidence, advance=advance, mode=question.mode,
+        question.confidence, advance=advance, kind=kind, mode=question.mode,
     )  # fmt: skip
     return said + question.note

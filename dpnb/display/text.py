@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from dpnb.answers.answer import Answer
     from dpnb.answers.listing import Listing
+    from dpnb.answers.question import Question
     from dpnb.explain.explanation import Explanation
 
 MAX_ROWS = 40
@@ -56,6 +57,12 @@ def _grid(header: list[str], rows: list[list[str]], left: Container[int]) -> lis
         ).rstrip()
         for line in lines
     ]
+
+
+def question_text(question: Question) -> str:
+    """Return a question's verdict for a terminal."""
+    said = plain(question.sentence)
+    return said if question.private else f"{NOT_PRIVATE} {said}"
 
 
 def answer_text(answer: Answer) -> str:

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from dpnb.answers.assembly import status
-from dpnb.answers.comparison import exact
-from dpnb.answers.listing import Listing, price_caption
-from dpnb.answers.numbers import figure, percent
 from dpnb.answers.question import Question, label
 from dpnb.errors import RequestError
 from dpnb.explain.explanation import Explanation, Row
 from dpnb.explain.plan import (
     LOWER_SHARE,
     ExplanationPlan,
-    Target,
     plan_explanation,
     read_design,
 )
 from dpnb.explain.predicates import space
+from dpnb.explain.price import scale_of
+from dpnb.explain.target import Target
 from dpnb.privacy.accountant import Charge
-from dpnb.privacy.loss import Currency, PrivacyLoss
+from dpnb.privacy.loss import PrivacyLoss
 from dpnb.provenance.store import Store
 from dpnb.schema import Schema
 from dpnb.sql.canonical import read
@@ -56,6 +54,7 @@ def plan_for(
         )
     if not isinstance(question, Question):
         raise RequestError("there is no question", "Pass answer.compare('a', 'b').")
+    _check_shape(question)
     charge = state.charges.get((analyst, question.request))
     # a forged question may name any request and table; a one-off release has no levels
     if (
@@ -100,6 +99,33 @@ def plan_for(
     )
 
 
+def _check_shape(question: Question) -> None:
+    """Refuse what no answer makes: a question can be built by hand, or come over a wire."""
+    texts = (question.table, question.ledger, question.request, question.left, question.right)
+    numbers = (question.low, question.high, question.estimate, question.rows)
+    lists = (question.groups, question.weights)
+    right = (
+        all(isinstance(value, str) and _is_text(value) for value in texts)
+        and isinstance(question.aggregate, str)
+        and all(value is None or isinstance(value, (int, float)) for value in numbers)
+        and all(isinstance(value, tuple) for value in (*lists, *question.groups))
+    )
+    if not right:
+        raise RequestError("this question makes no sense", "Ask it anew.")
+
+
+def _weight(value: object) -> Fraction:
+    """Return the decimal that a weight shows."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= 1e9:
+        raise RequestError(f"{value!r} is no weight", "Ask the question anew.")
+    return Fraction(str(value))
+
+
+def _is_text(value: str) -> bool:
+    """Return whether a text can be written down: no halves of characters."""
+    return not any("\ud800" <= character <= "\udfff" for character in value)
+
+
 def _target(question: Question, charge: Charge, version: int, schema: Schema) -> Target:
     query = read(charge.query)
     index = question.index
@@ -119,7 +145,7 @@ def _target(question: Question, charge: Charge, version: int, schema: Schema) ->
         if len(group) != len(keys) or None in places:
             raise RequestError(f"{label(group)!r} is no group of this query", "Ask it anew.")
         groups.append(tuple(place for place in places if place is not None))
-    weights = [exact(weight, "weight") for weight in question.weights]
+    weights = [_weight(weight) for weight in question.weights]
     if not weights or len(set(groups)) < len(groups) or len(weights) != len(groups) or 0 in weights:
         raise RequestError("this question makes no sense", "Ask it anew.")
     # in declared order: two spellings of a question are one request
@@ -136,22 +162,6 @@ def _target(question: Question, charge: Charge, version: int, schema: Schema) ->
     )
 
 
-def scale_of(question: Question) -> tuple[float | None, str]:
-    """Return what influences are divided by to be shares of the difference, or why they are not.
-
-    d = |difference| for COUNT and SUM, times the smallest count for AVG (DPXPlain, Equation 7). Near
-    0 it would explode or flip (spec/dpxplain.md E12). Released values only.
-    """
-    if question.estimate is None or not question.enough:
-        return None, "Influences are absolute: a group may have too few rows to divide by."
-    if question.low <= 0 <= question.high:
-        return None, "Influences are absolute: the difference itself may be 0."
-    scale = abs(question.estimate) * (1.0 if question.rows is None else max(1.0, question.rows))
-    if not 0 < scale < math.inf:
-        return None, "Influences are absolute: the difference itself may be 0."
-    return scale, ""
-
-
 def explanation(
     plan: ExplanationPlan,
     question: Question,
@@ -165,8 +175,9 @@ def explanation(
     drawn = state.releases[charge.request].drawn
     scale, reason = scale_of(question)
     divisor = 1.0 if scale is None else scale
-    numerator, denominator = plan.unit.as_integer_ratio()
-    half = plan.half_width
+    # as it was drawn: today's lattice may be another one
+    numerator, denominator = Fraction(drawn["noise"]["lattice_unit"]).as_integer_ratio()
+    half = design.quantile * drawn["noise"]["sigma"]
     rows = []
     for (shown, condition), value, (best, worst) in zip(
         drawn["predicates"], drawn["influences"], drawn["ranks"], strict=True
@@ -202,7 +213,8 @@ def explanation(
         joint=design.joint,
         mode=design.mode,
         sharper={
-            "influence": plan.half_width / tight.half_width,
+            "influence": float(plan.unit * plan.lattice.sensitivity)
+            / float(tight.unit * tight.lattice.sensitivity),
             "rank": plan.resolution / tight.resolution if tight.resolution else 1.0,
         },
         spent=charge.spent if fresh else PrivacyLoss.none(),
@@ -215,102 +227,5 @@ def explanation(
         stored=not fresh,
         kept=budget.kept,
         private=store.private,
-        definition={**plan.definition(), "noise": plan.noise()},
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class ExplanationPrice:
-    """What an explanation would cost and how sharp it would be. Nothing was spent.
-
-    Attributes
-    ----------
-    spent : PrivacyLoss
-        The increase it would cost now.
-    remaining, cap : PrivacyLoss
-    currency : 'zcdp'
-    delta : float or None
-    affordable : bool
-    candidates : int
-        |P|.
-    confidence : float
-    rho : mapping of str to str
-        Budget of each part.
-    relative : bool
-        Whether the widths are shares of the difference.
-    half_width : float
-        Of the influences' intervals, as they would be shown.
-    resolution : float
-        How far influences must lie apart for ranks to tell them apart.
-    """
-
-    spent: PrivacyLoss
-    remaining: PrivacyLoss
-    cap: PrivacyLoss
-    currency: Currency
-    delta: float | None
-    affordable: bool
-    candidates: int
-    confidence: float
-    rho: Mapping[str, str]
-    relative: bool
-    half_width: float
-    resolution: float
-
-    def share(self) -> float:
-        """Return the cost as a share of what is left; infinite when nothing is left."""
-        if self.spent.rho == 0:
-            return 0.0
-        return float(self.spent.rho / self.remaining.rho) if self.remaining.rho else float("inf")
-
-    def listing(self) -> Listing:
-        """Return the price as a table."""
-
-        def shown(value: float) -> str:
-            if self.relative:
-                return f"{figure(100 * value, 100 * value)} % of the difference"
-            return figure(value, value)
-
-        rows = (
-            ("influence", f"± {shown(self.half_width)}, {percent(self.confidence)} interval"),
-            ("rank", f"tells influences apart that differ by {shown(self.resolution)}"),
-            ("candidates", f"{self.candidates:,} predicates"),
-        )
-        caption = price_caption(
-            self.spent,
-            self.remaining,
-            self.cap,
-            self.currency,
-            self.delta,
-            affordable=self.affordable,
-        )
-        return Listing(caption, ("", "to expect"), rows)
-
-    def __repr__(self) -> str:
-        return repr(self.listing())
-
-    def _repr_html_(self) -> str:
-        return self.listing()._repr_html_()
-
-
-def price(
-    plan: ExplanationPlan, question: Question, store: Store, cost: PrivacyLoss
-) -> ExplanationPrice:
-    """Return the price of a plan, of which ``cost`` is still to be paid."""
-    budget = status(store)
-    scale, _ = scale_of(question)
-    divisor = 1.0 if scale is None else scale
-    return ExplanationPrice(
-        spent=cost,
-        remaining=budget.remaining,
-        cap=budget.cap,
-        currency=budget.currency,
-        delta=budget.delta,
-        affordable=cost.rho <= budget.remaining.rho,
-        candidates=plan.space.size,
-        confidence=plan.design.confidence,
-        rho=plan.budgets.to_dict(),
-        relative=scale is not None,
-        half_width=plan.half_width / divisor,
-        resolution=plan.resolution / divisor,
+        definition={**plan.definition(), "noise": drawn["noise"]},
     )

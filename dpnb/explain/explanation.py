@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.numbers import amount_text, cost_text, figure, percent
+from dpnb.answers.plain import listed
 from dpnb.answers.question import Question
 from dpnb.privacy.loss import PrivacyLoss
 
@@ -133,7 +135,16 @@ class Explanation:
             return "not distinguishable from noise"
         if self.indistinct(row):
             return "place not distinguishable from noise"
-        return "shrinks the difference" if row.influence_low > 0 else "widens the difference"
+        return f"{self._verb(less=row.influence_low > 0)} the difference"
+
+    @property
+    def reversed(self) -> bool:
+        """Whether the answer surely shows the opposite of the question."""
+        return self.question.high < 0
+
+    def _verb(self, *, less: bool) -> str:
+        """Return what a smaller left side, or a larger one, does to the difference that there is."""
+        return "shrinks" if less != self.reversed else "widens"
 
     def _amount(self, value: float) -> str:
         if not self.relative:
@@ -151,14 +162,15 @@ class Explanation:
 
     def meaning_sentences(self) -> tuple[str, ...]:
         """Return what the columns mean, for a reader who knows no statistics."""
+        more, less = self._verb(less=True), self._verb(less=False)
         signs = (
-            "Influence: how much of the difference goes away when the rows of a predicate are left "
-            "out, counted less the fewer rows would remain. Above 0, leaving them out shrinks the "
-            "difference; below 0, it widens it."
+            "Influence: how much the difference changes when the rows of a predicate are "
+            f"left out, counted less the fewer rows would remain. Above 0, leaving them out {more} "
+            f"the difference; below 0, it {less} it."
         )
         return (
             signs,
-            f"Rank: the place among {self._candidates()}, 1 shrinking the difference most.",
+            f"Rank: the place among {self._candidates()}; the one in place 1 {more} the difference most.",
         )
 
     def caution_sentence(self) -> str:
@@ -247,16 +259,11 @@ class Explanation:
     def cost_sentence(self) -> str:
         """Return what was spent, on what, and what is left."""
         parts = {"topk": "selection", "influence": "influences", "rank": "ranks"}
-        split = ", ".join(f"{amount_text(float(self._rho(n)))} {w}" for n, w in parts.items())
+        split = ", ".join(f"{amount_text(Fraction(self.rho[n]))} {w}" for n, w in parts.items())
         text = cost_text(
             self.spent, self.remaining, self.cap, "zcdp", self.delta, stored=self.stored
         )
         return text if self.spent.rho == 0 else f"{text} Split: {split}."
-
-    def _rho(self, name: str) -> Any:
-        from fractions import Fraction
-
-        return Fraction(self.rho[name])
 
     def note(self) -> str:
         """Return where the ledger lives, when that matters for what was just spent."""
@@ -268,6 +275,8 @@ class Explanation:
         """Return a warning when the question itself may be due to noise; empty otherwise."""
         if self.question.valid:
             return ""
+        if self.reversed:
+            return f"The answer shows the opposite: {self.question.left} is below, not above."
         return "Noise may explain the question itself: explanations of it may be meaningless."
 
     def sentences(self) -> tuple[str, ...]:
@@ -308,10 +317,9 @@ class Explanation:
         data = {field.name: getattr(self, field.name) for field in fields(self)}
         data["question"] = self.question.to_dict()
         data["rows"] = [asdict(row) for row in self.rows]
-        data["attributes"] = list(self.attributes)
         for name in ("spent", "remaining", "cap"):
             data[name] = data[name].to_dict()
-        return data
+        return {name: listed(value) for name, value in data.items()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Explanation:

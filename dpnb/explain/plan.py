@@ -5,23 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
-from dpnb.engines.base import Sum, sum_of
 from dpnb.errors import RequestError
-from dpnb.explain.influence import Lattice, Mode, sensitivity, spread
+from dpnb.explain.influence import Lattice, Mode
 from dpnb.explain.predicates import Space
 from dpnb.explain.ranks import Search, search
+from dpnb.explain.target import Target
 from dpnb.privacy.loss import amount, rho_of_epsilon
 from dpnb.privacy.select import gumbel_scale
 from dpnb.scale import scalar
-from dpnb.schema import Schema
-from dpnb.sql.canonical import plain, plain_value, simplify
-from dpnb.sql.query import Aggregate, And, Predicate
 
 _NORMAL = NormalDist()
 
@@ -32,8 +29,8 @@ LOWER_SHARE = Fraction(1, 10)
 upper ones (DPXPlain, section 4.3.3)."""
 LEAST_RHO, MOST_RHO = Fraction(1, 10**9), Fraction(10**6)
 MAX_ROWS = 100
-MOST_SURE = 1 - 1e-9
-"""Largest confidence: beyond it the quantiles of many tests together leave the floats."""
+LEAST_SURE, MOST_SURE = 1e-6, 1 - 1e-9
+"""Range of confidences: beyond it the quantiles of many tests together leave the floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +81,11 @@ class Design:
         """Level of one row's interval: independent noises multiply."""
         return self.confidence ** (1 / self.k) if self.joint else self.confidence
 
+    @property
+    def quantile(self) -> float:
+        """Two-sided normal quantile of one row's interval."""
+        return _NORMAL.inv_cdf((1 + self.row_confidence) / 2)
+
 
 def read_design(
     k: object, confidence: object, joint: object, lower: object, mode: object, size: int
@@ -107,105 +109,18 @@ def read_design(
         raise RequestError(
             f"confidence is {confidence:g}", "Give a number between 0 and 1, such as 0.95."
         )
-    if confidence > MOST_SURE:
-        raise RequestError("confidence is too near 1", f"Give {MOST_SURE} or less.")
-    if mode not in ("tight", "paper"):
+    if not LEAST_SURE <= confidence <= MOST_SURE:
+        raise RequestError(
+            "confidence is too near 0 or 1", f"Give one from {LEAST_SURE} to {MOST_SURE}."
+        )
+    if not isinstance(joint, bool):
+        raise RequestError("joint is neither True nor False", "Write joint=True.")
+    if not isinstance(mode, str) or mode not in ("tight", "paper"):
         raise RequestError(f"mode is {mode!r}", "Write mode='tight' or mode='paper'.")
     share = amount(lower, "lower")
     if not Fraction(1, 1000) <= share <= Fraction(999, 1000):
         raise RequestError("lower is not between 0.001 and 0.999", "Give a share such as 0.1.")
-    return Design(k, float(confidence), bool(joint), share, "paper" if mode == "paper" else "tight")
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What is to be explained: one aggregate over some groups with weights.
-
-    ``groups`` holds each group's cell number in every key. ``measure`` is None for COUNT.
-    """
-
-    table: str
-    version: int
-    keys: tuple[str, ...]
-    where: Predicate
-    aggregate: Aggregate
-    groups: tuple[tuple[int, ...], ...]
-    weights: tuple[Fraction, ...]
-    measure: Sum | None
-
-    @classmethod
-    def of(
-        cls,
-        table: str,
-        version: int,
-        keys: Sequence[str],
-        where: Predicate,
-        aggregate: Aggregate,
-        groups: Sequence[Sequence[int]],
-        weights: Sequence[Fraction],
-        schema: Schema,
-    ) -> Target:
-        """Build a target; the aggregate's FILTER becomes part of ``where``.
-
-        Raises
-        ------
-        RequestError
-            When the aggregated value is constant by declaration: nothing can be explained then.
-        """
-        measure = None
-        if aggregate.function != "COUNT" and aggregate.value is not None:
-            measure = sum_of(aggregate.value, schema, centred=aggregate.function == "AVG")
-        # one spelling, in whatever order the groups were named
-        terms = sorted(zip(map(tuple, groups), weights, strict=True))
-        made = cls(
-            table,
-            version,
-            tuple(keys),
-            simplify(And((where, aggregate.filter)), schema),
-            aggregate,
-            tuple(group for group, _ in terms),
-            tuple(weight for _, weight in terms),
-            measure,
-        )
-        if sensitivity(aggregate.function, made.weights, *made.bounds, "tight") == 0:
-            raise RequestError(
-                f"{aggregate.alias!r} is the same for every row", "Nothing can be explained."
-            )
-        return made
-
-    @property
-    def bounds(self) -> tuple[Fraction, Fraction]:
-        """Bounds of one row's value in ticks."""
-        if self.measure is None:
-            return Fraction(1), Fraction(1)
-        shift = self.measure.shift / self.measure.step
-        return self.measure.least + shift, self.measure.greatest + shift
-
-    @property
-    def step(self) -> Fraction:
-        """Units of the influence in one tick: rows, or units of the value (AVG: times rows)."""
-        return Fraction(1) if self.measure is None else self.measure.step
-
-    def lattice(self, mode: Mode) -> Lattice:
-        """Return the grid of the influences, with their sensitivity and spread, in ticks."""
-        function = self.aggregate.function
-        largest = sensitivity(function, self.weights, *self.bounds, mode)
-        widest = spread(function, self.weights, *self.bounds, mode)
-        return Lattice.of(largest, widest, len(self.weights) if function == "AVG" else 1)
-
-    def definition(self) -> dict[str, Any]:
-        """Return the public definition as plain data."""
-        return {
-            "table": self.table,
-            "version": self.version,
-            "unit": None,
-            "keys": list(self.keys),
-            "where": plain(self.where),
-            "function": self.aggregate.function,
-            "value": plain_value(self.aggregate.value),
-            "groups": [list(group) for group in self.groups],
-            "weights": [str(weight) for weight in self.weights],
-        }
+    return Design(k, float(confidence), joint, share, "paper" if mode == "paper" else "tight")
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +171,7 @@ class ExplanationPlan:
     @property
     def half_width(self) -> float:
         """Half the width of an influence's interval, in units of the influence."""
-        level = (1 + self.design.row_confidence) / 2
-        return _NORMAL.inv_cdf(level) * self.sigma * float(self.unit)
+        return self.design.quantile * self.sigma * float(self.unit)
 
     def search(self, *, above: bool) -> Search:
         """Return the noise of the ranks' upper or lower bounds, in lattice units."""
@@ -377,7 +291,7 @@ def _for_error(
 ) -> Budgets:
     """Invert the half-width: rho = k (z Delta / error)^2 / 2 for the influences."""
     wished = amount(error, "error") * (1 if scale is None else Fraction(scale))
-    z = _NORMAL.inv_cdf((1 + design.row_confidence) / 2)
+    z = design.quantile
     # exact ratios: powers of bounds such as 1e150 would overflow a float
     ratio = Fraction(z) * lattice.sensitivity * lattice.unit * target.step / wished
     rho = design.k * ratio**2 / 2 * Fraction(1 + 1e-12)

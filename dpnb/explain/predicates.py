@@ -8,34 +8,34 @@ looks at data (DPXPlain, Definition 3.3; spec/dpxplain.md section 2 and 4.2).
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
-from dpnb.errors import RequestError, SqlError
+from dpnb.errors import RequestError
+from dpnb.explain.listed import read_listed
 from dpnb.kinds import Category, Kind, nearest
+from dpnb.scale import scalar
 from dpnb.schema import Schema
 from dpnb.sql.canonical import plain, simplify
-from dpnb.sql.parse import parse
 from dpnb.sql.query import And, Or, Predicate, Within
 from dpnb.table import Table
 
 Connective: TypeAlias = Literal["and", "or"]
 
 MAX_LENGTH = 3
-MAX_LISTED = 1_000
-"""Conditions that an analyst may list."""
 MAX_DENSE = 2**22
 """Cells of one attribute set that are laid out in full, for ranges and OR of two groups."""
-MAX_RANGED = 1_000
+MAX_RANGED = 100
 """Bins of one attribute whose runs are listed."""
 MAX_CODES = 2**49
 """Joint codes of one attribute set: times the groups of a query they fit 64 bits."""
 MAX_SIZE = 2**53
+MAX_SETS = 5_000
+"""Attribute sets: the rows are read once for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +133,7 @@ class Space:
         if self.listed:
             return {"listed": [plain(predicate) for _, predicate in self.listed]}
         return {
-            "attributes": [
-                [a.column, [[item.first, item.last] for item in a.items]] for a in self.attributes
-            ],
+            "attributes": [[a.column, a.cells, len(a.items)] for a in self.attributes],
             "length": self.length,
             "connective": self.connective,
         }
@@ -187,11 +185,17 @@ def space(
             raise RequestError(
                 "a list of predicates stands alone", "Leave the options on attributes out."
             )
-        return Space((), listed=_listed(predicates, table))
-    if isinstance(length, bool) or not isinstance(length, int) or not 1 <= length <= MAX_LENGTH:
+        return Space((), listed=read_listed(predicates, table))
+    number = scalar(length)
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MAX_LENGTH:
         raise RequestError(f"length is {length!r}", f"Give 1 to {MAX_LENGTH} attributes.")
-    if connective not in ("and", "or"):
+    length = number
+    if not isinstance(connective, str) or connective not in ("and", "or"):
         raise RequestError(f"the connective is {connective!r}", "Write 'and' or 'or'.")
+    if not isinstance(ranges, bool):
+        raise RequestError("ranges is neither True nor False", "Write ranges=True.")
+    if length == 1:
+        connective = "and"  # nothing is joined: one meaning, one spelling
     schema = table.schema
     used = _aliased(schema, taken)
     dropped = {_column(name, schema) for name in _names(exclude, "exclude")}
@@ -289,6 +293,12 @@ def _run(first: str, last: str) -> str:
 
 
 def _check_size(found: Space, groups: int) -> None:
+    sets = math.comb(len(found.attributes), found.length)
+    if sets > MAX_SETS:
+        raise RequestError(
+            f"this makes {sets:,} sets of attributes, more than {MAX_SETS:,}",
+            "Name fewer attributes, or a shorter length.",
+        )
     codes = max(math.prod(a.cells + 1 for a in attributes) for attributes in found.sets)
     if found.size > MAX_SIZE or codes > MAX_CODES:
         raise RequestError(
@@ -301,53 +311,3 @@ def _check_size(found: Space, groups: int) -> None:
                 f"this makes {found.size:,} predicates, too many for ranges and OR",
                 "Name fewer attributes, or a shorter length.",
             )
-
-
-def _listed(texts: object, table: Table) -> tuple[tuple[str, Predicate], ...]:
-    if isinstance(texts, str) or not isinstance(texts, Sequence) or not texts:
-        raise RequestError(
-            "predicates is no list of conditions", 'Write predicates=["age > 40", ...].'
-        )
-    if len(texts) > MAX_LISTED:
-        raise RequestError(
-            f"{len(texts):,} predicates are listed, more than {MAX_LISTED:,}", "List fewer."
-        )
-    for text in texts:
-        if not isinstance(text, str):
-            raise RequestError("a predicate is not a text", "Write a condition as in WHERE.")
-    return _read_listed(tuple(texts), table.name, table.schema)
-
-
-# planned several times for one explanation, and reading takes longer than the scan
-@lru_cache(maxsize=4)
-def _read_listed(
-    texts: tuple[str, ...], name: str, schema: Schema
-) -> tuple[tuple[str, Predicate], ...]:
-    table = Table(name, None, schema)
-    found: list[tuple[str, Predicate]] = []
-    seen: set[str] = set()
-    for text in texts:
-        predicate = condition(text, table)
-        meaning = json.dumps(plain(predicate), sort_keys=True)
-        if meaning in seen:
-            raise RequestError(f"the predicate {text!r} is listed twice", "List it once.")
-        seen.add(meaning)
-        found.append((" ".join(text.split()), predicate))
-    return tuple(found)
-
-
-def condition(text: str, table: Table) -> Predicate:
-    """Read one condition as in WHERE."""
-    prefix = f"SELECT COUNT(*) FROM {table.name} WHERE\n"
-    try:
-        query = parse(prefix + text, {table.name: table})
-    except SqlError as error:
-        raise RequestError(
-            f"the predicate {text!r} cannot be used: {error.what}", error.mend
-        ) from None
-    extra = query.keys or query.having or query.order or query.limit is not None
-    if extra or text.rstrip().endswith(";"):
-        raise RequestError(
-            f"the predicate {text!r} is more than a condition", "Write only what follows WHERE."
-        )
-    return query.where

@@ -69,9 +69,8 @@ class ExplanationRequest:
         return {
             "kind": "release",
             "sql": f"explain: {question.left} > {question.right} in {question.aggregate}",
-            "query": {"explanation": plan.definition()},
+            "query": plan.definition(),
             "version": plan.target.version,
-            "price": _price(plan).to_dict(),
             "drawn": drawn,
         }
 
@@ -80,7 +79,7 @@ class ExplanationRequest:
         drawn = release(plan, exact, noise)
         space, schema = plan.space, self.tables[plan.target.table].schema
         named = [[space.label(i), plain(space.predicate(i, schema))] for i in drawn["predicates"]]
-        return {**drawn, "predicates": named}
+        return {**drawn, "predicates": named, "noise": plan.noise()}
 
     def result(self, plan: ExplanationPlan, charge: Charge, *, fresh: bool) -> Explanation:
         """Build the explanation from what was committed."""

@@ -21,9 +21,10 @@ def read_question(name: str, body: str | None, options: Any, names: Mapping[str,
     held = names.get(name)
     body = (body or "").strip()
     if isinstance(held, Question):
-        if body:
+        if body or options.of is not None or options.planned:
             raise RequestError(
-                f"{name!r} is a question already", "Leave the body out, or name an answer."
+                f"{name!r} is a question already",
+                "Leave the body, --of and --planned out, or name an answer.",
             )
         return held
     if not isinstance(held, Answer):
@@ -86,7 +87,10 @@ def _rho(text: str) -> str | dict[str, str]:
     if "=" not in text:
         return text
     pairs = [part.partition("=") for part in text.split(",")]
-    return {name.strip(): value.strip() for name, _, value in pairs}
+    named = {name.strip(): value.strip() for name, _, value in pairs}
+    if len(named) < len(pairs):
+        raise RequestError("--rho names a part twice", "Write topk=0.05,influence=0.05,rank=0.1.")
+    return named
 
 
 def _error(text: str) -> float:

@@ -11,7 +11,7 @@ from dpnb.answers.listing import Price
 from dpnb.answers.numbers import loss_text
 from dpnb.curator import Curator
 from dpnb.errors import RequestError
-from dpnb.explain.assembly import ExplanationPrice
+from dpnb.explain.price import ExplanationPrice
 from dpnb.kinds import nearest
 from dpnb.privacy.loss import Budget
 from dpnb.schema import read_toml

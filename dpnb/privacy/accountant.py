@@ -168,13 +168,17 @@ class Accountant:
         self.spent = total
 
     def apply_release(self, sequence: int, entry: Mapping[str, Any]) -> None:
-        """Add one entry of kind ``release``: a one-off draw, paid for by its first analyst."""
+        """Add one entry of kind ``release``: a one-off draw, paid for by its first analyst.
+
+        Its price is the sum of the rhos that its public definition names for its parts.
+        """
         charge = _charge(sequence, entry, {})
-        known = self.releases.get(charge.request)
-        drawn, price = entry.get("drawn"), PrivacyLoss.from_dict(entry["price"])
+        known, drawn = self.releases.get(charge.request), entry.get("drawn")
+        parts = [Fraction(rho) for rho in charge.query["rho"].values()]
+        price = PrivacyLoss.of(sum(parts, Fraction(0)), "zcdp")
         owed = price if known is None else PrivacyLoss.none()
-        free = price.level(self.currency) <= 0
-        if free or charge.spent != owed or (known is None) == (drawn is None):
+        wrong = charge.spent != owed or (known is not None and known.spent != price)
+        if wrong or (known is None) == (drawn is None) or not parts or min(parts) <= 0:
             raise _damaged(sequence)
         total = self._total(charge.spent, sequence)
         if drawn is not None:

@@ -11,7 +11,7 @@ own selection takes 10 to 100 times as long on scores that differ much).
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Context, Decimal
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -42,7 +42,6 @@ def largest(scores: npt.NDArray[np.int64], scale: float, entropy: Entropy) -> in
     # only those that may still be the largest
     rivals = np.flatnonzero(high >= low.max())
     drawn = [(int(words[i]), BITS) for i in rivals]
-    ends = [(low[i], high[i]) for i in rivals]
     while len(rivals) > 1:
         drawn = [
             (word << _MORE | int.from_bytes(entropy(_MORE // 8), "little"), bits + _MORE)
@@ -83,8 +82,17 @@ def _refined(score: int, scale: float, word: int, bits: int) -> tuple[Any, Any]:
     """
     shift = Fraction(score) / Fraction(scale)
     digits = int(0.31 * bits)
-    context = Context(prec=2 * digits + len(str(abs(int(shift)))) + 40)
-    slack = Decimal(10) ** -(digits + 20)
+    # every setting named: those of the calling thread must not decide
+    context = Context(
+        prec=2 * digits + len(str(abs(int(shift)))) + 40,
+        rounding=ROUND_HALF_EVEN,
+        Emin=MIN_EMIN,
+        Emax=MAX_EMAX,
+        clamp=0,
+        flags=[],
+        traps=[],
+    )
+    slack = Decimal((0, (1,), -(digits + 20)))
     moved = context.divide(Decimal(shift.numerator), Decimal(shift.denominator))
     whole = Decimal(1 << bits)
 

@@ -19,6 +19,7 @@ from dpnb.answers.estimates import estimate
 from dpnb.answers.intervals import combination_half_width, combine, mean_around_zero, mean_in_box
 from dpnb.answers.question import Question, verdict
 from dpnb.answers.reading import read
+from dpnb.display.text import NOT_PRIVATE
 from dpnb.errors import RequestError
 from dpnb.privacy.calibrate import Law
 
@@ -204,7 +205,7 @@ class TestSentences:
                 assert question.valid == (question.low > 0)
                 assert ("is above" in question.sentence) == question.valid
                 assert ("is below" in question.sentence) == (question.high < 0)
-                assert repr(question) == question.sentence
+                assert repr(question) == f"{NOT_PRIVATE} {question.sentence}"
         assert answer.compare("north", "east").valid
 
     def test_a_question_survives_json(self, answer: Answer) -> None:
@@ -505,7 +506,7 @@ class TestGeneralIntervals:
         question = answer.compare({"north": 0.5, "south": 0.5}, "east", constant=1, planned=True)
         assert (question.low, question.high) == (-4.5, -0.5)
         assert question.estimate is None
-        assert AFTER in question.sentence
+        assert f"{AFTER[:-1]}, among comparisons of this kind)" in question.sentence
         assert answer.compare("south", "north").estimate == 1.0
         both = dataclasses.replace(answer, estimates=(alone.estimates[0], found))
         assert both.compare("north", "south") == alone.compare("north", "south")

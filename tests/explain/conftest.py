@@ -17,8 +17,9 @@ import dpnb
 from dpnb import Category, Integer, Real, Schema, Table
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.explain.mechanism import Influences, measure
-from dpnb.explain.plan import ExplanationPlan, Target, plan_explanation, read_design
+from dpnb.explain.plan import ExplanationPlan, plan_explanation, read_design
 from dpnb.explain.predicates import Space, space
+from dpnb.explain.target import Target
 from dpnb.sql.parse import parse
 
 P_FLOOR = 1e-9

@@ -570,14 +570,19 @@ CHANGES = {
     "a smaller charge": lambda e: e["spent"].update(rho="1/10"),
     "no charge": lambda e: e.update(spent=PrivacyLoss.none().to_dict()),
     "a larger charge": lambda e: e["spent"].update(rho="1/2"),
-    "another price": lambda e: e["price"].update(rho="1/10"),
+    "another price": lambda e: e["query"]["rho"].update(topk="1/10"),
     "nothing drawn": lambda e: e.update(drawn=None),
     "no draw at all": lambda e: e.pop("drawn"),
-    "beyond the cap": lambda e: (e["spent"].update(rho="50"), e["price"].update(rho="50")),
-    "a negative charge": lambda e: (e["spent"].update(rho="-1"), e["price"].update(rho="-1")),
-    "no price": lambda e: e.pop("price"),
+    "beyond the cap": lambda e: (e["spent"].update(rho="50"), e["query"].update(rho={"a": "50"})),
+    "a negative charge": lambda e: (
+        e["spent"].update(rho="-1"),
+        e["query"].update(rho={"a": "-1"}),
+    ),
+    "a negative part": lambda e: e["query"].update(rho={"a": "1", "b": "-7/10"}),
+    "no parts": lambda e: (e["spent"].update(rho="0"), e["query"].update(rho={})),
+    "no price": lambda e: e["query"].pop("rho"),
     "no request": lambda e: e.pop("request"),
-    "a price in words": lambda e: e.update(price="free"),
+    "a price in words": lambda e: e["query"].update(rho="free"),
     "draws of another kind": lambda e: e.update(drawn=[1, 2]),
     "another kind": lambda e: e.update(kind="gift"),
 }
@@ -597,14 +602,16 @@ class TestEntries:
     def test_drawn_twice_is_refused(self):
         entry = {
             "kind": "release", "analyst": "a", "time": "", "request": "r", "sql": "", "version": 1,
-            "query": {}, "spent": PrivacyLoss(rho=Fraction("0.1")).to_dict(),
-            "price": PrivacyLoss(rho=Fraction("0.1")).to_dict(), "drawn": {"x": 1},
+            "query": {"rho": {"a": "0.04", "b": "0.06"}},
+            "spent": PrivacyLoss(rho=Fraction("0.1")).to_dict(), "drawn": {"x": 1},
         }  # fmt: skip
         accountant = Accountant(Budget(rho=1))
         accountant.apply_release(1, entry)
         free = PrivacyLoss.none().to_dict()
         for again in (entry, {**entry, "spent": free}, {**entry, "analyst": "b"},
-                      {**entry, "analyst": "b", "spent": free}):  # fmt: skip
+                      {**entry, "analyst": "b", "spent": free},
+                      {**entry, "analyst": "b", "spent": free, "drawn": None,
+                       "query": {"rho": {"a": "0.04"}}}):  # fmt: skip
             with pytest.raises(LedgerError):
                 accountant.apply_release(2, again)
         accountant.apply_release(2, {**entry, "analyst": "b", "spent": free, "drawn": None})
@@ -615,8 +622,8 @@ class TestEntries:
         for i in range(2):
             loss = PrivacyLoss(rho=Fraction("0.4")).to_dict()
             accountant.apply_release(i + 1, {
-                "analyst": "a", "time": "", "request": f"r{i}", "sql": "", "version": 1, "query": {},
-                "spent": loss, "price": loss, "drawn": {},
+                "analyst": "a", "time": "", "request": f"r{i}", "sql": "", "version": 1,
+                "query": {"rho": {"a": "0.4"}}, "spent": loss, "drawn": {},
             })  # fmt: skip
         with pytest.raises(BudgetError):
             accountant.check(PrivacyLoss(rho=Fraction("0.3")))
@@ -628,7 +635,39 @@ class TestEntries:
         found = session.explain(session.query(SQL, rho=1).compare("north", "south", "m"), k=3)
         entry = entries(tmp_path / "l")[-1]
         assert set(entry) == {
-            "kind", "analyst", "time", "request", "sql", "query", "version", "spent", "price", "drawn"
+            "kind", "analyst", "time", "request", "sql", "query", "version", "spent", "drawn"
         }  # fmt: skip
-        assert set(entry["drawn"]) == {"predicates", "influences", "ranks"}
+        assert set(entry["drawn"]) == {"predicates", "influences", "ranks", "noise"}
         assert len(entry["drawn"]["influences"]) == len(found.rows) == 3
+
+
+def test_a_stored_explanation_is_read_as_it_was_drawn(opened, tmp_path, monkeypatch):
+    from dpnb.explain import influence
+
+    session = opened(ledger=tmp_path / "l", rho=10)
+    question = session.query(SQL, rho=1).compare("north", "south", "m")
+    first = session.explain(question, k=2, rho=1)
+    monkeypatch.setattr(influence, "LATTICE_BITS", influence.LATTICE_BITS + 2)
+    again = session.explain(question, k=2, rho=1)
+    assert again.stored
+    assert again.rows == first.rows
+
+
+def test_the_words_follow_the_difference_that_there_is(opened):
+    session = opened(rho=10)
+    answer = session.query(SQL, rho=1)
+    question = answer.compare("north", "south", "n")
+    question = question if question.valid else question.flipped()
+    found = session.explain(question, k=3, rho=1)
+    other = session.explain(question.flipped(), k=3, rho=1, anyway=True)
+    assert other.reversed
+    assert "The answer shows the opposite" in other.doubt_sentence()
+    for row in other.rows:
+        words = other.effect_text(row)
+        if row.influence_low > 0:
+            assert "widens" in words or "place" in words
+        elif row.influence_high < 0:
+            assert "shrinks" in words or "place" in words
+    assert not found.reversed
+    assert "Above 0, leaving them out shrinks" in found.meaning_sentences()[0]
+    assert "Above 0, leaving them out widens" in other.meaning_sentences()[0]

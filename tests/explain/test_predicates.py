@@ -11,7 +11,8 @@ import dpnb
 from dpnb import Category, Integer, Real, Schema, Table
 from dpnb.errors import RequestError
 from dpnb.explain import predicates as module
-from dpnb.explain.predicates import Space, condition, space
+from dpnb.explain.listed import condition
+from dpnb.explain.predicates import Space, space
 from dpnb.sql.canonical import plain
 
 

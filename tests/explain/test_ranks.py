@@ -9,15 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpnb.explain.ranks import (
-    Search,
-    best_place,
-    edits_above,
-    edits_below,
-    rank_intervals,
-    search,
-    worst_place,
-)
+from dpnb.explain.edits import best_place, edits_above, edits_below, worst_place
+from dpnb.explain.ranks import Search, rank_intervals, search
 
 TENTH, REST = Fraction(1, 10), Fraction(9, 10)
 

@@ -10,7 +10,7 @@ from IPython.core.completer import provisionalcompleter
 
 import dpnb
 from dpnb.errors import DpnbError
-from dpnb.explain.assembly import ExplanationPrice
+from dpnb.explain.price import ExplanationPrice
 
 SQL = "SELECT marital_status, AVG(high_income) AS share, COUNT(*) AS n FROM adult GROUP BY 1"
 REAL = "'Married-civ-spouse' > 'Never-married'"

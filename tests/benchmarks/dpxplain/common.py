@@ -20,9 +20,10 @@ from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.explain import mechanism
 from dpnb.explain.influence import Mode
 from dpnb.explain.mechanism import Influences
-from dpnb.explain.plan import ExplanationPlan, Target, plan_explanation, read_design
+from dpnb.explain.plan import ExplanationPlan, plan_explanation, read_design
 from dpnb.explain.predicates import space
 from dpnb.explain.ranks import rank_intervals
+from dpnb.explain.target import Target
 from dpnb.privacy.calibrate import SUM_SHARE, Law
 from dpnb.privacy.noise import SecureNoise
 from dpnb.privacy.select import top_k

@@ -1,0 +1,74 @@
+"""Candidate predicates that an analyst lists as conditions, as in WHERE."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+
+from dpnb.errors import RequestError, SqlError
+from dpnb.schema import Schema
+from dpnb.sql.canonical import plain
+from dpnb.sql.parse import parse
+from dpnb.sql.query import Predicate
+from dpnb.table import Table
+
+MAX_LISTED = 1_000
+"""Conditions that an analyst may list."""
+
+
+def read_listed(texts: object, table: Table) -> tuple[tuple[str, Predicate], ...]:
+    """Read a list of conditions: each as written and as meant.
+
+    Raises
+    ------
+    RequestError
+        For an empty or too long list, a condition that cannot be read, or one listed twice.
+    """
+    if isinstance(texts, str) or not isinstance(texts, Sequence) or not texts:
+        raise RequestError(
+            "predicates is no list of conditions", 'Write predicates=["age > 40", ...].'
+        )
+    if len(texts) > MAX_LISTED:
+        raise RequestError(
+            f"{len(texts):,} predicates are listed, more than {MAX_LISTED:,}", "List fewer."
+        )
+    for text in texts:
+        if not isinstance(text, str):
+            raise RequestError("a predicate is not a text", "Write a condition as in WHERE.")
+    return _read_listed(tuple(texts), table.name, table.schema)
+
+
+# planned several times for one explanation, and reading takes longer than the scan
+@lru_cache(maxsize=4)
+def _read_listed(
+    texts: tuple[str, ...], name: str, schema: Schema
+) -> tuple[tuple[str, Predicate], ...]:
+    table = Table(name, None, schema)
+    found: list[tuple[str, Predicate]] = []
+    seen: set[str] = set()
+    for text in texts:
+        predicate = condition(text, table)
+        meaning = json.dumps(plain(predicate), sort_keys=True)
+        if meaning in seen:
+            raise RequestError(f"the predicate {text!r} is listed twice", "List it once.")
+        seen.add(meaning)
+        found.append((" ".join(text.split()), predicate))
+    return tuple(found)
+
+
+def condition(text: str, table: Table) -> Predicate:
+    """Read one condition as in WHERE."""
+    prefix = f'SELECT COUNT(*) FROM "{table.name}" WHERE\n'
+    try:
+        query = parse(prefix + text, {table.name: table})
+    except SqlError as error:
+        raise RequestError(
+            f"the predicate {text!r} cannot be used: {error.what}", error.mend
+        ) from None
+    extra = query.keys or query.having or query.order or query.limit is not None
+    if extra or text.rstrip().endswith(";"):
+        raise RequestError(
+            f"the predicate {text!r} is more than a condition", "Write only what follows WHERE."
+        )
+    return query.where

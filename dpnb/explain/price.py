@@ -1,0 +1,128 @@
+"""What an explanation would cost, and how sharp it would be: public numbers and released ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dpnb.answers.assembly import status
+from dpnb.answers.listing import Listing, price_caption
+from dpnb.answers.numbers import figure, percent
+from dpnb.answers.question import Question
+from dpnb.explain.plan import ExplanationPlan
+from dpnb.privacy.loss import Currency, PrivacyLoss
+from dpnb.provenance.store import Store
+
+
+def scale_of(question: Question) -> tuple[float | None, str]:
+    """Return what influences are divided by to be shares of the difference, or why they are not.
+
+    d = |difference| for COUNT and SUM, times the smallest count for AVG (DPXPlain, Equation 7). Near
+    0 it would explode or flip (spec/dpxplain.md E12). Released values only.
+    """
+    if question.estimate is None or not question.enough:
+        return None, "Influences are absolute: a group may have too few rows to divide by."
+    if question.low <= 0 <= question.high:
+        return None, "Influences are absolute: the difference itself may be 0."
+    scale = abs(question.estimate) * (1.0 if question.rows is None else max(1.0, question.rows))
+    if not 0 < scale < math.inf:
+        return None, "Influences are absolute: the difference itself may be 0."
+    return scale, ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplanationPrice:
+    """What an explanation would cost and how sharp it would be. Nothing was spent.
+
+    Attributes
+    ----------
+    spent : PrivacyLoss
+        The increase it would cost now.
+    remaining, cap : PrivacyLoss
+    currency : 'zcdp'
+    delta : float or None
+    affordable : bool
+    candidates : int
+        |P|.
+    confidence : float
+    rho : mapping of str to str
+        Budget of each part.
+    relative : bool
+        Whether the widths are shares of the difference.
+    half_width : float
+        Of the influences' intervals, as they would be shown.
+    resolution : float
+        How far influences must lie apart for ranks to tell them apart.
+    """
+
+    spent: PrivacyLoss
+    remaining: PrivacyLoss
+    cap: PrivacyLoss
+    currency: Currency
+    delta: float | None
+    affordable: bool
+    candidates: int
+    confidence: float
+    rho: Mapping[str, str]
+    relative: bool
+    half_width: float
+    resolution: float
+
+    def share(self) -> float:
+        """Return the cost as a share of what is left; infinite when nothing is left."""
+        if self.spent.rho == 0:
+            return 0.0
+        return float(self.spent.rho / self.remaining.rho) if self.remaining.rho else float("inf")
+
+    def listing(self) -> Listing:
+        """Return the price as a table."""
+
+        def shown(value: float) -> str:
+            if self.relative:
+                return f"{figure(100 * value, 100 * value)} % of the difference"
+            return figure(value, value)
+
+        rows = (
+            ("influence", f"± {shown(self.half_width)}, {percent(self.confidence)} interval"),
+            ("rank", f"tells influences apart that differ by {shown(self.resolution)}"),
+            ("candidates", f"{self.candidates:,} predicates"),
+        )
+        caption = price_caption(
+            self.spent,
+            self.remaining,
+            self.cap,
+            self.currency,
+            self.delta,
+            affordable=self.affordable,
+        )
+        return Listing(caption, ("", "to expect"), rows)
+
+    def __repr__(self) -> str:
+        return repr(self.listing())
+
+    def _repr_html_(self) -> str:
+        return self.listing()._repr_html_()
+
+
+def price(
+    plan: ExplanationPlan, question: Question, store: Store, cost: PrivacyLoss
+) -> ExplanationPrice:
+    """Return the price of a plan, of which ``cost`` is still to be paid."""
+    budget = status(store)
+    scale, _ = scale_of(question)
+    divisor = 1.0 if scale is None else scale
+    return ExplanationPrice(
+        spent=cost,
+        remaining=budget.remaining,
+        cap=budget.cap,
+        currency=budget.currency,
+        delta=budget.delta,
+        affordable=cost.rho <= budget.remaining.rho,
+        candidates=plan.space.size,
+        confidence=plan.design.confidence,
+        rho=plan.budgets.to_dict(),
+        relative=scale is not None,
+        half_width=plan.half_width / divisor,
+        resolution=plan.resolution / divisor,
+    )

@@ -1,0 +1,106 @@
+"""What is to be explained: one aggregate over some groups with weights, and how far one row moves it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpnb.engines.base import Sum, sum_of
+from dpnb.errors import RequestError
+from dpnb.explain.influence import Lattice, Mode, sensitivity, spread
+from dpnb.schema import Schema
+from dpnb.sql.canonical import plain, plain_value, simplify
+from dpnb.sql.query import Aggregate, And, Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is to be explained: one aggregate over some groups with weights.
+
+    ``groups`` holds each group's cell number in every key. ``measure`` is None for COUNT.
+    """
+
+    table: str
+    version: int
+    keys: tuple[str, ...]
+    where: Predicate
+    aggregate: Aggregate
+    groups: tuple[tuple[int, ...], ...]
+    weights: tuple[Fraction, ...]
+    measure: Sum | None
+
+    @classmethod
+    def of(
+        cls,
+        table: str,
+        version: int,
+        keys: Sequence[str],
+        where: Predicate,
+        aggregate: Aggregate,
+        groups: Sequence[Sequence[int]],
+        weights: Sequence[Fraction],
+        schema: Schema,
+    ) -> Target:
+        """Build a target; the aggregate's FILTER becomes part of ``where``.
+
+        Raises
+        ------
+        RequestError
+            When the aggregated value is constant by declaration: nothing can be explained then.
+        """
+        measure = None
+        if aggregate.function != "COUNT" and aggregate.value is not None:
+            measure = sum_of(aggregate.value, schema, centred=aggregate.function == "AVG")
+        # one spelling, in whatever order the groups were named
+        terms = sorted(zip(map(tuple, groups), weights, strict=True))
+        made = cls(
+            table,
+            version,
+            tuple(keys),
+            simplify(And((where, aggregate.filter)), schema),
+            aggregate,
+            tuple(group for group, _ in terms),
+            tuple(weight for _, weight in terms),
+            measure,
+        )
+        if sensitivity(aggregate.function, made.weights, *made.bounds, "tight") == 0:
+            raise RequestError(
+                f"{aggregate.alias!r} is the same for every row", "Nothing can be explained."
+            )
+        return made
+
+    @property
+    def bounds(self) -> tuple[Fraction, Fraction]:
+        """Bounds of one row's value in ticks."""
+        if self.measure is None:
+            return Fraction(1), Fraction(1)
+        shift = self.measure.shift / self.measure.step
+        return self.measure.least + shift, self.measure.greatest + shift
+
+    @property
+    def step(self) -> Fraction:
+        """Units of the influence in one tick: rows, or units of the value (AVG: times rows)."""
+        return Fraction(1) if self.measure is None else self.measure.step
+
+    def lattice(self, mode: Mode) -> Lattice:
+        """Return the grid of the influences, with their sensitivity and spread, in ticks."""
+        function = self.aggregate.function
+        largest = sensitivity(function, self.weights, *self.bounds, mode)
+        widest = spread(function, self.weights, *self.bounds, mode)
+        return Lattice.of(largest, widest, len(self.weights) if function == "AVG" else 1)
+
+    def definition(self) -> dict[str, Any]:
+        """Return the public definition as plain data."""
+        return {
+            "table": self.table,
+            "version": self.version,
+            "unit": None,
+            "keys": list(self.keys),
+            "where": plain(self.where),
+            "function": self.aggregate.function,
+            "value": plain_value(self.aggregate.value),
+            "groups": [list(group) for group in self.groups],
+            "weights": [str(weight) for weight in self.weights],
+        }
