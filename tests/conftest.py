@@ -1,10 +1,30 @@
-"""What needs more than Python is run with ``--all`` or DPNB_ALL=1, and then a missing program fails."""
+"""What needs more than Python is run with ``--all`` or DPNB_ALL=1, and then a missing program fails.
+
+Statistical tests cannot flake and still have power: a sample is accepted when its p-value is above
+1e-9; where a method is exact, the same test rejects noise whose scale is off by 15 to 30 %.
+``DPNB_LONG=1`` multiplies sample sizes.
+"""
 
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import settings
+from hypothesis.configuration import set_hypothesis_home_dir
+from scipy import stats
+
+# repeatable, whatever the load of the machine; notes are kept outside the checkout
+set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "hypothesis")
+settings.register_profile("repeatable", database=None, deadline=None, derandomize=True)
+settings.load_profile("repeatable")
+
+P_FLOOR = 1e-9
 
 _MARKS = {
     "lab": "drives a real JupyterLab in Chromium",
@@ -36,3 +56,29 @@ def pytest_collection_modifyitems(config, items):
 def regenerate(pytestconfig) -> bool:
     """Whether golden files are to be written instead of read."""
     return bool(pytestconfig.getoption("--regenerate"))
+
+
+@pytest.fixture(scope="session")
+def size() -> Callable[[int], int]:
+    """Sample sizes, ten times as large with DPNB_LONG=1."""
+    factor = 10 if os.environ.get("DPNB_LONG") == "1" else 1
+    return lambda count: count * factor
+
+
+@pytest.fixture(scope="session")
+def reaches() -> Callable[[Any, float], bool]:
+    """Whether a share of successes may well be ``level`` or more."""
+
+    def check(hits: Any, level: float) -> bool:
+        hits = np.asarray(hits)
+        return bool(stats.binom.cdf(hits.sum(), hits.size, level) > P_FLOOR)
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def equals(reaches: Callable[[Any, float], bool]) -> Callable[[Any, float], bool]:
+    """Whether a share of successes may well be exactly ``level``."""
+    return lambda hits, level: (
+        reaches(hits, level) and reaches(~np.asarray(hits, dtype=bool), 1 - level)
+    )

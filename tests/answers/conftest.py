@@ -1,23 +1,15 @@
-"""Fast test noise, small tables, and statistical tests that cannot flake and still have power.
-
-A sample is accepted when its p-value is above 1e-9; where a method is exact, the same test rejects
-noise whose scale is off by 15 to 30 %. ``DPNB_LONG=1`` multiplies sample sizes.
-"""
+"""Fast test noise and small tables."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 import dpnb
-
-P_FLOOR = 1e-9
 
 
 class FastNoise:
@@ -40,32 +32,6 @@ class FastNoise:
 
     def coins(self, probability: float, count: int) -> list[bool]:
         return [bool(coin) for coin in self.generator.random(count) < probability]
-
-
-@pytest.fixture(scope="session")
-def size() -> Callable[[int], int]:
-    """Sample sizes, ten times as large with DPNB_LONG=1."""
-    factor = 10 if os.environ.get("DPNB_LONG") == "1" else 1
-    return lambda count: count * factor
-
-
-@pytest.fixture(scope="session")
-def reaches() -> Callable[[Any, float], bool]:
-    """Whether a share of successes may well be ``level`` or more."""
-
-    def check(hits: Any, level: float) -> bool:
-        hits = np.asarray(hits)
-        return bool(stats.binom.cdf(hits.sum(), hits.size, level) > P_FLOOR)
-
-    return check
-
-
-@pytest.fixture(scope="session")
-def equals(reaches: Callable[[Any, float], bool]) -> Callable[[Any, float], bool]:
-    """Whether a share of successes may well be exactly ``level``."""
-    return lambda hits, level: (
-        reaches(hits, level) and reaches(~np.asarray(hits, dtype=bool), 1 - level)
-    )
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,7 @@
-"""Fast noise that counts, the tables of the specification's oracles, statistical tests that cannot flake."""
+"""Fast noise that counts, and the tables of the published oracles."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 import dpnb
 from dpnb import Category, Integer, Real, Schema, Table
@@ -21,8 +19,6 @@ from dpnb.explain.plan import ExplanationPlan, plan_explanation, read_design
 from dpnb.explain.predicates import Space, space
 from dpnb.explain.target import Target
 from dpnb.sql.parse import parse
-
-P_FLOOR = 1e-9
 
 
 class FastNoise:
@@ -60,32 +56,6 @@ class FastNoise:
 def fast() -> type[FastNoise]:
     """Seeded noise; ``scale=0`` draws nothing but counts all the same."""
     return FastNoise
-
-
-@pytest.fixture(scope="session")
-def size() -> Callable[[int], int]:
-    """Sample sizes, ten times as large with DPNB_LONG=1."""
-    factor = 10 if os.environ.get("DPNB_LONG") == "1" else 1
-    return lambda count: count * factor
-
-
-@pytest.fixture(scope="session")
-def reaches() -> Callable[[Any, float], bool]:
-    """Whether a share of successes may well be ``level`` or more."""
-
-    def check(hits: Any, level: float) -> bool:
-        hits = np.asarray(hits)
-        return bool(stats.binom.cdf(hits.sum(), hits.size, level) > P_FLOOR)
-
-    return check
-
-
-@pytest.fixture(scope="session")
-def equals(reaches: Callable[[Any, float], bool]) -> Callable[[Any, float], bool]:
-    """Whether a share of successes may well be exactly ``level``."""
-    return lambda hits, level: (
-        reaches(hits, level) and reaches(~np.asarray(hits, dtype=bool), 1 - level)
-    )
 
 
 @pytest.fixture(scope="session")

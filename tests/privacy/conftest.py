@@ -1,35 +1,14 @@
-"""Statistical tests that cannot flake and still have power.
-
-A sample is accepted when its p-value is above 1e-9; every test that accepts a sample also shows that
-the same sample is rejected once the scale is off by 15 to 30 %. ``DPNB_LONG=1`` multiplies sizes.
-"""
+"""Tests of a sample against a law; each also rejects the sample at a scale off by 15 to 30 %."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
-from hypothesis.configuration import set_hypothesis_home_dir
 from scipy import stats
 
-# repeatable, whatever the load of the machine; notes are kept outside the checkout
-set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "hypothesis")
-settings.register_profile("repeatable", database=None, deadline=None, derandomize=True)
-settings.load_profile("repeatable")
-
 P_FLOOR = 1e-9
-
-
-@pytest.fixture(scope="session")
-def size() -> Callable[[int], int]:
-    """Sample sizes, ten times as large with DPNB_LONG=1."""
-    factor = 10 if os.environ.get("DPNB_LONG") == "1" else 1
-    return lambda count: count * factor
 
 
 @pytest.fixture(scope="session")
