@@ -22,7 +22,7 @@ from dpnb.explain.request import ExplanationRequest
 from dpnb.privacy.accountant import Charge, loss
 from dpnb.privacy.loss import Budget, PrivacyLoss
 from dpnb.privacy.noise import Noise, SecureNoise
-from dpnb.provenance.requests import P, R, Request, header
+from dpnb.provenance.requests import P, R, Request, header, private
 from dpnb.provenance.store import Store
 from dpnb.table import Table
 
@@ -168,7 +168,8 @@ class Curator:
             exact = None
             if needed:
                 engine = self._engines[request.table(plan)]
-                exact = _interruptible(partial(request.measure, plan, needed, engine), cancel)
+                look = partial(request.measure, plan, needed, engine)
+                exact = _interruptible(partial(private, look), cancel)
             elif cancel is not None and cancel.is_set():
                 raise InterruptedRequestError("interrupted", "Nothing was charged.")
             committed = self._commit(request, needed, exact)

@@ -389,9 +389,10 @@ def _waiting(
     results: list[T] = []
     failures: list[BaseException] = []
     # not Thread.join: interrupted, it takes a running thread for finished (CPython bpo-45274)
-    done = threading.Event()
+    began, done = threading.Event(), threading.Event()
 
     def run() -> None:
+        began.set()
         try:
             results.append(work())
         except BaseException as error:  # noqa: BLE001 - carried over to the caller's thread
@@ -401,8 +402,14 @@ def _waiting(
 
     worker = threading.Thread(target=run, name="dpnb request", daemon=True)
     start = time.monotonic()
-    worker.start()
     interrupted = False
+    try:
+        worker.start()
+    except KeyboardInterrupt:
+        interrupted = True
+        cancel.set()
+        if not began.wait(_QUIET_SECONDS):
+            raise InterruptedRequestError("interrupted", "Nothing was charged.") from None
     while True:
         try:
             if done.wait(_TICK_SECONDS):

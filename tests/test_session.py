@@ -699,23 +699,59 @@ class TestInterrupt:
             assert session.query(COUNT, rho=0.1).spent.rho == Fraction(1, 10)
 
     def test_after_the_commit_the_answer_is_kept(self, monkeypatch):
-        begun = threading.Event()
+        begun, stopped = threading.Event(), threading.Event()
         original = Curator._commit
 
         def commit(self, *arguments):
             answer = original(self, *arguments)
             begun.set()
-            time.sleep(0.5)
+            stopped.wait(10)
             return answer
 
         with opened() as session:
             with monkeypatch.context() as patch:
                 patch.setattr(Curator, "_commit", commit)
+                patch.setattr(DuckDBEngine, "interrupt", lambda self, thread: stopped.set())
                 self.interrupt_when(begun)
                 with pytest.raises(InterruptedRequestError, match="after the answer was paid for"):
                     session.query(COUNT, rho=0.1)
             assert session.budget.spent.rho == Fraction(1, 10)
             assert session.query(COUNT, rho=0.1).spent.rho == 0
+
+    def test_while_the_request_starts_nothing_is_charged(self, monkeypatch):
+        original, measure = threading.Thread.start, DuckDBEngine.measure
+
+        def slow(self, scan):
+            time.sleep(0.3)
+            return measure(self, scan)
+
+        def start(thread):
+            if thread.name == "dpnb request":
+                original(thread)
+                raise KeyboardInterrupt
+            original(thread)
+
+        with opened() as session:
+            with monkeypatch.context() as patch:
+                patch.setattr(threading.Thread, "start", start)
+                patch.setattr(DuckDBEngine, "measure", slow)
+                with pytest.raises(InterruptedRequestError, match="Nothing was charged"):
+                    session.query(COUNT, rho=0.1)
+            assert session.budget.spent.rho == 0
+
+    def test_a_request_that_never_starts_does_not_hang(self, monkeypatch):
+        import dpnb.session as module
+
+        def start(thread):
+            raise KeyboardInterrupt
+
+        with opened() as session:
+            with monkeypatch.context() as patch:
+                patch.setattr(threading.Thread, "start", start)
+                patch.setattr(module, "_QUIET_SECONDS", 0.01)
+                with pytest.raises(InterruptedRequestError, match="Nothing was charged"):
+                    session.query(COUNT, rho=0.1)
+            assert session.budget.spent.rho == 0
 
     def test_progress_is_elapsed_time_and_only_after_a_second(self, monkeypatch):
         ticks = []

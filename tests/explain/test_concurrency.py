@@ -62,17 +62,18 @@ def test_an_interrupt_before_the_commit_costs_nothing(table, monkeypatch):
 
 def test_an_interrupt_after_the_commit_keeps_the_explanation(table, monkeypatch):
     session, question = asked(table, None)
-    begun = threading.Event()
+    begun, stopped = threading.Event(), threading.Event()
     commit = Curator._commit
 
     def slow(self, *arguments):
         found = commit(self, *arguments)
         begun.set()
-        threading.Event().wait(0.5)
+        stopped.wait(10)
         return found
 
     with session, monkeypatch.context() as patch:
         patch.setattr(Curator, "_commit", slow)
+        patch.setattr(DuckDBEngine, "interrupt", lambda self, thread: stopped.set())
         press_stop(begun)
         with pytest.raises(InterruptedRequestError, match="after the answer was paid for"):
             session.explain(question, k=1, rho=1)
