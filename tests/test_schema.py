@@ -304,3 +304,26 @@ class TestFiles:
         assert schema["age"] == Integer(17, 90, bins=[17, 20, 30, 40, 50, 60, 70, 80, 90])
         assert schema["high_income"] == Integer(0, 1)
         assert "?" in schema["workclass"].values
+
+
+class TestAliases:
+    COLUMNS = {name: Integer(0, 9) for name in ("a", "b", "c", "d")}  # noqa: RUF012
+
+    def test_survive_toml_and_plain_data(self, tmp_path):
+        schema = Schema(self.COLUMNS, aliases=[["a", "b"], ["c", "d"]])
+        (tmp_path / "s.toml").write_text(schema.to_toml(), "utf-8")
+        assert Schema.load(tmp_path / "s.toml") == schema
+        assert schema.aliases == (("a", "b"), ("c", "d"))
+
+    def test_are_part_of_what_a_schema_is(self):
+        plain, aliased = Schema(self.COLUMNS), Schema(self.COLUMNS, aliases=[["a", "b"]])
+        assert plain != aliased
+        assert hash(plain) != hash(aliased)
+        assert "aliases=[['a', 'b']]" in repr(aliased)
+
+    @pytest.mark.parametrize(
+        "aliases", [[["a"]], [["a", "e"]], [["a", "b"], ["b", "c"]], [["a", "a"]], ["ab"], "ab", 5]
+    )
+    def test_that_make_no_sense_are_refused(self, aliases):
+        with pytest.raises(SchemaError, match="alias"):
+            Schema(self.COLUMNS, aliases=aliases)

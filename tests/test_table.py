@@ -38,6 +38,7 @@ class TestDeclaration:
         assert Table("t", FRAME, SCHEMA).definition() == {
             "name": "t",
             "columns": {"n": {"type": "integer", "low": 0, "high": 9}},
+            "aliases": [],
             "unit": None,
         }
 
