@@ -657,3 +657,13 @@ class TestCoverage:
         assert not reaches(hits(planned=False, wrong=1.25), 0.95)
         # the narrower interval is wrong for such a pair: about 8 % coverage instead of 95 %
         assert 0.04 < np.mean(hits(planned=True)) < 0.13
+
+
+def test_a_thousand_questions_spend_nothing(opened: Open) -> None:
+    session = opened()
+    answer = session.query(ALL, rho=3)
+    spent = session.budget.spent
+    for _ in range(500):
+        answer.compare("north", "south")
+        answer.compare("0.5*'north' + 0.5*'south' > 'east'", aggregate="mean")
+    assert session.budget.spent == spent
