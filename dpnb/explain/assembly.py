@@ -108,7 +108,8 @@ def _check_shape(question: Question) -> None:
         all(isinstance(value, str) and _is_text(value) for value in texts)
         and isinstance(question.aggregate, str)
         and all(value is None or isinstance(value, (int, float)) for value in numbers)
-        and all(isinstance(value, tuple) for value in (*lists, *question.groups))
+        and all(isinstance(value, tuple) for value in lists)
+        and all(isinstance(group, tuple) for group in question.groups)
     )
     if not right:
         raise RequestError("this question makes no sense", "Ask it anew.")

@@ -671,3 +671,40 @@ def test_the_words_follow_the_difference_that_there_is(opened):
     assert not found.reversed
     assert "Above 0, leaving them out shrinks" in found.meaning_sentences()[0]
     assert "Above 0, leaving them out widens" in other.meaning_sentences()[0]
+
+
+class TestLimits:
+    @pytest.mark.parametrize("confidence", [5e-324, 1e-17, 1e-7])
+    def test_a_confidence_next_to_0_is_refused_before_the_charge(self, opened, confidence):
+        session = opened(rho=10)
+        question = session.query(SQL, rho=1).compare("north", "south", "m")
+        with pytest.raises(RequestError, match="too near 0 or 1"):
+            session.explain(question, confidence=confidence)
+        assert session.budget.spent.rho == 1
+
+    @pytest.mark.parametrize("options", [{"k": 5}, {"anyway": True}, {"progress": print}])
+    def test_the_price_of_a_statement_takes_no_options_of_others(self, opened, options):
+        with pytest.raises(RequestError, match="unknown option"):
+            opened(rho=10).price(SQL, rho=1, **options)
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"groups": 5}, {"groups": ("north", "south")}, {"estimate": ""}, {"request": ["r"]},
+            {"left": "\ud800"}, {"table": 3}, {"weights": ("1", "-1")}, {"weights": (1e300, -1.0)},
+            {"weights": (True, -1.0)}, {"low": "0"},
+        ],
+    )  # fmt: skip
+    def test_a_question_of_no_answer_is_refused(self, opened, changes):
+        session = opened(rho=10)
+        question = session.query(SQL, rho=1).compare("north", "south", "m")
+        with pytest.raises(RequestError):
+            session.explain(replace(question, **changes), anyway=True)
+        assert session.budget.spent.rho == 1
+
+    def test_test_noise_is_said_in_every_text(self, opened):
+        session = opened(rho=10)
+        question = session.query(SQL, rho=1).compare("north", "south", "m")
+        found = session.explain(question, rho=1)
+        for text in (repr(question), repr(found), question._repr_html_(), found._repr_html_()):
+            assert "NOT PRIVATE" in text

@@ -238,3 +238,26 @@ def test_a_space_is_found_without_listing_it(monkeypatch):
     monkeypatch.setattr(Space, "label", refuse)
     assert space(sized(65_535, 65_535), {"value"}, length=2).size == 65_535**2
     assert module.MAX_SIZE <= 2**53
+
+
+class TestLimits:
+    def test_more_sets_than_the_rows_may_be_read_for_are_refused(self):
+        with pytest.raises(RequestError, match="161,700 sets of attributes, more than 5,000"):
+            space(sized(*[2] * 100), set(), length=3)
+        assert space(sized(*[2] * 100), set(), length=2).size == 4950 * 4
+
+    def test_one_attribute_is_joined_with_none(self):
+        either, both = (space(TABLE, set(), connective=word) for word in ("or", "and"))
+        assert either.definition() == both.definition()
+
+    def test_ranges_are_defined_without_being_listed(self):
+        bins = list(range(101))
+        table = Table("t", None, Schema({"a": Integer(0, 100, bins=bins)}))
+        found = space(table, set(), ranges=True)
+        assert found.size == 100 * 101 // 2
+        assert len(str(found.definition())) < 100
+        assert found.definition() != space(table, set()).definition()
+
+    def test_a_table_may_be_called_like_a_word_of_sql(self):
+        table = Table("select", None, SCHEMA)
+        assert space(table, set(), predicates=["y = 'p'", "y = 'q'"]).size == 2

@@ -192,3 +192,14 @@ class TestCompletion:
 
     def test_help_has_an_example(self, shell):
         assert "Example" in shell.ip.find_cell_magic("dpexplain").__doc__
+
+
+@pytest.mark.parametrize("line", ["q --of n", "q --planned"])
+def test_options_of_a_comparison_do_not_fit_a_question(asked, line):
+    asked.run("q = income.compare('Married-civ-spouse', 'Never-married')")
+    assert "is a question already" in str(asked.run(f"%dpexplain {line}").error)
+
+
+def test_a_part_named_twice_is_refused(asked):
+    ran = asked.run(f"%%dpexplain income --rho topk=0.1,topk=0.2,influence=0.1,rank=0.1\n{REAL}")
+    assert "names a part twice" in str(ran.error)

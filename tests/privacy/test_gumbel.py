@@ -116,3 +116,15 @@ class TestLargest:
         entropy = Counting(3, first=[2**52, 2**52, *range(100, 1100)])
         largest(np.array([5] * 2 + [-100] * 1000), 1.0, entropy)
         assert sum(entropy.taken[1:]) <= 8 * 20
+
+
+def test_decimal_settings_of_the_caller_do_not_matter():
+    scores, scale = np.array([5, 5, 5], dtype=np.int64), 2.0
+    usual = [largest(scores, scale, Counting(seed, [7, 7, 7])) for seed in range(20)]
+    with localcontext() as context:
+        context.prec, context.Emin, context.Emax = 3, -5, 5
+        for trap in context.traps:
+            context.traps[trap] = True
+        odd = [largest(scores, scale, Counting(seed, [7, 7, 7])) for seed in range(20)]
+    assert odd == usual
+    assert len(set(usual)) > 1
