@@ -15,10 +15,6 @@ from dpnb.answers.question import Question
 from dpnb.answers.request import AnswerRequest
 from dpnb.engines.base import Engine
 from dpnb.errors import DpnbError, InterruptedRequestError, RequestError, SchemaError
-from dpnb.explain.explanation import Explanation
-from dpnb.explain.price import ExplanationPrice
-from dpnb.explain.price import price as explanation_price
-from dpnb.explain.request import ExplanationRequest
 from dpnb.privacy.accountant import Charge, loss
 from dpnb.privacy.loss import Budget, PrivacyLoss
 from dpnb.privacy.noise import Noise, SecureNoise
@@ -27,6 +23,9 @@ from dpnb.provenance.store import Store
 from dpnb.table import Table
 
 if TYPE_CHECKING:
+    from dpnb.explain.explanation import Explanation
+    from dpnb.explain.price import ExplanationPrice
+    from dpnb.explain.request import ExplanationRequest
     from dpnb.session import Session
 
 T = TypeVar("T")
@@ -148,6 +147,8 @@ class Curator:
     def _explanation(
         self, analyst: str, question: Question, options: Mapping[str, Any]
     ) -> ExplanationRequest:
+        from dpnb.explain.request import ExplanationRequest
+
         return ExplanationRequest(analyst, question, options, self._store, self._tables)
 
     def _serve(self, request: Request[P, R], cancel: threading.Event | None) -> R:
@@ -189,7 +190,7 @@ class Curator:
                         return None
                     spent = request.cost(plan)
                     self._store.accountant.check(spent)
-                    entry = request.release(plan, exact, self._noise)
+                    entry = private(partial(request.release, plan, exact, self._noise))
                     append({**entry, **header(*key, spent)})
             self._store.follow()
             return request.result(plan, self._store.accountant.charges[key], fresh=fresh)
@@ -200,13 +201,15 @@ class Curator:
         self, analyst: str, question: Question, options: Mapping[str, Any]
     ) -> ExplanationPrice:
         """Price an explanation; spends nothing."""
+        from dpnb.explain.price import price
+
         with self._lock:
             self._store.follow()
             request = self._explanation(analyst, question, options)
             plan = request.plan()
             stored = self._store.accountant.charges.get((analyst, plan.request))
             cost = request.cost(plan) if stored is None else PrivacyLoss.none()
-            return explanation_price(plan, question, self._store, cost)
+            return price(plan, question, self._store, cost)
 
     def price(
         self,

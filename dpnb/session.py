@@ -15,13 +15,12 @@ from dpnb.answers.numbers import loss_text
 from dpnb.answers.question import Question
 from dpnb.curator import Curator
 from dpnb.errors import DpnbError, InterruptedRequestError, RequestError
-from dpnb.explain.explanation import Explanation
-from dpnb.explain.plan import LOWER_SHARE
-from dpnb.explain.price import ExplanationPrice
 from dpnb.privacy.loss import Budget
 from dpnb.table import Table
 
 if TYPE_CHECKING:
+    from dpnb.explain.explanation import Explanation
+    from dpnb.explain.price import ExplanationPrice
     from dpnb.privacy.noise import Noise
 
 T = TypeVar("T")
@@ -181,7 +180,7 @@ class Session:
         connective: str = "and",
         ranges: bool = False,
         predicates: Sequence[str] | None = None,
-        lower: object = LOWER_SHARE,
+        lower: object = "0.1",
         progress: Progress | None = None,
     ) -> Explanation:
         """Explain a difference: which parts of the data account for it most.

@@ -175,6 +175,18 @@ def test_import_dpnb_loads_nothing_heavy():
     assert run(code).strip() == "[]"
 
 
+def test_loading_the_magics_loads_nothing_heavy_either():
+    notebook = {"IPython", "ipywidgets", "anywidget"}
+    heavy = (*(set(HEAVY) - notebook), "numpy", "sqlglot")
+    code = (
+        "import sys\nfrom IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell.instance()\nbefore = set(sys.modules)\n"
+        "import dpnb; dpnb.load_ipython_extension(shell)\n"
+        f"print(sorted(set({heavy!r}) & (set(sys.modules) - before)))"
+    )
+    assert run(code).strip() == "[]"
+
+
 def test_a_session_answers_without_the_notebook_packages():
     code = (
         "import sys, dpnb, pandas as pd\n"

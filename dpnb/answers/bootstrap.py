@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.answers.listing import Listing
 from dpnb.answers.numbers import figure, percent
+from dpnb.answers.question import label
 from dpnb.errors import RequestError
 from dpnb.privacy.calibrate import Law
 from dpnb.scale import scalar
@@ -82,7 +83,7 @@ class Bootstrap:
         for group, value, low, high in zip(
             self.groups, self.estimate, self.low, self.high, strict=True
         ):
-            name = ", ".join(map(str, group)) if group else "all rows"
+            name = label(group)
             if value is None or low is None or high is None:
                 rows.append((name, "too few rows to tell", ""))
                 continue

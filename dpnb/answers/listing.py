@@ -80,10 +80,7 @@ class Price:
 
     def share(self) -> float:
         """Return the cost as a share of what is left; infinite when nothing is left."""
-        cost, left = self.spent.level(self.currency), self.remaining.level(self.currency)
-        if cost == 0:
-            return 0.0
-        return float(cost / left) if left else float("inf")
+        return price_share(self.spent, self.remaining, self.currency)
 
     def listing(self) -> Listing:
         """Return the price as a table."""
@@ -106,6 +103,14 @@ class Price:
 
     def _repr_html_(self) -> str:
         return self.listing()._repr_html_()
+
+
+def price_share(spent: PrivacyLoss, remaining: PrivacyLoss, currency: Currency) -> float:
+    """Return a cost as a share of what is left; infinite when nothing is left."""
+    cost, left = spent.level(currency), remaining.level(currency)
+    if cost == 0:
+        return 0.0
+    return float(cost / left) if left else float("inf")
 
 
 def price_caption(

@@ -15,7 +15,6 @@ from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.path import Knot, gaussian_knot, laplace_chain, needs_data
 from dpnb.provenance.plan import Plan, plan, read_accuracy
-from dpnb.provenance.requests import private
 from dpnb.provenance.store import Store
 from dpnb.provenance.views import View
 from dpnb.sql.canonical import describe
@@ -105,15 +104,11 @@ class AnswerRequest:
         noise: Noise,
     ) -> Sequence[Knot]:
         state = self.store.accountant
-
-        def draw() -> Sequence[Knot]:
-            if state.currency == "zcdp":
-                return [gaussian_knot(path, level, exact, view.sensitivity, noise)]
-            if exact is None:
-                raise engine_failure()
-            return laplace_chain(exact, state.cap.level("pure"), view.sensitivity, noise)
-
-        return private(draw)
+        if state.currency == "zcdp":
+            return [gaussian_knot(path, level, exact, view.sensitivity, noise)]
+        if exact is None:
+            raise engine_failure()
+        return laplace_chain(exact, state.cap.level("pure"), view.sensitivity, noise)
 
     def result(self, plan: Plan, charge: Charge, *, fresh: bool) -> Answer:
         """Build the answer from the committed knots."""

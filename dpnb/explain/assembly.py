@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -12,7 +12,6 @@ from dpnb.answers.question import Question, label
 from dpnb.errors import RequestError
 from dpnb.explain.explanation import Explanation, Row
 from dpnb.explain.plan import (
-    LOWER_SHARE,
     ExplanationPlan,
     plan_explanation,
     read_design,
@@ -29,6 +28,7 @@ from dpnb.sql.query import Aggregate
 from dpnb.table import Table
 
 _SPACE = ("attributes", "exclude", "length", "connective", "ranges", "predicates")
+_DESIGN = ("k", "confidence", "joint", "lower", "mode")
 _COST = ("rho", "epsilon", "error")
 
 
@@ -77,26 +77,23 @@ def plan_for(
     candidates = space(
         tables[question.table],
         taken,
-        **{name: options[name] for name in _SPACE if name in options},
+        **_given(options, _SPACE),
         groups=len(target.groups),
     )
-    design = read_design(
-        options.get("k", 5),
-        options.get("confidence", 0.95),
-        options.get("joint", False),
-        options.get("lower", LOWER_SHARE),
-        options.get("mode", "tight"),
-        candidates.size,
-    )
+    design = read_design(candidates.size, **_given(options, _DESIGN))
     scale, _ = scale_of(question)
     return plan_explanation(
         target,
         candidates,
         design,
-        **{name: options.get(name) for name in _COST},
+        **_given(options, _COST),
         scale=scale,
         delta=state.budget.delta,
     )
+
+
+def _given(options: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: options[name] for name in names if name in options}
 
 
 def _check_shape(question: Question) -> None:
@@ -149,16 +146,14 @@ def _target(question: Question, charge: Charge, version: int, schema: Schema) ->
     weights = [_weight(weight) for weight in question.weights]
     if not weights or len(set(groups)) < len(groups) or len(weights) != len(groups) or 0 in weights:
         raise RequestError("this question makes no sense", "Ask it anew.")
-    # in declared order: two spellings of a question are one request
-    ordered = sorted(zip(groups, weights, strict=True))
     return Target.of(
         query.table,
         version,
         keys,
         query.where,
         replace(aggregate, alias=question.aggregate),
-        [group for group, _ in ordered],
-        [weight for _, weight in ordered],
+        groups,
+        weights,
         schema,
     )
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from statistics import NormalDist
 from typing import Any
 
@@ -16,7 +17,7 @@ from dpnb.explain.influence import Lattice, Mode
 from dpnb.explain.predicates import Space
 from dpnb.explain.ranks import Search, search
 from dpnb.explain.target import Target
-from dpnb.privacy.loss import amount, rho_of_epsilon
+from dpnb.privacy.loss import amount, rho_meant
 from dpnb.privacy.select import gumbel_scale
 from dpnb.scale import scalar
 
@@ -24,9 +25,6 @@ _NORMAL = NormalDist()
 
 SHARES = {"topk": Fraction(1, 4), "influence": Fraction(1, 4), "rank": Fraction(1, 2)}
 """How one rho is split over selection, influences and ranks."""
-LOWER_SHARE = Fraction(1, 10)
-"""Share of the ranks' budget for lower bounds: whether a predicate is at the top is asked of the
-upper ones (DPXPlain, section 4.3.3)."""
 LEAST_RHO, MOST_RHO = Fraction(1, 10**9), Fraction(10**6)
 MAX_ROWS = 100
 LEAST_SURE, MOST_SURE = 1e-6, 1 - 1e-9
@@ -66,7 +64,8 @@ class Design:
         Whether the confidence is for all k rows together (of influences, and of ranks) or for each
         row on its own (spec/dpxplain.md E10).
     lower : Fraction
-        Share of the ranks' budget that goes to lower bounds.
+        Share of the ranks' budget that goes to lower bounds; small, since whether a predicate is at
+        the top is asked of the upper ones (DPXPlain, section 4.3.3).
     mode : {'tight', 'paper'}
     """
 
@@ -88,7 +87,13 @@ class Design:
 
 
 def read_design(
-    k: object, confidence: object, joint: object, lower: object, mode: object, size: int
+    size: int,
+    *,
+    k: object = 5,
+    confidence: object = 0.95,
+    joint: object = False,
+    lower: object = "0.1",
+    mode: object = "tight",
 ) -> Design:
     """Check the options of an explanation over ``size`` candidates.
 
@@ -123,7 +128,7 @@ def read_design(
     return Design(k, float(confidence), joint, share, "paper" if mode == "paper" else "tight")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ExplanationPlan:
     """An explanation's target, candidates, design and budgets, and the noise that follows."""
 
@@ -133,7 +138,7 @@ class ExplanationPlan:
     budgets: Budgets
     lattice: Lattice
 
-    @property
+    @cached_property
     def request(self) -> str:
         """A name that is equal for explanations of equal meaning and cost on one data version."""
         text = json.dumps(self.definition(), sort_keys=True, ensure_ascii=False)
@@ -255,7 +260,7 @@ def plan_explanation(
     elif isinstance(rho, Mapping):
         budgets = _by_name(rho)
     else:
-        total = amount(rho, "rho") if epsilon is None else _of_epsilon(epsilon, delta)
+        total = amount(rho, "rho") if epsilon is None else rho_meant(epsilon, delta)
         budgets = Budgets(*(share * total for share in SHARES.values()))
     if not all(LEAST_RHO <= part <= MOST_RHO for part in _parts(budgets)):
         raise RequestError("rho is out of range", "Give one nearer to 0.3.")
@@ -272,18 +277,6 @@ def _by_name(rho: Mapping[Any, object]) -> Budgets:
             "rho does not name each part once", f"Name {', '.join(SHARES)}, or give one number."
         )
     return Budgets(*(amount(rho[name], f"rho of {name}") for name in SHARES))
-
-
-def _of_epsilon(epsilon: object, delta: Fraction | None) -> Fraction:
-    if delta is None:
-        raise RequestError(
-            "epsilon means nothing here: the session has no delta",
-            "Give rho=, or open the session with Budget(epsilon=..., delta=...).",
-        )
-    rho = rho_of_epsilon(amount(epsilon, "epsilon"), delta)
-    if rho <= 0:
-        raise RequestError("epsilon is too small", "Give a larger epsilon.")
-    return rho
 
 
 def _for_error(

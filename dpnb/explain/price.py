@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dpnb.answers.assembly import status
-from dpnb.answers.listing import Listing, price_caption
+from dpnb.answers.listing import Listing, price_caption, price_share
 from dpnb.answers.numbers import figure, percent
 from dpnb.answers.question import Question
 from dpnb.explain.plan import ExplanationPlan
@@ -71,9 +71,7 @@ class ExplanationPrice:
 
     def share(self) -> float:
         """Return the cost as a share of what is left; infinite when nothing is left."""
-        if self.spent.rho == 0:
-            return 0.0
-        return float(self.spent.rho / self.remaining.rho) if self.remaining.rho else float("inf")
+        return price_share(self.spent, self.remaining, self.currency)
 
     def listing(self) -> Listing:
         """Return the price as a table."""

@@ -15,7 +15,6 @@ from dpnb.explain.plan import ExplanationPlan
 from dpnb.privacy.accountant import Charge
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.noise import Noise
-from dpnb.provenance.requests import private
 from dpnb.provenance.store import Store
 from dpnb.sql.canonical import plain
 from dpnb.table import Table
@@ -64,7 +63,7 @@ class ExplanationRequest:
         if not self._known(plan):
             if exact is None:
                 raise engine_failure()
-            drawn = private(lambda: self._drawn(plan, exact, noise))
+            drawn = self._drawn(plan, exact, noise)
         question = self.question
         return {
             "kind": "release",

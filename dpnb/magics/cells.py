@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
@@ -26,8 +27,22 @@ from dpnb.magics.lines import (
 from dpnb.session import Session
 
 
-def _accuracy(magic: Callable[..., Any]) -> Callable[..., Any]:
+def _spending(magic: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that every spending magic takes."""
+    for option in (
+        argument("--dry-run", action="store_true", help="show price and widths, spend nothing"),
+        argument("--yes", action="store_true", help="spend without asking"),
+        argument("-o", "--out", metavar="NAME", help="variable for the result"),
+        argument("-q", "--quiet", action="store_true", help="do not show the result"),
+        argument("--widget", action="store_true", help="show as a widget"),
+        argument("--static", action="store_true", help="show as a record only"),
+    ):
+        magic = option(magic)
+    return magic
+
+
+def _accuracy(magic: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options on how accurate an answer shall be."""
     for option in (
         argument("--rho", help="level of the statement in zCDP"),
         argument("--epsilon", help="level of the statement as epsilon"),
@@ -37,12 +52,6 @@ def _accuracy(magic: Callable[..., Any]) -> Callable[..., Any]:
         argument("--each", action="store_true", help="confidence for each interval on its own"),
         argument("--any-look", action="store_true", help="intervals that hold at every look"),
         argument("--on", metavar="NAME", help="session to ask; the one opened last by default"),
-        argument("--dry-run", action="store_true", help="show price and widths, spend nothing"),
-        argument("--yes", action="store_true", help="spend without asking"),
-        argument("-o", "--out", metavar="NAME", help="variable for the result"),
-        argument("-q", "--quiet", action="store_true", help="do not show the result"),
-        argument("--widget", action="store_true", help="show as a widget"),
-        argument("--static", action="store_true", help="show as a record only"),
     ):
         magic = option(magic)
     return magic
@@ -107,6 +116,7 @@ class Dpnb(Magics):
     @line_cell_magic
     @magic_arguments("%%dpquery")
     @_accuracy
+    @_spending
     def dpquery(self, line: str, cell: str | None = None) -> Any:
         """Answer one SELECT privately, with intervals.
 
@@ -130,17 +140,8 @@ class Dpnb(Magics):
             return price
         if not options.yes:
             confirm(price, self.ask_above)
-        progress = Progress()
-        try:
-            answer = session.query(statement, params=params, progress=progress, **accuracy)
-        finally:
-            progress.clear()
-        if name is not None:
-            self.shell.user_ns[name] = answer
-        if options.quiet:
-            return None
-        mode = "widget" if options.widget else "static" if options.static else self.display
-        return answer if cell is None else self._show(answer, mode)
+        ask = partial(session.query, statement, params=params, **accuracy)
+        return self._spend(ask, name, options, cell)
 
     @no_var_expand
     @line_cell_magic
@@ -163,12 +164,7 @@ class Dpnb(Magics):
     @argument("--ranges", action="store_true", help="runs of neighbouring bins, too")
     @argument("--predicates", metavar="NAME", help="variable: a list of conditions as in WHERE")
     @argument("--on", metavar="NAME", help="session to ask; the answer's own by default")
-    @argument("--dry-run", action="store_true", help="show price and widths, spend nothing")
-    @argument("--yes", action="store_true", help="spend without asking")
-    @argument("-o", "--out", metavar="NAME", help="variable for the result")
-    @argument("-q", "--quiet", action="store_true", help="do not show the result")
-    @argument("--widget", action="store_true", help="show as a widget")
-    @argument("--static", action="store_true", help="show as a record only")
+    @_spending
     def dpexplain(self, line: str, cell: str | None = None) -> Any:
         """Explain why one group of an answer is above another.
 
@@ -196,9 +192,16 @@ class Dpnb(Magics):
             return question
         if not options.yes:
             confirm(session.price(question, **given), self.ask_above)
+        ask = partial(session.explain, question, anyway=options.anyway, **given)
+        return self._spend(ask, name, options, cell)
+
+    def _spend(
+        self, ask: Callable[..., Any], name: str | None, options: Any, cell: str | None
+    ) -> Any:
+        """Ask, with progress; bind the result and return what the cell's result shall be."""
         progress = Progress()
         try:
-            found = session.explain(question, anyway=options.anyway, progress=progress, **given)
+            found = ask(progress=progress)
         finally:
             progress.clear()
         if name is not None:

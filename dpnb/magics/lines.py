@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.listing import Price
 from dpnb.answers.numbers import loss_text
 from dpnb.curator import Curator
 from dpnb.errors import RequestError
-from dpnb.explain.price import ExplanationPrice
 from dpnb.kinds import nearest
 from dpnb.privacy.loss import Budget
 from dpnb.schema import read_toml
 from dpnb.session import Session
 from dpnb.table import Table
+
+if TYPE_CHECKING:
+    from dpnb.explain.price import ExplanationPrice
 
 _BINDING = re.compile(r"\s*([^\W\d]\w*)\s*<<(.*)", re.DOTALL)
 _SELECT = re.compile(r"\b(select|with)\b", re.IGNORECASE)

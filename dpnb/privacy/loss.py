@@ -114,6 +114,26 @@ def rho_of_epsilon(epsilon: Fraction | float, delta: Fraction | float) -> Fracti
     return floor_digits(-_minimum(cost, centre - 12, centre + 12) * (1 - 1e-12))
 
 
+def rho_meant(epsilon: object, delta: Fraction | None) -> Fraction:
+    """Return the rho that an asked-for epsilon means at a session's delta.
+
+    Raises
+    ------
+    RequestError
+        Without a delta, and for what is no usable epsilon.
+    """
+    asked = amount(epsilon, "epsilon")
+    if delta is None:
+        raise RequestError(
+            "epsilon means nothing here: the session has no delta",
+            "Give rho=, or open the session with Budget(epsilon=..., delta=...).",
+        )
+    rho = rho_of_epsilon(asked, delta)
+    if rho <= 0:
+        raise RequestError("epsilon is too small", "Give a larger epsilon.")
+    return rho
+
+
 @dataclass(frozen=True, slots=True)
 class PrivacyLoss:
     """A privacy loss: ``rho`` (zCDP), ``epsilon`` (pure DP; None when infinite) and ``delta``.

@@ -21,7 +21,7 @@ from dpnb.privacy.calibrate import (
     level_for_mean_error,
     sum_quantile,
 )
-from dpnb.privacy.loss import Currency, amount, rho_of_epsilon
+from dpnb.privacy.loss import Currency, amount, rho_meant
 from dpnb.privacy.path import LEAST_LEVEL, grid, snap
 from dpnb.provenance.views import View, views_of
 from dpnb.scale import scalar
@@ -130,16 +130,8 @@ def read_accuracy(
             raise RequestError("this session counts pure epsilon", "Give epsilon=, not rho=.")
         level = amount(rho, "rho")
     elif epsilon is not None:
-        level = amount(epsilon, "epsilon")
-        if currency == "zcdp":
-            if delta is None:
-                raise RequestError(
-                    "epsilon means nothing here: the session has no delta",
-                    "Give rho=, or open the session with Budget(epsilon=..., delta=...).",
-                )
-            level = rho_of_epsilon(level, delta)
-            if level <= 0:
-                raise RequestError("epsilon is too small", "Give a larger epsilon.")
+        zcdp = currency == "zcdp"
+        level = rho_meant(epsilon, delta) if zcdp else amount(epsilon, "epsilon")
     sure = _real(confidence, "confidence", "Give a number between 0 and 1, such as 0.95.")
     if not 0 < sure < 1:
         raise RequestError(

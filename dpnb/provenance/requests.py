@@ -1,4 +1,4 @@
-"""What every request that spends has in common; ``Curator.serve`` carries one out.
+"""What every request that spends has in common; a curator carries one out.
 
 A request is planned anew whenever the state of the ledger may have changed; between the plans the data
 are looked at once, outside any lock. What it commits is one entry of the ledger.
@@ -61,7 +61,7 @@ class Request(Protocol[P, R]):
         ...
 
     def measure(self, plan: P, needed: Set[str], engine: Engine) -> Any:
-        """Look at the data; the result is private."""
+        """Look at the data; the result is private, and so is the text of a failure."""
         ...
 
     def release(self, plan: P, exact: Any, noise: Noise) -> dict[str, Any]:

@@ -132,7 +132,9 @@ def planned(target: Callable[..., Target]) -> Callable[..., ExplanationPlan]:
         asked = target(table, sql, weights)
         taken = {*asked.keys, *asked.aggregate.columns}
         found = found or space(table, taken, **options)
-        design = read_design(k, confidence, joint, lower, mode, found.size)
+        design = read_design(
+            found.size, k=k, confidence=confidence, joint=joint, lower=lower, mode=mode
+        )
         return plan_explanation(asked, found, design, rho=rho)
 
     return make

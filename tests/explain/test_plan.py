@@ -101,15 +101,13 @@ class TestNoise:
         assert joint.design.row_confidence == pytest.approx(0.95 ** (1 / 3))
         assert joint.half_width > each.half_width
         assert joint.sigma == each.sigma
-        assert read_design(5, 0.95, True, "0.1", "tight", 9).row_confidence == pytest.approx(
-            0.98979, abs=1e-5
-        )
+        assert read_design(9, joint=True).row_confidence == pytest.approx(0.98979, abs=1e-5)
 
 
 def planning(table, target, weights=None, sql=SQL, k=1, found=None, confidence=0.95, **cost):
     asked = target(table, sql, weights or A_B)
     found = found or space(table, {"g", "v"})
-    design = read_design(k, confidence, False, "0.1", "tight", found.size)
+    design = read_design(found.size, k=k, confidence=confidence)
     return plan_explanation(asked, found, design, **cost)
 
 
@@ -203,7 +201,7 @@ class TestDesign:
     def test_refusals(self, options, what):
         usual = {"k": 5, "confidence": 0.95, "joint": False, "lower": "0.1", "mode": "tight"}
         with pytest.raises(RequestError, match=what) as caught:
-            read_design(**{**usual, **options}, size=50)
+            read_design(50, **{**usual, **options})
         assert caught.value.mend
 
     @pytest.mark.parametrize("confidence", [1e-6, 0.01, 0.5, 0.999999, 1 - 1e-9])

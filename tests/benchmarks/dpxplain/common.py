@@ -121,7 +121,7 @@ class Case:
         """Plan an explanation; one rho means the same for each part."""
         parts = ("topk", "influence", "rank")
         budgets = rho if isinstance(rho, Mapping) else dict.fromkeys(parts, str(rho))
-        design = read_design(k, confidence, False, "0.1", mode, self.space.size)
+        design = read_design(self.space.size, k=k, confidence=confidence, mode=mode)
         return plan_explanation(self.target, self.space, design, rho=budgets)
 
     def exact(self, mode: Mode) -> Influences:
