@@ -15,6 +15,7 @@ from dpnb.sql.query import Predicate
 from dpnb.sql.values import Value, bounds_of
 
 if TYPE_CHECKING:
+    from dpnb.engines.contributions import Contributions, ContributionScan
     from dpnb.engines.marginals import Marginals, MarginalScan
 
 MAX_ROWS = 2**40
@@ -155,6 +156,15 @@ class Engine(Protocol):
 
     def marginals(self, scan: MarginalScan) -> Marginals:
         """Return counts and sums of some groups over sets of attributes, in one pass."""
+        ...
+
+    def contributions(
+        self, scan: ContributionScan, most: int | None = None
+    ) -> Contributions | None:
+        """Return what single rows add, one line for each different one that occurs.
+
+        None when there are more than ``most`` lines.
+        """
         ...
 
     def interrupt(self, thread: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpnb.engines.base import MAX_SUMMED, Count, Measure, Sum
+from dpnb.engines.contributions import ContributionScan, Part
 from dpnb.engines.marginals import MarginalScan
 from dpnb.kinds import Category, Integer, Kind, Real
 from dpnb.scale import Code
@@ -193,3 +194,42 @@ class Dialect:
             cell, size = self.cell(name)
             joint = f"({joint}) * {size} + CAST({cell} AS {kind})"
         return joint
+
+    def cell_of(self, names: Sequence[str]) -> str:
+        """Return the SQL of a row's cell number over some columns; -1 where one is missing."""
+        number = "0"
+        for name in names:
+            cell, size = self.cell(name)
+            number = f"({number}) * {size} + ({cell})"
+        return f"COALESCE(CAST({number} AS BIGINT), -1)"
+
+    def contribution(self, part: Part) -> str:
+        """Return the SQL of what one row adds to a measure, in ticks; 0 where it adds nothing."""
+        present = [f"{self.column(name)} IS NOT NULL" for name in part.keys]
+        test = " AND ".join([self.predicate(part.where), *present])
+        measure = part.measure
+        if isinstance(measure, Count):
+            if measure.value is not None:
+                test += f" AND {self.value(measure.value)} IS NOT NULL"
+            return f"CASE WHEN {test} THEN CAST(1 AS TINYINT) ELSE CAST(0 AS TINYINT) END"
+        value = self.value(measure.value)
+        if measure.rounded:
+            ticks = self._rounded_ticks(measure, value)
+        else:
+            scale, offset = int(1 / measure.step), int(measure.shift / measure.step)
+            ticks = f"CAST({value} AS BIGINT) * {scale} - ({offset})"
+        kind = _smallest_integer(min(measure.least, 0), max(measure.greatest, 0))
+        return f"COALESCE(CASE WHEN {test} THEN CAST({ticks} AS {kind}) END, CAST(0 AS {kind}))"
+
+    def score(self, scan: ContributionScan, places: Sequence[str]) -> str:
+        """Return the SQL of a row's score in whole steps, from the columns of what it adds."""
+        terms = []
+        for part, place in zip(scan.parts, places, strict=True):
+            size = f"(abs(CAST({place} AS DOUBLE)) / {_code(float(part.measure.sensitivity))})"
+            factors = (
+                (_code(part.weight), size, size) if scan.squared else (_code(part.weight), size)
+            )
+            terms.append(" * ".join(factors))
+        mean = " + ".join(terms)
+        mean = f"sqrt({mean})" if scan.squared else f"({mean})"
+        return f"CAST({_clamp(f'ceil({scan.steps} * {mean})', '0', str(scan.steps))} AS INTEGER)"

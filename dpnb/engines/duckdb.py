@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dpnb.engines.base import Exact, Scan, engine_failure
+from dpnb.engines.contributions import Contributions, ContributionScan
 from dpnb.engines.dialect import WHOLE, Dialect, normaliser
 from dpnb.engines.marginals import Marginals, MarginalScan
 from dpnb.engines.sources import file_source, find_column, frame_source, is_csv, text
@@ -50,6 +51,7 @@ _LOCK = (
 )
 _CHUNK = 65_536
 _BRANCHES = 64
+_GLIMPSE = 20_000
 
 
 def quoted(name: str) -> str:
@@ -200,6 +202,47 @@ class DuckDBEngine:
             for i, (_, weight) in enumerate(terms):
                 total += weight * found[f"t{i}"].astype(np.int64)
             return Marginals(scan, found["place"], found["joint"], found["n"], total)
+
+        return self._guarded(run)
+
+    def contributions(
+        self, scan: ContributionScan, most: int | None = None
+    ) -> Contributions | None:
+        """Return what single rows add: one statement.
+
+        With ``most``, a glimpse at the first rows often tells that there are more lines.
+        """
+        import numpy as np
+
+        places = [f"v{i}" for i in range(len(scan.parts))]
+        added = ", ".join(
+            f"{self._sql.contribution(part)} AS {place}"
+            for part, place in zip(scan.parts, places, strict=True)
+        )
+        numbers = [self._sql.score(scan, places)] if scan.steps else places
+        names = [f"n{i}" for i in range(len(numbers))]
+        selected = ", ".join(f"{sql} AS {name}" for sql, name in zip(numbers, names, strict=True))
+        rows = (
+            f"SELECT cell, {selected} FROM "
+            f"(SELECT {self._sql.cell_of(scan.by)} AS cell, {added} FROM rows)"
+        )
+        if not scan.by:
+            rows = f"SELECT -1 AS cell, {selected} FROM (SELECT {added} FROM rows)"
+        glimpse = f"SELECT COUNT(*) FROM (SELECT DISTINCT * FROM ({rows} LIMIT {_GLIMPSE}))"
+        statement = f"SELECT *, COUNT(*) AS n FROM ({rows}) GROUP BY ALL"
+
+        def run() -> Contributions | None:
+            with self._cursor() as cursor:
+                if most is not None:
+                    (seen,) = cursor.execute(glimpse).fetchone()
+                    if seen > most:
+                        return None
+                    self._go_on()
+                found = cursor.execute(statement).fetchnumpy()
+            if most is not None and len(found["n"]) > most:
+                return None
+            columns = [np.asarray(found[name], dtype=np.int64) for name in ("cell", *names, "n")]
+            return Contributions(columns[0], np.column_stack(columns[1:-1]), columns[-1])
 
         return self._guarded(run)
 
