@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from dpnb.answers.answer import Answer
 from dpnb.answers.listing import BudgetStatus, Listing, Price
 from dpnb.answers.numbers import loss_text
 from dpnb.answers.question import Question
 from dpnb.curator import Curator
-from dpnb.errors import DpnbError, InterruptedRequestError, RequestError
-from dpnb.privacy.loss import Budget
+from dpnb.errors import DpnbError, RequestError
+from dpnb.privacy.loss import PICKED, Budget
 from dpnb.table import Table
+from dpnb.waiting import Progress, wait
 
 if TYPE_CHECKING:
     from dpnb.explain.explanation import Explanation
     from dpnb.explain.price import ExplanationPrice
+    from dpnb.privacy.accountant import Charge
     from dpnb.privacy.noise import Noise
-
-T = TypeVar("T")
-Progress = Callable[[float], None]
 
 EXPLANATION_RHO = "0.3"
 """What an explanation costs when nothing is said."""
 _ANALYST = "analyst"
-_QUIET_SECONDS = 1.0
-_TICK_SECONDS = 0.25
 
 
 class Session:
@@ -113,7 +109,8 @@ class Session:
             interval is narrower than that of SUM / COUNT.
         rho, epsilon : number
             The level of the statement as if bought alone, split over its vectors by a fixed public
-            rule; what is already held is deducted.
+            rule; what is already held is deducted. One that was picked by looking at the data, a
+            ``Picked``, marks the answer and what follows from it as conditional.
         error : number or dict of alias to number
             Instead of a level: the half-width of the displayed intervals.
         rows : int
@@ -160,7 +157,7 @@ class Session:
         def ask() -> Answer:
             return self._curator.query(_ANALYST, sql, params, accuracy, cancel)
 
-        return _waiting(ask, cancel, self._curator.interrupt, progress)
+        return wait(ask, cancel, self._curator.interrupt, progress)
 
     def explain(
         self,
@@ -243,7 +240,7 @@ class Session:
         def ask() -> Explanation:
             return self._curator.explain(_ANALYST, question, options, cancel)
 
-        return _waiting(ask, cancel, self._curator.interrupt, progress)
+        return wait(ask, cancel, self._curator.interrupt, progress)
 
     @overload
     def price(self, sql: str, **options: Any) -> Price: ...
@@ -291,11 +288,19 @@ class Session:
     def history(self) -> Listing:
         """The requests answered so far, oldest first."""
         status = self._curator.budget
+        charges = self._curator.history(_ANALYST)
+
+        def cost(charge: Charge) -> str:
+            spent = loss_text(charge.spent, status.currency, None)
+            return f"{spent}, conditional" if charge.conditional else spent
+
         rows = tuple(
-            (str(i), charge.time, charge.sql, loss_text(charge.spent, status.currency, None))
-            for i, charge in enumerate(self._curator.history(_ANALYST), start=1)
+            (str(i), charge.time, charge.sql, cost(charge))
+            for i, charge in enumerate(charges, start=1)
         )
         caption = f"{len(rows)} request{'' if len(rows) == 1 else 's'} answered."
+        if any(charge.conditional for charge in charges):
+            caption += f" Conditional: {PICKED}."
         return Listing(caption, ("", "time (UTC)", "statement", "cost"), rows)
 
     @property
@@ -372,58 +377,3 @@ def _domain(declaration: Mapping[str, Any]) -> str:
 
 def _written(value: Any) -> str:
     return f"{value:,}" if isinstance(value, (int, float)) else str(value)
-
-
-def _waiting(
-    work: Callable[[], T],
-    cancel: threading.Event,
-    interrupt: Callable[[int], None],
-    progress: Progress | None,
-) -> T:
-    """Run ``work`` in a thread, so that an interrupt is seen at once and its outcome is known.
-
-    On an interrupt the scan is stopped; a request that has reached its commit completes, and the
-    text says so: its answer is in the ledger and asking again is free.
-    """
-    results: list[T] = []
-    failures: list[BaseException] = []
-    # not Thread.join: interrupted, it takes a running thread for finished (CPython bpo-45274)
-    began, done = threading.Event(), threading.Event()
-
-    def run() -> None:
-        began.set()
-        try:
-            results.append(work())
-        except BaseException as error:  # noqa: BLE001 - carried over to the caller's thread
-            failures.append(error)
-        finally:
-            done.set()
-
-    worker = threading.Thread(target=run, name="dpnb request", daemon=True)
-    start = time.monotonic()
-    interrupted = False
-    try:
-        worker.start()
-    except KeyboardInterrupt:
-        interrupted = True
-        cancel.set()
-        if not began.wait(_QUIET_SECONDS):
-            raise InterruptedRequestError("interrupted", "Nothing was charged.") from None
-    while True:
-        try:
-            if done.wait(_TICK_SECONDS):
-                break
-            elapsed = time.monotonic() - start
-            if progress is not None and elapsed > _QUIET_SECONDS:
-                progress(elapsed)
-        except KeyboardInterrupt:
-            interrupted = True
-            cancel.set()
-            interrupt(worker.ident or 0)
-    if failures:
-        raise failures[0]
-    if interrupted:
-        raise InterruptedRequestError(
-            "interrupted after the answer was paid for", "Run the same cell again: it is free."
-        )
-    return results[0]

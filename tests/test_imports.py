@@ -14,7 +14,7 @@ import dpnb
 
 PACKAGE = Path(dpnb.__file__).parent
 FLOORS = (
-    ("errors", "privacy", "scale", "kinds", "schema", "table"),
+    ("errors", "privacy", "scale", "kinds", "schema", "table", "waiting"),
     ("sql", "engines"),
     ("provenance",),
     ("answers", "explain", "inference", "decide", "risk"),

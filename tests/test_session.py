@@ -740,7 +740,7 @@ class TestInterrupt:
             assert session.budget.spent.rho == 0
 
     def test_a_request_that_never_starts_does_not_hang(self, monkeypatch):
-        import dpnb.session as module
+        import dpnb.waiting as module
 
         def start(thread):
             raise KeyboardInterrupt

@@ -41,7 +41,8 @@ class Charge:
     """One committed request: who asked what at which levels, and what it cost.
 
     ``levels`` are those of the views of an answer; ``query`` its plain meaning. A one-off release
-    has no levels.
+    has no levels. ``conditional`` when its amount, or that of a release it rests on, was picked by
+    looking at the data.
     """
 
     sequence: int
@@ -53,6 +54,7 @@ class Charge:
     spent: PrivacyLoss
     version: int
     query: Mapping[str, Any]
+    conditional: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,9 @@ class Release:
 class Accountant:
     """The state of one ledger: noise paths, who holds which level, what is spent.
 
-    ``releases`` holds the one-off releases by the name of their request.
+    ``releases`` holds the one-off releases by the name of their request; ``conditional`` the names of
+    the views and one-off releases that were ever released conditionally. All versions of a view are
+    correlated, so whatever is released of it from then on is conditional, too.
     """
 
     budget: Budget
@@ -79,6 +83,7 @@ class Accountant:
     served: dict[tuple[str, str], list[Charge]] = field(default_factory=dict)
     charges: dict[tuple[str, str], Charge] = field(default_factory=dict)
     releases: dict[str, Release] = field(default_factory=dict)
+    conditional: set[str] = field(default_factory=set)
     spent: PrivacyLoss = field(default_factory=PrivacyLoss.none)
 
     def __post_init__(self) -> None:
@@ -164,18 +169,21 @@ class Accountant:
             key = analyst, view
             self.held[key] = max(level, self.held.get(key, level))
             self.served.setdefault(key, []).append(charge)
+        if charge.conditional:
+            self.conditional.update(levels)
         self.charges[analyst, charge.request] = charge
         self.spent = total
 
     def apply_release(self, sequence: int, entry: Mapping[str, Any]) -> None:
         """Add one entry of kind ``release``: a one-off draw, paid for by its first analyst.
 
-        Its price is the sum of the rhos that its public definition names for its parts.
+        Its price is the sum of the rhos, or epsilons, that its public definition names for its parts.
         """
         charge = _charge(sequence, entry, {})
         known, drawn = self.releases.get(charge.request), entry.get("drawn")
-        parts = [Fraction(rho) for rho in charge.query["rho"].values()]
-        price = PrivacyLoss.of(sum(parts, Fraction(0)), "zcdp")
+        unit = "rho" if self.currency == "zcdp" else "epsilon"
+        parts = [Fraction(level) for level in charge.query[unit].values()]
+        price = PrivacyLoss.of(sum(parts, Fraction(0)), self.currency)
         owed = price if known is None else PrivacyLoss.none()
         wrong = charge.spent != owed or (known is not None and known.spent != price)
         if wrong or (known is None) == (drawn is None) or not parts or min(parts) <= 0:
@@ -183,6 +191,8 @@ class Accountant:
         total = self._total(charge.spent, sequence)
         if drawn is not None:
             self.releases[charge.request] = Release(price, dict(drawn))
+        if charge.conditional:
+            self.conditional.add(charge.request)
         self.charges[charge.analyst, charge.request] = charge
         self.spent = total
 
@@ -213,6 +223,7 @@ def _charge(sequence: int, entry: Mapping[str, Any], levels: Mapping[str, Fracti
         spent=PrivacyLoss.from_dict(entry["spent"]),
         version=int(entry["version"]),
         query=dict(entry["query"]),
+        conditional=bool(entry.get("conditional", False)),
     )
 
 

@@ -23,6 +23,37 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 _DIGITS = 12
 
 
+PICKED = "epsilon was picked by looking at the data"
+"""Why a guarantee is conditional: differential privacy takes amounts for public (spec/rdr.md 7.1)."""
+
+
+class Picked(float):
+    """An amount that was picked by looking at the data; what is released with it is marked so.
+
+    Arithmetic on it gives an ordinary number, which marks nothing.
+
+    Examples
+    --------
+    >>> is_picked(Picked(0.1)), is_picked({"rank": Picked(0.1)}), is_picked(2 * Picked(0.1))
+    (True, True, False)
+    """
+
+    __slots__ = ()
+
+
+def is_picked(*amounts: object) -> bool:
+    """Return whether an amount, or a part of one given by names, was picked by looking at the data."""
+    return any(
+        is_picked(*value.values()) if isinstance(value, Mapping) else isinstance(value, Picked)
+        for value in amounts
+    )
+
+
+def guarantee(conditional: bool) -> str:
+    """Return what the privacy guarantee of a release rests on, for its record (spec/rdr.md 3.9)."""
+    return f"conditional: {PICKED}" if conditional else "unconditional"
+
+
 def amount(value: object, name: str) -> Fraction:
     """Return a positive, finite amount as the exact rational of its decimal text.
 

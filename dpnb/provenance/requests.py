@@ -16,6 +16,9 @@ from dpnb.privacy.accountant import Charge
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.noise import Noise
 
+OWNER = "owner"
+"""Who is charged for what the owner of the data asks for herself."""
+
 T = TypeVar("T")
 R = TypeVar("R", covariant=True)
 

@@ -1,0 +1,1 @@
+"""Whom does an epsilon expose: disclosure risk within one table."""

@@ -1,0 +1,216 @@
+"""From a plan to a profile: what single rows add to its views, and to those already released."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpnb.answers.answer import Answer
+from dpnb.engines.base import Engine, engine_failure
+from dpnb.engines.contributions import Contributions, ContributionScan, Part
+from dpnb.errors import RequestError
+from dpnb.kinds import cell_count, nearest
+from dpnb.privacy.calibrate import law
+from dpnb.provenance.plan import Plan, plan, read_accuracy, shares
+from dpnb.provenance.store import Store
+from dpnb.provenance.views import View, view_keys
+from dpnb.risk.exact import Exact
+from dpnb.risk.indicator import FORMS
+from dpnb.risk.profile import RiskProfile
+from dpnb.risk.rows import Rows
+from dpnb.risk.selection import STEPS
+from dpnb.schema import Schema
+from dpnb.sql.canonical import read
+from dpnb.table import Table
+
+if TYPE_CHECKING:
+    from dpnb.curator import Curator
+
+MOST_LINES = 4_096
+"""More different contributions than this are rounded upward to STEPS steps."""
+MOST_JOINT_LINES = 1 << 20
+"""The same, where contributions to earlier releases are told apart too, or shown one by one."""
+
+
+def profile(
+    sql: str,
+    wanted: Plan,
+    table: Table,
+    engine: Engine,
+    store: Store,
+    curator: Curator,
+    *,
+    by: Sequence[str],
+    cumulative: bool,
+    form: str,
+) -> RiskProfile:
+    """Measure a profile: one scan, small results; closed forms afterwards (spec/rdr.md 3.1)."""
+    kind = next((known for known in FORMS if known == form), None)
+    if kind is None:
+        raise RequestError(f"form is {form!r}", f"Use {', '.join(FORMS)}.")
+    columns = tuple(_column(name, table.schema) for name in by)
+    pure = wanted.currency == "pure"
+    weights = {
+        view: float(share)
+        for view, share in shares(wanted.parts, wanted.accuracy, wanted.currency).items()
+    }
+    own = tuple(_part(view, weights[name]) for name, view in wanted.views.items())
+    earlier = _earlier(wanted, table, store) if cumulative else Earlier({}, {}, 0.0)
+    others = {name: view for name, view in earlier.views.items() if name not in wanted.views}
+    exact = ContributionScan((*own, *(_part(view, 0.0) for view in others.values())), columns)
+    scored = ContributionScan(own, columns, STEPS, squared=not pure)
+    most = MOST_JOINT_LINES if others else MOST_LINES
+    found, steps, constant = engine.contributions(exact, most), 0, earlier.constant
+    if found is None:
+        found, steps = engine.contributions(scored), STEPS
+        constant += float(sum(earlier.levels.values()))
+    if found is None:
+        raise engine_failure()
+    names = [*wanted.views, *others]
+    rows = Rows(
+        found,
+        [part.measure.sensitivity for part in exact.parts],
+        [*weights.values(), *(0.0 for _ in others)],
+        [float(earlier.levels.get(name, 0)) for name in names],
+        constant,
+        steps=steps,
+        pure=pure,
+        form=kind,
+    )
+    return RiskProfile(
+        sql=sql,
+        plan=wanted,
+        scan=ContributionScan(own, (), STEPS, squared=not pure),
+        public=table.public,
+        by=columns,
+        groups=_labels(columns, table.schema),
+        form=kind,
+        delta=store.accountant.budget.delta,
+        _rows=rows,
+        _curator=curator,
+    )
+
+
+def _part(view: View, weight: float) -> Part:
+    return Part(view.measure, view.where, view.keys, weight)
+
+
+def _column(name: str, schema: Schema) -> str:
+    found = [column for column in schema if column.casefold() == str(name).casefold()]
+    if not found:
+        raise RequestError(f"there is no column {name!r}", nearest(str(name), list(schema)))
+    if not cell_count(schema[found[0]]):
+        raise RequestError(f"{name!r} has no declared groups", "Declare bins for it in the schema.")
+    return found[0]
+
+
+def _labels(columns: Sequence[str], schema: Schema) -> tuple[str, ...]:
+    labels = [""] if columns else []
+    for name in columns:
+        cells = [str(cell.label) for cell in schema[name].cells()]
+        labels = [f"{before}, {cell}" if before else cell for before in labels for cell in cells]
+    return tuple(labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What was released of a table: views that can be looked at again, with their levels, and the rest.
+
+    ``constant`` bounds the loss of every row by everything else: older data versions, explanations,
+    private choices. They count in full.
+    """
+
+    views: Mapping[str, View]
+    levels: Mapping[str, Fraction]
+    constant: float
+
+
+def _earlier(wanted: Plan, table: Table, store: Store) -> Earlier:
+    """Return what anybody holds of a table already (spec/rdr.md 2.5, composition of releases)."""
+    state, version = store.accountant, store.version(table.name)
+    finest: dict[str, Fraction] = {}
+    for (_, view), level in state.held.items():
+        finest[view] = max(level, finest.get(view, level))
+    views: dict[str, View] = {}
+    once: dict[str, Fraction] = {}
+    closed: set[str] = set()
+    for charge in state.charges.values():
+        about = charge.query.get("target", charge.query).get("table")
+        if about != table.name:
+            continue
+        if not charge.levels:
+            once[charge.request] = state.releases[charge.request].spent.level(state.currency)
+        elif charge.version != version:
+            closed |= charge.levels.keys()
+        else:
+            query = read(charge.query)
+            accuracy = read_accuracy(
+                query, wanted.currency, None, **{_unit(wanted): 1, "split": None}
+            )
+            views |= plan(query, accuracy, table.schema, version, wanted.currency).views
+    constant = sum((finest[view] for view in closed), Fraction(0)) + sum(once.values(), Fraction(0))
+    known = {name: view for name, view in views.items() if name in finest}
+    return Earlier(known, {name: finest[name] for name in known}, float(constant))
+
+
+def _unit(wanted: Plan) -> str:
+    return "epsilon" if wanted.currency == "pure" else "rho"
+
+
+def signed_losses(
+    shown: RiskProfile, answer: Answer, engine: Engine, store: Store, schema: Schema
+) -> Exact:
+    """Return what an answer tells about each different row (spec/rdr.md 2.2, without the absolute value).
+
+    With v what a row adds to its cell and z the noise there: (2 z v + v^2) / (2 sigma^2), or
+    (|z + v| - |z|) / b; summed over the views.
+    """
+    views, keys = shown.plan.views, view_keys(shown.plan.query)
+    if answer.ledger != store.name or set(answer.levels) != set(views):
+        raise RequestError(
+            "the answer is of another statement", "Pass the answer to the profile's own statement."
+        )
+    scan = ContributionScan(tuple(_part(view, 0.0) for view in views.values()), keys)
+    found = engine.contributions(scan, MOST_JOINT_LINES)
+    if found is None:
+        raise RequestError(
+            "too many different contributions to show one by one", "Look at the histogram instead."
+        )
+    losses = np.zeros(len(found.counts))
+    for i, (name, view) in enumerate(views.items()):
+        level = Fraction(answer.levels[name])
+        noise = law(level, float(view.measure.sensitivity), shown.currency)
+        released = store.accountant.knot(name, level).vector
+        losses += _signed(found, i, np.array(released) / view.scale, noise.scale, shown.currency)
+    order = np.argsort(-losses, kind="stable")
+    labels = _labels(keys, schema)
+    columns = {
+        ", ".join(keys) or "table": [
+            "none" if keys and cell < 0 else (labels[cell] if keys else "all")
+            for cell in found.cells[order]
+        ],
+        **{
+            column: found.numbers[order, i] * step
+            for i, (column, step) in enumerate(shown.columns())
+        },
+        "rows": found.counts[order],
+        "loss": losses[order],
+    }
+    return Exact("signed losses by a released answer", columns, public=shown.public)
+
+
+def _signed(
+    found: Contributions, i: int, released: np.ndarray, scale: float, currency: str
+) -> np.ndarray:
+    """Return the signed loss of each line by one view; a line in no cell adds nothing."""
+    added = found.numbers[:, i].astype(np.float64)
+    cells = np.maximum(found.cells, 0)
+    exact = np.bincount(cells, weights=added * found.counts, minlength=len(released))
+    noise = (released - exact)[cells]
+    if currency == "pure":
+        return np.asarray((np.abs(noise + added) - np.abs(noise)) / scale)
+    return np.asarray((2 * noise * added + added**2) / (2 * scale**2))

@@ -1,0 +1,259 @@
+"""A level that was suggested or chosen, with how it came about; and a noisy histogram of risk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from dpnb.answers.listing import Listing
+from dpnb.answers.numbers import cost_text, figure, loss_text, percent
+from dpnb.answers.plain import listed
+from dpnb.privacy.loss import Currency, Picked, PrivacyLoss
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Source: TypeAlias = Literal["rule", "private", "data"]
+BADGES: dict[Source, str] = {
+    "rule": "Rule fixed in advance: the data were not read.",
+    "private": "Private selection.",
+    "data": "Picked by looking at the data.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A level for a statement.
+
+    Attributes
+    ----------
+    sql : str
+        The statement.
+    level : Fraction or None
+        rho, or epsilon in a pure session; None when no candidate would do.
+    currency : {'zcdp', 'pure'}
+    delta : float or None
+        At which epsilons are shown.
+    source : {'rule', 'private', 'data'}
+        A rule that needs no data, a private selection, or a look at exact values.
+    method : str
+        Name of the rule, selection or preference.
+    tau : float
+        Its threshold.
+    detail : mapping
+        What was released on the way, and the options.
+    spent, remaining, cap : PrivacyLoss
+        What choosing cost now, and what is left.
+    stored, kept, private : bool
+        Answered from the ledger; the ledger outlives the kernel; the noise was meant for release.
+    conditional : bool
+        The choice looked at sensitive data: whatever is released at this level is marked.
+    ledger : str
+        Public name of the ledger.
+    """
+
+    sql: str
+    level: Fraction | None
+    currency: Currency
+    delta: float | None
+    source: Source
+    method: str
+    tau: float
+    detail: Mapping[str, Any]
+    spent: PrivacyLoss
+    remaining: PrivacyLoss
+    cap: PrivacyLoss
+    stored: bool
+    kept: bool
+    private: bool
+    conditional: bool
+    ledger: str
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """What an answer at the chosen level costs."""
+        return PrivacyLoss.of(self.level or Fraction(0), self.currency)
+
+    def _amount(self, value: float | None) -> float | None:
+        if value is None or self.level is None:
+            return None
+        return Picked(value) if self.conditional else value
+
+    @property
+    def rho(self) -> float | None:
+        """The level in zCDP, to be passed to ``query(rho=...)``; None when there is none."""
+        return self._amount(float(self.loss.rho))
+
+    @property
+    def epsilon(self) -> float | None:
+        """The level as epsilon; None when there is none, or no delta that gives it a meaning."""
+        if self.currency == "pure":
+            return self._amount(float(self.level or 0))
+        return self._amount(None if self.delta is None else self.loss.epsilon_at(self.delta))
+
+    @property
+    def sentence(self) -> str:
+        """The choice in words."""
+        if self.level is None:
+            return f"No level was found that meets {self._wish()}."
+        return f"At {loss_text(self.loss, self.currency, self.delta)}: {self._wish()}."
+
+    def _wish(self) -> str:
+        tau = f"{self.tau:g}"
+        if self.method == "quantile":
+            p = float(Fraction(self.detail["p"]))
+            return (
+                f"about {percent(p)} of the rows keep floor / indicator at {tau} or more; the "
+                f"{percent(1 - p)} that stand out most are not covered"
+            )
+        if self.method == "tail":
+            most = self.detail["most"]
+            return f"about {most:,} rows at most fall below floor / indicator {tau}"
+        if self.method == "variance":
+            return (
+                f"variance of the indicators about {tau} at most; a few exposed rows may hide in it"
+            )
+        if self.method == "max_loss":
+            return f"nobody's own loss is above {tau}"
+        if self.method in ("public", "floor_max_ratio"):
+            return f"nobody's floor / indicator is below {tau}"
+        return f"{self.method.replace('_', ' ')} {tau}"
+
+    def sentences(self) -> list[str]:
+        """Return everything that is to be said, the stamps first."""
+        from dpnb.display.text import stamps
+
+        said = [*stamps(self.private, self.conditional), BADGES[self.source], self.sentence]
+        if self.source == "private":
+            said.append(
+                cost_text(
+                    self.spent, self.remaining, self.cap, self.currency, self.delta,
+                    stored=self.stored,
+                )
+            )  # fmt: skip
+        else:
+            said.append("Free.")
+        return said
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the choice as plain data (JSON)."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        data["level"] = None if self.level is None else str(self.level)
+        for name in ("spent", "remaining", "cap"):
+            data[name] = data[name].to_dict()
+        return {name: listed(value) for name, value in data.items()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Choice:
+        """Build a choice from :meth:`to_dict`."""
+        values = dict(data)
+        values["level"] = None if values["level"] is None else Fraction(values["level"])
+        for name in ("spent", "remaining", "cap"):
+            values[name] = PrivacyLoss.from_dict(values[name])
+        return cls(**values)
+
+    def __repr__(self) -> str:
+        return " ".join(self.sentences())
+
+    def _repr_html_(self) -> str:
+        from dpnb.display.risk import choice_html
+
+        return choice_html(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RiskHistogram:
+    """How many rows have which share of the largest possible loss, with noise: safe to share.
+
+    Attributes
+    ----------
+    edges : tuple of float
+        The first count is of rows that add nothing; count i is of r in (edges[i-1], edges[i]].
+    counts, low, high : tuple of float
+        Released counts, and the ends of their intervals.
+    confidence : float
+        That all intervals contain their exact counts.
+    spent, remaining, cap : PrivacyLoss
+    currency, delta, stored, kept, private, ledger, sql
+        As in ``Answer``.
+    """
+
+    sql: str
+    edges: tuple[float, ...]
+    counts: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    confidence: float
+    currency: Currency
+    delta: float | None
+    spent: PrivacyLoss
+    remaining: PrivacyLoss
+    cap: PrivacyLoss
+    stored: bool
+    kept: bool
+    private: bool
+    ledger: str
+
+    def labels(self) -> list[str]:
+        """Return what each count counts."""
+        pairs = zip(self.edges, self.edges[1:], strict=False)
+        return ["0", *(f"{low:.3g} to {high:.3g}" for low, high in pairs)]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return low and high edge, released count and interval."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "r_low": [0.0, *self.edges[:-1]],
+                "r_high": list(self.edges),
+                "rows": list(self.counts),
+                "rows_low": list(self.low),
+                "rows_high": list(self.high),
+            }
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the histogram as plain data (JSON)."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name in ("spent", "remaining", "cap"):
+            data[name] = data[name].to_dict()
+        return {name: listed(value) for name, value in data.items()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RiskHistogram:
+        """Build a histogram from :meth:`to_dict`."""
+        values = dict(data)
+        for name in ("spent", "remaining", "cap"):
+            values[name] = PrivacyLoss.from_dict(values[name])
+        for name in ("edges", "counts", "low", "high"):
+            values[name] = tuple(values[name])
+        return cls(**values)
+
+    def listing(self) -> Listing:
+        """Return the histogram as a table."""
+        from dpnb.display.text import stamps
+
+        rows = tuple(
+            (label, figure(count, (high - low) / 2), f"{figure(low, 1)} to {figure(high, 1)}")
+            for label, count, low, high in zip(
+                self.labels(), self.counts, self.low, self.high, strict=True
+            )
+        )
+        cost = cost_text(
+            self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
+        )
+        stamped = "".join(f"{stamp} " for stamp in stamps(self.private, False))
+        caption = (
+            f"{stamped}Rows by their share of the largest possible contribution. With "
+            f"{percent(self.confidence)} confidence all intervals contain their exact counts. {cost}"
+        )
+        return Listing(caption, ("share", "rows", "interval"), rows)
+
+    def __repr__(self) -> str:
+        return repr(self.listing())
+
+    def _repr_html_(self) -> str:
+        return self.listing()._repr_html_()

@@ -1,0 +1,123 @@
+"""Tables of exact values for the owner's eyes, which show nothing of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OWNER_ONLY = "exact, for the owner only: to_frame() shows it, and a saved notebook would keep it"
+
+
+class Exact:
+    """Columns of exact values.
+
+    Of a sensitive table nothing is shown until :meth:`to_frame` or a column is asked for: what a cell
+    displays is saved with its notebook.
+
+    Parameters
+    ----------
+    name : str
+        What it is, in words.
+    columns : mapping of str to array, each of shape (lines,)
+    public : bool
+        Whether the table needs no protection.
+    """
+
+    __slots__ = ("_columns", "_public", "name")
+
+    def __init__(
+        self, name: str, columns: Mapping[str, npt.ArrayLike], *, public: bool = False
+    ) -> None:
+        self.name = name
+        self._columns = {key: np.asarray(column) for key, column in columns.items()}
+        self._public = public
+
+    def __getitem__(self, column: str) -> npt.NDArray[Any]:
+        """Return one column."""
+        return self._columns[column]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the values as a data frame; showing it in a notebook stores them there."""
+        import pandas as pd
+
+        return pd.DataFrame(dict(self._columns))
+
+    def __repr__(self) -> str:
+        return repr(self.to_frame()) if self._public else f"<{self.name}: {OWNER_ONLY}>"
+
+    def _repr_html_(self) -> str | None:
+        return self.to_frame().to_html(index=False) if self._public else None
+
+    def __reduce__(self) -> Any:
+        raise TypeError("exact values cannot be pickled")
+
+
+class Indicators:
+    """The indicators of all rows at one level.
+
+    Attributes
+    ----------
+    values : float array, shape (u,)
+        The different indicators, ascending: in units of the answer where it is one vector, else in
+        units of the noise. RDR of the paper.
+    counts : int64 array, shape (u,)
+        How many rows have each.
+    floor : float
+        That of someone whose row adds nothing, or who is not in the table.
+    """
+
+    __slots__ = ("_public", "counts", "floor", "values")
+
+    def __init__(
+        self, values: npt.ArrayLike, counts: npt.ArrayLike, floor: float, *, public: bool
+    ) -> None:
+        found = np.asarray(values, dtype=np.float64)
+        order = np.argsort(found, kind="stable")
+        self.values: npt.NDArray[np.float64] = found[order]
+        self.counts: npt.NDArray[np.int64] = np.asarray(counts, dtype=np.int64)[order]
+        self.floor = floor
+        self._public = public
+
+    @property
+    def minimum(self) -> float:
+        """The smallest indicator; the floor where there is no row."""
+        return float(self.values[0]) if len(self.values) else self.floor
+
+    @property
+    def maximum(self) -> float:
+        """The largest indicator; the floor where there is no row."""
+        return float(self.values[-1]) if len(self.values) else self.floor
+
+    @property
+    def ratio(self) -> float:
+        """Smallest over largest; 1 where both are 0."""
+        return 1.0 if self.maximum == 0 else self.minimum / self.maximum
+
+    @property
+    def floor_ratio(self) -> float:
+        """Floor over largest; 1 where both are 0."""
+        return 1.0 if self.maximum == 0 else self.floor / self.maximum
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """Return one indicator for each row of the table, ascending."""
+        return np.repeat(self.values, self.counts).astype(dtype or np.float64)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return values and multiplicities; showing them in a notebook stores them there."""
+        import pandas as pd
+
+        return pd.DataFrame({"rdr": self.values, "rows": self.counts})
+
+    def __repr__(self) -> str:
+        return (
+            repr(self.to_frame()) if self._public else f"<disclosure-risk indicators: {OWNER_ONLY}>"
+        )
+
+    def __reduce__(self) -> Any:
+        raise TypeError("exact values cannot be pickled")

@@ -1,0 +1,117 @@
+"""The relative disclosure-risk indicator (RDR): how far a noisy answer lies from that without one person.
+
+Everything is a function of a person's own privacy loss at the level of the release: epsilon_i for
+Laplace noise, rho_i for Gaussian noise. The indicator is stated against its floor, which is that of
+someone whose row adds nothing, or who is not in the table (spec/rdr.md 2.7): with one coordinate of
+noise, k = 1, the excess over the floor says the person's own loss and nothing else (2.6).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dpnb.privacy.calibrate import Law
+from dpnb.privacy.loss import Currency
+
+Values: TypeAlias = npt.NDArray[np.float64]
+Form: TypeAlias = Literal["bound", "exact", "linear"]
+FORMS: tuple[Form, ...] = ("bound", "exact", "linear")
+
+
+def relative(losses: Values, currency: Currency, form: Form = "bound", k: int = 1) -> Values:
+    """Return the indicator divided by its floor.
+
+    Parameters
+    ----------
+    losses : float array, shape (u,) or, for 'exact' in a pure session, (u, V)
+        epsilon_i or rho_i of each different row; with V columns, the loss by each vector.
+    currency : {'zcdp', 'pure'}
+        Gaussian or Laplace noise.
+    form : {'bound', 'exact', 'linear'}
+        'bound' is RDR's Lemma 3.6, d + k b, for Laplace noise, and for Gaussian noise the root mean
+        square sqrt(d^2 + k sigma^2) of Lemma 3.7; 'exact' is the mean distance itself; 'linear' is
+        d + sqrt(k) sigma for Gaussian noise (spec/rdr.md 2.4).
+    k : int
+        Coordinates of noise that count.
+    """
+    if currency == "pure":
+        if form == "exact":
+            parts = losses if losses.ndim == 2 else losses[:, None]
+            # E|z + v| = b (t + e^-t) for t = |v| / b: 1 + KL / k (spec/rdr.md 2.5, T2)
+            divergence: Values = np.sum(parts + np.expm1(-parts), axis=1)
+            return 1 + divergence / k
+        return 1 + losses / k
+    if form == "bound":
+        return np.sqrt(1 + 2 * losses / k)
+    if form == "linear":
+        return 1 + np.sqrt(2 * losses / k)
+    return _gaussian_mean(losses, k)
+
+
+def _gaussian_mean(losses: Values, k: int) -> Values:
+    """Return 1F1(-1/2; k/2; -loss), the mean norm of a moved Gaussian over that of a centred one."""
+    from scipy import special
+
+    if k == 1:
+        # the folded normal: e^-x + sqrt(pi x) erf(sqrt(x)), which cannot overflow
+        root = np.sqrt(losses)
+        return np.exp(-losses) + math.sqrt(math.pi) * root * special.erf(root)
+    return np.asarray(special.hyp1f1(-0.5, k / 2, -losses), dtype=np.float64)
+
+
+def floor(law: Law, form: Form = "bound", k: int = 1) -> float:
+    """Return the indicator of someone who adds nothing, in units of the noise."""
+    if law.family == "laplace":
+        return k * law.scale
+    if form == "exact":
+        return law.scale * math.sqrt(2) * math.gamma((k + 1) / 2) / math.gamma(k / 2)
+    return math.sqrt(k) * law.scale
+
+
+def limit(tau: float, currency: Currency, form: Form = "bound") -> float:
+    """Return the largest loss of one person at which floor / indicator >= ``tau``.
+
+    1/tau - 1 for Laplace noise, (1/tau^2 - 1)/2 for Gaussian noise, (1/tau - 1)^2/2 for 'linear'
+    (spec/rdr.md T3). Since no loss exceeds the level of the release, it is also the level of the
+    public rule, which needs no data (2.9).
+    """
+    if tau <= 0:
+        return math.inf
+    excess = 1 / tau - 1
+    if form == "exact":
+        return _inverse(1 / tau, currency)
+    if currency == "pure":
+        return excess
+    return excess**2 / 2 if form == "linear" else excess * (1 / tau + 1) / 2
+
+
+def _inverse(ratio: float, currency: Currency) -> float:
+    """Return the loss at which the exact form is ``ratio`` times its floor."""
+    from scipy import optimize
+
+    if ratio <= 1:
+        return 0.0
+    end = 1.0
+    while _one(end, currency) < ratio:
+        end *= 2
+    return float(optimize.brentq(lambda x: _one(x, currency) - ratio, 0.0, end, xtol=1e-15))
+
+
+def _one(loss: float, currency: Currency) -> float:
+    return float(relative(np.array([loss]), currency, "exact")[0])
+
+
+def expected_size(loss: float, currency: Currency) -> float:
+    """Return the mean size of the log-likelihood ratio that the answer has for one person.
+
+    Gaussian: the signed loss is N(rho, 2 rho), so 2 sqrt(rho/pi) e^(-rho/4) + rho erf(sqrt(rho)/2)
+    (spec/rdr.md 2.5). Laplace, one coordinate: t - 1 + 2 e^(-t/2) - e^(-t).
+    """
+    if currency == "pure":
+        return loss - 1 + 2 * math.exp(-loss / 2) - math.exp(-loss)
+    root = math.sqrt(loss)
+    return 2 * root / math.sqrt(math.pi) * math.exp(-loss / 4) + loss * math.erf(root / 2)

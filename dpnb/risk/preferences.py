@@ -1,0 +1,379 @@
+"""What the owner wants of the indicators, and the largest level that grants it (spec/rdr.md 2.9).
+
+A preference that holds at a level holds at every smaller one (T4), so searching the candidates from
+the largest down and the closed forms agree.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from dpnb.errors import RequestError
+from dpnb.privacy.loss import amount
+from dpnb.risk.indicator import Form, Values, limit
+from dpnb.risk.rows import Rows
+from dpnb.scale import scalar
+
+CANDIDATES: tuple[Fraction, ...] = (
+    Fraction(10),
+    *(Fraction(digit, power) for power in (1, 10, 100, 1000) for digit in range(9, 0, -1)),
+)
+"""The 37 levels from 10 down to 0.001 of RDR, Algorithm 1 (spec/rdr.md 3.2)."""
+TIE = 1e-12
+"""Relative tolerance of comparisons, as floats make equal ratios differ."""
+
+
+def threshold(value: object, name: str = "tau") -> float:
+    """Return a threshold from 0 to 1.
+
+    Raises
+    ------
+    RequestError
+    """
+    value = scalar(value)
+    number = isinstance(value, (int, float, Fraction)) and not isinstance(value, bool)
+    if not number or not 0 <= float(value) <= 1:  # type: ignore[arg-type]
+        raise RequestError(f"{name} is not between 0 and 1", f"Give {name}=0.95, or nearer to 1.")
+    return float(value)  # type: ignore[arg-type]
+
+
+def positive(value: object, name: str) -> float:
+    """Return a positive finite threshold."""
+    return float(amount(value, name))
+
+
+def descending(levels: Sequence[object] | None) -> tuple[Fraction, ...]:
+    """Return candidate levels from the largest down; by default those of the paper.
+
+    Raises
+    ------
+    RequestError
+        When there is none, or one is not positive and finite.
+    """
+    if levels is None:
+        return CANDIDATES
+    if isinstance(levels, str) or len(levels) == 0:
+        raise RequestError("there are no candidates", "Give numbers, such as candidates=[1, 0.1].")
+    return tuple(sorted({amount(level, "a candidate") for level in levels}, reverse=True))
+
+
+def largest_within(candidates: Sequence[Fraction], level: float) -> Fraction | None:
+    """Return the largest candidate at or below ``level``; None when there is none."""
+    return next((c for c in candidates if float(c) <= level * (1 + TIE)), None)
+
+
+class Preference(Protocol):
+    """A condition on the indicators of all rows at one level."""
+
+    @property
+    def threshold(self) -> float:
+        """What the number is compared with."""
+        ...
+
+    def value(self, rows: Rows, level: float) -> float:
+        """Return the number that is compared with the threshold."""
+        ...
+
+    def met(self, rows: Rows, level: float) -> bool:
+        """Return whether the condition holds at ``level``."""
+        ...
+
+    def closed(self, rows: Rows) -> float | None:
+        """Return the largest level in closed form, for a first release; None where there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MinMaxRatio:
+    """Smallest over largest indicator at least ``threshold``: the paper's own (RDR, section 3.3).
+
+    Where everybody contributes alike it allows any level; ``FloorMaxRatio`` does not.
+    """
+
+    threshold: float
+
+    def value(self, rows: Rows, level: float) -> float:
+        """Return min / max."""
+        found = rows.relative(level)
+        return _ratio(rows.relative(level, lowest=True).min(initial=1.0), found.max(initial=1.0))
+
+    def met(self, rows: Rows, level: float) -> bool:
+        """Return whether min / max >= tau."""
+        return self.value(rows, level) >= self.threshold * (1 - TIE)
+
+    def closed(self, rows: Rows) -> float | None:
+        """Return (1 - tau)/(tau r_max - r_min), or (1 - tau^2)/(2 (tau^2 r_max^2 - r_min^2)) for rho."""
+        if rows.form == "exact":
+            return None
+        tau, low, high = self.threshold, _end(rows.r_low, np.min), _end(rows.r, np.max)
+        if rows.pure:
+            return _over(1 - tau, tau * high - low)
+        if rows.form == "linear":
+            return _over(1 - tau, tau * high - low) ** 2 / 2
+        return _over(1 - tau * tau, 2 * (tau * tau * high * high - low * low))
+
+
+@dataclass(frozen=True, slots=True)
+class FloorMaxRatio:
+    """Floor over largest indicator at least ``threshold``: a cap on the largest loss of one person."""
+
+    threshold: float
+
+    def value(self, rows: Rows, level: float) -> float:
+        """Return floor / max."""
+        return _ratio(1.0, rows.relative(level).max(initial=1.0))
+
+    def met(self, rows: Rows, level: float) -> bool:
+        """Return whether floor / max >= tau."""
+        return self.value(rows, level) >= self.threshold * (1 - TIE)
+
+    def closed(self, rows: Rows) -> float | None:
+        """Return the level at which the largest r reaches the limit of tau."""
+        return level_of(_end(rows.r, np.max), self.threshold, rows.pure, rows.form)
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileRatio:
+    """Floor over the ``p``-quantile of the indicators at least ``threshold``.
+
+    The rows above the quantile are not covered at all.
+    """
+
+    threshold: float
+    p: float
+
+    def value(self, rows: Rows, level: float) -> float:
+        """Return floor / quantile."""
+        return _ratio(1.0, rows.quantile(rows.relative(level), self.p, 1.0))
+
+    def met(self, rows: Rows, level: float) -> bool:
+        """Return whether floor / quantile >= tau."""
+        return self.value(rows, level) >= self.threshold * (1 - TIE)
+
+    def closed(self, rows: Rows) -> float | None:
+        """Return the level at which the quantile of r reaches the limit of tau."""
+        return level_of(rows.quantile(rows.r, self.p, 0.0), self.threshold, rows.pure, rows.form)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRatio:
+    """Median indicators of two groups within ``threshold`` of each other, whichever is larger.
+
+    The published form is one-sided and lets one group be much more exposed (spec/rdr.md 7.18).
+    """
+
+    threshold: float
+    left: int
+    right: int
+
+    def value(self, rows: Rows, level: float) -> float:
+        """Return the smaller of the two quotients of the medians."""
+        found = rows.relative(level)
+        a, b = (rows.quantile(found, 0.5, 1.0, cell) for cell in (self.left, self.right))
+        return min(_ratio(a, b), _ratio(b, a))
+
+    def met(self, rows: Rows, level: float) -> bool:
+        """Return whether both quotients are >= tau."""
+        return self.value(rows, level) >= self.threshold * (1 - TIE)
+
+    def closed(self, rows: Rows) -> float | None:
+        """Return None: the candidates are searched."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Variance:
+    """Variance of the indicators, as parts of their public maximum, at most ``threshold``.
+
+    No safety criterion: one exposed person among many hardly moves it (spec/rdr.md 7.14). Gaussian
+    indicators enter squared (2.10).
+    """
+
+    threshold: float
+
+    def value(self, rows: Rows, level: float) -> float:
+        """Return the variance."""
+        return variance_at(level, rows.variance(), rows.pure)
+
+    def met(self, rows: Rows, level: float) -> bool:
+        """Return whether the variance is at most the limit."""
+        return self.value(rows, level) <= self.threshold * (1 + TIE)
+
+    def closed(self, rows: Rows) -> float | None:
+        """Return the level of :func:`level_for_variance`."""
+        return level_for_variance(self.threshold, rows.variance(), rows.pure)
+
+
+@dataclass(frozen=True, slots=True)
+class MaxLoss:
+    """Largest loss of one person, epsilon_i or rho_i, at most ``threshold``."""
+
+    threshold: float
+
+    def value(self, rows: Rows, level: float) -> float:
+        """Return the largest loss."""
+        return float(rows.losses(level).max(initial=0.0))
+
+    def met(self, rows: Rows, level: float) -> bool:
+        """Return whether nobody's loss is above the limit."""
+        return self.value(rows, level) <= self.threshold * (1 + TIE)
+
+    def closed(self, rows: Rows) -> float | None:
+        """Return limit / r_max, or limit / r_max^2 for rho."""
+        r = _end(rows.r, np.max)
+        return _over(self.threshold, r if rows.pure else r * r)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Largest minus smallest indicator, as multiples of the floor, at most ``threshold``.
+
+    In the paper's units the difference of the bound does not depend on a Laplace epsilon at all
+    (spec/rdr.md 7.5); against the floor it is the difference of two persons' losses.
+    """
+
+    threshold: float
+
+    def value(self, rows: Rows, level: float) -> float:
+        """Return max - min."""
+        low = rows.relative(level, lowest=True).min(initial=math.inf)
+        high = rows.relative(level).max(initial=-math.inf)
+        return max(0.0, float(high - low)) if len(rows.counts) else 0.0
+
+    def met(self, rows: Rows, level: float) -> bool:
+        """Return whether the difference is at most the limit."""
+        return self.value(rows, level) <= self.threshold * (1 + TIE)
+
+    def closed(self, rows: Rows) -> float | None:
+        """Return None: the candidates are searched."""
+        return None
+
+
+Judge: TypeAlias = Callable[[Values, Values], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A function of the owner's: from indicators and their multiplicities to a number.
+
+    Parameters
+    ----------
+    judge : callable
+        Takes two float arrays, indicators as multiples of the floor and how many rows have each.
+    threshold : float
+    at_most : bool
+        Whether the number must not be above the threshold, or not below.
+    """
+
+    judge: Judge
+    threshold: float
+    at_most: bool = True
+
+    def value(self, rows: Rows, level: float) -> float:
+        """Return the function's number."""
+        try:
+            return float(self.judge(rows.relative(level), rows.counts.astype(np.float64)))
+        except Exception:  # noqa: BLE001, S110 - its text can hold exact values
+            pass
+        raise RequestError(
+            "the preference function failed", "It takes two arrays and returns a number."
+        )
+
+    def met(self, rows: Rows, level: float) -> bool:
+        """Return whether the number is on the right side of the threshold."""
+        value = self.value(rows, level)
+        return value <= self.threshold if self.at_most else value >= self.threshold
+
+    def closed(self, rows: Rows) -> float | None:
+        """Return None: the candidates are searched."""
+        return None
+
+
+def search(preference: Preference, rows: Rows, candidates: Sequence[Fraction]) -> Fraction | None:
+    """Return the largest candidate that meets a preference; None when none does.
+
+    Warns when a smaller one fails: then the condition is not monotone, and "largest" says little.
+    """
+    closed = None if rows.cumulative else preference.closed(rows)
+    if closed is not None:
+        return largest_within(candidates, closed)
+    met = [preference.met(rows, float(candidate)) for candidate in candidates]
+    if True not in met:
+        return None
+    first = met.index(True)
+    if not all(met[first:]):
+        warnings.warn(
+            "the preference holds at the chosen level but not at every smaller one", stacklevel=3
+        )
+    return candidates[first]
+
+
+def by_name(name: str, tau: object, *, p: object = None) -> Preference:
+    """Return a preference by its name; ``tau`` is its threshold.
+
+    Raises
+    ------
+    RequestError
+        For an unknown name and a threshold out of range.
+    """
+    if name == "min_max_ratio":
+        return MinMaxRatio(threshold(tau))
+    if name == "floor_max_ratio":
+        return FloorMaxRatio(threshold(tau))
+    if name == "quantile_ratio":
+        return QuantileRatio(threshold(tau), threshold(0.99 if p is None else p, "p"))
+    makers: dict[str, Callable[[float], Preference]] = {
+        "variance": Variance, "difference": Difference, "max_loss": MaxLoss
+    }  # fmt: skip
+    if name not in makers:
+        raise RequestError(
+            f"there is no preference {name!r}",
+            "Use floor_max_ratio, min_max_ratio, quantile_ratio, variance, difference or max_loss, "
+            "or an object of dpnb.risk.preferences.",
+        )
+    return makers[name](positive(tau, "tau"))
+
+
+def level_of(r: float, tau: float, pure: bool, form: Form = "bound") -> float:
+    """Return the largest level at which a row of normalised contribution ``r`` keeps to ``tau``.
+
+    epsilon r and rho r^2 are its loss.
+    """
+    most = limit(tau, "pure" if pure else "zcdp", form)
+    return _over(most, r if pure else r * r)
+
+
+def variance_at(level: float, variance: float, pure: bool) -> float:
+    """Return Var(u) = R^2 V with R = level / (level + 1), or 2 level / (2 level + 1) for rho (2.10)."""
+    scaled = level if pure else 2 * level
+    share_of_loss = 1.0 if math.isinf(scaled) else scaled / (scaled + 1)
+    return share_of_loss**2 * variance
+
+
+def level_for_variance(limit: float, variance: float, pure: bool) -> float:
+    """Return the largest level of :func:`variance_at`: R = sqrt(limit / V), R / (1 - R), halved for rho."""
+    if limit >= variance:
+        return math.inf
+    root = math.sqrt(limit / variance)
+    level = root / (1 - root)
+    return level if pure else level / 2
+
+
+def _ratio(a: float, b: float) -> float:
+    """Return a / b; 1 when both are infinite or 0, for everybody is then alike."""
+    return 1.0 if a == b else float(a / b)
+
+
+def _end(values: Values, which: Callable[[Values], float]) -> float:
+    return float(which(values)) if len(values) else 0.0
+
+
+def _over(a: float, b: float) -> float:
+    return a / b if b > 0 else math.inf

@@ -1,0 +1,535 @@
+"""Whom an answer would expose: the disclosure risk of one statement, for the owner's eyes.
+
+RDR is computed from the very views and noise of the release (spec/rdr.md 3.8). Its values are exact:
+they are no private output, and never leave the owner's side (1.3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from dpnb.engines.contributions import ContributionScan
+from dpnb.errors import RequestError
+from dpnb.kinds import nearest
+from dpnb.privacy.calibrate import law
+from dpnb.privacy.loss import Currency, Picked, PrivacyLoss, amount, floor_digits, rho_meant
+from dpnb.provenance.plan import Plan
+from dpnb.risk import preferences
+from dpnb.risk.choice import Choice, RiskHistogram, Source
+from dpnb.risk.exact import OWNER_ONLY, Exact, Indicators
+from dpnb.risk.indicator import Form, Values, floor, limit
+from dpnb.risk.preferences import Preference, descending, largest_within, threshold
+from dpnb.risk.request import DEFAULT_COST, Drawn
+from dpnb.risk.rows import Rows
+from dpnb.risk.selection import STEPS, Counts, Mechanism, Moments, Quantile, Tail
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from dpnb.answers.answer import Answer
+    from dpnb.curator import Curator
+    from dpnb.waiting import Progress
+
+Policy: TypeAlias = Literal["cumulative", "alone", "paper-dynamic"]
+POLICIES: tuple[Policy, ...] = ("cumulative", "alone", "paper-dynamic")
+METHODS = ("quantile", "tail", "variance")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RiskProfile:
+    """What single rows add to one statement, and what any level of noise would tell about them.
+
+    Made by ``curator.risk``. Exact values: it shows nothing of itself unless the table is public,
+    cannot be pickled, and has no ``to_dict``.
+
+    Attributes
+    ----------
+    sql : str
+    plan : Plan
+        What would be released; public facts.
+    scan : ContributionScan
+        The look that private selections take.
+    public : bool
+        Whether the table needs no protection.
+    by : tuple of str
+        Columns by which rows are told apart.
+    groups : tuple of str
+        Labels of their declared cells.
+    form : {'bound', 'exact', 'linear'}
+        Form of the indicator (spec/rdr.md 2.4).
+    delta : Fraction or None
+        At which epsilons are meant and shown.
+    """
+
+    sql: str
+    plan: Plan
+    scan: ContributionScan
+    public: bool
+    by: tuple[str, ...]
+    groups: tuple[str, ...]
+    form: Form
+    delta: Fraction | None
+    _rows: Rows
+    _curator: Curator
+
+    # what the owner looks at
+
+    @property
+    def currency(self) -> Currency:
+        """The session's currency."""
+        return self.plan.currency
+
+    @property
+    def cumulative(self) -> bool:
+        """Whether losses by the releases already made are included."""
+        return self._rows.cumulative
+
+    @property
+    def approximate(self) -> bool:
+        """Whether contributions were rounded upward, to 1/4096 of the largest possible one."""
+        return bool(self._rows.steps)
+
+    def level(self, rho: object = None, epsilon: object = None) -> float:
+        """Return the level that rho or epsilon means in this session; infinite is allowed."""
+        if (rho is None) == (epsilon is None):
+            raise RequestError("say one level", "Give epsilon=0.5, or rho=0.05.")
+        pure = self.currency == "pure"
+        if rho is not None and pure:
+            raise RequestError("this session counts pure epsilon", "Give epsilon=, not rho=.")
+        given = epsilon if rho is None else rho
+        if isinstance(given, float) and given == math.inf:
+            return math.inf
+        if rho is not None:
+            return float(amount(rho, "rho"))
+        return float(amount(epsilon, "epsilon") if pure else rho_meant(epsilon, self.delta))
+
+    def rdr(self, *, epsilon: object = None, rho: object = None) -> Indicators:
+        """Return the indicators of all rows if the statement were released at a level.
+
+        RDR, Lemmas 3.6 and 3.7; spec/rdr.md 2.4 with k = 1 (2.6). In units of the answer where the
+        statement rests on one vector; else in units of the noise, whitened (2.5).
+
+        Parameters
+        ----------
+        epsilon, rho : number
+            One of them; infinite shows the bare contributions.
+
+        Raises
+        ------
+        RequestError
+            For a level that is zero, negative or no number.
+        """
+        level = self.level(rho, epsilon)
+        rows = self._rows
+        views = list(self.plan.views.values())
+        one = len(views) == 1 and not rows.cumulative
+        unit = views[0].reach if one else 1.0
+        if math.isinf(level):
+            return Indicators(rows.r * unit, rows.counts, 0.0, public=self.public)
+        noise = law(Fraction(level), unit, self.currency)
+        least = floor(noise, self.form) if one else 1.0
+        values = rows.relative(level) * least
+        return Indicators(values, rows.counts, least, public=self.public)
+
+    def losses(self, *, epsilon: object = None, rho: object = None) -> Exact:
+        """Return each row's own loss, epsilon_i or rho_i, at a level (spec/rdr.md 2.5)."""
+        rows = self._rows
+        columns = {"loss": rows.losses(self.level(rho, epsilon)), "rows": rows.counts}
+        return Exact("losses of single rows", columns, public=self.public)
+
+    def top(self, count: int = 10) -> Exact:
+        """Return what stands out most: the largest contributions, with how many rows have each."""
+        rows = self._rows
+        order = np.argsort(-rows.r, kind="stable")[:count]
+        columns: dict[str, Any] = {}
+        if not rows.steps:
+            for i, (name, step) in enumerate(self.columns()):
+                columns[name] = rows.ticks[order, i] * step
+        if self.by:
+            columns[", ".join(self.by)] = [
+                self.groups[cell] if cell >= 0 else "missing" for cell in rows.cells[order]
+            ]
+        columns["share of the largest possible"] = rows.r[order]
+        columns["rows"] = rows.counts[order]
+        return Exact("largest contributions", columns, public=self.public)
+
+    def columns(self) -> list[tuple[str, float]]:
+        """Return a name and the unit of each vector of the statement."""
+        named = {}
+        for part in self.plan.parts:
+            alias = part.aggregate.alias
+            if part.sum is not None and part.is_mean:
+                middle = float(getattr(part.sum.measure, "shift", 0))
+                named[part.sum.id] = f"{alias}: distance from {middle:g}"
+            elif part.sum is not None:
+                named[part.sum.id] = alias
+            if part.count is not None:
+                named.setdefault(part.count.id, f"{alias}: counted" if part.is_mean else alias)
+        return [(named[name], float(view.measure.step)) for name, view in self.plan.views.items()]
+
+    def by_group(self, *, epsilon: object = None, rho: object = None) -> Exact:
+        """Return rows, median and largest indicator of each group of ``by``, against the floor."""
+        rows, found = self._rows, self._rows.relative(self.level(rho, epsilon))
+        columns: dict[str, list[Any]] = {"group": [], "rows": [], "median": [], "largest": []}
+        for cell, label in enumerate(self.groups):
+            columns["group"].append(label)
+            columns["rows"].append(int(rows.counts[rows.cells == cell].sum()))
+            columns["median"].append(rows.quantile(found, 0.5, 1.0, cell))
+            columns["largest"].append(rows.quantile(found, 1.0, 1.0, cell))
+        return Exact("indicators by group", columns, public=self.public)
+
+    def group_ratio(
+        self, left: str, right: str, *, epsilon: object = None, rho: object = None
+    ) -> float:
+        """Return the smaller quotient of two groups' median indicators, from 0 to 1."""
+        preference = preferences.GroupRatio(0.0, self.cell(left), self.cell(right))
+        return preference.value(self._rows, self.level(rho, epsilon))
+
+    def cell(self, label: str) -> int:
+        """Return the number of a group of ``by``."""
+        if label not in self.groups:
+            if not self.groups:
+                raise RequestError("there are no groups", "Add by='sex' to curator.risk.")
+            raise RequestError(f"there is no group {label!r}", nearest(label, self.groups))
+        return self.groups.index(label)
+
+    def signed_losses(self, answer: Answer) -> Exact:
+        """Return what a released answer tells about each row: its signed log-likelihood ratio.
+
+        ln p(o | x) / p(o | x without the row), above 0 where the answer speaks for the row's presence
+        (spec/rdr.md 2.2). Rows are not ranked by the distance of one output: that order is often
+        wrong (7.4).
+        """
+        return self._curator.signed_losses(self, answer)
+
+    def sentence(self, *, epsilon: object = None, rho: object = None) -> str:
+        """Return what a level means for whoever stands out most. Exact: for the owner."""
+        return self.sentence_at(self.level(rho, epsilon))
+
+    def sentence_at(self, level: float) -> str:
+        """Return the sentence of a level in the session's currency."""
+        from dpnb.risk.words import sentence
+
+        return sentence(self._rows, level, self.delta)
+
+    # choosing
+
+    def suggest(
+        self,
+        tau: object = 0.95,
+        *,
+        policy: Policy = "cumulative",
+        candidates: Sequence[object] | None = None,
+    ) -> Choice:
+        """Return the level of the public rule: nobody's floor / indicator below ``tau``. Free.
+
+        No data are read: it rests on the largest contribution that the schema allows, so it may be
+        published (spec/rdr.md 3.5, S0; T7).
+
+        Parameters
+        ----------
+        tau : number
+            From 0 to 1, fixed before looking at the data.
+        policy : {'cumulative', 'alone', 'paper-dynamic'}
+            What is spent already counts against the rule (3.6 f), or not; or a candidate above all
+            that was spent is taken, as in the paper, which then spends twice as much each time (7.16).
+        candidates : sequence of numbers, optional
+            Levels to round down to; those of the paper for 'paper-dynamic', else any level.
+        """
+        if policy not in POLICIES:
+            raise RequestError(f"there is no policy {policy!r}", f"Use {', '.join(POLICIES)}.")
+        least = threshold(tau)
+        most = limit(least, self.currency, self.form)
+        spent = float(self._curator.budget.spent.level(self.currency))
+        if policy == "cumulative":
+            most = max(0.0, most - spent)
+        chosen: Fraction | None
+        if policy == "paper-dynamic" or candidates is not None or math.isinf(most):
+            listed = descending(candidates)
+            if policy == "paper-dynamic":
+                listed = tuple(c for c in listed if c > spent)
+            chosen = largest_within(listed, most)
+        else:
+            chosen = floor_digits(most) or None
+        return self._choice(chosen, "rule", "public", least, {"policy": policy})
+
+    def choose(
+        self,
+        tau: object = 0.95,
+        *,
+        private: bool = True,
+        method: str = "quantile",
+        rho: object = None,
+        epsilon: object = None,
+        p: object = 0.99,
+        most: int = 0,
+        preference: str | Preference = "floor_max_ratio",
+        candidates: Sequence[object] | None = None,
+        progress: Progress | None = None,
+    ) -> Choice:
+        """Choose the largest candidate that keeps to ``tau``, with the help of the data.
+
+        Parameters
+        ----------
+        tau : number
+            The threshold, fixed before looking at the data.
+        private : bool
+            True pays for a private selection, which may be published. False looks at exact values, as
+            the paper does; on a sensitive table the choice, and whatever is released with it, is then
+            marked as conditional on it (spec/rdr.md 7.1).
+        method : {'quantile', 'tail', 'variance'}
+            Private: the ``p``-quantile of the contributions keeps to tau (S1); at most ``most`` rows
+            do not (S4); or ``tau`` caps the variance of the indicators (S2), no safety criterion.
+        rho, epsilon : number
+            What the private selection costs: rho 0.005, or epsilon 0.1 in a pure session.
+        preference : str or Preference
+            For ``private=False``; see ``dpnb.risk.preferences``.
+        candidates : sequence of numbers
+            Levels in the session's currency; the 37 of the paper by default.
+
+        Raises
+        ------
+        RequestError, BudgetError, EngineError, InterruptedRequestError
+            Nothing was charged.
+        """
+        listed = descending(candidates)
+        if not private:
+            return self._hidden(tau, preference, p, listed)
+        return self._selected(tau, method, rho, epsilon, p, most, listed, progress)
+
+    def _hidden(
+        self, tau: object, preference: str | Preference, p: object, listed: tuple[Fraction, ...]
+    ) -> Choice:
+        """Choose by exact values: RDR, Algorithm 1, but for the release."""
+        if isinstance(preference, str):
+            wanted, name = preferences.by_name(preference, tau, p=p), preference
+        else:
+            wanted, name = preference, type(preference).__name__
+        chosen = preferences.search(wanted, self._rows, listed)
+        return self._choice(chosen, "data", name, wanted.threshold, {})
+
+    def _selected(
+        self,
+        tau: object,
+        method: str,
+        rho: object,
+        epsilon: object,
+        p: object,
+        most: object,
+        listed: tuple[Fraction, ...],
+        progress: Progress | None,
+    ) -> Choice:
+        if method not in METHODS:
+            raise RequestError(f"there is no method {method!r}", f"Use {', '.join(METHODS)}.")
+        if self._rows.cumulative:
+            raise RequestError(
+                "private choices look at this statement alone",
+                "Leave cumulative=True out of curator.risk.",
+            )
+        cost = self._cost(rho, epsilon)
+        mechanism: Quantile | Tail | Moments
+        least = preferences.positive(tau, "tau") if method == "variance" else threshold(tau)
+        if method == "quantile":
+            mechanism = Quantile(_proportion(p))
+        elif method == "tail":
+            if isinstance(most, bool) or not isinstance(most, int) or not 0 <= most < 2**40:
+                raise RequestError("most is no number of rows", "Give 0 or more.")
+            mechanism = Tail(listed, least, most, self.form)
+        else:
+            mechanism = Moments()
+        drawn = self._spend(mechanism, cost, progress)
+        values, chosen = drawn.values, None
+        if isinstance(mechanism, Tail):
+            chosen = listed[values[0]] if values[0] >= 0 else None
+        elif isinstance(mechanism, Quantile):
+            level = mechanism.level(values, least, self.currency, self.form)
+            chosen = largest_within(listed, level)
+        else:
+            level = mechanism.level(values, least, cost[0], self.currency)
+            chosen = largest_within(listed, level)
+        detail = {**mechanism.definition(), "drawn": list(values)}
+        return self._choice(chosen, "private", method, least, detail, drawn, cost[1])
+
+    def _cost(self, rho: object, epsilon: object) -> tuple[Fraction, bool]:
+        """Return what a selection costs, and whether that was picked by looking at the data."""
+        if rho is None and epsilon is None:
+            return DEFAULT_COST[self.currency], False
+        picked = isinstance(rho, Picked) or isinstance(epsilon, Picked)
+        level = self.level(rho, epsilon)
+        if math.isinf(level):
+            raise RequestError("the cost is infinite", "Give a positive number, such as 0.01.")
+        if rho is not None:
+            return amount(rho, "rho"), picked
+        if self.currency == "pure":
+            return amount(epsilon, "epsilon"), picked
+        return rho_meant(epsilon, self.delta), picked
+
+    def _spend(
+        self, mechanism: Mechanism, cost: tuple[Fraction, bool], progress: Progress | None
+    ) -> Drawn:
+        return self._curator.select(self, mechanism, *cost, progress)
+
+    def _choice(
+        self,
+        level: Fraction | None,
+        source: Source,
+        method: str,
+        tau: float,
+        detail: Mapping[str, Any],
+        drawn: Drawn | None = None,
+        picked: bool = False,
+    ) -> Choice:
+        budget = self._curator.budget
+        free = drawn is None or not drawn.fresh
+        return Choice(
+            sql=self.sql.strip(),
+            level=level,
+            currency=self.currency,
+            delta=budget.delta,
+            source=source,
+            method=method,
+            tau=tau,
+            detail=detail,
+            spent=PrivacyLoss.none() if drawn is None or free else drawn.charge.spent,
+            remaining=budget.remaining,
+            cap=budget.cap,
+            stored=drawn is not None and not drawn.fresh,
+            kept=budget.kept,
+            private=self._curator.private_noise,
+            conditional=(source == "data" and not self.public) or picked,
+            ledger=self._curator.ledger,
+        )
+
+    def picked(self, level: Fraction) -> Choice:
+        """Return a level that the owner picked by hand, after seeing the risks."""
+        return self._choice(level, "data", "by hand", 0.0, {})
+
+    # histograms
+
+    def histogram(self, bins: int = 20) -> Exact:
+        """Return how many rows have which share r of the largest possible contribution. Exact."""
+        edges, counts = binned(self._rows, _bins(bins))
+        columns = {"r_low": np.r_[0.0, edges[:-1]], "r_high": edges, "rows": counts}
+        return Exact("histogram of contributions", columns, public=self.public)
+
+    def share(
+        self,
+        *,
+        bins: int = 16,
+        rho: object = None,
+        epsilon: object = None,
+        progress: Progress | None = None,
+    ) -> RiskHistogram:
+        """Release the histogram of contributions with noise: charged, and safe to share.
+
+        Parameters
+        ----------
+        bins : int
+            Bins of equal width above 0; rows that add nothing have their own.
+        rho, epsilon : number
+            Its cost: rho 0.005, or epsilon 0.1 in a pure session.
+        """
+        mechanism = Counts(_bins(bins))
+        cost = self._cost(rho, epsilon)
+        drawn = self._spend(mechanism, cost, progress)
+        budget, count = self._curator.budget, mechanism.bins + 1
+        half = law(cost[0], 1.0, self.currency).quantile(0.05 / count)
+        return RiskHistogram(
+            sql=self.sql.strip(),
+            edges=(0.0, *(STEPS * (i + 1) // mechanism.bins / STEPS for i in range(count - 1))),
+            counts=tuple(float(value) for value in drawn.values),
+            low=tuple(max(0.0, value - half) for value in drawn.values),
+            high=tuple(max(0.0, value + half) for value in drawn.values),
+            confidence=0.95,
+            currency=self.currency,
+            delta=budget.delta,
+            spent=drawn.charge.spent if drawn.fresh else PrivacyLoss.none(),
+            remaining=budget.remaining,
+            cap=budget.cap,
+            stored=not drawn.fresh,
+            kept=budget.kept,
+            private=self._curator.private_noise,
+            ledger=self._curator.ledger,
+        )
+
+    # showing
+
+    def widget(self, *, tau: object = 0.95, candidates: Sequence[object] | None = None) -> Any:
+        """Return the picker: a live widget that stores nothing. See ``%%dprisk``."""
+        from dpnb.display.picker import RiskPicker
+
+        return RiskPicker(self, tau=threshold(tau), candidates=candidates)
+
+    def plot(self, ax: Axes | None = None, *, reveal: bool = False) -> Axes:
+        """Draw the histogram of contributions; of a sensitive table only with ``reveal=True``."""
+        from dpnb.display.figures import plot_risk
+
+        self.check_reveal(reveal, "a picture in a cell is saved with the notebook")
+        return plot_risk(self, ax)
+
+    def to_html(self, path: str, *, reveal: bool = False, tau: object = 0.95) -> str:
+        """Write ranges, histogram and largest contributions as a page; returns what it reveals.
+
+        Of a sensitive table only with ``reveal=True``: the page is as secret as the data.
+        """
+        from dpnb.display.parts import write_page
+        from dpnb.display.risk import REVEALED, risk_page
+
+        self.check_reveal(reveal, "the page would be as secret as the data")
+        write_page(path, risk_page(self, threshold(tau)))
+        return REVEALED
+
+    def check_reveal(self, reveal: bool, why: str) -> None:
+        """Refuse to show exact values of a sensitive table that nobody asked to reveal."""
+        if not (self.public or reveal):
+            raise RequestError(
+                f"this shows exact facts about persons, and {why}",
+                "Use .widget(), which stores nothing, or pass reveal=True.",
+            )
+
+    def close(self) -> None:
+        """Forget the exact values."""
+        self._rows.close()
+
+    def __repr__(self) -> str:
+        if not self.public:
+            return f"<RiskProfile: {OWNER_ONLY.replace('to_frame()', 'widget()')}>"
+        from dpnb.display.risk import risk_text
+
+        return risk_text(self)
+
+    def _repr_html_(self) -> str:
+        from dpnb.display.risk import notice_html, risk_html
+
+        return risk_html(self) if self.public else notice_html()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("exact values cannot be pickled")
+
+
+def binned(rows: Rows, bins: int) -> tuple[Values, Values]:
+    """Return upper edges of bins of r and how many rows lie in each; the first bin is r = 0."""
+    edges = np.arange(bins + 1) / bins
+    place = np.searchsorted(edges, rows.r * (1 - 1e-12), side="left")
+    found = np.bincount(place, weights=rows.counts.astype(np.float64), minlength=bins + 1)
+    counts: Values = found[: bins + 1]
+    return edges, counts
+
+
+def _bins(bins: object) -> int:
+    if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= 64:
+        raise RequestError("bins is not from 1 to 64", "Give a whole number, such as 16.")
+    return bins
+
+
+def _proportion(p: object) -> Fraction:
+    share = amount(p, "p")
+    if not share < 1 or share.denominator > 10**6:
+        raise RequestError("p is not between 0 and 1", "Give p=0.99, with 6 digits at most.")
+    return share

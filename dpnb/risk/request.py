@@ -1,0 +1,152 @@
+"""The request for a private selection or a shareable histogram: one scan, one transaction."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpnb.engines.base import Engine, engine_failure
+from dpnb.engines.contributions import Contributions, ContributionScan, Vector
+from dpnb.privacy.accountant import Charge
+from dpnb.privacy.loss import Currency, PrivacyLoss
+from dpnb.privacy.noise import Noise
+from dpnb.provenance.requests import OWNER
+from dpnb.provenance.store import Store
+from dpnb.risk.selection import STEPS, Mechanism
+
+DEFAULT_COST: dict[Currency, Fraction] = {"zcdp": Fraction(1, 200), "pure": Fraction(1, 10)}
+"""What a private choice or a shared histogram costs when nothing is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionPlan:
+    """A mechanism on one statement's contributions, and its cost. Public facts only."""
+
+    target: Mapping[str, Any]
+    mechanism: Mapping[str, Any]
+    cost: Fraction
+    currency: Currency
+
+    def definition(self) -> dict[str, Any]:
+        """Return the public definition as plain data."""
+        unit = "rho" if self.currency == "zcdp" else "epsilon"
+        cost = {"selection": str(self.cost)}
+        return {"target": dict(self.target), "mechanism": dict(self.mechanism), unit: cost}
+
+    @property
+    def request(self) -> str:
+        """A name that is equal for requests of equal meaning and cost on one data version."""
+        text = json.dumps(self.definition(), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What was released, and its charge."""
+
+    values: tuple[int, ...]
+    charge: Charge
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionRequest:
+    """The owner's wish to let the data choose, privately.
+
+    Parameters
+    ----------
+    sql : str
+    target : mapping
+        Table, version and meaning of the statement whose risk is looked at.
+    scan : ContributionScan
+        Scores in STEPS steps.
+    mechanism : Mechanism
+    amount : Fraction
+        rho or epsilon.
+    conditional : bool
+        Whether the amount itself was picked by looking at the data.
+    """
+
+    sql: str
+    target: Mapping[str, Any]
+    scan: ContributionScan
+    mechanism: Mechanism
+    amount: Fraction
+    conditional: bool
+    store: Store
+
+    @property
+    def analyst(self) -> str:
+        """Who asks."""
+        return OWNER
+
+    def plan(self) -> SelectionPlan:
+        """Decide what would be measured, on the current data version."""
+        name = str(self.target["table"])
+        target = {**self.target, "version": self.store.version(name)}
+        currency = self.store.accountant.currency
+        return SelectionPlan(target, self.mechanism.definition(), self.amount, currency)
+
+    def table(self, plan: SelectionPlan) -> str:
+        """Return the name of the table that is looked at."""
+        return str(plan.target["table"])
+
+    def cost(self, plan: SelectionPlan) -> PrivacyLoss:
+        """Return the price of the mechanism."""
+        return PrivacyLoss.of(plan.cost, plan.currency)
+
+    def needed(self, plan: SelectionPlan) -> Set[str]:
+        """Return that the table of counts is needed."""
+        return {"counts"}
+
+    def measure(self, plan: SelectionPlan, needed: Set[str], engine: Engine) -> Tally:
+        """Return how many rows have which score."""
+        found = engine.contributions(self.scan)
+        if found is None:
+            raise engine_failure()
+        return Tally(counted(found))
+
+    def release(self, plan: SelectionPlan, exact: Tally | None, noise: Noise) -> dict[str, Any]:
+        """Draw, and return the ledger's entry."""
+        if exact is None:
+            raise engine_failure()
+        drawn = self.mechanism.draw(exact.counts, plan.cost, plan.currency, noise)
+        return {
+            "kind": "release",
+            "sql": f"risk, {plan.mechanism['method']}: {self.sql.strip()}",
+            "query": plan.definition(),
+            "version": plan.target["version"],
+            "drawn": {"values": drawn},
+            "conditional": self.conditional,
+        }
+
+    def result(self, plan: SelectionPlan, charge: Charge, *, fresh: bool) -> Drawn:
+        """Return what was committed."""
+        values: Sequence[int] = self.store.accountant.releases[charge.request].drawn["values"]
+        return Drawn(tuple(values), charge, fresh)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Tally:
+    """Exact counts of rows by step, on their way to the noise."""
+
+    counts: Vector
+
+    def __repr__(self) -> str:
+        return "Tally(private)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("exact values cannot be pickled")
+
+
+def counted(found: Contributions) -> Vector:
+    """Return the table of counts over all steps, shape (STEPS + 1,)."""
+    table = np.zeros(STEPS + 1, dtype=np.int64)
+    np.add.at(table, found.numbers[:, 0], found.counts)
+    return table

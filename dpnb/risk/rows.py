@@ -1,0 +1,167 @@
+"""What the different rows of a table add to one release, and the losses that follow. Exact values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dpnb.engines.contributions import Contributions
+from dpnb.errors import EngineError, RequestError
+from dpnb.risk.indicator import Form, Values, relative
+
+
+class Rows:
+    """The different contributions that occur, each with how many rows of the table have it. Private.
+
+    Parameters
+    ----------
+    contributions : Contributions
+        Ticks by view, or with ``steps`` scores.
+    sensitivities : sequence of int
+        Largest size of a row's ticks, by view.
+    shares : sequence of float
+        Each view's share of the level of the release; they add up to 1.
+    held : sequence of float
+        Level at which somebody holds each view already; 0 for none.
+    constant : float
+        Loss that every row has already by other releases.
+    steps : int
+        0, or the number of steps to which scores were rounded upward.
+    pure : bool
+        Laplace noise, else Gaussian.
+    form : {'bound', 'exact', 'linear'}
+
+    Attributes
+    ----------
+    sizes : float array, shape (u, V)
+        |contribution| / sensitivity, from 0 to 1.
+    counts, cells : int64 arrays, shape (u,)
+        Multiplicity, and number of the cell of the columns by which rows are told apart.
+    r : float array, shape (u,)
+        Normalised contribution: a row's loss at level L of a first release is L r, or L r^2 for rho.
+
+    Raises
+    ------
+    EngineError
+        When a row adds more than the noise was made for.
+    """
+
+    def __init__(
+        self,
+        contributions: Contributions,
+        sensitivities: Sequence[int],
+        shares: Sequence[float],
+        held: Sequence[float],
+        constant: float,
+        *,
+        steps: int,
+        pure: bool,
+        form: Form,
+    ) -> None:
+        self.pure, self.form, self.steps = pure, form, steps
+        self.ticks = contributions.numbers
+        self.counts, self.cells = contributions.counts, contributions.cells
+        if steps:
+            # views are no longer told apart: what is held counts in full
+            bounds, shares, held = np.array([float(steps)]), [1.0], [0.0]
+        else:
+            bounds = np.array(sensitivities, dtype=np.float64)
+        self.sizes: Values = np.abs(self.ticks) / bounds
+        if np.any(self.sizes > 1 + 1e-9):
+            raise EngineError(
+                "a row adds more than its sensitivity",
+                "The noise would be too small. Nothing was charged; this is an error of dpnb.",
+            )
+        self._shares, self._held = np.array(shares), np.array(held)
+        self._constant = constant
+        self.r = self._norm(self.sizes)
+        # a score of k steps says that r lies in (k - 1, k] steps
+        self.r_low = self.r if not steps else np.maximum(self.ticks[:, 0] - 1, 0) / steps
+
+    def _norm(self, sizes: Values) -> Values:
+        norms: Values = sizes @ self._shares if self.pure else np.sqrt(sizes**2 @ self._shares)
+        return norms
+
+    @property
+    def total(self) -> int:
+        """Rows of the table."""
+        return int(self.counts.sum())
+
+    @property
+    def cumulative(self) -> bool:
+        """Whether losses by earlier releases are included."""
+        return bool(self._constant or self._held.any())
+
+    def losses(self, level: float, *, lowest: bool = False) -> Values:
+        """Return each row's loss, epsilon_i or rho_i, once the release is made at ``level``.
+
+        sum over views of level |x| for Laplace noise, level x^2 for Gaussian (spec/rdr.md 2.5). Where
+        scores were rounded this is an upper bound; ``lowest`` gives the lower one.
+        """
+        if not self.cumulative:
+            r = self.r_low if lowest else self.r
+            powers: Values = r if self.pure else r * r
+            # not infinity times 0
+            return level * powers if level < np.inf else np.where(powers > 0, np.inf, 0.0)
+        if self.steps:
+            r = self.r_low if lowest else self.r
+            added: Values = level * (r if self.pure else r * r)
+            return self._constant + added
+        summed: Values = self._by_view(level).sum(axis=1)
+        return self._constant + summed
+
+    def _by_view(self, level: float) -> Values:
+        levels = np.maximum(level * self._shares, self._held)
+        found: Values = (self.sizes if self.pure else self.sizes**2) * levels
+        return found
+
+    def relative(self, level: float, *, lowest: bool = False) -> Values:
+        """Return each row's indicator as a multiple of the floor."""
+        if self.pure and self.form == "exact":
+            if self.steps or self._constant:
+                raise RequestError(
+                    "the exact form needs each vector's share, which rounding and earlier one-off "
+                    "releases hide",
+                    "Use form='bound'.",
+                )
+            return relative(self._by_view(level), "pure", "exact")
+        losses = self.losses(level, lowest=lowest)
+        return relative(losses, "pure" if self.pure else "zcdp", self.form)
+
+    def quantile(self, values: Values, p: float, empty: float, cell: int | None = None) -> float:
+        """Return the smallest value with at least a share ``p`` of the rows at or below it.
+
+        Of the rows of one ``cell`` only, when it is named; ``empty`` where there is none.
+        """
+        chosen = np.ones(len(values), dtype=bool) if cell is None else self.cells == cell
+        if not chosen.any():
+            return empty
+        order = np.argsort(values[chosen], kind="stable")
+        reached = np.cumsum(self.counts[chosen][order])
+        place = int(np.searchsorted(reached, p * reached[-1] * (1 - 1e-12)))
+        return float(values[chosen][order][min(place, len(reached) - 1)])
+
+    def variance(self) -> float:
+        """Return the population variance of r, or for Gaussian noise of r^2 (spec/rdr.md 2.10)."""
+        if not len(self.r):
+            return 0.0
+        values = self.r if self.pure else self.r**2
+        mean = np.average(values, weights=self.counts)
+        return float(np.average((values - mean) ** 2, weights=self.counts))
+
+    def close(self) -> None:
+        """Forget the values."""
+        self.__dict__.clear()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise RequestError("the profile is closed", "Ask curator.risk(sql) again.")
+
+    def __repr__(self) -> str:
+        return "Rows(private)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("exact values cannot be pickled")

@@ -1,0 +1,216 @@
+"""Ways to let the data take part in choosing a level, privately (spec/rdr.md 3.5, T7).
+
+All rest on one table of counts: how many rows have a normalised contribution r in which of STEPS
+public steps, each row rounded upward on its own. A row that comes or goes changes one count by 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+
+from dpnb.engines.contributions import Vector
+from dpnb.privacy.loss import Currency
+from dpnb.privacy.noise import Noise
+from dpnb.risk.indicator import Form
+from dpnb.risk.preferences import level_for_variance, level_of
+
+STEPS = 4096
+"""Steps to which r is rounded upward."""
+GRID = 64
+"""Steps of the public grid from which a quantile is drawn."""
+_UP = 1 + 2.0**-48
+"""Noise scales are rounded upward by this factor."""
+_ONE = 1 << 24
+"""Lattice units in 1 for the moments of r: the squares of whole steps."""
+
+
+class Mechanism(Protocol):
+    """A private look at the table of counts, charged in full."""
+
+    def definition(self) -> dict[str, Any]:
+        """Return the public definition as plain data."""
+        ...
+
+    def draw(self, table: Vector, cost: Fraction, currency: Currency, noise: Noise) -> list[int]:
+        """Return what is released.
+
+        Parameters
+        ----------
+        table : int64 array, shape (STEPS + 1,)
+            Rows by their step.
+        cost : Fraction
+            rho or epsilon.
+        """
+        ...
+
+
+def exponential_scale(spread: float, cost: Fraction, currency: Currency) -> float:
+    """Return the Gumbel scale at which the exponential mechanism costs ``cost``, rounded up.
+
+    ``spread`` bounds how much the difference of two scores changes. Selection at scale W / epsilon is
+    epsilon-DP and (epsilon^2 / 8)-zCDP (bounded range; spec/rdr.md 1.4).
+    """
+    epsilon = float(cost) if currency == "pure" else math.sqrt(8 * cost)
+    return spread / epsilon * _UP
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """S1: the ``p``-quantile of r, on a public grid, by the exponential mechanism.
+
+    u(g) = -|#{r <= g} - p n| changes by at most max(p, 1 - p), a difference of two by twice that.
+    """
+
+    p: Fraction
+
+    def definition(self) -> dict[str, Any]:
+        """Return the public definition as plain data."""
+        return {"method": "quantile", "p": str(self.p), "grid": GRID, "steps": STEPS}
+
+    def scores(self, table: Vector) -> Vector:
+        """Return u(g) for each g of the grid, times the denominator of p: whole numbers."""
+        below = np.cumsum(table)[:: STEPS // GRID]
+        part, whole = self.p.numerator, self.p.denominator
+        return -np.abs(whole * below - part * int(table.sum()))
+
+    def scale(self, cost: Fraction, currency: Currency) -> float:
+        """Return the Gumbel scale of :meth:`scores`."""
+        reach = max(self.p, 1 - self.p) * self.p.denominator
+        return exponential_scale(float(2 * reach), cost, currency)
+
+    def draw(self, table: Vector, cost: Fraction, currency: Currency, noise: Noise) -> list[int]:
+        """Return the place on the grid."""
+        return [noise.largest(self.scores(table), self.scale(cost, currency))]
+
+    def level(self, drawn: Sequence[int], tau: float, currency: Currency, form: Form) -> float:
+        """Return the largest level that keeps floor / quantile >= tau; at least one step is assumed."""
+        return level_of(max(drawn[0], 1) / GRID, tau, currency == "pure", form)
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """S4: the first candidate, from above, at which at most ``most`` rows break ``tau``, by sparse vector.
+
+    The count has sensitivity 1. Threshold noise Lap(1/e1), noise of each count Lap(2/e2), with
+    e1 : e2 = 1 : 2^(2/3), cost e1 + e2 = epsilon or epsilon^2 / 2 of zCDP, however many candidates
+    are asked (spec/rdr.md 3.3). All noises are drawn at once; those after the first pass are unused.
+    """
+
+    candidates: tuple[Fraction, ...]
+    tau: float
+    most: int
+    form: Form
+
+    def definition(self) -> dict[str, Any]:
+        """Return the public definition as plain data."""
+        return {
+            "method": "tail",
+            "candidates": [str(candidate) for candidate in self.candidates],
+            "tau": self.tau,
+            "most": self.most,
+            "form": self.form,
+            "steps": STEPS,
+        }
+
+    def counts(self, table: Vector, currency: Currency) -> list[int]:
+        """Return for each candidate how many rows break ``tau``."""
+        limit = level_of(1.0, self.tau, currency == "pure", self.form)
+        found = []
+        for candidate in self.candidates:
+            ratio = limit / float(candidate)
+            r = ratio if currency == "pure" else math.sqrt(ratio)
+            # the last step that keeps to tau; ties as in preferences.TIE
+            kept = min(STEPS, math.floor(STEPS * r * (1 + 1e-12))) if r < 1 else STEPS
+            found.append(int(table[kept + 1 :].sum()))
+        return found
+
+    def scales(self, cost: Fraction, currency: Currency) -> tuple[float, float]:
+        """Return the scales of the threshold's noise and of the counts' noise."""
+        epsilon = float(cost) if currency == "pure" else math.sqrt(2 * cost)
+        first = epsilon / (1 + 2 ** (2 / 3))
+        return _UP / first, 2 * _UP / (epsilon - first)
+
+    def draw(self, table: Vector, cost: Fraction, currency: Currency, noise: Noise) -> list[int]:
+        """Return the place of the first candidate that passes; -1 when none does."""
+        first, second = self.scales(cost, currency)
+        (threshold,) = noise.laplace([-self.most], first)
+        found = noise.laplace([-count for count in self.counts(table, currency)], second)
+        return [next((i for i, value in enumerate(found) if value >= threshold), -1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """S2: n and the sums of r and r^2 (Laplace) or of r^2 and r^4 (Gaussian noise).
+
+    Each of the three changes by at most 1: L2 sensitivity sqrt(3), L1 sensitivity 3.
+    """
+
+    def definition(self) -> dict[str, Any]:
+        """Return the public definition as plain data."""
+        return {"method": "variance", "steps": STEPS}
+
+    def scale(self, cost: Fraction, currency: Currency) -> float:
+        """Return the noise scale of each sum, in lattice units."""
+        if currency == "pure":
+            return 3 * _ONE / float(cost) * _UP
+        return math.sqrt(3 / (2 * cost)) * _ONE * _UP
+
+    def sums(self, table: Vector, currency: Currency) -> list[int]:
+        """Return the exact sums in lattice units."""
+        step = np.arange(STEPS + 1, dtype=np.int64)
+        # powers of whole steps in units of 1 / STEPS^2; the fourth is rounded up, row by row
+        first = step * STEPS if currency == "pure" else step * step
+        second = step * step if currency == "pure" else -(-((step * step) ** 2) // _ONE)
+        return [int(table.sum()) * _ONE, int(table @ first), int(table @ second)]
+
+    def draw(self, table: Vector, cost: Fraction, currency: Currency, noise: Noise) -> list[int]:
+        """Return the three noisy sums."""
+        exact, scale = self.sums(table, currency), self.scale(cost, currency)
+        if currency == "pure":
+            return noise.laplace(exact, scale)
+        return noise.gaussian(exact, scale)
+
+    def variance(self, drawn: Sequence[int], cost: Fraction, currency: Currency) -> float:
+        """Return a variance that errs upward: each sum moved by two noise scales (spec/rdr.md S2)."""
+        margin = 2 * self.scale(cost, currency)
+        rows = max(1.0, (drawn[0] - margin) / _ONE)
+        first = max(0.0, (drawn[1] - margin) / _ONE)
+        second = (drawn[2] + margin) / _ONE
+        return min(0.25, max(0.0, second / rows - (first / rows) ** 2))
+
+    def level(
+        self, drawn: Sequence[int], limit: float, cost: Fraction, currency: Currency
+    ) -> float:
+        """Return the largest level at which the variance keeps to ``limit`` (2.10)."""
+        return level_for_variance(limit, self.variance(drawn, cost, currency), currency == "pure")
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The histogram of r over public bins, with noise on each count; L1 and L2 sensitivity 1."""
+
+    bins: int
+
+    def definition(self) -> dict[str, Any]:
+        """Return the public definition as plain data."""
+        return {"method": "histogram", "bins": self.bins, "steps": STEPS}
+
+    def exact(self, table: Vector) -> list[int]:
+        """Return the exact counts: r = 0 alone, then ``bins`` right-closed bins up to 1."""
+        edges = [1 + STEPS * i // self.bins for i in range(self.bins)]
+        return [int(table[0]), *(int(count) for count in np.add.reduceat(table, edges))]
+
+    def scale(self, cost: Fraction, currency: Currency) -> float:
+        """Return the noise scale of each count."""
+        return _UP / float(cost) if currency == "pure" else _UP / math.sqrt(2 * cost)
+
+    def draw(self, table: Vector, cost: Fraction, currency: Currency, noise: Noise) -> list[int]:
+        """Return the noisy counts."""
+        exact, scale = self.exact(table), self.scale(cost, currency)
+        return noise.laplace(exact, scale) if currency == "pure" else noise.gaussian(exact, scale)

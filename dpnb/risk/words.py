@@ -1,0 +1,60 @@
+"""What a level means for the person who stands out most, in one sentence. Exact: for the owner."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from dpnb.answers.numbers import loss_text
+from dpnb.privacy.loss import Currency, PrivacyLoss
+from dpnb.risk.indicator import expected_size
+from dpnb.risk.rows import Rows
+
+_SIGMAS = 2.3263478740408408
+"""A normal variable stays below so many standard deviations with probability 0.99."""
+
+
+def factor(value: float) -> str:
+    """Return a factor of 1 or more with three significant digits."""
+    if value >= 1e6:
+        return "over a million"
+    return f"{value:.3f}" if value < 1.1 else f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def odds(loss: float, *, pure: bool) -> str:
+    """Return how an answer shifts the odds that one row of the given loss is in the table.
+
+    Laplace noise: by at most e^loss. Gaussian noise: the logarithm is N(rho, 2 rho) (spec/rdr.md 2.5).
+    """
+    if pure:
+        return f"by a factor of at most {factor(math.exp(min(loss, 700)))}"
+    typical = math.exp(min(expected_size(loss, "zcdp"), 700))
+    rare = math.exp(min(loss + _SIGMAS * math.sqrt(2 * loss), 700))
+    return (
+        f"by a factor of about {factor(typical)} as a rule, and of less than {factor(rare)} in 99 of "
+        "100 answers"
+    )
+
+
+def sentence(rows: Rows, level: float, delta: Fraction | None) -> str:
+    """Return what a level in the session's currency means for whoever stands out most."""
+    currency: Currency = "pure" if rows.pure else "zcdp"
+    if math.isinf(level):
+        return "Without noise everybody sees the exact answer."
+    loss = PrivacyLoss.of(Fraction(level).limit_denominator(10**12), currency)
+    given = f"With {loss_text(loss, currency, delta)}"
+    losses = rows.losses(level)
+    if not losses.any():
+        return f"{given} nobody stands out: no row adds anything to this answer."
+    most = float(losses.max())
+    alike = int(rows.counts[losses >= most * (1 - 1e-12)].sum())
+    company = (
+        "one row stands out most"
+        if alike == 1
+        else f"{alike:,} of {rows.total:,} rows stand out most, all alike"
+    )
+    return (
+        f"{given} {company}, with {factor(float(rows.relative(level).max()))} times the indicator of "
+        "someone who is not in the table: the answer shifts the odds that such a person is in it "
+        f"{odds(most, pure=rows.pure)}."
+    )

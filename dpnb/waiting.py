@@ -1,0 +1,71 @@
+"""Waiting for a request that can be interrupted, with its progress."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from dpnb.errors import InterruptedRequestError
+
+T = TypeVar("T")
+Progress = Callable[[float], None]
+
+_QUIET_SECONDS = 1.0
+_TICK_SECONDS = 0.25
+
+
+def wait(
+    work: Callable[[], T],
+    cancel: threading.Event,
+    interrupt: Callable[[int], None],
+    progress: Progress | None,
+) -> T:
+    """Run ``work`` in a thread, so that an interrupt is seen at once and its outcome is known.
+
+    On an interrupt the scan is stopped; a request that has reached its commit completes, and the
+    text says so: its answer is in the ledger and asking again is free.
+    """
+    results: list[T] = []
+    failures: list[BaseException] = []
+    # not Thread.join: interrupted, it takes a running thread for finished (CPython bpo-45274)
+    began, done = threading.Event(), threading.Event()
+
+    def run() -> None:
+        began.set()
+        try:
+            results.append(work())
+        except BaseException as error:  # noqa: BLE001 - carried over to the caller's thread
+            failures.append(error)
+        finally:
+            done.set()
+
+    worker = threading.Thread(target=run, name="dpnb request", daemon=True)
+    start = time.monotonic()
+    interrupted = False
+    try:
+        worker.start()
+    except KeyboardInterrupt:
+        interrupted = True
+        cancel.set()
+        if not began.wait(_QUIET_SECONDS):
+            raise InterruptedRequestError("interrupted", "Nothing was charged.") from None
+    while True:
+        try:
+            if done.wait(_TICK_SECONDS):
+                break
+            elapsed = time.monotonic() - start
+            if progress is not None and elapsed > _QUIET_SECONDS:
+                progress(elapsed)
+        except KeyboardInterrupt:
+            interrupted = True
+            cancel.set()
+            interrupt(worker.ident or 0)
+    if failures:
+        raise failures[0]
+    if interrupted:
+        raise InterruptedRequestError(
+            "interrupted after the answer was paid for", "Run the same cell again: it is free."
+        )
+    return results[0]
