@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence, Set
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,19 +21,15 @@ from dpnb.privacy.noise import Noise, SecureNoise
 from dpnb.provenance.requests import OWNER, P, R, Request, header, private
 from dpnb.provenance.store import Store
 from dpnb.table import Table
-from dpnb.waiting import Progress, wait
+from dpnb.waiting import Progress
 
 if TYPE_CHECKING:
     from dpnb.explain.explanation import Explanation
     from dpnb.explain.price import ExplanationPrice
     from dpnb.explain.request import ExplanationRequest
-    from dpnb.risk.exact import Exact
     from dpnb.risk.paper import PaperProfile
     from dpnb.risk.profile import RiskProfile
-    from dpnb.risk.request import Drawn
-    from dpnb.risk.selection import Mechanism
     from dpnb.session import Session
-    from dpnb.sql.query import Query
 
 T = TypeVar("T")
 
@@ -245,85 +240,23 @@ class Curator:
         SqlError, RequestError, EngineError, InterruptedRequestError
         """
         from dpnb.risk import assembly
+        from dpnb.risk.desk import Desk
 
         if mode not in ("tight", "paper"):
             raise RequestError(f"mode is {mode!r}", "Use 'tight' or 'paper'.")
-
         with self._lock:
             self._store.follow()
             unit = "rho" if self._store.accountant.currency == "zcdp" else "epsilon"
             request = self._statement(OWNER, sql, params, {unit: 1, "split": split})
+            plan, engine = request.plan(), self._engines[request.query.table]
+            desk = Desk(
+                sql, plan, self._store, engine, self._tables, self._serve, self._priced,
+                _interruptible,
+            )  # fmt: skip
             if mode == "paper":
-                return self._paper_risk(request.query, mechanism)
-            plan = request.plan()
-        table = self._tables[plan.query.table]
-        columns = (by,) if isinstance(by, str) else tuple(by)
-        look = partial(
-            assembly.profile, sql, plan, table, self._engines[table.name], self._store, self,
-            by=columns, cumulative=cumulative, form=form,
-        )  # fmt: skip
-        return self._waiting(partial(private, look), progress)
-
-    def _paper_risk(self, query: Query, mechanism: str) -> PaperProfile:
-        """Look at a statement as RDR's algorithms are printed; they are not private (7.1, 7.2)."""
-        from dpnb.risk import paper
-
-        table = self._tables[query.table]
-        if not table.public:
-            raise RequestError(
-                "the printed algorithms are not private",
-                "They run on tables declared public=True; leave mode='paper' out.",
-            )
-        version, engine = self._store.version(query.table), self._engines[query.table]
-        if mechanism not in ("laplace", "gaussian"):
-            raise RequestError(f"mechanism is {mechanism!r}", "Use 'laplace' or 'gaussian'.")
-        family: paper.Mechanism = "gaussian" if mechanism == "gaussian" else "laplace"
-        return private(lambda: paper.measure(query, table.schema, version, engine, family))
-
-    def select(
-        self,
-        profile: RiskProfile,
-        mechanism: Mechanism,
-        amount: Fraction,
-        conditional: bool,
-        progress: Progress | None = None,
-    ) -> Drawn:
-        """Carry out a private selection on a profile's contributions: charged to the ledger."""
-        from dpnb.risk.request import SelectionRequest
-        from dpnb.sql.canonical import describe
-
-        query = profile.plan.query
-        target = {
-            "table": query.table,
-            **describe(query),
-            "split": str(profile.plan.accuracy.split),
-        }
-        request = SelectionRequest(
-            profile.sql, target, profile.scan, mechanism, amount, conditional, self._store
-        )
-        cancel = threading.Event()
-        return wait(lambda: self._serve(request, cancel), cancel, self.interrupt, progress)
-
-    def signed_losses(self, profile: RiskProfile, answer: Answer) -> Exact:
-        """Return what an answer tells about each row; see ``RiskProfile.signed_losses``."""
-        from dpnb.risk import assembly
-
-        name = profile.plan.query.table
-        look = partial(
-            assembly.signed_losses, profile, answer, self._engines[name], self._store,
-            self._tables[name].schema,
-        )  # fmt: skip
-        return self._waiting(partial(private, look), None)
-
-    def _waiting(self, look: Callable[[], T], progress: Progress | None) -> T:
-        """Look at the data in a thread that an interrupt can stop."""
-        cancel = threading.Event()
-        return wait(lambda: _interruptible(look, cancel), cancel, self.interrupt, progress)
-
-    @property
-    def private_noise(self) -> bool:
-        """Whether the noise of this ledger is meant for release."""
-        return self._store.private
+                return assembly.paper_profile(desk, mechanism)
+            options = assembly.options(desk, by, cumulative, form)
+        return desk.look(partial(assembly.profile, desk, options), progress)
 
     # what costs nothing
 
@@ -349,14 +282,17 @@ class Curator:
         accuracy: Mapping[str, Any],
     ) -> list[Price]:
         """Price statements as if asked one after the other; spends nothing."""
+        return self._priced([self._statement(analyst, sql, params, accuracy) for sql in statements])
+
+    def _priced(self, requests: Sequence[AnswerRequest]) -> list[Price]:
         with self._lock:
             self._store.follow()
             state = self._store.accountant
             held = dict(state.held)
             left = state.remaining()
             prices = []
-            for sql in statements:
-                wanted = self._statement(analyst, sql, params, accuracy).plan()
+            for request in requests:
+                analyst, wanted = request.analyst, request.plan()
                 stored = state.charges.get((analyst, wanted.request))
                 levels = {
                     view: max(level, held.get((analyst, view), level))
@@ -368,7 +304,9 @@ class Curator:
                     for view, level in levels.items()
                 }
                 cost = loss(after, state.currency) - loss(held, state.currency)
-                prices.append(assembly.price(sql, wanted, analyst, levels, cost, left, self._store))
+                prices.append(
+                    assembly.price(request.sql, wanted, analyst, levels, cost, left, self._store)
+                )
                 if prices[-1].affordable:
                     held, left = after, left - cost
             return prices

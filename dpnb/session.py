@@ -15,6 +15,7 @@ from dpnb.answers.question import Question
 from dpnb.curator import Curator
 from dpnb.errors import DpnbError, RequestError
 from dpnb.privacy.loss import PICKED, Budget
+from dpnb.provenance.requests import ANALYST
 from dpnb.table import Table
 from dpnb.waiting import Progress, wait
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 EXPLANATION_RHO = "0.3"
 """What an explanation costs when nothing is said."""
-_ANALYST = "analyst"
 
 
 class Session:
@@ -155,7 +155,7 @@ class Session:
         cancel = threading.Event()
 
         def ask() -> Answer:
-            return self._curator.query(_ANALYST, sql, params, accuracy, cancel)
+            return self._curator.query(ANALYST, sql, params, accuracy, cancel)
 
         return wait(ask, cancel, self._curator.interrupt, progress)
 
@@ -238,7 +238,7 @@ class Session:
         cancel = threading.Event()
 
         def ask() -> Explanation:
-            return self._curator.explain(_ANALYST, question, options, cancel)
+            return self._curator.explain(ANALYST, question, options, cancel)
 
         return wait(ask, cancel, self._curator.interrupt, progress)
 
@@ -266,12 +266,12 @@ class Session:
         """
         if isinstance(sql, Question):
             accuracy.pop("anyway", None)
-            return self._curator.price_explanation(_ANALYST, sql, _explanation_options(**accuracy))
+            return self._curator.price_explanation(ANALYST, sql, _explanation_options(**accuracy))
         if not isinstance(sql, (str, list, tuple)):
             raise RequestError("there is no statement", "Pass SQL as a string, or a list of them.")
         statements = [sql] if isinstance(sql, str) else list(sql)
         _check_names(accuracy, Session.query)
-        prices = self._curator.price(_ANALYST, statements, params, accuracy)
+        prices = self._curator.price(ANALYST, statements, params, accuracy)
         return prices[0] if isinstance(sql, str) else prices
 
     @property
@@ -288,7 +288,7 @@ class Session:
     def history(self) -> Listing:
         """The requests answered so far, oldest first."""
         status = self._curator.budget
-        charges = self._curator.history(_ANALYST)
+        charges = self._curator.history(ANALYST)
 
         def cost(charge: Charge) -> str:
             spent = loss_text(charge.spent, status.currency, None)

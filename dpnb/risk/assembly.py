@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpnb.answers.answer import Answer
-from dpnb.engines.base import Engine, engine_failure
+from dpnb.engines.base import engine_failure
 from dpnb.engines.contributions import Contributions, ContributionScan, Part
 from dpnb.errors import RequestError
 from dpnb.kinds import cell_count, nearest
 from dpnb.privacy.calibrate import law
 from dpnb.provenance.plan import Plan, plan, read_accuracy, shares
+from dpnb.provenance.requests import private
 from dpnb.provenance.store import Store
 from dpnb.provenance.views import View, view_keys
+from dpnb.risk import paper
+from dpnb.risk.desk import Desk
 from dpnb.risk.exact import Exact
-from dpnb.risk.indicator import FORMS
+from dpnb.risk.indicator import FORMS, Form
+from dpnb.risk.paper import PaperProfile
 from dpnb.risk.profile import RiskProfile
 from dpnb.risk.rows import Rows
 from dpnb.risk.selection import STEPS
@@ -27,72 +30,88 @@ from dpnb.schema import Schema
 from dpnb.sql.canonical import read
 from dpnb.table import Table
 
-if TYPE_CHECKING:
-    from dpnb.curator import Curator
-
 MOST_LINES = 4_096
 """More different contributions than this are rounded upward to STEPS steps."""
 MOST_JOINT_LINES = 1 << 20
 """The same, where contributions to earlier releases are told apart too, or shown one by one."""
 
 
-def profile(
-    sql: str,
-    wanted: Plan,
-    table: Table,
-    engine: Engine,
-    store: Store,
-    curator: Curator,
-    *,
-    by: Sequence[str],
-    cumulative: bool,
-    form: str,
-) -> RiskProfile:
-    """Measure a profile: one scan, small results; closed forms afterwards (spec/rdr.md 3.1)."""
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked beside the statement: columns that tell rows apart, earlier releases, the form."""
+
+    by: tuple[str, ...]
+    earlier: Earlier
+    form: Form
+
+
+def options(desk: Desk, by: str | Sequence[str], cumulative: bool, form: str) -> Options:
+    """Check the options of a profile, on the current state of the store; public facts only."""
     kind = next((known for known in FORMS if known == form), None)
     if kind is None:
         raise RequestError(f"form is {form!r}", f"Use {', '.join(FORMS)}.")
-    columns = tuple(_column(name, table.schema) for name in by)
-    pure = wanted.currency == "pure"
+    names = (by,) if isinstance(by, str) else tuple(by)
+    columns = tuple(_column(name, desk.table.schema) for name in names)
+    earlier = _earlier(desk.plan, desk.table, desk.store) if cumulative else Earlier({}, {}, 0.0)
+    return Options(columns, earlier, kind)
+
+
+def profile(desk: Desk, asked: Options) -> RiskProfile:
+    """Measure a profile: one scan, small results; closed forms afterwards (spec/rdr.md 3.1)."""
+    plan, earlier = desk.plan, asked.earlier
+    pure = plan.currency == "pure"
     weights = {
         view: float(share)
-        for view, share in shares(wanted.parts, wanted.accuracy, wanted.currency).items()
+        for view, share in shares(plan.parts, plan.accuracy, plan.currency).items()
     }
-    own = tuple(_part(view, weights[name]) for name, view in wanted.views.items())
-    earlier = _earlier(wanted, table, store) if cumulative else Earlier({}, {}, 0.0)
-    others = {name: view for name, view in earlier.views.items() if name not in wanted.views}
-    exact = ContributionScan((*own, *(_part(view, 0.0) for view in others.values())), columns)
-    scored = ContributionScan(own, columns, STEPS, squared=not pure)
+    own = tuple(_part(view, weights[name]) for name, view in plan.views.items())
+    others = {name: view for name, view in earlier.views.items() if name not in plan.views}
+    exact = ContributionScan((*own, *(_part(view, 0.0) for view in others.values())), asked.by)
+    scored = ContributionScan(own, asked.by, STEPS, squared=not pure)
     most = MOST_JOINT_LINES if others else MOST_LINES
-    found, steps, constant = engine.contributions(exact, most), 0, earlier.constant
+    found, steps, constant = desk.engine.contributions(exact, most), 0, earlier.constant
     if found is None:
-        found, steps = engine.contributions(scored), STEPS
+        found, steps = desk.engine.contributions(scored), STEPS
         constant += float(sum(earlier.levels.values()))
     if found is None:
         raise engine_failure()
-    names = [*wanted.views, *others]
     rows = Rows(
         found,
         [part.measure.sensitivity for part in exact.parts],
-        [*weights.values(), *(0.0 for _ in others)],
-        [float(earlier.levels.get(name, 0)) for name in names],
+        [part.weight for part in exact.parts],
+        [float(earlier.levels.get(name, 0)) for name in (*plan.views, *others)],
         constant,
         steps=steps,
         pure=pure,
-        form=kind,
+        form=asked.form,
     )
     return RiskProfile(
-        sql=sql,
-        plan=wanted,
+        sql=desk.sql,
+        plan=plan,
         scan=ContributionScan(own, (), STEPS, squared=not pure),
-        public=table.public,
-        by=columns,
-        groups=_labels(columns, table.schema),
-        form=kind,
-        delta=store.accountant.budget.delta,
+        public=desk.table.public,
+        by=asked.by,
+        groups=_labels(asked.by, desk.table.schema),
+        form=asked.form,
+        delta=desk.store.accountant.budget.delta,
         _rows=rows,
-        _curator=curator,
+        _desk=desk,
     )
+
+
+def paper_profile(desk: Desk, mechanism: str) -> PaperProfile:
+    """Look at a statement as RDR's algorithms are printed; they are not private (7.1, 7.2)."""
+    query = desk.plan.query
+    if not desk.table.public:
+        raise RequestError(
+            "the printed algorithms are not private",
+            "They run on tables declared public=True; leave mode='paper' out.",
+        )
+    if mechanism not in ("laplace", "gaussian"):
+        raise RequestError(f"mechanism is {mechanism!r}", "Use 'laplace' or 'gaussian'.")
+    family: paper.Mechanism = "gaussian" if mechanism == "gaussian" else "laplace"
+    version, schema = desk.store.version(query.table), desk.table.schema
+    return private(lambda: paper.measure(query, schema, version, desk.engine, family))
 
 
 def _part(view: View, weight: float) -> Part:
@@ -161,21 +180,19 @@ def _unit(wanted: Plan) -> str:
     return "epsilon" if wanted.currency == "pure" else "rho"
 
 
-def signed_losses(
-    shown: RiskProfile, answer: Answer, engine: Engine, store: Store, schema: Schema
-) -> Exact:
+def signed_losses(shown: RiskProfile, desk: Desk, answer: Answer) -> Exact:
     """Return what an answer tells about each different row (spec/rdr.md 2.2, without the absolute value).
 
     With v what a row adds to its cell and z the noise there: (2 z v + v^2) / (2 sigma^2), or
     (|z + v| - |z|) / b; summed over the views.
     """
     views, keys = shown.plan.views, view_keys(shown.plan.query)
-    if answer.ledger != store.name or set(answer.levels) != set(views):
+    if answer.ledger != desk.store.name or set(answer.levels) != set(views):
         raise RequestError(
             "the answer is of another statement", "Pass the answer to the profile's own statement."
         )
     scan = ContributionScan(tuple(_part(view, 0.0) for view in views.values()), keys)
-    found = engine.contributions(scan, MOST_JOINT_LINES)
+    found = desk.engine.contributions(scan, MOST_JOINT_LINES)
     if found is None:
         raise RequestError(
             "too many different contributions to show one by one", "Look at the histogram instead."
@@ -184,10 +201,10 @@ def signed_losses(
     for i, (name, view) in enumerate(views.items()):
         level = Fraction(answer.levels[name])
         noise = law(level, float(view.measure.sensitivity), shown.currency)
-        released = store.accountant.knot(name, level).vector
+        released = desk.store.accountant.knot(name, level).vector
         losses += _signed(found, i, np.array(released) / view.scale, noise.scale, shown.currency)
     order = np.argsort(-losses, kind="stable")
-    labels = _labels(keys, schema)
+    labels = _labels(keys, desk.table.schema)
     columns = {
         ", ".join(keys) or "table": [
             "none" if keys and cell < 0 else (labels[cell] if keys else "all")

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from dpnb.sql.query import EVERY, Query
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mechanism: TypeAlias = Literal["laplace", "gaussian"]
+MECHANISMS: tuple[Mechanism, ...] = ("laplace", "gaussian")
 
 CANDIDATES = tuple(float(level) for level in preferences.CANDIDATES)
 """The 37 epsilons of the paper's experiments: 10, ..., 1, 0.9, ..., 0.001 (spec/rdr.md 3.2)."""
@@ -98,10 +99,7 @@ class PaperProfile:
         return scale * math.sqrt(2 * math.log(1.25 / self.delta)) if self.delta else scale
 
     def rdr(self, epsilon: float) -> Floats:
-        """Return d + k b or sqrt(d^2 + k sigma^2) for each distance (Lemmas 3.6, 3.7; spec 2.4).
-
-        Shape (u,), unit of the answer. ``epsilon=math.inf`` gives the distances.
-        """
+        """Return d + k b or sqrt(d^2 + k sigma^2), shape (u,) (Lemmas 3.6, 3.7; spec/rdr.md 2.4)."""
         return self._rdr(self.distances, epsilon)
 
     def _rdr(self, distances: Floats, epsilon: float) -> Floats:
@@ -169,10 +167,10 @@ def _drawn(noise: Noise, mechanism: Mechanism, count: int = 1) -> Floats:
 
 def family(name: object) -> Mechanism:
     """Return a mechanism by its name."""
-    for known in get_args(Mechanism):
-        if name == known:
-            return cast("Mechanism", known)
-    raise RequestError(f"mechanism is {name!r}", "Use 'laplace' or 'gaussian'.")
+    found = next((known for known in MECHANISMS if known == name), None)
+    if found is None:
+        raise RequestError(f"mechanism is {name!r}", "Use 'laplace' or 'gaussian'.")
+    return found
 
 
 def measure(
@@ -271,15 +269,8 @@ def _changes(
 class Dynamic:
     """The paper's rule for many queries without a preset total (section 5.2; spec/rdr.md 3.6).
 
-    Attributes
-    ----------
-    candidates : tuple of float
-    selection : Fraction
-        Charged for each answer beside its epsilon: what the search of Algorithm 3 costs.
-    rejected : bool
-        Whether rejected queries are charged ``selection``, too; in the paper they are not.
-    spent : Fraction
-        Exact sum of the charges.
+    ``selection``, what the search of Algorithm 3 costs, is charged with each answer; with ``rejected``
+    also when there is none, which the paper leaves out. ``spent`` is the exact sum of the charges.
     """
 
     candidates: tuple[float, ...] = CANDIDATES

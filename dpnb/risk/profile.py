@@ -7,10 +7,11 @@ they are no private output, and never leave the owner's side (1.3).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,27 +19,25 @@ from dpnb.engines.contributions import ContributionScan
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
 from dpnb.privacy.calibrate import law
-from dpnb.privacy.loss import Currency, Picked, PrivacyLoss, amount, floor_digits, rho_meant
+from dpnb.privacy.loss import Currency, Picked, amount, rho_meant
 from dpnb.provenance.plan import Plan
-from dpnb.risk import preferences
-from dpnb.risk.choice import Choice, RiskHistogram, Source
+from dpnb.risk import choosing, preferences
+from dpnb.risk.choice import Choice, RiskHistogram
+from dpnb.risk.choosing import Cost
+from dpnb.risk.desk import Desk
 from dpnb.risk.exact import OWNER_ONLY, Exact, Indicators
-from dpnb.risk.indicator import Form, Values, floor, limit
-from dpnb.risk.preferences import Preference, descending, largest_within, threshold
+from dpnb.risk.indicator import Form, Values, floor
+from dpnb.risk.preferences import Preference, threshold
 from dpnb.risk.request import DEFAULT_COST, Drawn
 from dpnb.risk.rows import Rows
-from dpnb.risk.selection import STEPS, Counts, Mechanism, Moments, Quantile, Tail
+from dpnb.risk.selection import Mechanism
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dpnb.answers.answer import Answer
-    from dpnb.curator import Curator
+    from dpnb.answers.listing import BudgetStatus, Price
     from dpnb.waiting import Progress
-
-Policy: TypeAlias = Literal["cumulative", "alone", "paper-dynamic"]
-POLICIES: tuple[Policy, ...] = ("cumulative", "alone", "paper-dynamic")
-METHODS = ("quantile", "tail", "variance")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -76,7 +75,7 @@ class RiskProfile:
     form: Form
     delta: Fraction | None
     _rows: Rows
-    _curator: Curator
+    _desk: Desk
 
     # what the owner looks at
 
@@ -97,17 +96,19 @@ class RiskProfile:
 
     def level(self, rho: object = None, epsilon: object = None) -> float:
         """Return the level that rho or epsilon means in this session; infinite is allowed."""
+        for given in (rho, epsilon):
+            if isinstance(given, float) and given == math.inf:
+                return math.inf
+        return float(self._amount(rho, epsilon))
+
+    def _amount(self, rho: object, epsilon: object) -> Fraction:
         if (rho is None) == (epsilon is None):
             raise RequestError("say one level", "Give epsilon=0.5, or rho=0.05.")
-        pure = self.currency == "pure"
-        if rho is not None and pure:
-            raise RequestError("this session counts pure epsilon", "Give epsilon=, not rho=.")
-        given = epsilon if rho is None else rho
-        if isinstance(given, float) and given == math.inf:
-            return math.inf
-        if rho is not None:
-            return float(amount(rho, "rho"))
-        return float(amount(epsilon, "epsilon") if pure else rho_meant(epsilon, self.delta))
+        if self.currency == "pure":
+            if rho is not None:
+                raise RequestError("this session counts pure epsilon", "Give epsilon=, not rho=.")
+            return amount(epsilon, "epsilon")
+        return rho_meant(epsilon, self.delta) if rho is None else amount(rho, "rho")
 
     def rdr(self, *, epsilon: object = None, rho: object = None) -> Indicators:
         """Return the indicators of all rows if the statement were released at a level.
@@ -206,7 +207,10 @@ class RiskProfile:
         (spec/rdr.md 2.2). Rows are not ranked by the distance of one output: that order is often
         wrong (7.4).
         """
-        return self._curator.signed_losses(self, answer)
+        from dpnb.risk import assembly
+
+        look = partial(assembly.signed_losses, self, self._desk, answer)
+        return self._desk.look(look)
 
     def sentence(self, *, epsilon: object = None, rho: object = None) -> str:
         """Return what a level means for whoever stands out most. Exact: for the owner."""
@@ -224,7 +228,7 @@ class RiskProfile:
         self,
         tau: object = 0.95,
         *,
-        policy: Policy = "cumulative",
+        policy: str = "cumulative",
         candidates: Sequence[object] | None = None,
     ) -> Choice:
         """Return the level of the public rule: nobody's floor / indicator below ``tau``. Free.
@@ -242,22 +246,7 @@ class RiskProfile:
         candidates : sequence of numbers, optional
             Levels to round down to; those of the paper for 'paper-dynamic', else any level.
         """
-        if policy not in POLICIES:
-            raise RequestError(f"there is no policy {policy!r}", f"Use {', '.join(POLICIES)}.")
-        least = threshold(tau)
-        most = limit(least, self.currency, self.form)
-        spent = float(self._curator.budget.spent.level(self.currency))
-        if policy == "cumulative":
-            most = max(0.0, most - spent)
-        chosen: Fraction | None
-        if policy == "paper-dynamic" or candidates is not None or math.isinf(most):
-            listed = descending(candidates)
-            if policy == "paper-dynamic":
-                listed = tuple(c for c in listed if c > spent)
-            chosen = largest_within(listed, most)
-        else:
-            chosen = floor_digits(most) or None
-        return self._choice(chosen, "rule", "public", least, {"policy": policy})
+        return choosing.suggest(self, tau, policy, candidates)
 
     def choose(
         self,
@@ -298,117 +287,53 @@ class RiskProfile:
         RequestError, BudgetError, EngineError, InterruptedRequestError
             Nothing was charged.
         """
-        listed = descending(candidates)
         if not private:
-            return self._hidden(tau, preference, p, listed)
-        return self._selected(tau, method, rho, epsilon, p, most, listed, progress)
+            return choosing.by_preference(self, tau, preference, p, candidates)
+        return choosing.selected(
+            self, tau, method, self.cost(rho, epsilon), p, most, candidates, progress
+        )
 
-    def _hidden(
-        self, tau: object, preference: str | Preference, p: object, listed: tuple[Fraction, ...]
-    ) -> Choice:
-        """Choose by exact values: RDR, Algorithm 1, but for the release."""
-        if isinstance(preference, str):
-            wanted, name = preferences.by_name(preference, tau, p=p), preference
-        else:
-            wanted, name = preference, type(preference).__name__
-        chosen = preferences.search(wanted, self._rows, listed)
-        return self._choice(chosen, "data", name, wanted.threshold, {})
-
-    def _selected(
-        self,
-        tau: object,
-        method: str,
-        rho: object,
-        epsilon: object,
-        p: object,
-        most: object,
-        listed: tuple[Fraction, ...],
-        progress: Progress | None,
-    ) -> Choice:
-        if method not in METHODS:
-            raise RequestError(f"there is no method {method!r}", f"Use {', '.join(METHODS)}.")
-        if self._rows.cumulative:
-            raise RequestError(
-                "private choices look at this statement alone",
-                "Leave cumulative=True out of curator.risk.",
-            )
-        cost = self._cost(rho, epsilon)
-        mechanism: Quantile | Tail | Moments
-        least = preferences.positive(tau, "tau") if method == "variance" else threshold(tau)
-        if method == "quantile":
-            mechanism = Quantile(_proportion(p))
-        elif method == "tail":
-            if isinstance(most, bool) or not isinstance(most, int) or not 0 <= most < 2**40:
-                raise RequestError("most is no number of rows", "Give 0 or more.")
-            mechanism = Tail(listed, least, most, self.form)
-        else:
-            mechanism = Moments()
-        drawn = self._spend(mechanism, cost, progress)
-        values, chosen = drawn.values, None
-        if isinstance(mechanism, Tail):
-            chosen = listed[values[0]] if values[0] >= 0 else None
-        elif isinstance(mechanism, Quantile):
-            level = mechanism.level(values, least, self.currency, self.form)
-            chosen = largest_within(listed, level)
-        else:
-            level = mechanism.level(values, least, cost[0], self.currency)
-            chosen = largest_within(listed, level)
-        detail = {**mechanism.definition(), "drawn": list(values)}
-        return self._choice(chosen, "private", method, least, detail, drawn, cost[1])
-
-    def _cost(self, rho: object, epsilon: object) -> tuple[Fraction, bool]:
-        """Return what a selection costs, and whether that was picked by looking at the data."""
+    def cost(self, rho: object, epsilon: object) -> Cost:
+        """Return what a private selection shall cost, by default ``DEFAULT_COST``."""
         if rho is None and epsilon is None:
             return DEFAULT_COST[self.currency], False
         picked = isinstance(rho, Picked) or isinstance(epsilon, Picked)
-        level = self.level(rho, epsilon)
-        if math.isinf(level):
-            raise RequestError("the cost is infinite", "Give a positive number, such as 0.01.")
-        if rho is not None:
-            return amount(rho, "rho"), picked
-        if self.currency == "pure":
-            return amount(epsilon, "epsilon"), picked
-        return rho_meant(epsilon, self.delta), picked
-
-    def _spend(
-        self, mechanism: Mechanism, cost: tuple[Fraction, bool], progress: Progress | None
-    ) -> Drawn:
-        return self._curator.select(self, mechanism, *cost, progress)
-
-    def _choice(
-        self,
-        level: Fraction | None,
-        source: Source,
-        method: str,
-        tau: float,
-        detail: Mapping[str, Any],
-        drawn: Drawn | None = None,
-        picked: bool = False,
-    ) -> Choice:
-        budget = self._curator.budget
-        free = drawn is None or not drawn.fresh
-        return Choice(
-            sql=self.sql.strip(),
-            level=level,
-            currency=self.currency,
-            delta=budget.delta,
-            source=source,
-            method=method,
-            tau=tau,
-            detail=detail,
-            spent=PrivacyLoss.none() if drawn is None or free else drawn.charge.spent,
-            remaining=budget.remaining,
-            cap=budget.cap,
-            stored=drawn is not None and not drawn.fresh,
-            kept=budget.kept,
-            private=self._curator.private_noise,
-            conditional=(source == "data" and not self.public) or picked,
-            ledger=self._curator.ledger,
-        )
+        return self._amount(rho, epsilon), picked
 
     def picked(self, level: Fraction) -> Choice:
         """Return a level that the owner picked by hand, after seeing the risks."""
-        return self._choice(level, "data", "by hand", 0.0, {})
+        return choosing.choice(self, level, "data", "by hand", 0.0, {})
+
+    def spend(self, mechanism: Mechanism, cost: Cost, progress: Progress | None = None) -> Drawn:
+        """Carry out a private selection on the contributions, charged to the ledger."""
+        return self._desk.select(mechanism, self.scan, *cost, progress)
+
+    def search(self, preference: Preference, candidates: Sequence[Fraction]) -> Fraction | None:
+        """Return the largest candidate that meets a preference by exact values."""
+        return preferences.search(preference, self._rows, candidates)
+
+    def price(self, level: Fraction) -> Price:
+        """Return what an answer at a level would cost now, and its accuracy. Free."""
+        return self._desk.price([self._desk.request(level)])[0]
+
+    def answer(self, level: Fraction) -> Answer:
+        """Release the statement at a level picked by hand; of a sensitive table it is marked so."""
+        return self._desk.answer(level if self.public else Picked(level))
+
+    @property
+    def budget(self) -> BudgetStatus:
+        """Cap, spent and remaining."""
+        return self._desk.budget
+
+    @property
+    def ledger(self) -> str:
+        """Public name of the ledger."""
+        return self._desk.store.name
+
+    @property
+    def private_noise(self) -> bool:
+        """Whether the noise of the ledger is meant for release."""
+        return self._desk.store.private
 
     # histograms
 
@@ -435,28 +360,7 @@ class RiskProfile:
         rho, epsilon : number
             Its cost: rho 0.005, or epsilon 0.1 in a pure session.
         """
-        mechanism = Counts(_bins(bins))
-        cost = self._cost(rho, epsilon)
-        drawn = self._spend(mechanism, cost, progress)
-        budget, count = self._curator.budget, mechanism.bins + 1
-        half = law(cost[0], 1.0, self.currency).quantile(0.05 / count)
-        return RiskHistogram(
-            sql=self.sql.strip(),
-            edges=(0.0, *(STEPS * (i + 1) // mechanism.bins / STEPS for i in range(count - 1))),
-            counts=tuple(float(value) for value in drawn.values),
-            low=tuple(max(0.0, value - half) for value in drawn.values),
-            high=tuple(max(0.0, value + half) for value in drawn.values),
-            confidence=0.95,
-            currency=self.currency,
-            delta=budget.delta,
-            spent=drawn.charge.spent if drawn.fresh else PrivacyLoss.none(),
-            remaining=budget.remaining,
-            cap=budget.cap,
-            stored=not drawn.fresh,
-            kept=budget.kept,
-            private=self._curator.private_noise,
-            ledger=self._curator.ledger,
-        )
+        return choosing.shared(self, _bins(bins), self.cost(rho, epsilon), progress)
 
     # showing
 
@@ -518,18 +422,10 @@ def binned(rows: Rows, bins: int) -> tuple[Values, Values]:
     edges = np.arange(bins + 1) / bins
     place = np.searchsorted(edges, rows.r * (1 - 1e-12), side="left")
     found = np.bincount(place, weights=rows.counts.astype(np.float64), minlength=bins + 1)
-    counts: Values = found[: bins + 1]
-    return edges, counts
+    return edges, np.asarray(found[: bins + 1], dtype=np.float64)
 
 
 def _bins(bins: object) -> int:
     if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= 64:
         raise RequestError("bins is not from 1 to 64", "Give a whole number, such as 16.")
     return bins
-
-
-def _proportion(p: object) -> Fraction:
-    share = amount(p, "p")
-    if not share < 1 or share.denominator > 10**6:
-        raise RequestError("p is not between 0 and 1", "Give p=0.99, with 6 digits at most.")
-    return share

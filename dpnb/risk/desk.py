@@ -1,0 +1,103 @@
+"""What a profile may ask of its curator."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any, TypeVar
+
+from dpnb.answers.answer import Answer
+from dpnb.answers.assembly import status
+from dpnb.answers.listing import BudgetStatus, Price
+from dpnb.answers.request import AnswerRequest
+from dpnb.engines.base import Engine
+from dpnb.privacy.loss import Picked
+from dpnb.provenance.plan import Plan
+from dpnb.provenance.requests import ANALYST, Request, private
+from dpnb.provenance.store import Store
+from dpnb.risk.request import Drawn, SelectionRequest
+from dpnb.risk.selection import Mechanism
+from dpnb.sql.canonical import describe
+from dpnb.table import Table
+from dpnb.waiting import Progress, wait
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Desk:
+    """One statement's plan, the store and the engine behind it, and the curator's ways to serve.
+
+    Parameters
+    ----------
+    serve : callable
+        Carries out a request that spends.
+    price : callable
+        Prices requests one after the other; spends nothing.
+    interruptible : callable
+        Looks at the data; drops the outcome when it was cancelled meanwhile.
+    """
+
+    sql: str
+    plan: Plan
+    store: Store
+    engine: Engine
+    tables: Mapping[str, Table]
+    serve: Callable[[Request[Any, Any], threading.Event | None], Any]
+    price: Callable[[Sequence[AnswerRequest]], list[Price]]
+    interruptible: Callable[[Callable[[], Any], threading.Event | None], Any]
+
+    @property
+    def table(self) -> Table:
+        """The table that is looked at."""
+        return self.tables[self.plan.query.table]
+
+    @property
+    def budget(self) -> BudgetStatus:
+        """Cap, spent and remaining."""
+        self.store.follow()
+        return status(self.store)
+
+    def request(self, level: Fraction | Picked) -> AnswerRequest:
+        """Return the request for an answer at a level."""
+        unit = "rho" if self.plan.currency == "zcdp" else "epsilon"
+        accuracy = {unit: level, "split": self.plan.accuracy.split}
+        return AnswerRequest(ANALYST, self.sql, self.plan.query, accuracy, self.store, self.tables)
+
+    def answer(self, level: Fraction | Picked) -> Answer:
+        """Release the statement at a level."""
+        released: Answer = self.serve(self.request(level), None)
+        return released
+
+    def select(
+        self,
+        mechanism: Mechanism,
+        scan: Any,
+        amount: Fraction,
+        conditional: bool,
+        progress: Progress | None,
+    ) -> Drawn:
+        """Carry out a private selection: charged to the ledger."""
+        target = {**describe(self.plan.query), "split": str(self.plan.accuracy.split)}
+        request = SelectionRequest(
+            self.sql, target, scan, mechanism, amount, conditional, self.store
+        )
+        cancel = threading.Event()
+        serve = partial(self.serve, request, cancel)
+        drawn: Drawn = wait(serve, cancel, self.engine.interrupt, progress)
+        return drawn
+
+    def look(self, work: Callable[[], T], progress: Progress | None = None) -> T:
+        """Look at the data in a thread that an interrupt can stop; a failure has one fixed text."""
+        cancel = threading.Event()
+        looked = partial(self.interruptible, partial(private, work), cancel)
+        return wait(looked, cancel, self.engine.interrupt, progress)
+
+    def __repr__(self) -> str:
+        return "Desk(private)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Desk leads to sensitive data and cannot be pickled")
