@@ -81,7 +81,10 @@ class Table:
 
     @classmethod
     def load(cls, path: str | Path) -> Table:
-        """Read a table's TOML file: ``name``, ``source`` (relative to the file), ``[columns]``."""
+        """Read a table's TOML file: ``name``, ``source`` (relative to the file), ``[columns]``.
+
+        ``public = true`` declares that the data need no protection.
+        """
         content = read_toml(path)
         for entry in ("source", "columns"):
             if entry not in content:
@@ -92,16 +95,27 @@ class Table:
             )
         source = Path(path).parent / str(content["source"])
         name = str(content.get("name", Path(path).stem))
-        return cls(name, source, Schema.from_dict(content["columns"], content.get("aliases", ())))
+        schema = Schema.from_dict(content["columns"], content.get("aliases", ()))
+        public = content.get("public", False)
+        if not isinstance(public, bool):
+            raise SchemaError("public is neither true nor false", "Write public = true.", str(path))
+        return cls(name, source, schema, public=public)
 
     def definition(self) -> dict[str, Any]:
         """Return everything public about the table as plain data."""
         aliases = [list(names) for names in self.schema.aliases]
         columns = self.schema.to_dict()
-        return {"name": self.name, "columns": columns, "aliases": aliases, "unit": None}
+        return {
+            "name": self.name,
+            "columns": columns,
+            "aliases": aliases,
+            "unit": None,
+            "public": self.public,
+        }
 
     def __repr__(self) -> str:
-        return f"Table({self.name!r}, {len(self.schema)} declared columns, unit=row)"
+        public = ", public" if self.public else ""
+        return f"Table({self.name!r}, {len(self.schema)} declared columns, unit=row{public})"
 
     def __reduce__(self) -> Any:
         raise TypeError("a Table holds sensitive data and cannot be pickled")

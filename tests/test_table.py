@@ -40,7 +40,19 @@ class TestDeclaration:
             "columns": {"n": {"type": "integer", "low": 0, "high": 9}},
             "aliases": [],
             "unit": None,
+            "public": False,
         }
+
+    def test_public_is_declared(self, tmp_path):
+        assert "public" in repr(Table("t", FRAME, SCHEMA, public=True))
+        text = 'source = "t.csv"\n{}[columns.n]\ntype = "integer"\nlow = 0\nhigh = 9\n'
+        path = tmp_path / "t.toml"
+        for line, public in (("", False), ("public = true\n", True)):
+            path.write_text(text.format(line))
+            assert Table.load(path).public is public
+        path.write_text(text.format('public = "yes"\n'))
+        with pytest.raises(SchemaError, match="public = true"):
+            Table.load(path)
 
 
 class TestFile:

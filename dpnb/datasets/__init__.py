@@ -17,15 +17,21 @@ from dpnb.table import Table
 _HERE = Path(__file__).parent
 
 
-def adult() -> Table:
+def adult(*, public: bool = False) -> Table:
     """Return Adult as a table to play with: 32,561 rows, one person each.
+
+    Parameters
+    ----------
+    public : bool
+        Treat it as what it is, data that anybody may see, so that exact risks may be shown.
 
     Examples
     --------
     >>> adult()
     Table('adult', 16 declared columns, unit=row)
     """
-    return Table.load(_HERE / "adult.toml")
+    table = Table.load(_HERE / "adult.toml")
+    return Table(table.name, table.source, table.schema, public=public)
 
 
 def census(rows: int, seed: int = 0) -> Table:

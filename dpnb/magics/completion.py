@@ -11,7 +11,7 @@ from dpnb.kinds import Category
 from dpnb.schema import Schema
 from dpnb.session import Session
 
-_MAGIC = re.compile(r"\s*%%?(dpquery|dpexplain)\b")
+_MAGIC = re.compile(r"\s*%%?(dpquery|dpexplain|dprisk)\b")
 _EXPLAIN = re.compile(r"\s*%%?(?:\w+\s*<<)?\s*dpexplain\s+(\w*)")
 _WORDS = (
     "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "AND", "OR", "NOT", "IN",
@@ -26,6 +26,9 @@ _EXPLAIN_OPTIONS = (
     "--of", "--k", "--rho", "--epsilon", "--error", "--confidence", "--joint", "--planned",
     "--anyway", "--attributes", "--exclude", "--length", "--any-of", "--ranges", "--predicates",
     "--mode", "--on", "--dry-run", "--yes", "--out", "--quiet", "--widget", "--static",
+)  # fmt: skip
+_RISK_OPTIONS = (
+    "--tau", "--by", "--candidates", "--cumulative", "--form", "--on", "--out", "--quiet", "--static",
 )  # fmt: skip
 
 
@@ -42,7 +45,9 @@ def candidates(
         return _explain_candidates(before, explain.group(1), sessions, names or {})
     first, _, body = before.partition("\n")
     if "\n" not in before:
-        return list(sessions) if re.search(r"--on\s+\S*$", first) else list(_OPTIONS)
+        if re.search(r"--on\s+\S*$", first):
+            return list(sessions)
+        return list(_RISK_OPTIONS if "dprisk" in first else _OPTIONS)
     schemas = {
         name: table.schema
         for session in sessions.values()

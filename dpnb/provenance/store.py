@@ -193,12 +193,25 @@ class Store:
             self.versions[definition["name"]] = Version(
                 int(entry["version"]), definition, str(entry["fingerprint"])
             )
+        elif entry["kind"] == "cap":
+            self.accountant.apply_doubling(sequence)
         elif entry["kind"] == "answer":
             self.accountant.apply(sequence, entry)
         elif entry["kind"] == "release":
             self.accountant.apply_release(sequence, entry)
         else:
             raise ValueError(entry["kind"])
+
+    def double_cap(self) -> None:
+        """Go on to the next of the declared caps."""
+        with self.ledger.transaction() as append:
+            self.follow()
+            if not self.accountant.budget.doubling:
+                raise RequestError(
+                    "the cap is fixed", "Open a ledger with Budget(rho=..., doubling=True)."
+                )
+            append({"kind": "cap"})
+        self.follow()
 
     def version(self, table: str) -> int:
         """Return a table's data version; refuses when another kernel has opened a newer one."""

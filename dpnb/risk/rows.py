@@ -41,6 +41,7 @@ class Rows:
         Multiplicity, and number of the cell of the columns by which rows are told apart.
     r : float array, shape (u,)
         Normalised contribution: a row's loss at level L of a first release is L r, or L r^2 for rho.
+    constant : float
 
     Raises
     ------
@@ -75,7 +76,7 @@ class Rows:
                 "The noise would be too small. Nothing was charged; this is an error of dpnb.",
             )
         self._shares, self._held = np.array(shares), np.array(held)
-        self._constant = constant
+        self.constant = constant
         self.r = self._norm(self.sizes)
         # a score of k steps says that r lies in (k - 1, k] steps
         self.r_low = self.r if not steps else np.maximum(self.ticks[:, 0] - 1, 0) / steps
@@ -92,7 +93,7 @@ class Rows:
     @property
     def cumulative(self) -> bool:
         """Whether losses by earlier releases are included."""
-        return bool(self._constant or self._held.any())
+        return bool(self.constant or self._held.any())
 
     def losses(self, level: float, *, lowest: bool = False) -> Values:
         """Return each row's loss, epsilon_i or rho_i, once the release is made at ``level``.
@@ -100,17 +101,15 @@ class Rows:
         sum over views of level |x| for Laplace noise, level x^2 for Gaussian (spec/rdr.md 2.5). Where
         scores were rounded this is an upper bound; ``lowest`` gives the lower one.
         """
-        if not self.cumulative:
-            r = self.r_low if lowest else self.r
-            powers: Values = r if self.pure else r * r
+        r = self.r_low if lowest else self.r
+        if level == np.inf:
             # not infinity times 0
-            return level * powers if level < np.inf else np.where(powers > 0, np.inf, 0.0)
-        if self.steps:
-            r = self.r_low if lowest else self.r
+            return np.where(r > 0, np.inf, self.constant)
+        if self.steps or not self.cumulative:
             added: Values = level * (r if self.pure else r * r)
-            return self._constant + added
+            return self.constant + added
         summed: Values = self._by_view(level).sum(axis=1)
-        return self._constant + summed
+        return self.constant + summed
 
     def _by_view(self, level: float) -> Values:
         levels = np.maximum(level * self._shares, self._held)
@@ -120,7 +119,7 @@ class Rows:
     def relative(self, level: float, *, lowest: bool = False) -> Values:
         """Return each row's indicator as a multiple of the floor."""
         if self.pure and self.form == "exact":
-            if self.steps or self._constant:
+            if self.steps or self.constant:
                 raise RequestError(
                     "the exact form needs each vector's share, which rounding and earlier one-off "
                     "releases hide",

@@ -21,18 +21,24 @@ def factor(value: float) -> str:
     return f"{value:.3f}" if value < 1.1 else f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
-def odds(loss: float, *, pure: bool) -> str:
+def odds(loss: float, rows: Rows) -> str:
     """Return how an answer shifts the odds that one row of the given loss is in the table.
 
     Laplace noise: by at most e^loss. Gaussian noise: the logarithm is N(rho, 2 rho) (spec/rdr.md 2.5).
+    With other releases counted in full only the tail of zCDP holds, beyond rho + 2 sqrt(rho ln(1/a))
+    with probability a at most (Bun and Steinke 2016, Lemma 3.5).
     """
-    if pure:
+    if rows.pure:
         return f"by a factor of at most {factor(math.exp(min(loss, 700)))}"
+    if rows.constant:
+        rare = math.exp(min(loss + 2 * math.sqrt(loss * math.log(100)), 700))
+        return f"by a factor of less than {factor(rare)} in 99 of 100 answers"
     typical = math.exp(min(expected_size(loss, "zcdp"), 700))
     rare = math.exp(min(loss + _SIGMAS * math.sqrt(2 * loss), 700))
+    most = "at most " if rows.steps else ""
     return (
-        f"by a factor of about {factor(typical)} as a rule, and of less than {factor(rare)} in 99 of "
-        "100 answers"
+        f"by a factor of {most}about {factor(typical)} as a rule, and of less than {factor(rare)} in "
+        "99 of 100 answers"
     )
 
 
@@ -56,5 +62,5 @@ def sentence(rows: Rows, level: float, delta: Fraction | None) -> str:
     return (
         f"{given} {company}, with {factor(float(rows.relative(level).max()))} times the indicator of "
         "someone who is not in the table: the answer shifts the odds that such a person is in it "
-        f"{odds(most, pure=rows.pure)}."
+        f"{odds(most, rows)}."
     )

@@ -1,0 +1,37 @@
+"""What ``%%dprisk`` reads and opens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpnb.errors import RequestError
+from dpnb.magics.lines import Progress, listed, read_number
+from dpnb.session import Session
+
+if TYPE_CHECKING:
+    from dpnb.display.picker import RiskPicker
+
+
+def open_picker(session: Session, statement: str, options: Any, params: Any) -> RiskPicker:
+    """Look at whom an answer would expose; only where the data are in this kernel."""
+    curator = getattr(session, "_curator", None)
+    if curator is None:
+        raise RequestError(
+            "risks are exact and stay with the owner of the data",
+            "Open the table in this kernel, as in %dpopen people.toml.",
+        )
+    tau = read_number(options.tau, "--tau")
+    candidates = None if options.candidates is None else listed(options.candidates)
+    progress = Progress()
+    try:
+        profile = curator.risk(
+            statement,
+            params=params,
+            by=listed(options.by),
+            cumulative=options.cumulative,
+            form=options.form,
+            progress=progress,
+        )
+    finally:
+        progress.clear()
+    return profile.widget(tau=tau, candidates=candidates)
