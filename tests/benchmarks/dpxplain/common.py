@@ -30,24 +30,14 @@ from dpnb.privacy.select import top_k
 from dpnb.sql.parse import parse
 from dpnb.table import Table
 
+sys.path.append(str(Path(__file__).parents[1]))
+
+from verdicts import finish as finish  # noqa: E402
+from verdicts import must as must  # noqa: E402
+
 DATA = Path(__file__).parents[2] / "data"
 MODES: tuple[Mode, ...] = ("tight", "paper")
 NOISE = SecureNoise()
-
-_verdicts: list[tuple[bool, str]] = []
-
-
-def must(passed: bool, what: str) -> None:
-    """Note whether something reaches what it must; :func:`finish` prints it."""
-    _verdicts.append((bool(passed), what))
-
-
-def finish() -> None:
-    """Print one line for each requirement and leave with 1 when one is missed."""
-    print()
-    for passed, what in _verdicts:
-        print(f"{'PASS' if passed else 'FAIL'}  {what}")
-    sys.exit(0 if all(passed for passed, _ in _verdicts) else 1)
 
 
 def cpu() -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,11 @@ import dpnb
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.risk.paper import Mechanism, PaperProfile, measure
 from dpnb.sql.parse import parse
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from verdicts import finish as finish  # noqa: E402
+from verdicts import must as must  # noqa: E402
 
 QUERIES = {
     "Q1": "SELECT COUNT(*) FROM adult WHERE income='>50K' AND education_num=13 AND age=25",
@@ -54,21 +60,6 @@ CHOICES = {  # question: group: people who chose each of them, read off the swar
         "histogram": (0, 0, 1, 5, 6, 0, 5, 2, 1, 0),
     },
 }
-
-_verdicts: list[tuple[bool, str]] = []
-
-
-def must(passed: bool, what: str) -> None:
-    """Note whether something reaches what it must; :func:`finish` prints it."""
-    _verdicts.append((bool(passed), what))
-
-
-def finish() -> None:
-    """Print one line for each requirement and leave with 1 when one is missed."""
-    print()
-    for passed, what in _verdicts:
-        print(f"{'PASS' if passed else 'FAIL'}  {what}")
-    sys.exit(0 if all(passed for passed, _ in _verdicts) else 1)
 
 
 @contextmanager

@@ -1,0 +1,21 @@
+"""What a benchmark must reach: one line each at the end, and exit code 1 when one is missed."""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+_verdicts: list[tuple[bool, str]] = []
+
+
+def must(passed: bool, what: str) -> None:
+    """Note whether something reaches what it must; :func:`finish` prints it."""
+    _verdicts.append((bool(passed), what))
+
+
+def finish() -> NoReturn:
+    """Print one line for each requirement and leave with 1 when one is missed."""
+    print()
+    for passed, what in _verdicts:
+        print(f"{'PASS' if passed else 'FAIL'}  {what}")
+    sys.exit(0 if all(passed for passed, _ in _verdicts) else 1)
