@@ -32,8 +32,8 @@ from dpnb.table import Table
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from verdicts import finish as finish  # noqa: E402
-from verdicts import must as must  # noqa: E402
+from verdicts import finish as finish
+from verdicts import must as must
 
 DATA = Path(__file__).parents[2] / "data"
 MODES: tuple[Mode, ...] = ("tight", "paper")

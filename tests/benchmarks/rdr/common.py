@@ -18,8 +18,8 @@ from dpnb.sql.parse import parse
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from verdicts import finish as finish  # noqa: E402
-from verdicts import must as must  # noqa: E402
+from verdicts import finish as finish
+from verdicts import must as must
 
 QUERIES = {
     "Q1": "SELECT COUNT(*) FROM adult WHERE income='>50K' AND education_num=13 AND age=25",
