@@ -323,6 +323,12 @@ class Curator:
             self._store.follow()
             return assembly.status(self._store)
 
+    def double_cap(self) -> BudgetStatus:
+        """Go on to the next of the caps that ``Budget(doubling=True)`` declared; charges nothing."""
+        with self._lock:
+            self._store.double_cap()
+        return self.budget
+
     def history(self, analyst: str) -> Sequence[Charge]:
         """Return the analyst's committed requests, oldest first."""
         with self._lock:

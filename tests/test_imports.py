@@ -27,6 +27,7 @@ CALLED = {
     # result methods (plot, widget, _repr_html_) import dpnb.display when they are called
     ("answers", "display"),
     ("explain", "display"),
+    ("risk", "display"),
     # the handle on a curator is made by the curator
     ("curator", "session"),
 }

@@ -32,6 +32,7 @@ from dpnb.errors import (
     SchemaError,
     SqlError,
 )
+from dpnb.privacy.loss import Picked
 from dpnb.privacy.path import grid
 
 MARITAL = "SELECT marital_status, AVG(high_income) AS m FROM adult GROUP BY marital_status"
@@ -272,6 +273,95 @@ class TestPure:
             assert session.query(COUNT, epsilon=0.9).spent == price.spent
             with pytest.raises(BudgetError, match="epsilon"):
                 session.query(BY_SEX, epsilon=1)
+
+
+class TestPicked:
+    """What rests on an amount that was picked by looking at the data says so."""
+
+    def test_an_ordinary_answer_is_not_marked(self):
+        with opened() as session:
+            assert not session.query(BY_SEX, rho=0.1).conditional
+            assert "onditional" not in repr(session.history)
+
+    @pytest.mark.parametrize("name", ["rho", "epsilon"])
+    def test_an_answer_at_a_picked_level_is(self, name):
+        with opened(budget=dpnb.Budget(rho=1, delta=1e-6)) as session:
+            found = session.query(BY_SEX, **{name: Picked(0.1)})
+            assert found.conditional
+            assert session.query(BY_SEX, **{name: Picked(0.1)}).conditional
+
+    def test_later_versions_of_its_views_are_too(self):
+        with opened() as session:
+            session.query(BY_SEX, rho=Picked(0.1))
+            finer = session.query(BY_SEX, rho=0.2)
+            coarser = session.query(BY_SEX, rho=0.05)
+            assert (finer.conditional, coarser.conditional) == (True, True)
+            assert finer.spent.rho == Fraction(1, 10)
+
+    def test_another_statement_is_when_it_shares_a_view(self):
+        with opened() as session:
+            session.query(BY_SEX, rho=Picked(0.1))
+            shared = session.query("SELECT sex, COUNT(x) AS c FROM t GROUP BY sex", rho=0.1)
+            apart = session.query(f"{COUNT} WHERE n > 3", rho=0.1)
+            assert (shared.conditional, apart.conditional) == (True, False)
+
+    def test_and_then_all_views_of_that_statement_are(self):
+        total = "SELECT sex, SUM(n) AS s FROM t GROUP BY sex"
+        with opened() as session:
+            session.query(BY_SEX, rho=Picked(0.1))
+            assert session.query(total.replace("SUM", "COUNT(*) AS k, SUM"), rho=0.1).conditional
+            assert session.query(total, rho=0.1).conditional
+
+    def test_numbers_stored_before_stay_as_they_were(self):
+        with opened() as session:
+            first = session.query(BY_SEX, rho=0.1)
+            assert session.query(BY_SEX, rho=Picked(0.2)).conditional
+            again = session.query(BY_SEX, rho=0.1)
+            assert again.stored
+            assert not again.conditional
+            assert released(again) == released(first)
+
+    def test_the_same_level_picked_or_not_are_two_requests_at_one_price(self):
+        with opened() as session:
+            first = session.query(BY_SEX, rho=0.1)
+            picked = session.query(BY_SEX, rho=Picked(0.1))
+            assert (first.conditional, picked.conditional) == (False, True)
+            assert picked.spent.rho == 0
+            assert released(picked) == released(first)
+
+    def test_in_a_pure_session(self):
+        with opened(budget=dpnb.Budget(epsilon=4)) as session:
+            assert session.query(COUNT, epsilon=Picked(0.3)).conditional
+            assert session.query(COUNT, epsilon=1).conditional
+
+    def test_the_ledger_knows_it_for_good(self, tmp_path):
+        with opened(tmp_path / "ledger") as session, opened(tmp_path / "ledger") as other:
+            session.query(BY_SEX, rho=Picked(0.1))
+            assert other.query(BY_SEX, rho=0.2).conditional
+        with opened(tmp_path / "ledger") as session:
+            again = session.query(BY_SEX, rho=Picked(0.1))
+            assert (again.stored, again.conditional) == (True, True)
+            assert session.query(BY_SEX, rho=0.3).conditional
+            assert not session.query(COUNT, rho=0.1).conditional
+
+    def test_a_new_data_version_starts_anew(self, tmp_path):
+        with opened(tmp_path / "ledger") as session:
+            session.query(BY_SEX, rho=Picked(0.1))
+        with opened(tmp_path / "ledger", table=small(61), new_version=True) as session:
+            assert not session.query(BY_SEX, rho=0.1).conditional
+
+    def test_history_marks_its_cost(self):
+        with opened() as session:
+            session.query(COUNT, rho=0.1)
+            session.query(BY_SEX, rho=Picked(0.2))
+            costs = [row[3] for row in session.history]
+            assert costs == ["rho 0.1", "rho 0.2, conditional"]
+            assert "epsilon was picked by looking at the data" in repr(session.history)
+
+    def test_a_price_is_the_same(self):
+        with opened() as session:
+            price = session.price(BY_SEX, rho=Picked(0.1))
+            assert price == session.price(BY_SEX, rho=0.1)
 
 
 REOPEN = """

@@ -16,7 +16,7 @@ from dpnb.answers.plain import listed
 from dpnb.answers.question import Question, label
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
-from dpnb.privacy.loss import Currency, PrivacyLoss
+from dpnb.privacy.loss import Currency, PrivacyLoss, guarantee
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,6 +55,9 @@ class Answer:
         Answered from the ledger; a finer answer is held; the ledger outlives the kernel.
     private : bool
         False when the noise was not meant for release.
+    conditional : bool
+        True when the amount behind these numbers was picked by looking at the data: their guarantee
+        holds only for it given.
     levels : mapping
         Level (rho or epsilon) of each view in use, by its id.
     definitions : mapping
@@ -82,6 +85,7 @@ class Answer:
     finer: bool
     kept: bool
     private: bool
+    conditional: bool
     levels: Mapping[str, str]
     definitions: Mapping[str, Any]
     ledger: str
@@ -276,6 +280,7 @@ class Answer:
             ],
             "laws": [_laws(found) for found in self.estimates],
             "private": self.private,
+            "guarantee": guarantee(self.conditional),
             "dpnb": dpnb.__version__,
         }
 

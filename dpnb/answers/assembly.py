@@ -82,6 +82,7 @@ def answer(
         ),
         kept=budget.kept,
         private=store.private,
+        conditional=charge.conditional,
         levels={view: str(level) for view, level in charge.levels.items()},
         definitions={name: view.definition() for name, view in wanted.views.items()},
         ledger=store.name,

@@ -50,7 +50,8 @@ class Bootstrap:
     confidence : float
         Nominal; for each interval on its own.
     draws : int
-    private : bool
+    private, conditional : bool
+        As in an Answer.
     """
 
     alias: str
@@ -62,6 +63,7 @@ class Bootstrap:
     confidence: float
     draws: int
     private: bool
+    conditional: bool
 
     def to_frame(self) -> pd.DataFrame:
         """Return key columns, then alias, alias_low and alias_high; NaN where nothing is known."""
@@ -77,7 +79,7 @@ class Bootstrap:
 
     def listing(self) -> Listing:
         """Return the intervals as a table."""
-        from dpnb.display.text import NOT_PRIVATE
+        from dpnb.display.text import stamps
 
         rows = []
         for group, value, low, high in zip(
@@ -94,7 +96,7 @@ class Bootstrap:
             f"{percent(self.confidence)} bootstrap intervals of {self.alias}, each on its own; "
             f"{WARNING}."
         )
-        caption = caption if self.private else f"{NOT_PRIVATE} {caption}"
+        caption = " ".join([*stamps(self.private, self.conditional), caption])
         header = (", ".join(self.keys), self.alias, "approximate interval")
         return Listing(caption, header, tuple(rows))
 
@@ -138,6 +140,7 @@ def bootstrap(answer: Answer, alias: str | None, draws: object, seed: object) ->
         confidence=answer.confidence,
         draws=count,
         private=answer.private,
+        conditional=answer.conditional,
     )
 
 

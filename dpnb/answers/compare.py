@@ -93,6 +93,7 @@ def compare(
         confidence=answer.confidence,
         planned=planned,
         private=answer.private,
+        conditional=answer.conditional,
         mode=mode,
         rows=rows,
         enough=enough,

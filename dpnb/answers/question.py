@@ -51,7 +51,8 @@ class Question:
         True when the groups were fixed before the answer was seen; otherwise the interval also holds
         for groups picked because of what was seen (in mode 'tight'), among comparisons of one kind:
         those whose weights add up to 0, or the others.
-    private : bool
+    private, conditional : bool
+        As in an Answer.
     mode : {'tight', 'paper'}
     rows : float or None
         For AVG the smallest released count of the groups.
@@ -83,6 +84,7 @@ class Question:
     confidence: float
     planned: bool
     private: bool
+    conditional: bool
     mode: Mode
     rows: float | None
     enough: bool

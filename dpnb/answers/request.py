@@ -75,7 +75,8 @@ class AnswerRequest:
         self, plan: Plan, exact: Mapping[str, Sequence[int]] | None, noise: Noise
     ) -> dict[str, Any]:
         """Draw the knots that the ledger lacks."""
-        paths = self.store.accountant.paths
+        state = self.store.accountant
+        paths = state.paths
         levels = self.served(plan)
         knots: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
         for name, level in levels.items():
@@ -93,6 +94,7 @@ class AnswerRequest:
             "levels": {name: str(level) for name, level in levels.items()},
             "views": {name: view.definition() for name, view in plan.views.items()},
             "knots": knots,
+            "conditional": plan.accuracy.conditional or not state.conditional.isdisjoint(levels),
         }
 
     def _draw(

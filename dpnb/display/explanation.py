@@ -54,8 +54,9 @@ def explanation_body(explanation: Explanation) -> str:
         + _details("What would make it sharper", explanation.advice_sentence())
         + _paragraph("dpnb-notes", explanation.cost_sentence(), explanation.note())
     )
+    stamps = parts.stamped(explanation.private, explanation.conditional)
     return (
-        f'<div class="dpnb-body">{parts.stamp(explanation.private)}'
+        f'<div class="dpnb-body">{stamps}'
         f"{verdict(explanation.question)}{doubt}"
         f'<table class="dpnb-table dpnb-why">{parts.caption(explanation.title)}'
         f"<thead>{_explanation_head(explanation, influences)}</thead>"

@@ -7,7 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from dpnb.answers.numbers import percent
-from dpnb.display.text import MAX_ROWS, NOT_PRIVATE, plain
+from dpnb.display.text import MAX_ROWS, plain, stamps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +51,7 @@ def plot_answer(answer: Answer, ax: Axes | None = None) -> Axes:
     ax.set_xlabel(f"{_label(found.alias)}, {percent(answer.confidence)} intervals")
     if found.function in ("COUNT", "SUM"):
         ax.axvline(0, color="grey", linewidth=0.8)
-    return _finished(ax, private=answer.private)
+    return _finished(ax, answer)
 
 
 def plot_question(question: Question, ax: Axes | None = None) -> Axes:
@@ -81,7 +81,7 @@ def plot_question(question: Question, ax: Axes | None = None) -> Axes:
     lines = textwrap.wrap(plain(sides), 70, max_lines=2, placeholder=" ...")
     lines[-1] += plain(f" in {question.aggregate}, {percent(question.confidence)} interval")
     ax.set_xlabel("\n".join(map(_label, lines)))
-    return _finished(ax, private=question.private)
+    return _finished(ax, question)
 
 
 def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
@@ -121,7 +121,7 @@ def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
     ax.axvline(0, color=ax.xaxis.label.get_color(), linewidth=0.8)
     unit = "% of the difference" if explanation.relative else explanation.influence_unit
     ax.set_xlabel(f"influence in {_label(unit)}, {percent(explanation.confidence)} intervals")
-    return _finished(ax, private=explanation.private)
+    return _finished(ax, explanation)
 
 
 def _axes(rows: float) -> Axes:
@@ -140,9 +140,11 @@ def _label(text: str) -> str:
     return plain(text).replace("$", r"\$")
 
 
-def _finished(ax: Axes, *, private: bool) -> Axes:
+def _finished(ax: Axes, result: Answer | Question | Explanation) -> Axes:
     ax.spines[["left", "right", "top"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
-    if not private:
-        ax.set_title(NOT_PRIVATE, loc="left", fontweight="bold")
+    # long names at the left leave little room above the axes
+    stamped = [textwrap.fill(stamp, 36) for stamp in stamps(result.private, result.conditional)]
+    if stamped:
+        ax.set_title("\n".join(stamped), loc="left", fontweight="bold")
     return ax

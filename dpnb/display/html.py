@@ -18,7 +18,7 @@ from dpnb.answers.intervals import combination_half_width, mean_around_zero
 from dpnb.answers.numbers import amount_text, figure, loss_text, percent
 from dpnb.display import parts
 from dpnb.display.marks import GREY, Scale, difference_mark, interval_marks, scale
-from dpnb.display.text import MAX_ROWS, NOT_PRIVATE, plain, sentences
+from dpnb.display.text import MAX_ROWS, plain, sentences
 
 if TYPE_CHECKING:
     from dpnb.answers.answer import Answer
@@ -48,8 +48,8 @@ def answer_html(answer: Answer, token: str = "") -> str:
 
 def question_html(question: Question) -> str:
     """Return a question: its verdict, and the interval of the difference on a line with 0 marked."""
-    stamp = parts.stamp(question.private)
-    return parts.framed(f'<div class="dpnb-body">{stamp}{verdict(question)}</div>')
+    stamps = parts.stamped(question.private, question.conditional)
+    return parts.framed(f'<div class="dpnb-body">{stamps}{verdict(question)}</div>')
 
 
 def verdict(question: Question) -> str:
@@ -99,10 +99,10 @@ def answer_body(answer: Answer) -> str:
     names = " and ".join(found.alias for found in answer.estimates)
     by = f" by {', '.join(answer.keys)}" if answer.keys else ""
     caption = parts.caption(f"{names}{by}, from {answer.table}")
-    said = [parts.text(s) for s in sentences(answer) if s != NOT_PRIVATE]
-    stamp = parts.stamp(answer.private)
+    said = map(parts.text, sentences(answer))
+    stamps = parts.stamped(answer.private, answer.conditional)
     return (
-        f'<div class="dpnb-body">{stamp}<table class="dpnb-table">{caption}'
+        f'<div class="dpnb-body">{stamps}<table class="dpnb-table">{caption}'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         f'<p class="dpnb-notes">{"<br>".join(said)}</p></div>'
     )

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from dpnb.display.text import NOT_PRIVATE, plain
+from dpnb.display.text import plain, stamps
 
 STATIC = Path(__file__).parent / "static"
 _IMPORTED = re.compile(r'(?<= from )"\./(\w+\.js)"')
@@ -78,13 +78,16 @@ def script(view: str, state: dict[str, Any], token: str) -> str:
     )
 
 
-def stamp(private: bool) -> str:
-    """Return the stamp of what was made with test noise; nothing for what is private."""
-    if private:
-        return ""
+def stamped(private: bool, conditional: bool) -> str:
+    """Return the stamps of a result, each in a box; nothing for what needs none."""
+    return "".join(map(boxed, stamps(private, conditional)))
+
+
+def boxed(value: str) -> str:
+    """Return a strong line in a box."""
     return (
         '<p class="dpnb-stamp"><strong style="border:2px solid;padding:2px 8px">'
-        f"{NOT_PRIVATE}</strong></p>"
+        f"{text(value)}</strong></p>"
     )
 
 

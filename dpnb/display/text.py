@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpnb.privacy.loss import PICKED
+
 if TYPE_CHECKING:
     from collections.abc import Container
 
@@ -15,6 +17,13 @@ if TYPE_CHECKING:
 MAX_ROWS = 40
 """Rows shown before the rest is only counted; ``to_frame`` has them all."""
 NOT_PRIVATE = "NOT PRIVATE: made with test noise."
+CONDITIONAL = f"CONDITIONAL: {PICKED}."
+
+
+def stamps(private: bool, conditional: bool) -> list[str]:
+    """Return what stands in strong lines at the top of a result, the same in every rendering."""
+    marks = ((not private, NOT_PRIVATE), (conditional, CONDITIONAL))
+    return [stamp for marked, stamp in marks if marked]
 
 
 def table_cells(answer: Answer) -> tuple[list[str], list[list[str]]]:
@@ -37,8 +46,6 @@ def sentences(answer: Answer) -> list[str]:
     hidden = len(answer.rows) - MAX_ROWS
     if hidden > 0:
         said.insert(0, f"{hidden:,} more rows: see to_frame().")
-    if not answer.private:
-        said.insert(0, NOT_PRIVATE)
     return [sentence for sentence in said if sentence]
 
 
@@ -61,21 +68,23 @@ def _grid(header: list[str], rows: list[list[str]], left: Container[int]) -> lis
 
 def question_text(question: Question) -> str:
     """Return a question's verdict for a terminal."""
-    said = plain(question.sentence)
-    return said if question.private else f"{NOT_PRIVATE} {said}"
+    return " ".join([*stamps(question.private, question.conditional), plain(question.sentence)])
 
 
 def answer_text(answer: Answer) -> str:
     """Return an answer for a terminal."""
     header, rows = table_cells(answer)
-    return "\n".join([*_grid(header, rows, range(len(answer.keys))), "", *sentences(answer)])
+    above = [f"{stamp}\n" for stamp in stamps(answer.private, answer.conditional)]
+    grid = _grid(header, rows, range(len(answer.keys)))
+    return "\n".join([*above, *grid, "", *sentences(answer)])
 
 
 def answer_markdown(answer: Answer) -> str:
     """Return an answer as a Markdown table, its sentences below."""
     header, rows = table_cells(answer)
     table = _markdown_table(header, rows, range(len(answer.keys)))
-    return "\n\n".join([table, *map(_markdown, sentences(answer))])
+    above = map(_strong, stamps(answer.private, answer.conditional))
+    return "\n\n".join([*above, table, *map(_markdown, sentences(answer))])
 
 
 def explanation_cells(explanation: Explanation) -> tuple[list[str], list[list[str]]]:
@@ -96,23 +105,25 @@ def more_rows(explanation: Explanation) -> str:
 
 def explanation_sentences(explanation: Explanation) -> list[str]:
     """Return what is said below an explanation, the same in every rendering."""
-    said = ["" if explanation.private else NOT_PRIVATE, more_rows(explanation)]
-    return [sentence for sentence in (*said, *explanation.sentences()) if sentence]
+    said = (more_rows(explanation), *explanation.sentences())
+    return [sentence for sentence in said if sentence]
 
 
 def explanation_text(explanation: Explanation) -> str:
     """Return an explanation for a terminal: the verdict, the table, and what it means."""
-    above = [plain(explanation.title), plain(explanation.question.sentence), ""]
+    above = [f"{stamp}\n" for stamp in stamps(explanation.private, explanation.conditional)]
+    above += [plain(explanation.title), plain(explanation.question.sentence), ""]
     grid = _grid(*explanation_cells(explanation), (0, 3))
     return "\n".join([*above, *grid, "", *map(plain, explanation_sentences(explanation))])
 
 
 def explanation_markdown(explanation: Explanation) -> str:
     """Return an explanation as a Markdown table, its verdict above and its sentences below."""
-    title = f"**{_markdown(explanation.title)}**"
+    stamped = stamps(explanation.private, explanation.conditional)
+    above = [*map(_strong, [*stamped, explanation.title]), _markdown(explanation.question.sentence)]
     table = _markdown_table(*explanation_cells(explanation), (0, 3))
     said = map(_markdown, explanation_sentences(explanation))
-    return "\n\n".join([title, _markdown(explanation.question.sentence), table, *said])
+    return "\n\n".join([*above, table, *said])
 
 
 def _markdown_table(header: list[str], rows: list[list[str]], left: Container[int]) -> str:
@@ -126,6 +137,10 @@ def _markdown(value: str) -> str:
     for character in "\\`*_[]|$!#":
         escaped = escaped.replace(character, "\\" + character)
     return escaped
+
+
+def _strong(value: str) -> str:
+    return f"**{_markdown(value)}**"
 
 
 def listing_text(listing: Listing) -> str:

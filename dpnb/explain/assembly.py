@@ -89,6 +89,7 @@ def plan_for(
         **_given(options, _COST),
         scale=scale,
         delta=state.budget.delta,
+        conditional=question.conditional or charge.conditional,
     )
 
 
@@ -104,6 +105,7 @@ def _check_shape(question: Question) -> None:
     right = (
         all(isinstance(value, str) and _is_text(value) for value in texts)
         and isinstance(question.aggregate, str)
+        and isinstance(question.conditional, bool)
         and all(value is None or isinstance(value, (int, float)) for value in numbers)
         and all(isinstance(value, tuple) for value in lists)
         and all(isinstance(group, tuple) for group in question.groups)
@@ -223,5 +225,6 @@ def explanation(
         stored=not fresh,
         kept=budget.kept,
         private=store.private,
+        conditional=plan.conditional or charge.conditional,
         definition={**plan.definition(), "noise": drawn["noise"]},
     )

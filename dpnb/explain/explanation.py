@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dpnb.answers.numbers import amount_text, cost_text, figure, percent
 from dpnb.answers.plain import listed
 from dpnb.answers.question import Question
-from dpnb.privacy.loss import PrivacyLoss
+from dpnb.privacy.loss import PrivacyLoss, guarantee
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,8 +78,8 @@ class Explanation:
         Of the influences' intervals, as shown.
     resolution : float
         How far influences lie apart that ranks tell apart, as shown.
-    stored, kept, private : bool
-        As in an Answer.
+    stored, kept, private, conditional : bool
+        As in an Answer; an explanation of a conditional question is conditional, too.
     definition : mapping
         Public definition and noise, for the record.
     """
@@ -107,6 +107,7 @@ class Explanation:
     stored: bool
     kept: bool
     private: bool
+    conditional: bool
     definition: Mapping[str, Any]
 
     # facts in words, the same in text, HTML and widgets
@@ -343,6 +344,7 @@ class Explanation:
             "rows": [asdict(row) for row in self.rows],
             "spent": self.spent.to_dict(),
             "private": self.private,
+            "guarantee": guarantee(self.conditional),
             "dpnb": dpnb.__version__,
         }
 

@@ -17,7 +17,7 @@ from dpnb.explain.influence import Lattice, Mode
 from dpnb.explain.predicates import Space
 from dpnb.explain.ranks import Search, search
 from dpnb.explain.target import Target
-from dpnb.privacy.loss import amount, rho_meant
+from dpnb.privacy.loss import amount, is_picked, rho_meant
 from dpnb.privacy.select import gumbel_scale
 from dpnb.scale import scalar
 
@@ -130,13 +130,18 @@ def read_design(
 
 @dataclass(frozen=True)
 class ExplanationPlan:
-    """An explanation's target, candidates, design and budgets, and the noise that follows."""
+    """An explanation's target, candidates, design and budgets, and the noise that follows.
+
+    ``conditional`` when the budgets, or the question, rest on an amount that was picked by looking at
+    the data. It is no part of the request's name: the same release is not paid for twice.
+    """
 
     target: Target
     space: Space
     design: Design
     budgets: Budgets
     lattice: Lattice
+    conditional: bool = False
 
     @cached_property
     def request(self) -> str:
@@ -229,6 +234,7 @@ def plan_explanation(
     error: object = None,
     scale: float | None = None,
     delta: Fraction | None = None,
+    conditional: bool = False,
 ) -> ExplanationPlan:
     """Decide the budgets and the noise of an explanation.
 
@@ -247,6 +253,8 @@ def plan_explanation(
         What influences are divided by when they are shown relative to the difference.
     delta : Fraction, optional
         The session's.
+    conditional : bool
+        Whether the question is.
 
     Raises
     ------
@@ -264,7 +272,8 @@ def plan_explanation(
         budgets = Budgets(*(share * total for share in SHARES.values()))
     if not all(LEAST_RHO <= part <= MOST_RHO for part in _parts(budgets)):
         raise RequestError("rho is out of range", "Give one nearer to 0.3.")
-    return ExplanationPlan(target, space, design, budgets, lattice)
+    conditional = conditional or is_picked(rho, epsilon, error)
+    return ExplanationPlan(target, space, design, budgets, lattice, conditional)
 
 
 def _parts(budgets: Budgets) -> tuple[Fraction, Fraction, Fraction]:

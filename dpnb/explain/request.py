@@ -64,13 +64,14 @@ class ExplanationRequest:
             if exact is None:
                 raise engine_failure()
             drawn = self._drawn(plan, exact, noise)
-        question = self.question
+        question, known = self.question, self.store.accountant.conditional
         return {
             "kind": "release",
             "sql": f"explain: {question.left} > {question.right} in {question.aggregate}",
             "query": plan.definition(),
             "version": plan.target.version,
             "drawn": drawn,
+            "conditional": plan.conditional or plan.request in known,
         }
 
     def _drawn(self, plan: ExplanationPlan, exact: Influences, noise: Noise) -> dict[str, Any]:

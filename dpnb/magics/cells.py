@@ -24,6 +24,7 @@ from dpnb.magics.lines import (
     split_binding,
     split_statement,
 )
+from dpnb.magics.risking import open_picker
 from dpnb.session import Session
 
 
@@ -44,8 +45,8 @@ def _spending(magic: Callable[..., Any]) -> Callable[..., Any]:
 def _accuracy(magic: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options on how accurate an answer shall be."""
     for option in (
-        argument("--rho", help="level of the statement in zCDP"),
-        argument("--epsilon", help="level of the statement as epsilon"),
+        argument("--rho", help="level of the statement in zCDP; :name for that of a variable"),
+        argument("--epsilon", help="level of the statement as epsilon, or :name"),
         argument("--error", help="half-width of the intervals: 50, or n=50,mean=0.1"),
         argument("--rows", help="group size for which the error of an AVG holds"),
         argument("--confidence", default="0.95", help="between 0 and 1; 0.95 by default"),
@@ -133,8 +134,8 @@ class Dpnb(Magics):
         if name is not None:
             _identifier(name)
         session = self._session(options.on)
-        accuracy = accuracy_options(options)
         params = self._namespace
+        accuracy = accuracy_options(options, params)
         price = session.price(statement, params=params, **accuracy)
         if options.dry_run:
             return price
@@ -150,8 +151,8 @@ class Dpnb(Magics):
     @argument("--of", metavar="ALIAS", help="aggregate to compare; the first one by default")
     @argument("--planned", action="store_true", help="the groups were fixed before seeing it")
     @argument("--k", default="5", help="predicates to show; 5 by default")
-    @argument("--rho", help="cost in zCDP: 0.3, or topk=0.05,influence=0.05,rank=0.1")
-    @argument("--epsilon", help="cost as epsilon")
+    @argument("--rho", help="cost in zCDP: 0.3, :name, or topk=0.05,influence=0.05,rank=0.1")
+    @argument("--epsilon", help="cost as epsilon, or :name")
     @argument("--error", help="half-width of the influences' intervals: 2%% of the difference")
     @argument("--confidence", default="0.95", help="between 0 and 1; 0.95 by default")
     @argument("--joint", action="store_true", help="confidence for all rows together")
@@ -194,6 +195,45 @@ class Dpnb(Magics):
             confirm(session.price(question, **given), self.ask_above)
         ask = partial(session.explain, question, anyway=options.anyway, **given)
         return self._spend(ask, name, options, cell)
+
+    @no_var_expand
+    @line_cell_magic
+    @magic_arguments("%%dprisk")
+    @argument("--tau", default="0.95", help="threshold of floor / indicator; 0.95 by default")
+    @argument("--by", default="", metavar="A,B", help="columns whose groups are told apart")
+    @argument(
+        "--candidates", metavar="X,Y", help="levels to choose from; a 1-2-5 series by default"
+    )
+    @argument("--cumulative", action="store_true", help="with the releases already made")
+    @argument("--form", default="bound", help="bound, exact or linear; bound by default")
+    @argument("--on", metavar="NAME", help="session; the one opened last by default")
+    @argument("-o", "--out", metavar="NAME", help="variable for the picker")
+    @argument("-q", "--quiet", action="store_true", help="do not show the picker")
+    @argument("--static", action="store_true", help="show no widget")
+    def dprisk(self, line: str, cell: str | None = None) -> None:
+        """Show the owner whom an answer would expose, and pick an epsilon.
+
+        Example::
+
+            %%dprisk --tau 0.95 -o picker
+            SELECT SUM(capital_gain) AS gain FROM adult
+
+        Nothing is released and nothing is spent until the picker's button is pressed. What it shows is
+        exact: it is not kept in the notebook. ``picker.epsilon`` and ``picker.rho`` are what was picked.
+        """
+        from dpnb.display.picker import display_picker
+
+        name, line = split_binding(line)
+        line, statement = split_statement(line, cell)
+        options = read_options(self.dprisk, line)
+        name = name or options.out
+        if name is not None:
+            _identifier(name)
+        picker = open_picker(self._session(options.on), statement, options, self._namespace)
+        if name is not None:
+            self.shell.user_ns[name] = picker
+        if not options.quiet:
+            display_picker(picker, "static" if options.static else self.display)
 
     def _spend(
         self, ask: Callable[..., Any], name: str | None, options: Any, cell: str | None

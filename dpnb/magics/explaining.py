@@ -10,7 +10,7 @@ from dpnb.answers.question import Question
 from dpnb.answers.reading import read
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
-from dpnb.magics.lines import read_number
+from dpnb.magics.lines import listed, read_amount, read_number
 
 
 def read_question(name: str, body: str | None, options: Any, names: Mapping[str, Any]) -> Question:
@@ -49,8 +49,8 @@ def explanation_options(options: Any, names: Mapping[str, Any]) -> dict[str, Any
     """Return the arguments of ``Session.explain`` from a magic's options."""
     given: dict[str, Any] = {
         "k": _whole(options.k, "--k"),
-        "rho": None if options.rho is None else _rho(options.rho),
-        "epsilon": options.epsilon,
+        "rho": None if options.rho is None else _rho(options.rho, names),
+        "epsilon": read_amount(options.epsilon, "--epsilon", names),
         "error": None if options.error is None else _error(options.error),
         "confidence": read_number(options.confidence, "--confidence"),
         "joint": options.joint,
@@ -58,10 +58,10 @@ def explanation_options(options: Any, names: Mapping[str, Any]) -> dict[str, Any
         "length": _whole(options.length, "--length"),
         "connective": "or" if options.any_of else "and",
         "ranges": options.ranges,
-        "exclude": _listed(options.exclude),
+        "exclude": listed(options.exclude),
     }
     if options.attributes is not None:
-        given["attributes"] = _listed(options.attributes)
+        given["attributes"] = listed(options.attributes)
     if options.predicates is not None:
         if options.predicates not in names:
             raise RequestError(
@@ -79,15 +79,11 @@ def _whole(text: str, option: str) -> int:
     return int(number)
 
 
-def _listed(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _rho(text: str) -> str | dict[str, str]:
+def _rho(text: str, names: Mapping[str, Any]) -> Any:
     if "=" not in text:
-        return text
+        return read_amount(text, "--rho", names)
     pairs = [part.partition("=") for part in text.split(",")]
-    named = {name.strip(): value.strip() for name, _, value in pairs}
+    named = {part.strip(): read_amount(rho.strip(), "--rho", names) for part, _, rho in pairs}
     if len(named) < len(pairs):
         raise RequestError("--rho names a part twice", "Write topk=0.05,influence=0.05,rank=0.1.")
     return named

@@ -53,9 +53,12 @@ def split_statement(line: str, cell: str | None) -> tuple[str, str]:
     return (line[: found.start()], line[found.start() :]) if found else (line, "")
 
 
-def accuracy_options(options: Any) -> dict[str, Any]:
+def accuracy_options(options: Any, names: Mapping[str, Any]) -> dict[str, Any]:
     """Return the accuracy arguments of ``Session.query`` from a magic's options."""
-    given: dict[str, Any] = {"rho": options.rho, "epsilon": options.epsilon}
+    given: dict[str, Any] = {
+        "rho": read_amount(options.rho, "--rho", names),
+        "epsilon": read_amount(options.epsilon, "--epsilon", names),
+    }
     given["error"] = None if options.error is None else _error(options.error)
     given["rows"] = None if options.rows is None else read_number(options.rows, "--rows")
     given["confidence"] = read_number(options.confidence, "--confidence")
@@ -70,6 +73,22 @@ def read_number(text: str, option: str) -> float:
         return float(text)
     except ValueError:
         raise RequestError(f"{option} {text!r} is not a number", f"Write {option} 100.") from None
+
+
+def listed(text: str) -> list[str]:
+    """Return the names or numbers of a text, divided by commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def read_amount(text: str | None, option: str, names: Mapping[str, Any]) -> Any:
+    """Return an amount as it was written, or the value of the variable that ``:name`` names."""
+    if text is None or not text.startswith(":"):
+        return text
+    if text[1:] not in names:
+        raise RequestError(
+            f"{option} {text} has no value", "Define it in the notebook, or write a number."
+        )
+    return names[text[1:]]
 
 
 def _error(text: str) -> float | dict[str, float]:
@@ -105,8 +124,15 @@ def read_budget(options: Any, toml: Mapping[str, Any] | None) -> Budget | None:
         declared = (toml or {}).get("budget")
         if declared is None:
             return None
-        if not isinstance(declared, Mapping) or set(declared) - {"rho", "epsilon", "delta"}:
-            raise RequestError("[budget] has an unknown entry", "It takes rho, epsilon and delta.")
+        if not isinstance(declared, Mapping) or set(declared) - {
+            "rho",
+            "epsilon",
+            "delta",
+            "doubling",
+        }:
+            raise RequestError(
+                "[budget] has an unknown entry", "It takes rho, epsilon, delta and doubling."
+            )
         return Budget(**declared)
     return Budget(rho=options.rho, epsilon=options.epsilon, delta=options.delta)
 

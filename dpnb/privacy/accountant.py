@@ -145,6 +145,12 @@ class Accountant:
                 f"Ask with less {name}, or for a larger error. Nothing was charged.",
             )
 
+    def apply_doubling(self, sequence: int) -> None:
+        """Add one entry of kind ``cap``: the next of the declared caps."""
+        if not self.budget.doubling:
+            raise _damaged(sequence)
+        self.cap += self.cap
+
     def apply(self, sequence: int, entry: Mapping[str, Any]) -> None:
         """Add one entry of kind ``answer``; checks that its charge is what its releases cost."""
         levels = {view: Fraction(level) for view, level in entry["levels"].items()}

@@ -253,6 +253,10 @@ class Budget:
     epsilon, delta : number, optional
         With both, a cap in (epsilon, delta)-DP, turned into the largest rho that respects it. With
         ``epsilon`` alone, a cap in pure DP. ``delta`` beside ``rho`` is used to show epsilons.
+    doubling : bool
+        Declares the caps B, 2B, 4B, ... from the start, for who does not know the last one yet:
+        ``Curator.double_cap`` goes on to the next (spec/rdr.md 3.6). Each is a hard cap while it
+        lasts. In zCDP only.
 
     Examples
     --------
@@ -265,6 +269,7 @@ class Budget:
     rho: Fraction | None
     epsilon: Fraction | None
     delta: Fraction | None
+    doubling: bool
 
     def __init__(
         self,
@@ -272,6 +277,7 @@ class Budget:
         rho: Amount | None = None,
         epsilon: Amount | None = None,
         delta: Amount | None = None,
+        doubling: bool = False,
     ) -> None:
         if (rho is None) == (epsilon is None):
             raise RequestError(
@@ -284,6 +290,12 @@ class Budget:
         object.__setattr__(self, "rho", None if rho is None else amount(rho, "rho"))
         object.__setattr__(self, "epsilon", None if epsilon is None else amount(epsilon, "epsilon"))
         object.__setattr__(self, "delta", exact_delta)
+        object.__setattr__(self, "doubling", bool(doubling))
+        if doubling and self.currency == "pure":
+            raise RequestError(
+                "caps of pure epsilon do not double: its noise is drawn up to the cap at first use",
+                "Write Budget(rho=..., doubling=True), or leave doubling out.",
+            )
 
     @property
     def currency(self) -> Currency:
@@ -301,21 +313,17 @@ class Budget:
             return PrivacyLoss.of(self.epsilon, "pure")
         return PrivacyLoss(rho=rho_of_epsilon(self.epsilon, self.delta))
 
-    def to_dict(self) -> dict[str, str | None]:
-        """Return the declaration as text."""
-        return {
-            name: None if value is None else str(value)
-            for name, value in (
-                ("rho", self.rho),
-                ("epsilon", self.epsilon),
-                ("delta", self.delta),
-            )
-        }
+    def to_dict(self) -> dict[str, str | bool | None]:
+        """Return the declaration as plain data."""
+        amounts = {"rho": self.rho, "epsilon": self.epsilon, "delta": self.delta}
+        texts = {name: None if value is None else str(value) for name, value in amounts.items()}
+        return {**texts, "doubling": self.doubling}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Budget:
         """Build a budget from :meth:`to_dict`."""
-        return cls(**{name: data.get(name) for name in ("rho", "epsilon", "delta")})
+        amounts = {name: data.get(name) for name in ("rho", "epsilon", "delta")}
+        return cls(**amounts, doubling=bool(data.get("doubling", False)))
 
     def __repr__(self) -> str:
         given = [
@@ -327,4 +335,5 @@ class Budget:
             )
             if value is not None
         ]
+        given += ["doubling=True"] if self.doubling else []
         return f"Budget({', '.join(given)})"

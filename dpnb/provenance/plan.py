@@ -21,7 +21,7 @@ from dpnb.privacy.calibrate import (
     level_for_mean_error,
     sum_quantile,
 )
-from dpnb.privacy.loss import Currency, amount, rho_meant
+from dpnb.privacy.loss import Currency, amount, is_picked, rho_meant
 from dpnb.privacy.path import LEAST_LEVEL, grid, snap
 from dpnb.provenance.views import View, views_of
 from dpnb.scale import scalar
@@ -56,6 +56,8 @@ class Accuracy:
         Whether the confidence is for all intervals together or for each on its own.
     split : Fraction or None
         Share of an AVG's level that goes to its sum.
+    conditional : bool
+        Whether the level was picked by looking at the data.
     """
 
     level: Fraction | None
@@ -65,6 +67,7 @@ class Accuracy:
     looks: Literal[1, "any"]
     intervals: Intervals
     split: Fraction | None
+    conditional: bool = False
 
     def alpha(self, intervals: int, look: int) -> float:
         """Return the failure probability of one of ``intervals`` intervals at the given look.
@@ -86,6 +89,7 @@ class Accuracy:
             "looks": self.looks,
             "intervals": self.intervals,
             "split": None if self.split is None else str(self.split),
+            "conditional": self.conditional,
         }
 
 
@@ -169,6 +173,7 @@ def read_accuracy(
         looks=1 if looks == 1 else "any",
         intervals="each" if intervals == "each" else "simultaneous",
         split=share,
+        conditional=is_picked(rho, epsilon, error),
     )
 
 
@@ -278,13 +283,13 @@ def plan(
         views |= {view.id: view for view in needed.values()}
         parts.append(Part(aggregate, needed.get("sum"), needed.get("count")))
     groups = math.prod(cell_count(schema[key.column]) for key in query.keys)
-    split = SUM_SHARE[currency] if accuracy.split is None else accuracy.split
     draft = Plan(query, accuracy, currency, tuple(parts), views, {}, groups)
-    if accuracy.error is None:
-        levels = _shared_levels(draft, split)
+    if accuracy.level is not None:
+        level = accuracy.level
+        levels = {view: level * share for view, share in shares(parts, accuracy, currency).items()}
     else:
         try:
-            levels = _sufficient_levels(draft, split, seen)
+            levels = _sufficient_levels(draft, seen)
         except (ArithmeticError, ValueError):
             levels = dict.fromkeys(views, Fraction(0))
     if not all(LEAST_LEVEL <= level <= MOST_LEVEL for level in levels.values()):
@@ -298,25 +303,23 @@ def plan(
     return Plan(query, accuracy, currency, tuple(parts), views, levels, groups)
 
 
-def _shared_levels(draft: Plan, split: Fraction) -> dict[str, Fraction]:
-    shares: dict[str, Fraction] = {}
-    for part in draft.parts:
+def shares(parts: Sequence[Part], accuracy: Accuracy, currency: Currency) -> dict[str, Fraction]:
+    """Return each view's share of the level of a statement; they add up to 1."""
+    split = SUM_SHARE[currency] if accuracy.split is None else accuracy.split
+    found: dict[str, Fraction] = {}
+    for part in parts:
         for view, share in ((part.sum, split), (part.count, 1 - split)):
             if view is not None:
                 weight = share if part.is_mean else Fraction(1)
-                shares[view.id] = max(weight, shares.get(view.id, weight))
-    total = sum(shares.values())
-    level = draft.accuracy.level
-    if level is None:
-        raise RequestError("no accuracy was given", "Give rho=, epsilon= or error=.")
-    return {view: level * share / total for view, share in shares.items()}
+                found[view.id] = max(weight, found.get(view.id, weight))
+    total = sum(found.values())
+    return {view: share / total for view, share in found.items()}
 
 
-def _sufficient_levels(
-    draft: Plan, split: Fraction, seen: Callable[[Sequence[str]], int]
-) -> dict[str, Fraction]:
+def _sufficient_levels(draft: Plan, seen: Callable[[Sequence[str]], int]) -> dict[str, Fraction]:
     levels: dict[str, Fraction] = {}
     currency = draft.currency
+    split = SUM_SHARE[currency] if draft.accuracy.split is None else draft.accuracy.split
 
     def need(view: View, level: Fraction) -> None:
         levels[view.id] = max(level, levels.get(view.id, level))

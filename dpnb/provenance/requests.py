@@ -16,6 +16,8 @@ from dpnb.privacy.accountant import Charge
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.noise import Noise
 
+ANALYST = "analyst"
+"""Who is charged for what a session asks."""
 OWNER = "owner"
 """Who is charged for what the owner of the data asks for herself."""
 

@@ -107,9 +107,7 @@ def paper_profile(desk: Desk, mechanism: str) -> PaperProfile:
             "the printed algorithms are not private",
             "They run on tables declared public=True; leave mode='paper' out.",
         )
-    if mechanism not in ("laplace", "gaussian"):
-        raise RequestError(f"mechanism is {mechanism!r}", "Use 'laplace' or 'gaussian'.")
-    family: paper.Mechanism = "gaussian" if mechanism == "gaussian" else "laplace"
+    family = paper.family(mechanism)
     version, schema = desk.store.version(query.table), desk.table.schema
     return private(lambda: paper.measure(query, schema, version, desk.engine, family))
 

@@ -97,29 +97,33 @@ class Choice:
     def sentence(self) -> str:
         """The choice in words."""
         if self.level is None:
-            return f"No level was found that meets {self._wish()}."
-        return f"At {loss_text(self.loss, self.currency, self.delta)}: {self._wish()}."
+            return f"No level was found at which {self._wish()}."
+        said = f"At {loss_text(self.loss, self.currency, self.delta)} {self._wish()}."
+        if self.loss.level(self.currency) > self.remaining.level(self.currency):
+            said += " That is more than what is left."
+        return said
 
     def _wish(self) -> str:
-        tau = f"{self.tau:g}"
+        """Return what the level shall grant."""
+        excess = "any factor" if self.tau <= 0 else f"a factor of {1 / self.tau:.4g}"
         if self.method == "quantile":
             p = float(Fraction(self.detail["p"]))
             return (
-                f"about {percent(p)} of the rows keep floor / indicator at {tau} or more; the "
-                f"{percent(1 - p)} that stand out most are not covered"
+                f"about {percent(p)} of the rows stand out by no more than {excess}; the "
+                f"{percent(round(1 - p, 12))} that stand out most are not covered"
             )
         if self.method == "tail":
-            most = self.detail["most"]
-            return f"about {most:,} rows at most fall below floor / indicator {tau}"
+            return f"about {self.detail['most']:,} rows at most stand out by more than {excess}"
         if self.method == "variance":
             return (
-                f"variance of the indicators about {tau} at most; a few exposed rows may hide in it"
+                f"the variance of the indicators is about {self.tau:g} at most; a few exposed rows "
+                "may hide in it"
             )
         if self.method == "max_loss":
-            return f"nobody's own loss is above {tau}"
+            return f"nobody's own loss is above {self.tau:g}"
         if self.method in ("public", "floor_max_ratio"):
-            return f"nobody's floor / indicator is below {tau}"
-        return f"{self.method.replace('_', ' ')} {tau}"
+            return f"nobody stands out by more than {excess}"
+        return f"the preference {self.method} holds at {self.tau:g}"
 
     def sentences(self) -> list[str]:
         """Return everything that is to be said, the stamps first."""
@@ -236,8 +240,9 @@ class RiskHistogram:
         """Return the histogram as a table."""
         from dpnb.display.text import stamps
 
+        half = max(self.high) - max(self.counts)
         rows = tuple(
-            (label, figure(count, (high - low) / 2), f"{figure(low, 1)} to {figure(high, 1)}")
+            (label, figure(count, half), f"{figure(low, half)} to {figure(high, half)}")
             for label, count, low, high in zip(
                 self.labels(), self.counts, self.low, self.high, strict=True
             )

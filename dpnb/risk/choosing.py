@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dpnb.errors import RequestError
 from dpnb.privacy.calibrate import law
 from dpnb.privacy.loss import PrivacyLoss, amount, floor_digits
+from dpnb.privacy.path import LEAST_LEVEL
 from dpnb.risk import preferences
 from dpnb.risk.choice import Choice, RiskHistogram, Source
 from dpnb.risk.indicator import limit
@@ -44,7 +45,8 @@ def suggest(
             listed = tuple(c for c in listed if c > spent)
         chosen = largest_within(listed, most)
     else:
-        chosen = floor_digits(most) or None
+        # what rounding leaves of a rule that is used up is no level
+        chosen = floor_digits(most) if most >= LEAST_LEVEL else None
     return choice(profile, chosen, "rule", "public", least, {"policy": policy})
 
 

@@ -19,7 +19,7 @@ from dpnb.engines.contributions import ContributionScan
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
 from dpnb.privacy.calibrate import law
-from dpnb.privacy.loss import Currency, Picked, amount, rho_meant
+from dpnb.privacy.loss import Currency, Picked, amount, is_picked, rho_meant
 from dpnb.provenance.plan import Plan
 from dpnb.risk import choosing, preferences
 from dpnb.risk.choice import Choice, RiskHistogram
@@ -297,8 +297,7 @@ class RiskProfile:
         """Return what a private selection shall cost, by default ``DEFAULT_COST``."""
         if rho is None and epsilon is None:
             return DEFAULT_COST[self.currency], False
-        picked = isinstance(rho, Picked) or isinstance(epsilon, Picked)
-        return self._amount(rho, epsilon), picked
+        return self._amount(rho, epsilon), is_picked(rho, epsilon)
 
     def picked(self, level: Fraction) -> Choice:
         """Return a level that the owner picked by hand, after seeing the risks."""

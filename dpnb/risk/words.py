@@ -48,7 +48,7 @@ def sentence(rows: Rows, level: float, delta: Fraction | None) -> str:
     if math.isinf(level):
         return "Without noise everybody sees the exact answer."
     loss = PrivacyLoss.of(Fraction(level).limit_denominator(10**12), currency)
-    given = f"With {loss_text(loss, currency, delta)}"
+    given = f"With {loss_text(loss, currency, delta)},"
     losses = rows.losses(level)
     if not losses.any():
         return f"{given} nobody stands out: no row adds anything to this answer."

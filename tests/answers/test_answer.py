@@ -15,9 +15,10 @@ import pytest
 import dpnb
 from dpnb.answers.answer import Answer
 from dpnb.answers.estimates import estimate
+from dpnb.display.text import CONDITIONAL
 from dpnb.errors import RequestError
 from dpnb.privacy.calibrate import Law
-from dpnb.privacy.loss import PrivacyLoss
+from dpnb.privacy.loss import Picked, PrivacyLoss
 
 Open = Callable[..., dpnb.Session]
 Test = Callable[[object, float], bool]
@@ -170,6 +171,17 @@ class TestPlainData:
         assert answer.to_dict()["private"] is False
         assert answer.record()["private"] is False
         assert answer.compare("north", "south").private is False
+
+    def test_a_picked_level_is_told_everywhere(self, opened: Open) -> None:
+        session = opened()
+        plain, answer = session.query(COUNT, rho=1), session.query(COUNT, rho=Picked(2))
+        for found, marked in ((plain, False), (answer, True)):
+            assert found.conditional is marked
+            assert Answer.from_dict(found.to_dict()) == found
+            for shown in (repr(found), found.to_markdown(), found._repr_html_()):
+                assert (CONDITIONAL in shown) is marked
+        assert plain.record()["guarantee"] == "unconditional"
+        assert answer.record()["guarantee"].startswith("conditional: epsilon was picked")
 
     def test_the_record_tells_the_noise_law_of_every_vector(self, opened: Open) -> None:
         answer = opened().query(ALL, rho=3)

@@ -12,6 +12,7 @@ import pytest
 import dpnb
 from dpnb.answers.bootstrap import bootstrap
 from dpnb.answers.estimates import derived
+from dpnb.display.text import CONDITIONAL
 from dpnb.errors import RequestError
 from dpnb.privacy.calibrate import Law
 from dpnb.sql.formulas import Combined, Leaf
@@ -102,6 +103,14 @@ class TestResult:
             assert "each on its own" in shown
             assert "NOT PRIVATE" in shown
         assert "NOT PRIVATE" not in repr(replace(found, private=True))
+
+    def test_a_picked_level_is_told(self, opened: Open) -> None:
+        answer = opened().query(MEAN, rho=1)
+        assert CONDITIONAL not in repr(answer.bootstrap())
+        found = replace(answer, conditional=True).bootstrap()
+        assert found.conditional
+        for shown in (repr(found), found._repr_html_()):
+            assert CONDITIONAL in shown
 
     def test_the_same_seed_gives_the_same_numbers(self, opened: Open) -> None:
         answer = opened().query(MEAN, rho=1)

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -19,7 +20,7 @@ from dpnb.answers.estimates import estimate
 from dpnb.answers.intervals import combination_half_width, combine, mean_around_zero, mean_in_box
 from dpnb.answers.question import Question, verdict
 from dpnb.answers.reading import read
-from dpnb.display.text import NOT_PRIVATE
+from dpnb.display.text import CONDITIONAL, NOT_PRIVATE
 from dpnb.errors import RequestError
 from dpnb.privacy.calibrate import Law
 
@@ -211,6 +212,15 @@ class TestSentences:
     def test_a_question_survives_json(self, answer: Answer) -> None:
         question = answer.compare("north", "east", "mean", planned=True)
         assert Question.from_dict(json.loads(json.dumps(question.to_dict()))) == question
+
+    def test_a_question_about_a_conditional_answer_is_conditional(self, answer: Answer) -> None:
+        assert not answer.compare("north", "east").conditional
+        question = replace(answer, conditional=True).compare("north", "east")
+        again = Question.from_dict(json.loads(json.dumps(question.to_dict())))
+        for found in (question, question.flipped(), again):
+            assert found.conditional
+            assert repr(found) == f"{NOT_PRIVATE} {CONDITIONAL} {found.sentence}"
+            assert CONDITIONAL in found._repr_html_()
 
 
 class TestForms:

@@ -93,6 +93,7 @@ def explanation(**changes):
         stored=False,
         kept=False,
         private=True,
+        conditional=False,
         definition={"mechanism": "DPXPlain"},
     )
     return replace(made, **changes)

@@ -14,7 +14,14 @@ from reading import Reading, compare, packed
 import dpnb
 from dpnb.display import widgets
 from dpnb.display.explanation import explanation_html
-from dpnb.display.text import MAX_ROWS, explanation_cells, explanation_sentences, plain
+from dpnb.display.text import (
+    CONDITIONAL,
+    MAX_ROWS,
+    explanation_cells,
+    explanation_sentences,
+    plain,
+    stamps,
+)
 from dpnb.display.widgets import ExplanationWidget, display_result
 from dpnb.explain.explanation import Explanation
 
@@ -102,6 +109,21 @@ class TestFacts:
             assert "NOT PRIVATE" in rendered
         for rendered in (explanation._repr_html_(), repr(explanation), explanation.to_markdown()):
             assert "NOT PRIVATE" not in rendered
+
+    def test_a_picked_level_is_stamped_above_everything(self, explanation):
+        for private in (True, False):
+            marked = replace(explanation, private=private, conditional=True)
+            wanted = stamps(private, True)
+            for rendered in (
+                Reading(marked._repr_html_()).text,
+                repr(marked),
+                marked.to_markdown(),
+            ):
+                places = [rendered.index(stamp) for stamp in wanted]
+                assert places == sorted(places)
+                assert places[-1] < rendered.index(marked.question.sentence)
+                assert places[-1] < rendered.index(marked.title)
+            assert marked.widget().data["body"].count("dpnb-stamp") == len(wanted)
 
     def test_more_rows_than_fit_are_counted(self, explanation):
         long = replace(explanation, rows=explanation.rows * 10)
@@ -207,7 +229,7 @@ class TestEscaping:
             assert not set(text) & {"\u202e", "\u2066", "\x1b"}
 
     def test_pipes_do_not_split_a_row_of_markdown(self):
-        rows = sample.hostile().to_markdown().split("\n\n")[2].split("\n")
+        rows = sample.hostile().to_markdown().split("\n\n")[3].split("\n")
         assert {len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) for row in rows} == {5}
 
 
@@ -301,6 +323,8 @@ class TestFigure:
     def test_test_noise_is_stamped_and_dollars_are_no_formula(self):
         ax = sample.hostile().plot()
         assert ax.get_title(loc="left").startswith("NOT PRIVATE")
+        marked = sample.explanation(conditional=True).plot()
+        assert marked.get_title(loc="left").replace("\n", " ") == CONDITIONAL
         assert r"\$x\$" in ax.get_yticklabels()[3].get_text()
 
     def test_units_are_said_when_there_are_no_shares(self):

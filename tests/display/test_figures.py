@@ -7,6 +7,8 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
+from dpnb.display.text import CONDITIONAL, NOT_PRIVATE
+
 
 @pytest.fixture(autouse=True)
 def _close():
@@ -50,6 +52,23 @@ def test_too_few_rows_are_said_beside_the_name(nasty):
 def test_test_noise_is_stamped(not_private, answer):
     assert not_private.plot().get_title(loc="left").startswith("NOT PRIVATE")
     assert answer.plot().get_title(loc="left") == ""
+
+
+def test_a_picked_level_is_stamped(answer):
+    marked = replace(answer, conditional=True)
+    for shown in (marked, marked.compare("Separated", "Widowed")):
+        assert shown.plot().get_title(loc="left").replace("\n", " ") == CONDITIONAL
+    both = replace(marked, private=False).plot().get_title(loc="left")
+    assert both.replace("\n", " ") == f"{NOT_PRIVATE} {CONDITIONAL}"
+
+
+def test_a_stamp_fits_beside_long_names(answer):
+    marked = replace(answer, private=False, conditional=True)
+    figure = marked.plot().figure
+    figure.canvas.draw()
+    stamp = figure.axes[0]._left_title.get_window_extent()
+    assert 0 <= stamp.x0 < stamp.x1 <= figure.bbox.x1
+    assert stamp.y1 <= figure.bbox.y1
 
 
 def test_dollars_are_no_formula(small):

@@ -11,7 +11,7 @@ from reading import Reading, compare, packed
 
 from dpnb.answers.listing import Listing
 from dpnb.display.html import answer_html, listing_html, question_html, view_data
-from dpnb.display.text import MAX_ROWS, plain, sentences, table_cells
+from dpnb.display.text import CONDITIONAL, MAX_ROWS, plain, sentences, stamps, table_cells
 
 
 @pytest.mark.parametrize("name", ["answer", "not_private", "nasty", "single"])
@@ -92,6 +92,28 @@ class TestFacts:
         assert "NOT PRIVATE" not in answer_html(answer)
         question = not_private.compare("Separated", "Widowed")
         assert "NOT PRIVATE" in Reading(question_html(question)).text
+
+    @pytest.mark.parametrize("private", [True, False])
+    def test_a_picked_level_is_stamped_above_everything(self, answer, private):
+        marked = replace(answer, private=private, conditional=True)
+        question = marked.compare("Separated", "Widowed")
+        boxes = [f'padding:2px 8px">{stamp}</strong>' for stamp in stamps(private, True)]
+        for html, rest in (
+            (answer_html(marked), "<table "),
+            (question_html(question), '<p class="dpnb-said">'),
+            (marked.widget().data["body"], "<table "),
+            (question.widget().value, '<p class="dpnb-said">'),
+        ):
+            places = [html.index(box) for box in boxes]
+            assert places == sorted(places)
+            assert places[-1] < html.index(rest)
+        for text in (repr(marked), marked.to_markdown()):
+            assert CONDITIONAL in text[: text.index("Married-civ-spouse")]
+
+    def test_an_ordinary_level_is_not(self, answer):
+        for shown in (answer, answer.compare("Separated", "Widowed")):
+            assert 'dpnb-stamp"' not in shown._repr_html_()
+            assert CONDITIONAL not in repr(shown)
 
     def test_more_rows_than_fit_are_counted(self, answer):
         long = replace(answer, rows=answer.rows * 10)

@@ -18,7 +18,7 @@ from dpnb import Category, Integer, Real, Schema, Table
 from dpnb.errors import BudgetError, DpnbError, LedgerError, RequestError
 from dpnb.explain.explanation import Explanation
 from dpnb.privacy.accountant import Accountant
-from dpnb.privacy.loss import Budget, PrivacyLoss, rho_of_epsilon
+from dpnb.privacy.loss import Budget, Picked, PrivacyLoss, rho_of_epsilon
 from dpnb.session import EXPLANATION_RHO
 
 SCHEMA = Schema(
@@ -310,6 +310,75 @@ class TestDoubt:
         assert session.explain(question.flipped()).rows
 
 
+class TestPicked:
+    """What rests on an amount that was picked by looking at the data says so."""
+
+    def test_an_ordinary_explanation_is_not_marked(self, session, question):
+        found = session.explain(question, k=1)
+        assert not found.conditional
+        assert found.record()["guarantee"] == "unconditional"
+
+    @pytest.mark.parametrize(
+        "cost",
+        [
+            {"rho": Picked(0.3)},
+            {"epsilon": Picked(1)},
+            {"rho": {"topk": 0.1, "influence": 0.1, "rank": Picked(0.1)}},
+            {"error": Picked(0.05)},
+        ],
+    )
+    def test_one_at_a_picked_cost_is(self, cost, opened, tmp_path):
+        session = opened(ledger=tmp_path / "l", rho=100, delta=1e-6)
+        question = session.query(SQL, rho=10).compare("north", "south", "m")
+        found = session.explain(question, k=1, **cost)
+        assert found.conditional
+        assert not found.question.conditional
+        assert found.record()["guarantee"].startswith("conditional: epsilon was picked")
+        assert Explanation.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+        assert [entry["conditional"] for entry in entries(tmp_path / "l")[-2:]] == [False, True]
+        assert "conditional" in list(session.history)[-1][3]
+
+    def test_one_of_a_conditional_answer_is(self, session):
+        question = session.query(SQL, rho=Picked(1)).compare("north", "south", "m")
+        assert question.conditional
+        found = session.explain(question, k=1)
+        assert found.conditional
+        hidden = session.explain(replace(question, conditional=False), k=2)
+        assert hidden.conditional
+
+    def test_one_of_a_view_that_was_released_conditionally_is(self, session):
+        session.query(SQL, rho=Picked(1))
+        question = session.query(SQL, rho=2).compare("north", "south", "m")
+        assert session.explain(question, k=1).conditional
+
+    def test_a_release_stays_what_it_was_and_is_paid_for_once(self, session, question):
+        cost = {"k": 1, "rho": 0.3}
+        first = session.explain(question, **cost)
+        picked = session.explain(question, k=1, rho=Picked(0.3))
+        again = session.explain(question, **cost)
+        assert [f.conditional for f in (first, picked, again)] == [False, True, False]
+        assert picked.spent.rho == 0
+        session.explain(question, k=2, rho=Picked(0.3))
+        assert session.explain(question, k=2, rho=0.3).conditional
+
+    def test_whoever_else_asks_for_a_release_is_told(self, session, question):
+        session.explain(question, k=1, rho=Picked(0.3))
+        curator = session._curator
+        own = curator.query("bob", SQL, None, {"rho": 1}).compare("north", "south", "m")
+        assert not own.conditional
+        found = curator.explain("bob", own, {"k": 1, "rho": 0.3})
+        assert (found.spent.rho, found.conditional) == (0, True)
+        assert curator.history("bob")[-1].conditional
+
+    def test_the_ledger_knows_it_for_good(self, opened, tmp_path):
+        first = opened(ledger=tmp_path / "l", rho=10)
+        question = first.query(SQL, rho=1).compare("north", "south", "m")
+        first.explain(question, k=1, rho=Picked(0.5))
+        first.close()
+        again = opened(ledger=tmp_path / "l").explain(question, k=1, rho=0.5)
+        assert (again.stored, again.conditional) == (True, True)
+
+
 class TestForgedQuestions:
     """A Question is plain data that anyone may write; only its request is believed."""
 
@@ -343,6 +412,7 @@ class TestForgedQuestions:
             {"weights": ("1e999999999", -1.0)},
             {"weights": (None, -1.0)},
             {"weights": (True, -1.0)},
+            {"conditional": None},
         ],
     )
     def test_each_is_refused_and_nothing_is_charged(self, change, session, question, fast):
@@ -635,7 +705,8 @@ class TestEntries:
         found = session.explain(session.query(SQL, rho=1).compare("north", "south", "m"), k=3)
         entry = entries(tmp_path / "l")[-1]
         assert set(entry) == {
-            "kind", "analyst", "time", "request", "sql", "query", "version", "spent", "drawn"
+            "kind", "analyst", "time", "request", "sql", "query", "version", "spent", "drawn",
+            "conditional",
         }  # fmt: skip
         assert set(entry["drawn"]) == {"predicates", "influences", "ranks", "noise"}
         assert len(entry["drawn"]["influences"]) == len(found.rows) == 3

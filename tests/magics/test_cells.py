@@ -13,7 +13,9 @@ from IPython.core.completer import provisionalcompleter
 import dpnb
 from dpnb.answers.answer import Answer
 from dpnb.answers.listing import Price
+from dpnb.display.text import CONDITIONAL
 from dpnb.errors import DpnbError
+from dpnb.privacy.loss import Picked
 
 SQL = "SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex"
 
@@ -121,6 +123,21 @@ class TestQuery:
         ran = opened.run("%%dpquery --rho 0.01\nSELECT COUNT(*) AS n FROM adult WHERE sex = :who")
         assert 21_000 < ran.result.estimates[0].estimate[0] < 22_500
 
+    @pytest.mark.parametrize("option", ["--rho :level", "--epsilon :level"])
+    def test_a_level_may_be_a_variable(self, opened, option):
+        opened.names["level"] = 0.01
+        assert not opened.run(f"%%dpquery {option}\n{SQL}").result.conditional
+
+    @pytest.mark.parametrize("option", ["--rho", "--epsilon"])
+    def test_a_picked_level_stays_one(self, opened, option):
+        opened.names["level"] = Picked(0.05)
+        ran = opened.run(f"%%dpquery {option} :level --yes -o kept\n{SQL}")
+        assert ran.result.conditional
+        assert CONDITIONAL in ran.stdout
+        opened.run("asked = kept.compare('Male', 'Female')")
+        assert opened.names["asked"].conditional
+        assert "conditional" in opened.run("%dphistory").stdout
+
     def test_dry_run_prices_and_spends_nothing(self, opened):
         ran = opened.run(f"%%dpquery --dry-run --rho 0.01\n{SQL}")
         assert isinstance(ran.result, Price)
@@ -148,6 +165,8 @@ class TestQuery:
             (f"%%dpquery --rows many --rho 1\n{SQL}", "--rows 'many' is not a number"),
             (f"%%dpquery\n{SQL}", "say once how accurate"),
             (f"%%dpquery --rho 99\n{SQL}", "is left"),
+            (f"%%dpquery --rho :level\n{SQL}", "--rho :level has no value"),
+            (f"%%dpquery --epsilon :\n{SQL}", "Define it in the notebook, or write a number"),
             (f"%%dpquery --on nobody --rho 0.01\n{SQL}", "no session 'nobody'"),
             (f"%%dpquery -o 1x --rho 0.01\n{SQL}", "is no variable name"),
             ("%%dpquery --rho 0.01\nSELECT sx FROM adult", "unknown column 'sx' (line 1, column 8"),
@@ -219,7 +238,7 @@ class TestOptions:
 
 class TestProgressAndInterrupt:
     def test_elapsed_time_is_shown_on_slow_requests_and_goes_away(self, opened, monkeypatch):
-        import dpnb.session as sessions
+        import dpnb.waiting as sessions
 
         monkeypatch.setattr(sessions, "_QUIET_SECONDS", 0.0)
         monkeypatch.setattr(sessions, "_TICK_SECONDS", 0.01)
@@ -239,7 +258,7 @@ class TestProgressAndInterrupt:
 
     @pytest.mark.parametrize("committed", [False, True])
     def test_an_interrupt_says_whether_anything_was_charged(self, opened, monkeypatch, committed):
-        import dpnb.session as sessions
+        import dpnb.waiting as sessions
 
         session = next(iter(opened.ip.configurables[-1].sessions.values()))
         engine = session._curator._engines["adult"]

@@ -9,8 +9,10 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 
 import dpnb
+from dpnb.display.text import CONDITIONAL
 from dpnb.errors import DpnbError
 from dpnb.explain.price import ExplanationPrice
+from dpnb.privacy.loss import Picked
 
 SQL = "SELECT marital_status, AVG(high_income) AS share, COUNT(*) AS n FROM adult GROUP BY 1"
 REAL = "'Married-civ-spouse' > 'Never-married'"
@@ -90,6 +92,19 @@ class TestExplain:
         assert ran.result.question.mode == "paper"
         assert dict(ran.result.rho) == {"topk": "1/20", "influence": "1/20", "rank": "1/10"}
 
+    @pytest.mark.parametrize(
+        "option",
+        ["--rho :cost", "--epsilon :cost", "--rho topk=0.1,influence=0.1,rank=:cost"],
+    )
+    def test_a_cost_may_be_a_variable_and_a_picked_one_stays_one(self, asked, option):
+        asked.names["cost"] = Picked(0.2)
+        ran = asked.run(f"%%dpexplain income --yes {option}\n{REAL}")
+        assert ran.error is None
+        assert ran.result.conditional
+        assert CONDITIONAL in ran.stdout
+        asked.names["cost"] = 0.1
+        assert not asked.run(f"%%dpexplain income --yes --rho :cost\n{REAL}").result.conditional
+
     def test_a_width_instead_of_a_cost(self, asked):
         ran = asked.run(f"%%dpexplain income --error 2%\n{REAL}")
         assert ran.result.half_width == pytest.approx(0.02, rel=1e-6)
@@ -156,6 +171,8 @@ class TestDoubt:
         (f"%%dpexplain income --error wide\n{REAL}", "--error 'wide' is not a number"),
         (f"%%dpexplain income --rho 3 --yes\n{REAL}", "is left"),
         (f"%%dpexplain income --rho topk=1\n{REAL}", "does not name each part once"),
+        (f"%%dpexplain income --rho :cost\n{REAL}", "--rho :cost has no value"),
+        (f"%%dpexplain income --epsilon :cost\n{REAL}", "--epsilon :cost has no value"),
         (f"%%dpexplain income --confidence 1\n{REAL}", "confidence is 1"),
         (f"%%dpexplain income --mode loose\n{REAL}", "mode"),
         (f"%%dpexplain income --predicates nothing\n{REAL}", "no list called 'nothing'"),

@@ -25,7 +25,7 @@ def state(accountant: Accountant) -> dict[str, object]:
     return {
         name: {key: list(v) if isinstance(v, list) else v for key, v in value.items()}
         if isinstance(value, dict)
-        else value
+        else copy.copy(value)
         for name, value in vars(accountant).items()
     }
 
@@ -234,6 +234,22 @@ class TestState:
         buy(accountant, "alice", w=Fraction(1, 10))
         assert [charge.sequence for charge in accountant.history("alice")] == [1, 3]
         assert [charge.sequence for charge in accountant.history("bob")] == [2]
+
+    @pytest.mark.parametrize("kind", ["answer", "release"])
+    def test_what_was_released_conditionally_is_known_by_name(
+        self, accountant: Accountant, kind: str
+    ) -> None:
+        buy(accountant, "alice", u=Fraction(1, 10))
+        assert accountant.conditional == set()
+        made = entry(accountant, "alice", {"v": Fraction(1, 10)}) | {"conditional": True}
+        if kind == "answer":
+            accountant.apply(2, made)
+        else:
+            unit = "rho" if accountant.currency == "zcdp" else "epsilon"
+            accountant.apply_release(2, made | {"query": {unit: {"all": "0.1"}}, "drawn": {}})
+        assert accountant.conditional == {"v" if kind == "answer" else "r"}
+        plain, marked = accountant.history("alice")
+        assert (plain.conditional, marked.conditional) == (False, True)
 
     def test_shows_what_was_spent_and_no_release(self, accountant: Accountant) -> None:
         buy(accountant, "alice", v=Fraction(1, 10))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -15,10 +16,13 @@ from scipy import optimize, stats
 from dpnb.errors import RequestError
 from dpnb.privacy.loss import (
     Budget,
+    Picked,
     PrivacyLoss,
     amount,
     epsilon_of_rho,
     floor_digits,
+    guarantee,
+    is_picked,
     rho_of_epsilon,
 )
 
@@ -308,3 +312,33 @@ class TestConversions:
     def test_rounding_down_keeps_twelve_digits(self, value: float) -> None:
         rounded = floor_digits(value)
         assert rounded <= Fraction(value) < rounded * (1 + Fraction(1, 10**11))
+
+
+class TestPicked:
+    def test_it_is_the_amount_that_it_shows(self) -> None:
+        assert amount(Picked(0.1), "rho") == Fraction(1, 10)
+        assert Picked(0.1) == 0.1
+        assert pickle.loads(pickle.dumps(Picked(0.1))) == 0.1  # noqa: S301
+        assert is_picked(pickle.loads(pickle.dumps(Picked(0.1))))  # noqa: S301
+
+    @pytest.mark.parametrize(
+        "amounts", [[Picked(1)], [None, Picked(1)], [{"a": "0.1", "b": Picked(1)}]]
+    )
+    def test_one_among_several_is_enough(self, amounts: list[object]) -> None:
+        assert is_picked(*amounts)
+
+    @pytest.mark.parametrize("plain", [None, 0.1, "0.1", np.float64(0.1), {}, {"a": 0.1}])
+    def test_ordinary_amounts_are_not(self, plain: object) -> None:
+        assert not is_picked(plain)
+
+    @pytest.mark.parametrize(
+        "made",
+        [Picked(0.1) * 2, Picked(0.1) + Picked(0.1), -Picked(0.1), float(Picked(0.1)),
+         round(Picked(0.123), 2), Fraction(Picked(0.1)), str(Picked(0.1))],
+    )  # fmt: skip
+    def test_arithmetic_gives_an_ordinary_number(self, made: object) -> None:
+        assert not is_picked(made)
+
+    def test_the_guarantee_in_words(self) -> None:
+        assert guarantee(False) == "unconditional"
+        assert guarantee(True) == "conditional: epsilon was picked by looking at the data"

@@ -12,7 +12,7 @@ import pytest
 
 from dpnb.errors import RequestError
 from dpnb.privacy.calibrate import SUM_SHARE
-from dpnb.privacy.loss import Currency, epsilon_of_rho
+from dpnb.privacy.loss import Currency, Picked, epsilon_of_rho
 from dpnb.privacy.path import grid
 from dpnb.provenance.plan import Accuracy, Plan, half_width, plan, read_accuracy
 from dpnb.schema import Schema
@@ -151,6 +151,20 @@ class TestReadAccuracy:
             "s": 5.0,
             "m": 5.0,
         }
+
+    @pytest.mark.parametrize(
+        "wished", [{"rho": Picked(0.1)}, {"epsilon": Picked(0.1)}, {"error": {"n": Picked(5)}}]
+    )
+    def test_a_picked_amount_is_another_request_for_the_same_levels(
+        self, planned: Planner, wished: dict[str, Any]
+    ) -> None:
+        ordinary = {
+            name: {"n": 5.0} if name == "error" else float(value) for name, value in wished.items()
+        }
+        picked, plain = planned(COUNT, **wished), planned(COUNT, **ordinary)
+        assert (picked.accuracy.conditional, plain.accuracy.conditional) == (True, False)
+        assert picked.levels == plain.levels
+        assert picked.request != plain.request
 
 
 class TestConfidence:
