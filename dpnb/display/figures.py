@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dpnb.answers.answer import Answer
     from dpnb.answers.question import Question
     from dpnb.explain.explanation import Explanation
+    from dpnb.risk.profile import RiskProfile
 
 _ROW_INCHES = 0.34
 
@@ -122,6 +123,38 @@ def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
     unit = "% of the difference" if explanation.relative else explanation.influence_unit
     ax.set_xlabel(f"influence in {_label(unit)}, {percent(explanation.confidence)} intervals")
     return _finished(ax, explanation)
+
+
+def plot_risk(profile: RiskProfile, ax: Axes | None = None) -> Axes:
+    """Draw how many rows have which share of the largest possible contribution. Exact values.
+
+    Counts are logarithmic, or the many who add nothing would hide the few who stand out.
+
+    Parameters
+    ----------
+    profile : RiskProfile
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    """
+    found = profile.histogram()
+    low, high, rows = found["r_low"], found["r_high"], found["rows"]
+    width = high[1] - low[1]
+    ax = ax or _axes(6)
+    if rows.any():
+        ax.set_yscale("log")
+    # those who add nothing have a place of their own
+    ax.bar(-1.5 * width, rows[0], width=width, color="grey")
+    ax.bar(
+        low[1:], rows[1:], width=width, align="edge", color="C0", edgecolor="white", linewidth=0.5
+    )
+    ax.set_ylim(0.5, max(2.0, 2 * float(rows.max())))
+    ax.set_xticks([-1.5 * width, 0.25, 0.5, 0.75, 1], ["none", "25 %", "50 %", "75 %", "100 %"])
+    ax.set_xlabel("share of the largest possible contribution to the answer")
+    ax.set_ylabel("rows")
+    ax.spines[["right", "top"]].set_visible(False)
+    if not profile.public:
+        ax.set_title("Exact values: as secret as the data.", loc="left", fontweight="bold")
+    return ax
 
 
 def _axes(rows: float) -> Axes:

@@ -21,6 +21,8 @@ BADGES: dict[Source, str] = {
     "private": "Private selection.",
     "data": "Picked by looking at the data.",
 }
+BY_HAND = "by hand"
+"""The method of a level that was picked in the picker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,8 @@ class Choice:
         """The choice in words."""
         if self.level is None:
             return f"No level was found at which {self._wish()}."
-        said = f"At {loss_text(self.loss, self.currency, self.delta)} {self._wish()}."
+        level = loss_text(self.loss, self.currency, self.delta)
+        said = f"{level}." if self.method == BY_HAND else f"At {level} {self._wish()}."
         if self.loss.level(self.currency) > self.remaining.level(self.currency):
             said += " That is more than what is left."
         return said

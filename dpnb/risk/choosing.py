@@ -36,9 +36,9 @@ def suggest(
         raise RequestError(f"there is no policy {policy!r}", f"Use {', '.join(POLICIES)}.")
     least = threshold(tau)
     most = limit(least, profile.currency, profile.form)
-    spent = float(profile.budget.spent.level(profile.currency))
+    spent = profile.budget.spent.level(profile.currency)
     if policy == "cumulative":
-        most = max(0.0, most - spent)
+        most = max(0.0, most - float(spent))
     if policy == "paper-dynamic" or candidates is not None or math.isinf(most):
         listed = descending(candidates)
         if policy == "paper-dynamic":

@@ -14,6 +14,7 @@ from dpnb.answers.assembly import status
 from dpnb.answers.listing import BudgetStatus, Price
 from dpnb.answers.request import AnswerRequest
 from dpnb.engines.base import Engine
+from dpnb.engines.contributions import ContributionScan
 from dpnb.privacy.loss import Picked
 from dpnb.provenance.plan import Plan
 from dpnb.provenance.requests import ANALYST, Request, private
@@ -75,7 +76,7 @@ class Desk:
     def select(
         self,
         mechanism: Mechanism,
-        scan: Any,
+        scan: ContributionScan,
         amount: Fraction,
         conditional: bool,
         progress: Progress | None,
@@ -94,7 +95,8 @@ class Desk:
         """Look at the data in a thread that an interrupt can stop; a failure has one fixed text."""
         cancel = threading.Event()
         looked = partial(self.interruptible, partial(private, work), cancel)
-        return wait(looked, cancel, self.engine.interrupt, progress)
+        found: T = wait(looked, cancel, self.engine.interrupt, progress)
+        return found
 
     def __repr__(self) -> str:
         return "Desk(private)"

@@ -22,7 +22,7 @@ from dpnb.privacy.calibrate import law
 from dpnb.privacy.loss import Currency, Picked, amount, is_picked, rho_meant
 from dpnb.provenance.plan import Plan
 from dpnb.risk import choosing, preferences
-from dpnb.risk.choice import Choice, RiskHistogram
+from dpnb.risk.choice import BY_HAND, Choice, RiskHistogram
 from dpnb.risk.choosing import Cost
 from dpnb.risk.desk import Desk
 from dpnb.risk.exact import OWNER_ONLY, Exact, Indicators
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from dpnb.answers.answer import Answer
     from dpnb.answers.listing import BudgetStatus, Price
+    from dpnb.display.picker import RiskPicker
     from dpnb.waiting import Progress
 
 
@@ -301,7 +302,7 @@ class RiskProfile:
 
     def picked(self, level: Fraction) -> Choice:
         """Return a level that the owner picked by hand, after seeing the risks."""
-        return choosing.choice(self, level, "data", "by hand", 0.0, {})
+        return choosing.choice(self, level, "data", BY_HAND, 0.0, {})
 
     def spend(self, mechanism: Mechanism, cost: Cost, progress: Progress | None = None) -> Drawn:
         """Carry out a private selection on the contributions, charged to the ledger."""
@@ -363,7 +364,9 @@ class RiskProfile:
 
     # showing
 
-    def widget(self, *, tau: object = 0.95, candidates: Sequence[object] | None = None) -> Any:
+    def widget(
+        self, *, tau: object = 0.95, candidates: Sequence[object] | None = None
+    ) -> RiskPicker:
         """Return the picker: a live widget that stores nothing. See ``%%dprisk``."""
         from dpnb.display.picker import RiskPicker
 

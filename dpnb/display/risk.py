@@ -1,0 +1,180 @@
+"""The risk of an answer as HTML and text. Exact values: of a sensitive table only a notice is kept.
+
+The live picker starts from the same tables as the static rendering, which is shown of public tables
+and in pages that the owner asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from dpnb.answers.listing import Listing, Price
+from dpnb.display import parts, risk_tables
+from dpnb.display.text import listing_text, plain, stamps
+from dpnb.risk import frames, offers
+
+if TYPE_CHECKING:
+    from dpnb.risk.choice import Choice
+    from dpnb.risk.profile import RiskProfile
+
+NOTICE = (
+    "A private risk picker was here. It shows exact facts about persons, so nothing of it is kept; "
+    "run the cell again to see it."
+)
+REVEALED = (
+    "The page shows exact facts about persons: how much single rows add to the answer, how many rows "
+    "do, and how exposed they are. Keep it as secret as the data."
+)
+STAMP = "Exact values: as secret as the data."
+PUBLIC = "Exact values of a table that is declared public."
+LIVE = "Exact values, for the owner's eyes: nothing shown here is stored in the notebook."
+
+
+def notice_html(token: str = "") -> str:
+    """Return what stays in a notebook where a picker was.
+
+    Parameters
+    ----------
+    token : str
+        Names the live picker that accompanies the notice, which is hidden while that is alive.
+    """
+    said = risk_tables.said("dpnb-notes", NOTICE)
+    return parts.framed(f'<div class="dpnb-body dpnb-risk-notice">{said}</div>{_folding(token)}')
+
+
+def risk_html(
+    profile: RiskProfile,
+    tau: float = 0.95,
+    token: str = "",
+    candidates: Sequence[Fraction] | None = None,
+) -> str:
+    """Return ranges, histogram and largest contributions as tables; for public tables.
+
+    Parameters
+    ----------
+    profile : RiskProfile
+    tau : float
+        The threshold of floor / max.
+    token : str
+        Names the live picker that accompanies this record; while that is alive, the record is folded
+        to one line.
+    candidates : sequence of Fraction, optional
+        Levels in the session's currency, rising; few round ones by default.
+    """
+    return _framed(_static(profile, tau, candidates, _badge(PUBLIC)) + _folding(token))
+
+
+def risk_page(profile: RiskProfile, tau: float = 0.95) -> str:
+    """Return the same for a page of its own, stamped when it is as secret as the data."""
+    return _framed(_static(profile, tau, None, _badge(PUBLIC) if profile.public else _stamp()))
+
+
+def risk_text(profile: RiskProfile, tau: float = 0.95) -> str:
+    """Return ranges and largest contributions for a terminal; for public tables."""
+    shown, prices = _shown(profile, tau, None)
+    limit, top = shown["thresholds"][shown["first"]], shown["top"]
+    rows = tuple(
+        (
+            risk_tables.named(level),
+            level["high_text"],
+            level["ratio_text"],
+            risk_tables.kept(level["ratio"], limit["tau"]),
+            level["beyond"][shown["first"]],
+            "; ".join(offers.accuracy_texts(price)),
+        )
+        for level, price in zip(shown["levels"], prices, strict=True)
+    )
+    asked_for = risk_tables.asked_for(limit)
+    head = ("level", "largest indicator", "floor / max", asked_for, "rows beyond", "accuracy")
+    ranges = Listing(f"{risk_tables.TITLE} {shown['statement']}", head, rows)
+    standing = Listing("Who stands out", tuple(top["head"]), tuple(map(tuple, top["rows"])))
+    above = [f"{stamp}\n" for stamp in stamps(profile.private_noise, False)]
+    said = [plain(shown["levels"][shown["at"]]["sentence"]), *shown["notes"]]
+    return "\n".join([*above, listing_text(ranges), "", *said, "", listing_text(standing)])
+
+
+def choice_html(choice: Choice) -> str:
+    """Return a choice: its stamps, the level in words, how it came about and what it cost."""
+    stamped = parts.stamped(choice.private, choice.conditional)
+    plain_words = choice.sentences()[len(stamps(choice.private, choice.conditional)) :]
+    badge, sentence, *cost = plain_words
+    said = risk_tables.strong(sentence) + risk_tables.said("dpnb-notes", badge, *cost)
+    return parts.framed(f'<div class="dpnb-body">{stamped}{said}</div>')
+
+
+def picker_body(
+    shown: Mapping[str, Any], prices: Sequence[Price], *, private_noise: bool = True
+) -> str:
+    """Return what the live picker starts from, without styles: its script adds the controls."""
+    above = _above(shown, _badge(PUBLIC if shown["public"] else LIVE), private_noise)
+    return (
+        f'<div class="dpnb-body dpnb-risk">{above}{risk_tables.ranges(shown, prices)}'
+        f"{risk_tables.details(shown)}</div>"
+    )
+
+
+def losses_html(lines: Mapping[str, Any], answered: str) -> str:
+    """Return what a released answer tells about single rows, as a table under a line that opens it."""
+    meaning = (
+        "loss: ln of how much likelier this very answer is with the row than without it. Above 0 it "
+        "speaks for the row being in the table, below 0 against."
+    )
+    table = risk_tables.listed(lines, f"By the answer at {answered}")
+    said = risk_tables.said("dpnb-notes", meaning)
+    return risk_tables.opened("What this answer tells about single rows", table + said)
+
+
+@cache
+def risk_css() -> str:
+    """Return the styles of risk, which stand beside those of every result."""
+    return (parts.STATIC / "risk.css").read_text(encoding="utf-8")
+
+
+def _framed(content: str) -> str:
+    return parts.framed(f"<style>{risk_css()}</style>{content}")
+
+
+def _folding(token: str) -> str:
+    """Return the script that folds a record while its picker lives."""
+    return parts.script("notice.js", {}, token) if token else ""
+
+
+def _shown(
+    profile: RiskProfile, tau: float, candidates: Sequence[Fraction] | None
+) -> tuple[dict[str, Any], list[Price]]:
+    levels = candidates or frames.coarse(profile.currency)
+    return frames.frames(profile, levels, tau), offers.prices(profile, levels)
+
+
+def _static(
+    profile: RiskProfile, tau: float, candidates: Sequence[Fraction] | None, badge: str
+) -> str:
+    shown, prices = _shown(profile, tau, candidates)
+    level = shown["levels"][shown["at"]]
+    return (
+        f'<div class="dpnb-body dpnb-risk">{_above(shown, badge, profile.private_noise)}'
+        f"{risk_tables.strong(level['sentence'])}{risk_tables.ranges(shown, prices)}"
+        f"{risk_tables.histogram(level)}{risk_tables.details(shown)}</div>"
+    )
+
+
+def _above(shown: Mapping[str, Any], badge: str, private_noise: bool) -> str:
+    """Return the title, the statement, and what kind of values these are."""
+    return (
+        f"{parts.stamped(private_noise, False)}"
+        f'<p class="dpnb-said dpnb-risk-title"><strong>{risk_tables.TITLE}</strong></p>'
+        f'<p class="dpnb-risk-statement"><code>{parts.text(shown["statement"])}</code></p>'
+        f"{badge}{risk_tables.said('dpnb-notes dpnb-risk-badge', *shown['notes'])}"
+    )
+
+
+def _badge(badge: str) -> str:
+    return risk_tables.said("dpnb-notes dpnb-risk-badge", badge)
+
+
+def _stamp() -> str:
+    box = "border:2px solid;padding:2px 8px;display:inline-block"
+    return f'<p class="dpnb-stamp"><strong style="{box}">{STAMP}</strong></p>'

@@ -1,0 +1,232 @@
+"""The tables of a risk profile as HTML, from its frames; text is escaped here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpnb.answers.listing import Price
+from dpnb.answers.numbers import percent
+from dpnb.display import parts
+from dpnb.display.marks import GREY, bar_mark
+from dpnb.risk.offers import accuracy_texts
+from dpnb.risk.preferences import TIE
+
+TITLE = "Whom would this answer expose?"
+_READING = (
+    "The indicator (RDR) says how far a noisy answer is expected to lie from what it would be without "
+    "one person's row. Its floor is 1: someone who is not in the table, or whose row adds nothing.",
+    "floor / max compares the floor with the largest indicator: 1 means that nobody stands out. The "
+    "limit is where it falls below what you ask for.",
+    "Accuracy is the half-width of the interval that the answer would have. More of it exposes more.",
+)
+_LEFT, _RIGHT = "text-align:left", "text-align:right"
+
+
+def ranges(shown: Mapping[str, Any], prices: Sequence[Price]) -> str:
+    """Return one line for each level: range of the indicators, rows beyond the limit, accuracy."""
+    limit = shown["thresholds"][shown["first"]]
+    delta, sure = shown["levels"][0]["delta"], percent(prices[0].confidence)
+    beside = _unit(f"ε at {delta}") if delta else ""
+    heads = (
+        f'<th scope="col" style="{_LEFT}">level{beside}</th>',
+        f'<th scope="col" class="dpnb-plot" style="min-width:110px;{_LEFT}">{_axis(shown, limit)}</th>',
+        f'<th scope="col" style="{_RIGHT}">floor / max{_unit(asked_for(limit), "tau")}</th>',
+        f'<th scope="col" style="{_RIGHT}">rows beyond{_unit("the limit")}</th>',
+        f'<th scope="col" style="{_RIGHT}">accuracy{_unit(f"{sure} interval")}</th>',
+    )
+    body = "".join(_range(shown, at, price) for at, price in enumerate(prices))
+    caption = parts.caption("What each level would tell")
+    return (
+        f'<table class="dpnb-table dpnb-risk-range">{caption}<thead><tr>{"".join(heads)}</tr></thead>'
+        f"<tbody>{body}</tbody></table>"
+    )
+
+
+def histogram(level: Mapping[str, Any]) -> str:
+    """Return the bins of one level that hold rows, with bars of the logarithm of their counts."""
+    lines = _bins(level)
+    if not lines:
+        return ""
+    most = 1 + math.log10(max(count for _, count in lines))
+    body = "".join(
+        f'<tr>{parts.row_head(label)}<td style="{_RIGHT}">{count:,}</td>'
+        f'<td class="dpnb-plot" style="min-width:110px;{_LEFT}">'
+        f"{bar_mark(0.0, 1 + math.log10(count), (0.0, most, most), opened=False)}</td></tr>"
+        for label, count in lines
+    )
+    caption = parts.caption(f"How many rows have which indicator, at {named(level)}")
+    heads = (
+        f'<th scope="col" style="{_LEFT}">indicator</th><th scope="col" style="{_RIGHT}">rows</th>'
+        f'<th scope="col" class="dpnb-plot" style="{_LEFT}">{_unit("logarithmic")}</th>'
+    )
+    largest = f"max {level['high_text']} — {level['most']}"
+    return (
+        f'<table class="dpnb-table dpnb-risk-bins">{caption}<thead><tr>{heads}</tr></thead>'
+        f"<tbody>{body}</tbody></table>{said('dpnb-notes', largest)}"
+    )
+
+
+def details(shown: Mapping[str, Any]) -> str:
+    """Return who stands out, the groups, and how to read all this, each under a line that opens it."""
+    reading = "".join(said("dpnb-more", sentence) for sentence in _READING)
+    summary = '<summary data-lm-suppress-shortcuts="true">How to read this</summary>'
+    standing = opened("Who stands out", listed(shown["top"], "Largest contributions to the answer"))
+    return f"{standing}{_groups(shown)}<details>{summary}{reading}</details>"
+
+
+def listed(found: Mapping[str, Any], caption: str, name: str = "") -> str:
+    """Return a table of texts; on narrow pages each cell bears its head."""
+    sides = [_RIGHT if number else _LEFT for number in found["numbers"]]
+    head = "".join(
+        f'<th scope="col" style="{side}">{parts.text(title)}</th>'
+        for title, side in zip(found["head"], sides, strict=True)
+    )
+    body = [
+        "<tr>"
+        + "".join(
+            f'<td data-head="{parts.text(title)}" style="{side}">{_unbroken(cell)}</td>'
+            for title, cell, side in zip(found["head"], line, sides, strict=True)
+        )
+        + "</tr>"
+        for line in found["rows"]
+    ]
+    if not body:
+        return said("dpnb-said", "There are no rows.")
+    if found.get("hidden"):
+        told = f"… {found['hidden']:,} lines between these are in profile.signed_losses …"
+        body.insert(len(body) // 2, f'<tr><td colspan="{len(sides)}">{told}</td></tr>')
+    return (
+        f'<table class="dpnb-table dpnb-listing {name}">{parts.caption(caption)}'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+    )
+
+
+def opened(summary: str, content: str) -> str:
+    """Return content under a line that closes it, without scripts too."""
+    return (
+        f'<details open="open"><summary data-lm-suppress-shortcuts="true">{parts.text(summary)}'
+        f"</summary>{content}</details>"
+    )
+
+
+def named(level: Mapping[str, Any]) -> str:
+    """Return the level in the session's currency, with epsilon and delta beside it."""
+    beside = f" ({level['epsilon']} at {level['delta']})" if level["epsilon"] else ""
+    return f"{level['name']}{beside}"
+
+
+def kept(ratio: float, tau: float) -> str:
+    """Return whether floor / max keeps to a threshold, as a word with a mark."""
+    return "✓ within" if ratio >= tau * (1 - TIE) else "✗ beyond"
+
+
+def asked_for(limit: Mapping[str, Any]) -> str:
+    """Return a threshold in words."""
+    return f"at least {limit['text']}"
+
+
+def strong(sentence: str) -> str:
+    """Return the sentence that matters most."""
+    return f'<p class="dpnb-said"><strong>{parts.text(sentence)}</strong></p>'
+
+
+def said(name: str, *sentences: str) -> str:
+    """Return sentences as a paragraph, one on each line; nothing where there is none."""
+    text = "<br>".join(parts.text(sentence) for sentence in sentences if sentence)
+    return f'<p class="{name}">{text}</p>' if text else ""
+
+
+def _range(shown: Mapping[str, Any], at: int, price: Price) -> str:
+    level, limit = shown["levels"][at], shown["thresholds"][shown["first"]]
+    end, word = math.log(shown["axis"]), kept(level["ratio"], limit["tau"])
+    drawn = bar_mark(math.log(level["low"]), math.log(level["high"]), (0.0, end, end), opened=False)
+    place = f"{_place(shown, limit):.2f}%"
+    line = (
+        f"background:linear-gradient({GREY},{GREY}) no-repeat {place} 50%;background-size:2px 200%;"
+        f"background-origin:content-box;--dpnb-limit:{place}"
+    )
+    accuracy = "<br>".join(map(parts.text, accuracy_texts(price)))
+    marked = ' aria-current="true"' if at == shown["at"] else ""
+    marked += ' class="dpnb-risk-beyond"' if word.startswith("✗") else ""
+    beside = _unit(level["epsilon"].replace("epsilon", "ε")) if level["epsilon"] else ""
+    return (
+        f'<tr{marked}><th scope="row" style="{_LEFT};font-weight:normal">'
+        f"<span>{level['name']} {beside}</span></th>"
+        f'<td class="dpnb-plot" style="{_LEFT};white-space:nowrap;{line}">{drawn}</td>'
+        f'<td style="{_RIGHT}">{level["ratio_text"]} '
+        f'<span data-kept="" style="white-space:nowrap">{word}</span></td>'
+        f'<td data-beyond="" style="{_RIGHT}">{_unbroken(level["beyond"][shown["first"]])}</td>'
+        f'<td data-accuracy="" style="{_RIGHT}">{accuracy}</td></tr>'
+    )
+
+
+def _axis(shown: Mapping[str, Any], limit: Mapping[str, Any]) -> str:
+    """Return the head of the ranges: what is drawn, the ends of the axis, and the limit in its place."""
+    place = _place(shown, limit)
+    if place > 50:
+        where = f"padding-right:{100 - place:.2f}%;{_RIGHT}"
+    else:
+        where = f"padding-left:{max(0.0, place):.2f}%;{_LEFT}"
+    told = "no limit" if limit["limit"] is None else f"limit {limit['limit_text']}"
+    return (
+        'indicator<span class="dpnb-unit" style="display:flex;justify-content:space-between;'
+        f'font-weight:normal"><span>1</span> <span>{shown["axis"]:g}</span></span>'
+        f'<span class="dpnb-unit" data-limit="" style="display:block;font-weight:normal;{where}">'
+        f"{told}</span>"
+    )
+
+
+def _place(shown: Mapping[str, Any], limit: Mapping[str, Any]) -> float:
+    """Return where the limit lies on the common axis, in percent; left of it when there is none."""
+    if limit["limit"] is None:
+        return -9.0
+    return 100 * math.log(limit["limit"]) / math.log(shown["axis"])
+
+
+def _bins(level: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Return names and counts of the bins that hold rows."""
+    step = math.log(level["end"] / level["start"]) / max(1, len(level["counts"]))
+    lines = [("1 (the floor)", int(level["floor"]))] if level["floor"] else []
+    for i, count in enumerate(level["counts"]):
+        if count:
+            low, high = (level["start"] * math.exp((i + side) * step) for side in (0, 1))
+            lines.append((f"{_four(low)} to {_four(high)}" if step else _four(high), int(count)))
+    return lines
+
+
+def _groups(shown: Mapping[str, Any]) -> str:
+    groups = shown["groups"]
+    if groups is None:
+        return ""
+    at, by = shown["at"], groups["by"]
+    columns = (groups["names"], groups["rows"], groups["median"][at], groups["largest"][at])
+    found = {
+        "head": [by, "rows", "median indicator", "largest indicator"],
+        "numbers": [False, True, True, True],
+        "rows": [list(line) for line in zip(*columns, strict=True)],
+    }
+    more = f" {groups['hidden']:,} more groups are not listed." if groups["hidden"] else ""
+    ratio = (
+        '<p class="dpnb-notes">Smallest over largest median: '
+        f'<span data-ratio="">{groups["ratio"][at]}</span>. 1 means that all groups are alike.{more}</p>'
+    )
+    table = listed(found, f"Indicators by {by}", "dpnb-risk-groups")
+    return opened(f"Groups by {by}", table + ratio)
+
+
+def _four(value: float) -> str:
+    return f"{value:.3f}" if value < 10 else f"{value:.4g}"
+
+
+def _unbroken(cell: str) -> str:
+    return parts.one_line(cell).replace(" %", "&nbsp;%")
+
+
+def _unit(value: str, data: str = "") -> str:
+    marked = f' data-{data}=""' if data else ""
+    return (
+        f'<span class="dpnb-unit"{marked} style="display:block;font-weight:normal">'
+        f"{parts.text(value)}</span>"
+    )

@@ -1,0 +1,51 @@
+"""What an answer at each candidate level would cost, and how accurate it would be. Public facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpnb.answers.listing import Price
+from dpnb.answers.numbers import amount_text, figure
+from dpnb.privacy.loss import Currency
+
+if TYPE_CHECKING:
+    from dpnb.risk.profile import RiskProfile
+
+
+def prices(profile: RiskProfile, candidates: Sequence[Fraction]) -> list[Price]:
+    """Return what an answer at each candidate would cost now, and how accurate it would be."""
+    return [profile.price(level) for level in candidates]
+
+
+def accuracy_texts(price: Price) -> list[str]:
+    """Return the half-width to expect of each aggregate; of an AVG for its smallest size of group."""
+    told: dict[str, str] = {}
+    for alias, size, width in price.widths:
+        shown = "depends on the values" if width is None else f"± {figure(width, width)}"
+        told.setdefault(alias, shown if size is None else f"{shown} on {size:,} rows")
+    if len(told) == 1:
+        return list(told.values())
+    return [f"{alias} {shown}" for alias, shown in told.items()]
+
+
+def name(level: Fraction, currency: Currency) -> str:
+    """Return a level in the session's currency."""
+    return f"{_unit(currency)} {amount_text(level)}"
+
+
+def offer_text(level: Fraction, price: Price) -> str:
+    """Return what the button that releases an answer says."""
+    unit, named = _unit(price.currency), name(level, price.currency)
+    cost = price.spent.level(price.currency)
+    left = amount_text(price.remaining.level(price.currency))
+    if cost == 0:
+        return f"Answer with {named}: free, bought before"
+    if not price.affordable:
+        return f"{named} would spend {unit} {amount_text(cost)}, more than the {left} left"
+    return f"Answer with {named}: spends {unit} {amount_text(cost)} of {left} left"
+
+
+def _unit(currency: Currency) -> str:
+    return "rho" if currency == "zcdp" else "epsilon"
