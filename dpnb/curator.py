@@ -242,7 +242,7 @@ class Curator:
         from dpnb.risk import assembly
         from dpnb.risk.desk import Desk
 
-        if mode not in ("tight", "paper"):
+        if not isinstance(mode, str) or mode not in ("tight", "paper"):
             raise RequestError(f"mode is {mode!r}", "Use 'tight' or 'paper'.")
         with self._lock:
             self._store.follow()
@@ -251,12 +251,15 @@ class Curator:
             plan, engine = request.plan(), self._engines[request.query.table]
             desk = Desk(
                 sql, plan, self._store, engine, self._tables, self._serve, self._priced,
-                _interruptible,
+                _interruptible, self._lock,
             )  # fmt: skip
             if mode == "paper":
-                return assembly.paper_profile(desk, mechanism)
-            options = assembly.options(desk, by, cumulative, form)
-        return desk.look(partial(assembly.profile, desk, options), progress)
+                look: Callable[[], Any] = assembly.paper_look(desk, mechanism)
+            else:
+                options = assembly.options(desk, by, cumulative, form)
+                look = partial(assembly.profile, desk, options)
+        found: RiskProfile | PaperProfile = desk.look(look, progress)
+        return found
 
     # what costs nothing
 

@@ -21,11 +21,14 @@ def wait(
     cancel: threading.Event,
     interrupt: Callable[[int], None],
     progress: Progress | None,
+    *,
+    free: bool = False,
 ) -> T:
     """Run ``work`` in a thread, so that an interrupt is seen at once and its outcome is known.
 
     On an interrupt the scan is stopped; a request that has reached its commit completes, and the
-    text says so: its answer is in the ledger and asking again is free.
+    text says so: its answer is in the ledger and asking again is free. A ``free`` look costs nothing
+    in any case.
     """
     results: list[T] = []
     failures: list[BaseException] = []
@@ -64,6 +67,8 @@ def wait(
             interrupt(worker.ident or 0)
     if failures:
         raise failures[0]
+    if interrupted and free:
+        raise InterruptedRequestError("interrupted", "Nothing was charged.")
     if interrupted:
         raise InterruptedRequestError(
             "interrupted after the answer was paid for", "Run the same cell again: it is free."

@@ -67,7 +67,7 @@ def verdict(question: Question) -> str:
 
 def listing_html(listing: Listing) -> str:
     """Return a listing as a table."""
-    return parts.framed(f'<div class="dpnb-body">{_listing(listing)}</div>')
+    return parts.framed(f'<div class="dpnb-body">{listing_table(listing)}</div>')
 
 
 def budget_html(status: BudgetStatus) -> str:
@@ -81,7 +81,7 @@ def budget_html(status: BudgetStatus) -> str:
         f'<div style="width:{100 * share:.2f}%;height:12px;background:{GREY}"></div></div>'
         f'<p class="dpnb-said"><strong>{escape(label)}</strong></p>'
     )
-    return parts.framed(f'<div class="dpnb-body">{bar}{_listing(status.listing())}</div>')
+    return parts.framed(f'<div class="dpnb-body">{bar}{listing_table(status.listing())}</div>')
 
 
 def answer_body(answer: Answer) -> str:
@@ -199,7 +199,8 @@ def _aggregate_cells(answer: Answer, index: int, row: int, axis: Scale) -> str:
     )
 
 
-def _listing(listing: Listing) -> str:
+def listing_table(listing: Listing) -> str:
+    """Return the table of a listing, without styles."""
     head = "".join(parts.head(name) for name in listing.header)
     body = "".join(
         "<tr>"

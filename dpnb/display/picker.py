@@ -99,12 +99,12 @@ class RiskPicker(anywidget.AnyWidget):
     @property
     def level(self) -> Fraction:
         """The picked level in the session's currency."""
-        return self.candidates[self.at]
+        return self.choice.level or self.candidates[self.at]
 
     @property
     def choice(self) -> Choice:
         """The picked level as a choice; of a sensitive table it is conditional on the data."""
-        return self.profile.picked(self.level)
+        return self.profile.picked(self.candidates[self.at])
 
     @property
     def epsilon(self) -> float | None:
@@ -201,11 +201,11 @@ class RiskPicker(anywidget.AnyWidget):
     def _answer(self, *, known: bool) -> dict[str, Any]:
         if not (known or self.profile.public):
             return {"failed": _UNSEEN}
-        price = self.profile.price(self.level)
+        price = self.profile.price(self.candidates[self.at])
         if self._prices and price.spent != self._prices[self.at].spent:
             self._prices = offers.prices(self.profile, self.candidates)
             return {"failed": _CHANGED, "offers": self._offers()}
-        self.answer = self.profile.answer(self.level)
+        self.answer = self.profile.answer(self.candidates[self.at])
         self._prices = offers.prices(self.profile, self.candidates)
         self._answered = {
             "text": f"Answered. {self.answer.cost_sentence()} It is in picker.answer.",

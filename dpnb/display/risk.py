@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.listing import Listing, Price
 from dpnb.display import parts, risk_tables
+from dpnb.display.html import listing_table
 from dpnb.display.text import listing_text, plain, stamps
 from dpnb.risk import frames, offers
 
 if TYPE_CHECKING:
-    from dpnb.risk.choice import Choice
+    from dpnb.risk.choice import Choice, RiskHistogram
     from dpnb.risk.profile import RiskProfile
 
 NOTICE = (
@@ -98,11 +99,18 @@ def risk_text(profile: RiskProfile, tau: float = 0.95) -> str:
 
 def choice_html(choice: Choice) -> str:
     """Return a choice: its stamps, the level in words, how it came about and what it cost."""
+    sentence, *notes = choice.sentences()
+    said = risk_tables.strong(sentence) + risk_tables.said("dpnb-notes", *notes)
     stamped = parts.stamped(choice.private, choice.conditional)
-    plain_words = choice.sentences()[len(stamps(choice.private, choice.conditional)) :]
-    badge, sentence, *cost = plain_words
-    said = risk_tables.strong(sentence) + risk_tables.said("dpnb-notes", badge, *cost)
     return parts.framed(f'<div class="dpnb-body">{stamped}{said}</div>')
+
+
+def histogram_html(histogram: RiskHistogram) -> str:
+    """Return a released histogram as a table, and what it promises."""
+    said = risk_tables.said("dpnb-notes", *histogram.sentences())
+    table = listing_table(histogram.listing())
+    stamped = parts.stamped(histogram.private, histogram.conditional)
+    return parts.framed(f'<div class="dpnb-body">{stamped}{table}{said}</div>')
 
 
 def picker_body(

@@ -205,7 +205,8 @@ class Dialect:
 
     def contribution(self, part: Part) -> str:
         """Return the SQL of what one row adds to a measure, in ticks; 0 where it adds nothing."""
-        present = [f"{self.column(name)} IS NOT NULL" for name in part.keys]
+        # bins may leave out some values
+        present = [f"{self.cell(name)[0]} IS NOT NULL" for name in part.keys]
         test = " AND ".join([self.predicate(part.where), *present])
         measure = part.measure
         if isinstance(measure, Count):

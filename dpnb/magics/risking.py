@@ -34,4 +34,5 @@ def open_picker(session: Session, statement: str, options: Any, params: Any) -> 
         )
     finally:
         progress.clear()
-    return profile.widget(tau=tau, candidates=candidates)
+    picker: RiskPicker = profile.widget(tau=tau, candidates=candidates)
+    return picker

@@ -115,14 +115,16 @@ class Accountant:
         shown = tuple(levels.values())
         return seen.index(shown) + 1 if shown in seen else len(seen) + 1
 
+    def finest(self, view: str) -> Fraction:
+        """Return the finest level of a view that anybody holds; 0 for none."""
+        held = (level for (_, other), level in self.held.items() if other == view)
+        return max(held, default=Fraction(0))
+
     def increase(self, analyst: str, levels: Mapping[str, Fraction]) -> PrivacyLoss:
         """Return what bringing the analyst's views up to ``levels`` adds to the loss."""
         total = PrivacyLoss.none()
         for view, level in levels.items():
-            before = max(
-                (seen for (_, other), seen in self.held.items() if other == view),
-                default=Fraction(0),
-            )
+            before = self.finest(view)
             if level > before:
                 new = PrivacyLoss.of(level, self.currency)
                 old = PrivacyLoss.of(before, self.currency)

@@ -8,7 +8,7 @@ to the safe side.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
@@ -27,6 +27,12 @@ PICKED = "epsilon was picked by looking at the data"
 """Why a guarantee is conditional: differential privacy takes amounts for public (spec/rdr.md 7.1)."""
 
 
+class PickedRational(Fraction):
+    """An exact amount that was picked by looking at the data; see :class:`Picked`."""
+
+    __slots__ = ()
+
+
 class Picked(float):
     """An amount that was picked by looking at the data; what is released with it is marked so.
 
@@ -42,11 +48,14 @@ class Picked(float):
 
 
 def is_picked(*amounts: object) -> bool:
-    """Return whether an amount, or a part of one given by names, was picked by looking at the data."""
-    return any(
-        is_picked(*value.values()) if isinstance(value, Mapping) else isinstance(value, Picked)
-        for value in amounts
-    )
+    """Return whether an amount, or one of several, was picked by looking at the data."""
+    for value in amounts:
+        parts = value.values() if isinstance(value, Mapping) else value
+        if isinstance(value, (Picked, PickedRational)):
+            return True
+        if isinstance(parts, Iterable) and not isinstance(parts, str) and is_picked(*parts):
+            return True
+    return False
 
 
 def guarantee(conditional: bool) -> str:
@@ -290,7 +299,9 @@ class Budget:
         object.__setattr__(self, "rho", None if rho is None else amount(rho, "rho"))
         object.__setattr__(self, "epsilon", None if epsilon is None else amount(epsilon, "epsilon"))
         object.__setattr__(self, "delta", exact_delta)
-        object.__setattr__(self, "doubling", bool(doubling))
+        if not isinstance(doubling, bool):
+            raise RequestError("doubling is neither True nor False", "Write doubling=True.")
+        object.__setattr__(self, "doubling", doubling)
         if doubling and self.currency == "pure":
             raise RequestError(
                 "caps of pure epsilon do not double: its noise is drawn up to the cap at first use",

@@ -137,6 +137,11 @@ class Store:
             same_schema = known.definition == definition
             if same_schema and known.fingerprint == fingerprint:
                 return None
+            if definition["public"] and not known.definition["public"]:
+                raise LedgerError(
+                    f"the ledger knows table {table.name!r} as sensitive",
+                    "What was asked of it stays so; start a new ledger for public data.",
+                )
             if not new_version:
                 other, that = (
                     ("other data", "data") if same_schema else ("another schema", "schema")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -15,7 +16,6 @@ from dpnb.errors import RequestError
 from dpnb.kinds import cell_count, nearest
 from dpnb.privacy.calibrate import law
 from dpnb.provenance.plan import Plan, plan, read_accuracy, shares
-from dpnb.provenance.requests import private
 from dpnb.provenance.store import Store
 from dpnb.provenance.views import View, view_keys
 from dpnb.risk import paper
@@ -32,6 +32,8 @@ from dpnb.table import Table
 
 MOST_LINES = 4_096
 """More different contributions than this are rounded upward to STEPS steps."""
+MOST_GROUPS = 4_096
+"""More groups than this cannot be told apart."""
 MOST_JOINT_LINES = 1 << 20
 """The same, where contributions to earlier releases are told apart too, or shown one by one."""
 
@@ -47,11 +49,12 @@ class Options:
 
 def options(desk: Desk, by: str | Sequence[str], cumulative: bool, form: str) -> Options:
     """Check the options of a profile, on the current state of the store; public facts only."""
-    kind = next((known for known in FORMS if known == form), None)
+    kind = next((known for known in FORMS if isinstance(form, str) and known == form), None)
     if kind is None:
         raise RequestError(f"form is {form!r}", f"Use {', '.join(FORMS)}.")
-    names = (by,) if isinstance(by, str) else tuple(by)
-    columns = tuple(_column(name, desk.table.schema) for name in names)
+    if not isinstance(cumulative, bool):
+        raise RequestError("cumulative is neither True nor False", "Write cumulative=True.")
+    columns = _columns(by, desk.table.schema)
     earlier = _earlier(desk.plan, desk.table, desk.store) if cumulative else Earlier({}, {}, 0.0)
     return Options(columns, earlier, kind)
 
@@ -88,19 +91,19 @@ def profile(desk: Desk, asked: Options) -> RiskProfile:
     return RiskProfile(
         sql=desk.sql,
         plan=plan,
-        scan=ContributionScan(own, (), STEPS, squared=not pure),
+        scan=replace(scored, by=()),
         public=desk.table.public,
         by=asked.by,
         groups=_labels(asked.by, desk.table.schema),
         form=asked.form,
         delta=desk.store.accountant.budget.delta,
         _rows=rows,
-        _desk=desk,
+        desk=desk,
     )
 
 
-def paper_profile(desk: Desk, mechanism: str) -> PaperProfile:
-    """Look at a statement as RDR's algorithms are printed; they are not private (7.1, 7.2)."""
+def paper_look(desk: Desk, mechanism: str) -> Callable[[], PaperProfile]:
+    """Return the look at a statement of RDR's algorithms as printed; not private (7.1, 7.2)."""
     query = desk.plan.query
     if not desk.table.public:
         raise RequestError(
@@ -109,15 +112,31 @@ def paper_profile(desk: Desk, mechanism: str) -> PaperProfile:
         )
     family = paper.family(mechanism)
     version, schema = desk.store.version(query.table), desk.table.schema
-    return private(lambda: paper.measure(query, schema, version, desk.engine, family))
+    return lambda: paper.measure(query, schema, version, desk.engine, family)
 
 
 def _part(view: View, weight: float) -> Part:
     return Part(view.measure, view.where, view.keys, weight)
 
 
-def _column(name: str, schema: Schema) -> str:
-    found = [column for column in schema if column.casefold() == str(name).casefold()]
+def _columns(by: object, schema: Schema) -> tuple[str, ...]:
+    """Return the columns by which rows are told apart; public facts only."""
+    names = [by] if isinstance(by, str) else by
+    if not isinstance(names, (list, tuple)):
+        raise RequestError("by names no columns", "Write by='sex', or by=['sex', 'race'].")
+    columns = tuple(_column(name, schema) for name in names)
+    if len(set(columns)) < len(columns):
+        raise RequestError("by names a column twice", "Name each column once.")
+    if math.prod(cell_count(schema[name]) for name in columns) > MOST_GROUPS:
+        raise RequestError(
+            f"by makes more than {MOST_GROUPS:,} groups",
+            "Name fewer columns, or declare wider bins.",
+        )
+    return columns
+
+
+def _column(name: object, schema: Schema) -> str:
+    found = [c for c in schema if isinstance(name, str) and c.casefold() == name.casefold()]
     if not found:
         raise RequestError(f"there is no column {name!r}", nearest(str(name), list(schema)))
     if not cell_count(schema[found[0]]):
@@ -196,10 +215,14 @@ def signed_losses(shown: RiskProfile, desk: Desk, answer: Answer) -> Exact:
             "too many different contributions to show one by one", "Look at the histogram instead."
         )
     losses = np.zeros(len(found.counts))
+    with desk.lock:
+        knots = {
+            name: desk.store.accountant.knot(name, Fraction(answer.levels[name])) for name in views
+        }
     for i, (name, view) in enumerate(views.items()):
-        level = Fraction(answer.levels[name])
+        level = knots[name].level
         noise = law(level, float(view.measure.sensitivity), shown.currency)
-        released = desk.store.accountant.knot(name, level).vector
+        released = knots[name].vector
         losses += _signed(found, i, np.array(released) / view.scale, noise.scale, shown.currency)
     order = np.argsort(-losses, kind="stable")
     labels = _labels(keys, desk.table.schema)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from dpnb.answers.listing import Listing
 from dpnb.answers.numbers import cost_text, figure, loss_text, percent
 from dpnb.answers.plain import listed
-from dpnb.privacy.loss import Currency, Picked, PrivacyLoss
+from dpnb.privacy.loss import Currency, Picked, PickedRational, PrivacyLoss
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +46,8 @@ class Choice:
         Its threshold.
     detail : mapping
         What was released on the way, and the options.
+    affordable : bool
+        Whether an answer at the level costs no more than is left.
     spent, remaining, cap : PrivacyLoss
         What choosing cost now, and what is left.
     stored, kept, private : bool
@@ -64,6 +66,7 @@ class Choice:
     method: str
     tau: float
     detail: Mapping[str, Any]
+    affordable: bool
     spent: PrivacyLoss
     remaining: PrivacyLoss
     cap: PrivacyLoss
@@ -76,7 +79,7 @@ class Choice:
     @property
     def loss(self) -> PrivacyLoss:
         """What an answer at the chosen level costs."""
-        return PrivacyLoss.of(self.level or Fraction(0), self.currency)
+        return PrivacyLoss.of(Fraction(self.level or 0), self.currency)
 
     def _amount(self, value: float | None) -> float | None:
         if value is None or self.level is None:
@@ -97,12 +100,14 @@ class Choice:
 
     @property
     def sentence(self) -> str:
-        """The choice in words."""
+        """The choice in words; one that looked at sensitive data says nothing of its outcome."""
+        if self.source == "data" and self.conditional:
+            return "A level was looked for in exact values: .rho and .epsilon hold it."
         if self.level is None:
             return f"No level was found at which {self._wish()}."
         level = loss_text(self.loss, self.currency, self.delta)
         said = f"{level}." if self.method == BY_HAND else f"At {level} {self._wish()}."
-        if self.loss.level(self.currency) > self.remaining.level(self.currency):
+        if not self.affordable:
             said += " That is more than what is left."
         return said
 
@@ -129,20 +134,13 @@ class Choice:
         return f"the preference {self.method} holds at {self.tau:g}"
 
     def sentences(self) -> list[str]:
-        """Return everything that is to be said, the stamps first."""
-        from dpnb.display.text import stamps
-
-        said = [*stamps(self.private, self.conditional), BADGES[self.source], self.sentence]
+        """Return the choice in words, how it came about, and what it cost."""
+        cost = "Free."
         if self.source == "private":
-            said.append(
-                cost_text(
-                    self.spent, self.remaining, self.cap, self.currency, self.delta,
-                    stored=self.stored,
-                )
-            )  # fmt: skip
-        else:
-            said.append("Free.")
-        return said
+            cost = cost_text(
+                self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
+            )
+        return [self.sentence, BADGES[self.source], cost]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the choice as plain data (JSON)."""
@@ -156,13 +154,17 @@ class Choice:
     def from_dict(cls, data: Mapping[str, Any]) -> Choice:
         """Build a choice from :meth:`to_dict`."""
         values = dict(data)
-        values["level"] = None if values["level"] is None else Fraction(values["level"])
+        if values["level"] is not None:
+            kind = PickedRational if values["conditional"] else Fraction
+            values["level"] = kind(values["level"])
         for name in ("spent", "remaining", "cap"):
             values[name] = PrivacyLoss.from_dict(values[name])
         return cls(**values)
 
     def __repr__(self) -> str:
-        return " ".join(self.sentences())
+        from dpnb.display.text import stamps
+
+        return " ".join([*stamps(self.private, self.conditional), *self.sentences()])
 
     def _repr_html_(self) -> str:
         from dpnb.display.risk import choice_html
@@ -183,7 +185,7 @@ class RiskHistogram:
     confidence : float
         That all intervals contain their exact counts.
     spent, remaining, cap : PrivacyLoss
-    currency, delta, stored, kept, private, ledger, sql
+    currency, delta, stored, kept, private, conditional, ledger, sql
         As in ``Answer``.
     """
 
@@ -201,6 +203,7 @@ class RiskHistogram:
     stored: bool
     kept: bool
     private: bool
+    conditional: bool
     ledger: str
 
     def labels(self) -> list[str]:
@@ -239,10 +242,16 @@ class RiskHistogram:
             values[name] = tuple(values[name])
         return cls(**values)
 
+    def sentences(self) -> list[str]:
+        """Return what the intervals promise, and what the histogram cost."""
+        cost = cost_text(
+            self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
+        )
+        sure = percent(self.confidence)
+        return [f"With {sure} confidence all intervals contain their exact counts.", cost]
+
     def listing(self) -> Listing:
         """Return the histogram as a table."""
-        from dpnb.display.text import stamps
-
         half = max(self.high) - max(self.counts)
         rows = tuple(
             (label, figure(count, half), f"{figure(low, half)} to {figure(high, half)}")
@@ -250,18 +259,21 @@ class RiskHistogram:
                 self.labels(), self.counts, self.low, self.high, strict=True
             )
         )
-        cost = cost_text(
-            self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
-        )
-        stamped = "".join(f"{stamp} " for stamp in stamps(self.private, False))
-        caption = (
-            f"{stamped}Rows by their share of the largest possible contribution. With "
-            f"{percent(self.confidence)} confidence all intervals contain their exact counts. {cost}"
-        )
+        caption = "Rows by their share of the largest possible contribution"
         return Listing(caption, ("share", "rows", "interval"), rows)
 
     def __repr__(self) -> str:
-        return repr(self.listing())
+        from dpnb.display.text import stamps
+
+        said = [
+            *stamps(self.private, self.conditional),
+            repr(self.listing()),
+            "",
+            *self.sentences(),
+        ]
+        return "\n".join(said)
 
     def _repr_html_(self) -> str:
-        return self.listing()._repr_html_()
+        from dpnb.display.risk import histogram_html
+
+        return histogram_html(self)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.errors import RequestError
 from dpnb.privacy.calibrate import law
-from dpnb.privacy.loss import PrivacyLoss, amount, floor_digits
+from dpnb.privacy.loss import PickedRational, PrivacyLoss, amount, floor_digits, is_picked
 from dpnb.privacy.path import LEAST_LEVEL
 from dpnb.risk import preferences
 from dpnb.risk.choice import Choice, RiskHistogram, Source
@@ -32,13 +32,12 @@ def suggest(
     profile: RiskProfile, tau: object, policy: str, candidates: Sequence[object] | None
 ) -> Choice:
     """Apply the public rule (spec/rdr.md 3.5, S0); see :meth:`RiskProfile.suggest`."""
-    if policy not in POLICIES:
-        raise RequestError(f"there is no policy {policy!r}", f"Use {', '.join(POLICIES)}.")
+    _one_of(policy, POLICIES, "policy")
     least = threshold(tau)
     most = limit(least, profile.currency, profile.form)
     spent = profile.budget.spent.level(profile.currency)
     if policy == "cumulative":
-        most = max(0.0, most - float(spent))
+        most = profile.desk.affordable(most - float(spent))
     if policy == "paper-dynamic" or candidates is not None or math.isinf(most):
         listed = descending(candidates)
         if policy == "paper-dynamic":
@@ -47,7 +46,9 @@ def suggest(
     else:
         # what rounding leaves of a rule that is used up is no level
         chosen = floor_digits(most) if most >= LEAST_LEVEL else None
-    return choice(profile, chosen, "rule", "public", least, {"policy": policy})
+    # what is spent may itself have been picked
+    picked = is_picked(candidates, tau) or (policy != "alone" and profile.desk.conditional)
+    return choice(profile, chosen, "rule", "public", least, {"policy": policy}, picked=picked)
 
 
 def by_preference(
@@ -58,10 +59,8 @@ def by_preference(
     candidates: Sequence[object] | None,
 ) -> Choice:
     """Choose by exact values: RDR, Algorithm 1, but for the release (spec/rdr.md 3.2)."""
-    if isinstance(preference, str):
-        wanted, name = preferences.by_name(preference, tau, p=p), preference
-    else:
-        wanted, name = preference, type(preference).__name__
+    wanted = preferences.read(preference, tau, p=p)
+    name = preference if isinstance(preference, str) else type(preference).__name__
     chosen = profile.search(wanted, descending(candidates))
     return choice(profile, chosen, "data", name, wanted.threshold, {})
 
@@ -77,8 +76,7 @@ def selected(
     progress: Progress | None,
 ) -> Choice:
     """Choose by a private selection: S1, S2 or S4 of spec/rdr.md 3.5."""
-    if method not in METHODS:
-        raise RequestError(f"there is no method {method!r}", f"Use {', '.join(METHODS)}.")
+    _one_of(method, METHODS, "method")
     if profile.cumulative:
         raise RequestError(
             "private choices look at this statement alone",
@@ -86,6 +84,8 @@ def selected(
         )
     listed = descending(candidates)
     least = preferences.positive(tau, "tau") if method == "variance" else threshold(tau)
+    # what can fail, fails before anything is spent
+    preferences.level_of(1.0, least, profile.currency == "pure", profile.form)
     mechanism: Mechanism
     if method == "quantile":
         mechanism = quantile = Quantile(_proportion(p))
@@ -93,9 +93,7 @@ def selected(
         level = quantile.level(drawn.values, least, profile.currency, profile.form)
         chosen = largest_within(listed, level)
     elif method == "tail":
-        if isinstance(most, bool) or not isinstance(most, int) or not 0 <= most < 2**40:
-            raise RequestError("most is no number of rows", "Give 0 or more.")
-        mechanism = Tail(listed, least, most, profile.form)
+        mechanism = Tail(listed, least, _whole(most, "most", 0, 2**40), profile.form)
         drawn = profile.spend(mechanism, cost, progress)
         chosen = listed[drawn.values[0]] if drawn.values[0] >= 0 else None
     else:
@@ -104,7 +102,8 @@ def selected(
         level = moments.level(drawn.values, least, cost[0], profile.currency)
         chosen = largest_within(listed, level)
     detail = {**mechanism.definition(), "drawn": list(drawn.values)}
-    return choice(profile, chosen, "private", method, least, detail, drawn, picked=cost[1])
+    picked = is_picked(candidates, tau, p, most)
+    return choice(profile, chosen, "private", method, least, detail, drawn, picked=picked)
 
 
 def choice(
@@ -118,8 +117,15 @@ def choice(
     *,
     picked: bool = False,
 ) -> Choice:
-    """Return a choice with what it cost; ``picked`` when its cost came from a look at the data."""
+    """Return a choice with what it cost; ``picked`` when one of its terms came from a look at data."""
     budget, stored = profile.budget, drawn is not None and not drawn.fresh
+    conditional = (
+        (source == "data" and not profile.public)
+        or picked
+        or (drawn is not None and drawn.charge.conditional)
+    )
+    if level is not None:
+        level = PickedRational(level) if conditional else Fraction(level)
     return Choice(
         sql=profile.sql.strip(),
         level=level,
@@ -129,13 +135,14 @@ def choice(
         method=method,
         tau=tau,
         detail=detail,
+        affordable=level is None or profile.price(Fraction(level)).affordable,
         spent=PrivacyLoss.none() if drawn is None or stored else drawn.charge.spent,
         remaining=budget.remaining,
         cap=budget.cap,
         stored=stored,
         kept=budget.kept,
         private=profile.private_noise,
-        conditional=(source == "data" and not profile.public) or picked,
+        conditional=conditional,
         ledger=profile.ledger,
     )
 
@@ -145,7 +152,9 @@ def shared(profile: RiskProfile, bins: int, cost: Cost, progress: Progress | Non
     mechanism = Counts(bins)
     drawn = profile.spend(mechanism, cost, progress)
     budget = profile.budget
-    half = law(cost[0], 1.0, profile.currency).quantile(0.05 / (bins + 1))
+    # whole numbers lie further out than a quantile t of the continuous law no oftener once t is
+    # rounded up: the sum of their law beyond m is at most the integral beyond m
+    half = math.floor(law(cost[0], 1.0, profile.currency).quantile(0.05 / (bins + 1))) + 1
     return RiskHistogram(
         sql=profile.sql.strip(),
         edges=(0.0, *(STEPS * (i + 1) // bins / STEPS for i in range(bins))),
@@ -161,12 +170,26 @@ def shared(profile: RiskProfile, bins: int, cost: Cost, progress: Progress | Non
         stored=not drawn.fresh,
         kept=budget.kept,
         private=profile.private_noise,
+        conditional=drawn.charge.conditional,
         ledger=profile.ledger,
     )
 
 
+def _one_of(value: object, known: tuple[str, ...], name: str) -> None:
+    if not isinstance(value, str) or value not in known:
+        raise RequestError(f"there is no {name} {value!r}", f"Use {', '.join(known)}.")
+
+
+def _whole(value: object, name: str, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise RequestError(f"{name} is no whole number from {low} to {high}", f"Give {name}={low}.")
+    return value
+
+
 def _proportion(p: object) -> Fraction:
     share = amount(p, "p")
-    if not share < 1 or share.denominator > 10**6:
-        raise RequestError("p is not between 0 and 1", "Give p=0.99, with 6 digits at most.")
+    if not share < 1:
+        raise RequestError("p is not between 0 and 1", "Give p=0.99.")
+    if share.denominator > 10**6:
+        raise RequestError("p has too many digits", "Give 6 at most, such as p=0.99.")
     return share

@@ -16,7 +16,7 @@ from dpnb.answers.request import AnswerRequest
 from dpnb.engines.base import Engine
 from dpnb.engines.contributions import ContributionScan
 from dpnb.privacy.loss import Picked
-from dpnb.provenance.plan import Plan
+from dpnb.provenance.plan import Plan, shares
 from dpnb.provenance.requests import ANALYST, Request, private
 from dpnb.provenance.store import Store
 from dpnb.risk.request import Drawn, SelectionRequest
@@ -38,6 +38,8 @@ class Desk:
         Carries out a request that spends.
     price : callable
         Prices requests one after the other; spends nothing.
+    lock : RLock
+        Held while the store is read.
     interruptible : callable
         Looks at the data; drops the outcome when it was cancelled meanwhile.
     """
@@ -50,6 +52,7 @@ class Desk:
     serve: Callable[[Request[Any, Any], threading.Event | None], Any]
     price: Callable[[Sequence[AnswerRequest]], list[Price]]
     interruptible: Callable[[Callable[[], Any], threading.Event | None], Any]
+    lock: threading.RLock
 
     @property
     def table(self) -> Table:
@@ -59,8 +62,38 @@ class Desk:
     @property
     def budget(self) -> BudgetStatus:
         """Cap, spent and remaining."""
-        self.store.follow()
-        return status(self.store)
+        with self.lock:
+            self.store.follow()
+            return status(self.store)
+
+    @property
+    def conditional(self) -> bool:
+        """Whether anything was released at a level that was picked by looking at the data."""
+        with self.lock:
+            self.store.follow()
+            return bool(self.store.accountant.conditional)
+
+    def affordable(self, cost: float) -> float:
+        """Return the largest level whose answer adds no more than ``cost`` to what is spent.
+
+        A view that is held at level h adds max(0, share level - h); the sum is piecewise linear.
+        """
+        with self.lock:
+            self.store.follow()
+            held = [float(self.store.accountant.finest(view)) for view in self.plan.views]
+        parts = shares(self.plan.parts, self.plan.accuracy, self.plan.currency)
+        weights = [float(parts[view]) for view in self.plan.views]
+        reached = sorted(
+            zip((h / w for h, w in zip(held, weights, strict=True)), weights, strict=True)
+        )
+        slope, paid, level = 0.0, 0.0, 0.0
+        for start, weight in reached:
+            if paid + slope * (start - level) > cost:
+                break
+            paid, level = paid + slope * (start - level), start
+            slope += weight
+        # what is held already costs nothing, also where nothing is left
+        return level + max(0.0, cost - paid) / slope if slope else 0.0
 
     def request(self, level: Fraction | Picked) -> AnswerRequest:
         """Return the request for an answer at a level."""
@@ -95,7 +128,7 @@ class Desk:
         """Look at the data in a thread that an interrupt can stop; a failure has one fixed text."""
         cancel = threading.Event()
         looked = partial(self.interruptible, partial(private, work), cancel)
-        found: T = wait(looked, cancel, self.engine.interrupt, progress)
+        found: T = wait(looked, cancel, self.engine.interrupt, progress, free=True)
         return found
 
     def __repr__(self) -> str:

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpnb.errors import RequestError
+
 if TYPE_CHECKING:
     import pandas as pd
 
+MAX_ROWS = 12
+"""Lines that a cell shows of a table that needs no protection."""
 OWNER_ONLY = "exact, for the owner only: to_frame() shows it, and a saved notebook would keep it"
 
 
@@ -40,6 +44,8 @@ class Exact:
 
     def __getitem__(self, column: str) -> npt.NDArray[Any]:
         """Return one column."""
+        if column not in self._columns:
+            raise RequestError(f"there is no column {column!r}", f"Use {', '.join(self._columns)}.")
         return self._columns[column]
 
     def to_frame(self) -> pd.DataFrame:
@@ -52,7 +58,9 @@ class Exact:
         return repr(self.to_frame()) if self._public else f"<{self.name}: {OWNER_ONLY}>"
 
     def _repr_html_(self) -> str | None:
-        return self.to_frame().to_html(index=False) if self._public else None
+        if not self._public:
+            return None
+        return self.to_frame().to_html(index=False, max_rows=MAX_ROWS)
 
     def __reduce__(self) -> Any:
         raise TypeError("exact values cannot be pickled")

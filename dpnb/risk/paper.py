@@ -21,6 +21,7 @@ from dpnb.errors import RequestError
 from dpnb.privacy.noise import Noise
 from dpnb.provenance.views import view_keys, views_of
 from dpnb.risk import preferences
+from dpnb.risk.selection import FIRST
 from dpnb.schema import Schema
 from dpnb.sql.canonical import simplify
 from dpnb.sql.query import EVERY, Query
@@ -31,7 +32,6 @@ MECHANISMS: tuple[Mechanism, ...] = ("laplace", "gaussian")
 
 CANDIDATES = tuple(float(level) for level in preferences.CANDIDATES)
 """The 37 epsilons of the paper's experiments: 10, ..., 1, 0.9, ..., 0.001 (spec/rdr.md 3.2)."""
-SHARE = 1 / (1 + 2 ** (2 / 3))
 """Of the budget of a sparse vector, for its threshold: 1 : 2^(2/3) (section 5.1; spec/rdr.md 3.3)."""
 LATTICE = 2.0**20
 """Steps of the lattice of noise in one scale."""
@@ -140,9 +140,9 @@ class PaperProfile:
         to cost. It takes the sensitivity to be 1/n, which is wrong (spec/rdr.md 7.2).
         """
         spread = 1 / self.n / selection
-        threshold = -tau + _drawn(noise, "laplace")[0] * spread / SHARE
+        threshold = -tau + _drawn(noise, "laplace")[0] * spread / FIRST
         for epsilon in sorted(candidates, reverse=True):
-            blur = _drawn(noise, "laplace")[0] * 2 * spread / (1 - SHARE)
+            blur = _drawn(noise, "laplace")[0] * 2 * spread / (1 - FIRST)
             if -self.variance(epsilon) + blur >= threshold:
                 return self.release(noise, epsilon)
         return None

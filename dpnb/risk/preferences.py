@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -26,6 +26,8 @@ CANDIDATES: tuple[Fraction, ...] = (
     *(Fraction(digit, power) for power in (1, 10, 100, 1000) for digit in range(9, 0, -1)),
 )
 """The 37 levels from 10 down to 0.001 of RDR, Algorithm 1 (spec/rdr.md 3.2)."""
+LEAST = 1e-6
+"""Smallest threshold of a ratio above 0: it allows factors of a million."""
 TIE = 1e-12
 """Relative tolerance of comparisons, as floats make equal ratios differ."""
 
@@ -39,8 +41,10 @@ def threshold(value: object, name: str = "tau") -> float:
     """
     value = scalar(value)
     number = isinstance(value, (int, float, Fraction)) and not isinstance(value, bool)
-    if not number or not 0 <= float(value) <= 1:  # type: ignore[arg-type]
+    if not number or not 0 <= value <= 1:  # type: ignore[operator]
         raise RequestError(f"{name} is not between 0 and 1", f"Give {name}=0.95, or nearer to 1.")
+    if 0 < value < LEAST:  # type: ignore[operator]
+        raise RequestError(f"{name} is too near to 0", f"Give {name}=0 for no limit at all.")
     return float(value)  # type: ignore[arg-type]
 
 
@@ -59,9 +63,15 @@ def descending(levels: Sequence[object] | None) -> tuple[Fraction, ...]:
     """
     if levels is None:
         return CANDIDATES
-    if isinstance(levels, str) or len(levels) == 0:
+    try:
+        listed = [] if isinstance(levels, (str, bytes, Mapping)) else list(levels)
+    except TypeError:
+        listed = []
+    if not listed:
         raise RequestError("there are no candidates", "Give numbers, such as candidates=[1, 0.1].")
-    return tuple(sorted({amount(level, "a candidate") for level in levels}, reverse=True))
+    # exact amounts without a mark: the choice itself carries it
+    found = {Fraction(amount(level, "a candidate")) for level in listed}
+    return tuple(sorted(found, reverse=True))
 
 
 def largest_within(candidates: Sequence[Fraction], level: float) -> Fraction | None:
@@ -69,6 +79,7 @@ def largest_within(candidates: Sequence[Fraction], level: float) -> Fraction | N
     return next((c for c in candidates if float(c) <= level * (1 + TIE)), None)
 
 
+@runtime_checkable
 class Preference(Protocol):
     """A condition on the indicators of all rows at one level."""
 
@@ -101,8 +112,9 @@ class MinMaxRatio:
 
     def value(self, rows: Rows, level: float) -> float:
         """Return min / max."""
-        found = rows.relative(level)
-        return _ratio(rows.relative(level, lowest=True).min(initial=1.0), found.max(initial=1.0))
+        if not len(rows.counts):
+            return 1.0
+        return _ratio(rows.relative(level, lowest=True).min(), rows.relative(level).max())
 
     def met(self, rows: Rows, level: float) -> bool:
         """Return whether min / max >= tau."""
@@ -136,6 +148,8 @@ class FloorMaxRatio:
 
     def closed(self, rows: Rows) -> float | None:
         """Return the level at which the largest r reaches the limit of tau."""
+        if rows.several_exact:
+            return None
         return level_of(_end(rows.r, np.max), self.threshold, rows.pure, rows.form)
 
 
@@ -159,6 +173,8 @@ class QuantileRatio:
 
     def closed(self, rows: Rows) -> float | None:
         """Return the level at which the quantile of r reaches the limit of tau."""
+        if rows.several_exact:
+            return None
         return level_of(rows.quantile(rows.r, self.p, 0.0), self.threshold, rows.pure, rows.form)
 
 
@@ -199,8 +215,9 @@ class Variance:
     threshold: float
 
     def value(self, rows: Rows, level: float) -> float:
-        """Return the variance."""
-        return variance_at(level, rows.variance(), rows.pure)
+        """Return the variance of (1 + loss) / (1 + most), with twice the losses for rho."""
+        times = 1 if rows.pure else 2
+        return rows.variance(times * rows.losses(level)) / (1 + times * rows.most(level)) ** 2
 
     def met(self, rows: Rows, level: float) -> bool:
         """Return whether the variance is at most the limit."""
@@ -315,14 +332,17 @@ def search(preference: Preference, rows: Rows, candidates: Sequence[Fraction]) -
     return candidates[first]
 
 
-def by_name(name: str, tau: object, *, p: object = None) -> Preference:
-    """Return a preference by its name; ``tau`` is its threshold.
+def read(wanted: object, tau: object, *, p: object = None) -> Preference:
+    """Return a preference, given itself or by its name; ``tau`` is the threshold of a named one.
 
     Raises
     ------
     RequestError
         For an unknown name and a threshold out of range.
     """
+    if isinstance(wanted, Preference):
+        return wanted
+    name = wanted if isinstance(wanted, str) else ""
     if name == "min_max_ratio":
         return MinMaxRatio(threshold(tau))
     if name == "floor_max_ratio":
@@ -334,7 +354,7 @@ def by_name(name: str, tau: object, *, p: object = None) -> Preference:
     }  # fmt: skip
     if name not in makers:
         raise RequestError(
-            f"there is no preference {name!r}",
+            f"there is no preference {wanted!r}",
             "Use floor_max_ratio, min_max_ratio, quantile_ratio, variance, difference or max_loss, "
             "or an object of dpnb.risk.preferences.",
         )
@@ -350,15 +370,11 @@ def level_of(r: float, tau: float, pure: bool, form: Form = "bound") -> float:
     return _over(most, r if pure else r * r)
 
 
-def variance_at(level: float, variance: float, pure: bool) -> float:
-    """Return Var(u) = R^2 V with R = level / (level + 1), or 2 level / (2 level + 1) for rho (2.10)."""
-    scaled = level if pure else 2 * level
-    share_of_loss = 1.0 if math.isinf(scaled) else scaled / (scaled + 1)
-    return share_of_loss**2 * variance
-
-
 def level_for_variance(limit: float, variance: float, pure: bool) -> float:
-    """Return the largest level of :func:`variance_at`: R = sqrt(limit / V), R / (1 - R), halved for rho."""
+    """Return the largest level at which R^2 V <= limit (spec/rdr.md 2.10).
+
+    R = level / (level + 1), or 2 level / (2 level + 1) for rho: level = R / (1 - R), halved for rho.
+    """
     if limit >= variance:
         return math.inf
     root = math.sqrt(limit / variance)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -65,6 +65,8 @@ class RiskProfile:
         Form of the indicator (spec/rdr.md 2.4).
     delta : Fraction or None
         At which epsilons are meant and shown.
+    desk : Desk
+        What the profile may ask of its curator.
     """
 
     sql: str
@@ -76,7 +78,7 @@ class RiskProfile:
     form: Form
     delta: Fraction | None
     _rows: Rows
-    _desk: Desk
+    desk: Desk
 
     # what the owner looks at
 
@@ -97,10 +99,20 @@ class RiskProfile:
 
     def level(self, rho: object = None, epsilon: object = None) -> float:
         """Return the level that rho or epsilon means in this session; infinite is allowed."""
-        for given in (rho, epsilon):
-            if isinstance(given, float) and given == math.inf:
-                return math.inf
+        given = rho if epsilon is None else epsilon
+        one = (rho is None) != (epsilon is None)
+        if one and isinstance(given, float) and given == math.inf:
+            if rho is not None and self.currency == "pure":
+                raise RequestError("this session counts pure epsilon", "Give epsilon=, not rho=.")
+            return math.inf
         return float(self._amount(rho, epsilon))
+
+    def _noisy(self, rho: object, epsilon: object) -> float:
+        """Return a level that has noise: without it all ratios to the floor are infinite."""
+        level = self.level(rho, epsilon)
+        if math.isinf(level):
+            raise RequestError("groups cannot be compared without noise", "Give a finite level.")
+        return level
 
     def _amount(self, rho: object, epsilon: object) -> Fraction:
         if (rho is None) == (epsilon is None):
@@ -115,7 +127,9 @@ class RiskProfile:
         """Return the indicators of all rows if the statement were released at a level.
 
         RDR, Lemmas 3.6 and 3.7; spec/rdr.md 2.4 with k = 1 (2.6). In units of the answer where the
-        statement rests on one vector; else in units of the noise, whitened (2.5).
+        statement rests on one vector; else in units of the noise, whitened (2.5). In a pure session a
+        release rounds each vector's level down to a public grid, so it tells a little less than the
+        level that is named here; ``price`` says what it costs.
 
         Parameters
         ----------
@@ -135,9 +149,11 @@ class RiskProfile:
         if math.isinf(level):
             return Indicators(rows.r * unit, rows.counts, 0.0, public=self.public)
         noise = law(Fraction(level), unit, self.currency)
-        least = floor(noise, self.form) if one else 1.0
-        values = rows.relative(level) * least
-        return Indicators(values, rows.counts, least, public=self.public)
+        if not one:
+            # each vector in units of its own noise
+            noise = replace(noise, scale=1.0)
+        least = floor(noise, self.form)
+        return Indicators(rows.relative(level) * least, rows.counts, least, public=self.public)
 
     def losses(self, *, epsilon: object = None, rho: object = None) -> Exact:
         """Return each row's own loss, epsilon_i or rho_i, at a level (spec/rdr.md 2.5)."""
@@ -147,6 +163,8 @@ class RiskProfile:
 
     def top(self, count: int = 10) -> Exact:
         """Return what stands out most: the largest contributions, with how many rows have each."""
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise RequestError("count is no whole number", "Give 0 or more.")
         rows = self._rows
         order = np.argsort(-rows.r, kind="stable")[:count]
         columns: dict[str, Any] = {}
@@ -177,7 +195,7 @@ class RiskProfile:
 
     def by_group(self, *, epsilon: object = None, rho: object = None) -> Exact:
         """Return rows, median and largest indicator of each group of ``by``, against the floor."""
-        rows, found = self._rows, self._rows.relative(self.level(rho, epsilon))
+        rows, found = self._rows, self._rows.relative(self._noisy(rho, epsilon))
         columns: dict[str, list[Any]] = {"group": [], "rows": [], "median": [], "largest": []}
         for cell, label in enumerate(self.groups):
             columns["group"].append(label)
@@ -187,19 +205,33 @@ class RiskProfile:
         return Exact("indicators by group", columns, public=self.public)
 
     def group_ratio(
-        self, left: str, right: str, *, epsilon: object = None, rho: object = None
+        self,
+        left: str,
+        right: str,
+        *,
+        epsilon: object = None,
+        rho: object = None,
+        reveal: bool = False,
     ) -> float:
-        """Return the smaller quotient of two groups' median indicators, from 0 to 1."""
+        """Return the smaller quotient of two groups' median indicators, from 0 to 1.
+
+        Of a sensitive table only with ``reveal=True``: a cell that shows it keeps it.
+        """
         preference = preferences.GroupRatio(0.0, self.cell(left), self.cell(right))
-        return preference.value(self._rows, self.level(rho, epsilon))
+        level = self._noisy(rho, epsilon)
+        self.check_reveal(reveal, "a cell that shows them is saved with the notebook")
+        return preference.value(self._rows, level)
 
     def cell(self, label: str) -> int:
         """Return the number of a group of ``by``."""
-        if label not in self.groups:
-            if not self.groups:
-                raise RequestError("there are no groups", "Add by='sex' to curator.risk.")
-            raise RequestError(f"there is no group {label!r}", nearest(label, self.groups))
-        return self.groups.index(label)
+        if not self.groups:
+            raise RequestError("there are no groups", "Add by='sex' to curator.risk.")
+        found = [i for i, group in enumerate(self.groups) if group == label]
+        if not found:
+            raise RequestError(f"there is no group {label!r}", nearest(str(label), self.groups))
+        if len(found) > 1:
+            raise RequestError(f"two groups are called {label!r}", "Name one column in by.")
+        return found[0]
 
     def signed_losses(self, answer: Answer) -> Exact:
         """Return what a released answer tells about each row: its signed log-likelihood ratio.
@@ -210,12 +242,17 @@ class RiskProfile:
         """
         from dpnb.risk import assembly
 
-        look = partial(assembly.signed_losses, self, self._desk, answer)
-        return self._desk.look(look)
+        look = partial(assembly.signed_losses, self, self.desk, answer)
+        return self.desk.look(look)
 
-    def sentence(self, *, epsilon: object = None, rho: object = None) -> str:
-        """Return what a level means for whoever stands out most. Exact: for the owner."""
-        return self.sentence_at(self.level(rho, epsilon))
+    def sentence(self, *, epsilon: object = None, rho: object = None, reveal: bool = False) -> str:
+        """Return what a level means for whoever stands out most.
+
+        Of a sensitive table only with ``reveal=True``: a cell that shows it keeps it.
+        """
+        level = self.level(rho, epsilon)
+        self.check_reveal(reveal, "a cell that shows them is saved with the notebook")
+        return self.sentence_at(level)
 
     def sentence_at(self, level: float) -> str:
         """Return the sentence of a level in the session's currency."""
@@ -306,7 +343,7 @@ class RiskProfile:
 
     def spend(self, mechanism: Mechanism, cost: Cost, progress: Progress | None = None) -> Drawn:
         """Carry out a private selection on the contributions, charged to the ledger."""
-        return self._desk.select(mechanism, self.scan, *cost, progress)
+        return self.desk.select(mechanism, self.scan, *cost, progress)
 
     def search(self, preference: Preference, candidates: Sequence[Fraction]) -> Fraction | None:
         """Return the largest candidate that meets a preference by exact values."""
@@ -314,26 +351,26 @@ class RiskProfile:
 
     def price(self, level: Fraction) -> Price:
         """Return what an answer at a level would cost now, and its accuracy. Free."""
-        return self._desk.price([self._desk.request(level)])[0]
+        return self.desk.price([self.desk.request(level)])[0]
 
     def answer(self, level: Fraction) -> Answer:
         """Release the statement at a level picked by hand; of a sensitive table it is marked so."""
-        return self._desk.answer(level if self.public else Picked(level))
+        return self.desk.answer(level if self.public else Picked(level))
 
     @property
     def budget(self) -> BudgetStatus:
         """Cap, spent and remaining."""
-        return self._desk.budget
+        return self.desk.budget
 
     @property
     def ledger(self) -> str:
         """Public name of the ledger."""
-        return self._desk.store.name
+        return self.desk.store.name
 
     @property
     def private_noise(self) -> bool:
         """Whether the noise of the ledger is meant for release."""
-        return self._desk.store.private
+        return self.desk.store.private
 
     # histograms
 

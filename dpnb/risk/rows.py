@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,6 +50,11 @@ class Rows:
         When a row adds more than the noise was made for.
     """
 
+    __slots__ = (
+        "_held", "_shares", "_single", "cells", "constant", "counts", "form", "pure", "r", "r_low",
+        "sizes", "steps", "ticks",
+    )  # fmt: skip
+
     def __init__(
         self,
         contributions: Contributions,
@@ -62,6 +68,7 @@ class Rows:
         form: Form,
     ) -> None:
         self.pure, self.form, self.steps = pure, form, steps
+        self._single = len(sensitivities) == 1
         self.ticks = contributions.numbers
         self.counts, self.cells = contributions.counts, contributions.cells
         if steps:
@@ -95,21 +102,31 @@ class Rows:
         """Whether losses by earlier releases are included."""
         return bool(self.constant or self._held.any())
 
+    @property
+    def several_exact(self) -> bool:
+        """Whether the form is one of Laplace noise on several vectors that r does not determine."""
+        return self.pure and self.form == "exact" and not self._single
+
     def losses(self, level: float, *, lowest: bool = False) -> Values:
         """Return each row's loss, epsilon_i or rho_i, once the release is made at ``level``.
 
         sum over views of level |x| for Laplace noise, level x^2 for Gaussian (spec/rdr.md 2.5). Where
-        scores were rounded this is an upper bound; ``lowest`` gives the lower one.
+        scores were rounded, and of other releases, this is an upper bound; ``lowest`` gives the lower.
         """
         r = self.r_low if lowest else self.r
+        before = 0.0 if lowest else self.constant
         if level == np.inf:
             # not infinity times 0
-            return np.where(r > 0, np.inf, self.constant)
+            return np.where(r > 0, np.inf, before)
         if self.steps or not self.cumulative:
             added: Values = level * (r if self.pure else r * r)
-            return self.constant + added
+            return before + added
         summed: Values = self._by_view(level).sum(axis=1)
-        return self.constant + summed
+        return before + summed
+
+    def most(self, level: float) -> float:
+        """Return the largest loss that any row of any table could have at ``level``."""
+        return self.constant + float(np.maximum(level * self._shares, self._held).sum())
 
     def _by_view(self, level: float) -> Values:
         levels = np.maximum(level * self._shares, self._held)
@@ -119,7 +136,7 @@ class Rows:
     def relative(self, level: float, *, lowest: bool = False) -> Values:
         """Return each row's indicator as a multiple of the floor."""
         if self.pure and self.form == "exact":
-            if self.steps or self.constant:
+            if (self.steps and self.several_exact) or self.constant:
                 raise RequestError(
                     "the exact form needs each vector's share, which rounding and earlier one-off "
                     "releases hide",
@@ -142,20 +159,26 @@ class Rows:
         place = int(np.searchsorted(reached, p * reached[-1] * (1 - 1e-12)))
         return float(values[chosen][order][min(place, len(reached) - 1)])
 
-    def variance(self) -> float:
-        """Return the population variance of r, or for Gaussian noise of r^2 (spec/rdr.md 2.10)."""
-        if not len(self.r):
+    def variance(self, values: Values | None = None) -> float:
+        """Return the population variance of values of all rows.
+
+        By default of r, or for Gaussian noise of r^2 (spec/rdr.md 2.10).
+        """
+        if values is None:
+            values = self.r if self.pure else self.r**2
+        if not len(values):
             return 0.0
-        values = self.r if self.pure else self.r**2
         mean = np.average(values, weights=self.counts)
         return float(np.average((values - mean) ** 2, weights=self.counts))
 
     def close(self) -> None:
         """Forget the values."""
-        self.__dict__.clear()
+        for name in self.__slots__:
+            with contextlib.suppress(AttributeError):
+                delattr(self, name)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name not in self.__slots__:
             raise AttributeError(name)
         raise RequestError("the profile is closed", "Ask curator.risk(sql) again.")
 

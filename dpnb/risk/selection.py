@@ -15,8 +15,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpnb.engines.contributions import Vector
+from dpnb.privacy.calibrate import safe_scale
 from dpnb.privacy.loss import Currency
 from dpnb.privacy.noise import Noise
+from dpnb.privacy.select import gumbel_scale
 from dpnb.risk.indicator import Form
 from dpnb.risk.preferences import level_for_variance, level_of
 
@@ -24,8 +26,8 @@ STEPS = 4096
 """Steps to which r is rounded upward."""
 GRID = 64
 """Steps of the public grid from which a quantile is drawn."""
-_UP = 1 + 2.0**-48
-"""Noise scales are rounded upward by this factor."""
+FIRST = 1 / (1 + 2 ** (2 / 3))
+"""Share of a sparse vector's epsilon that its threshold gets (RDR, Algorithm 2; spec/rdr.md 3.3)."""
 _ONE = 1 << 24
 """Lattice units in 1 for the moments of r: the squares of whole steps."""
 
@@ -56,8 +58,7 @@ def exponential_scale(spread: float, cost: Fraction, currency: Currency) -> floa
     ``spread`` bounds how much the difference of two scores changes. Selection at scale W / epsilon is
     epsilon-DP and (epsilon^2 / 8)-zCDP (bounded range; spec/rdr.md 1.4).
     """
-    epsilon = float(cost) if currency == "pure" else math.sqrt(8 * cost)
-    return spread / epsilon * _UP
+    return gumbel_scale(spread, 1, cost if currency == "zcdp" else cost * cost / 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +133,9 @@ class Tail:
 
     def scales(self, cost: Fraction, currency: Currency) -> tuple[float, float]:
         """Return the scales of the threshold's noise and of the counts' noise."""
-        epsilon = float(cost) if currency == "pure" else math.sqrt(2 * cost)
-        first = epsilon / (1 + 2 ** (2 / 3))
-        return _UP / first, 2 * _UP / (epsilon - first)
+        epsilon = cost if currency == "pure" else Fraction(math.sqrt(2 * cost) * (1 - 2.0**-50))
+        first = Fraction(FIRST) * epsilon
+        return safe_scale(first, 1, "pure"), safe_scale(epsilon - first, 2, "pure")
 
     def draw(self, table: Vector, cost: Fraction, currency: Currency, noise: Noise) -> list[int]:
         """Return the place of the first candidate that passes; -1 when none does."""
@@ -157,9 +158,8 @@ class Moments:
 
     def scale(self, cost: Fraction, currency: Currency) -> float:
         """Return the noise scale of each sum, in lattice units."""
-        if currency == "pure":
-            return 3 * _ONE / float(cost) * _UP
-        return math.sqrt(3 / (2 * cost)) * _ONE * _UP
+        # sensitivities 3 (L1) and sqrt(3) (L2): each sum is released as with a third of the cost
+        return safe_scale(cost / 3, _ONE, currency)
 
     def sums(self, table: Vector, currency: Currency) -> list[int]:
         """Return the exact sums in lattice units."""
@@ -177,12 +177,16 @@ class Moments:
         return noise.gaussian(exact, scale)
 
     def variance(self, drawn: Sequence[int], cost: Fraction, currency: Currency) -> float:
-        """Return a variance that errs upward: each sum moved by two noise scales (spec/rdr.md S2)."""
+        """Return the largest variance with each sum within two noise scales of what was drawn.
+
+        It is too small only when a sum is further off (spec/rdr.md S2 moves n one way only).
+        """
         margin = 2 * self.scale(cost, currency)
-        rows = max(1.0, (drawn[0] - margin) / _ONE)
-        first = max(0.0, (drawn[1] - margin) / _ONE)
-        second = (drawn[2] + margin) / _ONE
-        return min(0.25, max(0.0, second / rows - (first / rows) ** 2))
+        fewest = max(float(_ONE), drawn[0] - margin)
+        most = max(float(_ONE), drawn[0] + margin)
+        first = max(0.0, drawn[1] - margin)
+        second = drawn[2] + margin
+        return min(0.25, max(0.0, second / fewest - (first / most) ** 2))
 
     def level(
         self, drawn: Sequence[int], limit: float, cost: Fraction, currency: Currency
@@ -208,7 +212,7 @@ class Counts:
 
     def scale(self, cost: Fraction, currency: Currency) -> float:
         """Return the noise scale of each count."""
-        return _UP / float(cost) if currency == "pure" else _UP / math.sqrt(2 * cost)
+        return safe_scale(cost, 1, currency)
 
     def draw(self, table: Vector, cost: Fraction, currency: Currency, noise: Noise) -> list[int]:
         """Return the noisy counts."""

@@ -10,8 +10,8 @@ from dpnb.privacy.loss import Currency, PrivacyLoss
 from dpnb.risk.indicator import expected_size
 from dpnb.risk.rows import Rows
 
-_SIGMAS = 2.3263478740408408
-"""A normal variable stays below so many standard deviations with probability 0.99."""
+_SIGMAS = 2.5758293035489004
+"""A normal variable stays within so many standard deviations with probability 0.99."""
 
 
 def factor(value: float) -> str:
@@ -25,13 +25,14 @@ def odds(loss: float, rows: Rows) -> str:
     """Return how an answer shifts the odds that one row of the given loss is in the table.
 
     Laplace noise: by at most e^loss. Gaussian noise: the logarithm is N(rho, 2 rho) (spec/rdr.md 2.5).
-    With other releases counted in full only the tail of zCDP holds, beyond rho + 2 sqrt(rho ln(1/a))
-    with probability a at most (Bun and Steinke 2016, Lemma 3.5).
+    With other releases counted in full only the tails of zCDP hold: each lies beyond
+    rho + 2 sqrt(rho ln(1/a)) with probability a at most (Bun and Steinke 2016, Lemma 3.5; the lower
+    one by the same argument with the two tables exchanged).
     """
     if rows.pure:
         return f"by a factor of at most {factor(math.exp(min(loss, 700)))}"
     if rows.constant:
-        rare = math.exp(min(loss + 2 * math.sqrt(loss * math.log(100)), 700))
+        rare = math.exp(min(loss + 2 * math.sqrt(loss * math.log(200)), 700))
         return f"by a factor of less than {factor(rare)} in 99 of 100 answers"
     typical = math.exp(min(expected_size(loss, "zcdp"), 700))
     rare = math.exp(min(loss + _SIGMAS * math.sqrt(2 * loss), 700))
@@ -47,20 +48,23 @@ def sentence(rows: Rows, level: float, delta: Fraction | None) -> str:
     currency: Currency = "pure" if rows.pure else "zcdp"
     if math.isinf(level):
         return "Without noise everybody sees the exact answer."
-    loss = PrivacyLoss.of(Fraction(level).limit_denominator(10**12), currency)
+    loss = PrivacyLoss.of(Fraction(level), currency)
     given = f"With {loss_text(loss, currency, delta)},"
     losses = rows.losses(level)
     if not losses.any():
         return f"{given} nobody stands out: no row adds anything to this answer."
     most = float(losses.max())
     alike = int(rows.counts[losses >= most * (1 - 1e-12)].sum())
-    company = (
-        "one row stands out most"
-        if alike == 1
-        else f"{alike:,} of {rows.total:,} rows stand out most, all alike"
-    )
+    if alike == 1:
+        company = "one row stands out most"
+    elif rows.steps:
+        company = f"{alike:,} of {rows.total:,} rows stand out most, about alike"
+    else:
+        company = f"{alike:,} of {rows.total:,} rows stand out most, all alike"
+    bound = "at most " if rows.steps or rows.constant else ""
+    whole = "this and what was released before shift" if rows.cumulative else "the answer shifts"
     return (
-        f"{given} {company}, with {factor(float(rows.relative(level).max()))} times the indicator of "
-        "someone who is not in the table: the answer shifts the odds that such a person is in it "
+        f"{given} {company}, with {bound}{factor(float(rows.relative(level).max()))} times the "
+        f"indicator of someone who is not in the table: {whole} the odds that such a person is in it "
         f"{odds(most, rows)}."
     )
