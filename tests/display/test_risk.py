@@ -117,7 +117,7 @@ class TestFrames:
             assert level["high"] == pytest.approx(found.maximum / found.floor, rel=1e-12)
             assert level["ratio"] == pytest.approx(found.floor_ratio, rel=1e-12)
             assert level["high"] == pytest.approx((1 + 2 * float(rho)) ** 0.5, rel=1e-12)
-            assert level["sentence"] == profile.sentence(rho=rho)
+            assert level["sentence"] == profile.sentence(rho=rho, reveal=True)
 
     def test_rows_beyond_each_limit_are_counted(self, profile, shown):
         for level, rho in zip(shown["levels"], coarse("zcdp"), strict=True):

@@ -119,7 +119,7 @@ class TestLive:
     def test_it_starts_where_python_does(self, page, part):
         assert position(part) == ["5", "rho 0.05 (epsilon 1.472 at delta 1e-06)"]
         assert ask_kernel(page, "str(picker.at)") == "5"
-        told = ask_kernel(page, "picker.profile.sentence(rho=picker.rho)")
+        told = ask_kernel(page, "picker.profile.sentence(rho=picker.rho, reveal=True)")
         expect(sentence(part)).to_have_text(told)
 
     def test_the_slider_moves_everything_without_asking_python(self, page, part):

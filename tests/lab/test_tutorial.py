@@ -39,6 +39,13 @@ def second(lab, new_page):
     page.close()
 
 
+@pytest.fixture(scope="module")
+def third(lab, new_page):
+    page = opened("03_choose_epsilon.ipynb", lab, new_page)
+    yield page
+    page.close()
+
+
 def outputs(page):
     """Return, for each code cell, the kinds of its outputs."""
     return page.evaluate(
@@ -93,3 +100,21 @@ def test_a_doubtful_question_is_shown_and_not_explained(second):
     cell.scroll_into_view_if_needed()
     expect(cell.get_by_text("Noise may explain").last).to_be_visible()
     expect(cell.get_by_text("Nothing was spent.")).to_be_visible()
+
+
+def test_the_third_tutorial_failed_only_where_it_shall(third):
+    found = outputs(third)
+    assert len(found) > 15
+    for tags, kinds in found:
+        assert ("error" in kinds) == ("raises-exception" in tags)
+
+
+def test_a_risk_cell_shows_the_picker_live(third):
+    cell = third.locator(".jp-Cell", has_text="-o picker").first
+    cell.scroll_into_view_if_needed()
+    slider = cell.get_by_role("slider")
+    expect(slider).to_be_visible()
+    before = cell.locator("output:visible").first.inner_text()
+    slider.focus()
+    third.keyboard.press("ArrowRight")
+    expect(cell.locator("output:visible").first).not_to_have_text(before)

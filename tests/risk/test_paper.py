@@ -20,7 +20,8 @@ from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import RequestError
 from dpnb.privacy.noise import SecureNoise
 from dpnb.risk import paper
-from dpnb.risk.paper import CANDIDATES, SHARE, Dynamic, PaperProfile, measure
+from dpnb.risk.paper import CANDIDATES, Dynamic, PaperProfile, measure
+from dpnb.risk.selection import FIRST
 from dpnb.sql.parse import parse
 
 PUBLISHED = SimpleNamespace(
@@ -105,8 +106,8 @@ class TestCandidates:
         assert {0.3, 0.07, 0.009} < set(CANDIDATES)
 
     def test_the_sparse_vector_splits_as_1_to_2_to_the_two_thirds(self):
-        assert pytest.approx(0.3864882096, abs=1e-10) == SHARE
-        assert pytest.approx(2 ** (2 / 3)) == (1 - SHARE) / SHARE
+        assert pytest.approx(0.3864882096, abs=1e-10) == FIRST
+        assert pytest.approx(2 ** (2 / 3)) == (1 - FIRST) / FIRST
 
 
 class TestIndicators:
@@ -398,7 +399,7 @@ class TestFindAndRelease:
         found = profile([0, 1], counts=[50, 50])
         margin = found.variance(10) - 0.15
         assert margin == pytest.approx(0.25 / 1.1**2 - 0.15)
-        threshold, blur = 1 / 100 / SHARE, 2 / 100 / (1 - SHARE)
+        threshold, blur = 1 / 100 / FIRST, 2 / 100 / (1 - FIRST)
         # Pr[blur - threshold >= margin] of two independent Laplace draws
         tails = [scale**2 * math.exp(-margin / scale) for scale in (blur, threshold)]
         chance = (tails[0] - tails[1]) / (2 * (blur**2 - threshold**2))

@@ -1,0 +1,266 @@
+"""Noise that notes what it is asked for, small tables, and what rows add as plain numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpnb import Budget, Category, Integer, Real, Schema, Table
+from dpnb.curator import Curator
+from dpnb.engines.contributions import Contributions
+from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.risk.rows import Rows
+
+
+class SeededNoise:
+    """Discrete Laplace, rounded Gaussian and Gumbel noise from a seed; notes every draw.
+
+    With ``still`` nothing is added; selections then fall on the first of the best.
+    """
+
+    private = False
+
+    def __init__(self, seed: int = 1, *, still: bool = False) -> None:
+        self.generator = np.random.default_rng(seed)
+        self.still = still
+        self.asked: list[tuple[str, list[int], float]] = []
+
+    def _added(self, law: str, exact: Sequence[int], scale: float, drawn: Any) -> list[int]:
+        self.asked.append((law, [int(x) for x in exact], float(scale)))
+        return [int(x) + int(e) * (not self.still) for x, e in zip(exact, drawn, strict=True)]
+
+    def laplace(self, exact: Sequence[int], scale: float) -> list[int]:
+        # the difference of two geometric variables is a discrete Laplace one
+        p, count = -np.expm1(-1 / scale), len(exact)
+        drawn = self.generator.geometric(p, count) - self.generator.geometric(p, count)
+        return self._added("laplace", exact, scale, drawn)
+
+    def gaussian(self, exact: Sequence[int], sigma: float) -> list[int]:
+        drawn = np.rint(self.generator.normal(0, sigma, len(exact)))
+        return self._added("gaussian", exact, sigma, drawn)
+
+    def coins(self, probability: float, count: int) -> list[bool]:
+        return [bool(coin) for coin in self.generator.random(count) < probability]
+
+    def largest(self, scores: Any, scale: float) -> int:
+        self.asked.append(("largest", [int(x) for x in scores], float(scale)))
+        drawn = self.generator.gumbel(0, scale, len(scores)) * (not self.still)
+        return int(np.argmax(scores + drawn))
+
+
+@pytest.fixture(scope="session")
+def noisy() -> type[SeededNoise]:
+    """The class of seeded noise."""
+    return SeededNoise
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[..., Curator]]:
+    """Open curators with seeded noise and a large budget; all are closed afterwards."""
+    curators: list[Curator] = []
+
+    def open_(
+        tables: Table | Sequence[Table],
+        *,
+        noise: Any = None,
+        ledger: Path | None = None,
+        **budget: Any,
+    ) -> Curator:
+        wanted = Budget(**(budget or {"rho": 100, "delta": 1e-6}))
+        curators.append(Curator(tables, budget=wanted, ledger=ledger, noise=noise or SeededNoise()))
+        return curators[-1]
+
+    yield open_
+    for curator in curators:
+        curator.close()
+
+
+PURE = {"epsilon": 100}
+ZCDP = {"rho": 100, "delta": 1e-6}
+
+
+@pytest.fixture(params=["pure", "zcdp"])
+def budget(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """A large budget of each currency."""
+    return PURE if request.param == "pure" else ZCDP
+
+
+@pytest.fixture
+def unit(budget: dict[str, Any]) -> str:
+    """How levels are named under ``budget``."""
+    return "epsilon" if budget is PURE else "rho"
+
+
+@pytest.fixture(scope="session")
+def single() -> Callable[..., Table]:
+    """A table ``t`` of one column ``x`` of whole numbers."""
+
+    def make(values: Sequence[float | None], low: int = 0, high: int = 10, **options: Any) -> Table:
+        frame = pd.DataFrame({"x": pd.Series(values, dtype="float64")})
+        return Table("t", frame, Schema({"x": Integer(low, high)}), **options)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def three(single: Callable[..., Table]) -> Table:
+    """Three rows, one of which ``x = 1`` counts (Figure 2 of RDR)."""
+    return single([0, 0, 1], 0, 1)
+
+
+@pytest.fixture(scope="session")
+def four(single: Callable[..., Table]) -> Table:
+    """Values 0, 2, 5 and 10 with bounds 0 and 10."""
+    return single([0, 2, 5, 10])
+
+
+@pytest.fixture(scope="session")
+def many() -> Table:
+    """9,000 rows whose 8,000 positive wages are all different."""
+    generator = np.random.default_rng(3)
+    wages = np.r_[np.zeros(1_000), generator.uniform(0, 100, 8_000)]
+    frame = pd.DataFrame({"wage": wages, "sex": generator.choice(["F", "M"], 9_000)})
+    return Table("t", frame, Schema({"wage": Real(0, 100), "sex": Category(["F", "M"])}))
+
+
+@pytest.fixture(scope="session")
+def mixed() -> Table:
+    """300 rows of 48 different ones, with missing and undeclared values in every column."""
+    rng = np.random.default_rng(7)
+    frame = pd.DataFrame(
+        {
+            "g": rng.choice(["a", "b", "c", "stranger", None], 48, p=[0.4, 0.3, 0.2, 0.05, 0.05]),
+            "h": rng.integers(0, 3, 48),
+            # the bins of the schema leave out 0 and above 10
+            "n": rng.integers(-3, 16, 48).astype(float),
+            "m": rng.integers(-20, 8, 48).astype(float),
+            "r": np.round(rng.normal(5, 4, 48), 3),
+            "s": rng.uniform(-7, 3, 48),
+        }
+    ).astype({"g": "string"})
+    for name in ("n", "m", "r"):
+        frame.loc[rng.random(48) < 0.1, name] = None
+    frame = frame.iloc[np.r_[0:48, rng.integers(0, 48, 252)]].reset_index(drop=True)
+    schema = Schema(
+        {
+            "g": Category(["a", "b", "c", "empty"]),
+            "h": Integer(0, 2),
+            "n": Integer(0, 12, bins=[1, 4, 8, 10]),
+            "m": Integer(-20, 7),
+            "r": Real(0, 10, bins=[0, 2.5, 5, 9]),
+            "s": Real(-7.5, 3.25),
+        }
+    )
+    return Table("t", frame, schema)
+
+
+@pytest.fixture(scope="session")
+def left_out(mixed: Table) -> Iterator[Callable[[Any], Any]]:
+    """From a plan on ``mixed`` to its exact vectors, and to those without each different row.
+
+    Returns the vectors, and for each different row the vectors without one of it and how many there
+    are: leave-one-out with the vectors that are released.
+    """
+    frame = mixed.source
+    groups = list(frame.groupby(list(frame), dropna=False).groups.values())
+    engines = [DuckDBEngine(Table("t", frame.drop(rows[0]), mixed.schema)) for rows in groups]
+    whole = DuckDBEngine(mixed)
+
+    def vectors(engine: DuckDBEngine, plan: Any) -> list[np.ndarray]:
+        exact = engine.measure(plan.scan(plan.views))
+        return [np.array(exact.reveal(i), dtype=np.int64) for i in range(len(plan.views))]
+
+    yield lambda plan: (
+        vectors(whole, plan),
+        [(vectors(e, plan), len(rows)) for e, rows in zip(engines, groups, strict=True)],
+    )
+    for engine in (*engines, whole):
+        engine.close()
+
+
+@pytest.fixture(scope="session")
+def adding() -> Callable[..., Rows]:
+    """Rows that add given numbers, one line for each; one view of sensitivity 1,000 if not told."""
+
+    def make(
+        numbers: Any,
+        *,
+        counts: Any = None,
+        cells: Any = None,
+        sensitivities: Sequence[int] = (1_000,),
+        shares: Sequence[float] | None = None,
+        held: Sequence[float] | None = None,
+        constant: float = 0.0,
+        steps: int = 0,
+        pure: bool = True,
+        form: Any = "bound",
+    ) -> Rows:
+        found = np.atleast_2d(np.asarray(numbers, dtype=np.int64).T).T
+        views = len(sensitivities)
+        return Rows(
+            Contributions(
+                np.full(len(found), -1) if cells is None else np.asarray(cells),
+                found.reshape(-1, 1 if steps else views),
+                np.ones(len(found), np.int64) if counts is None else np.asarray(counts),
+            ),
+            sensitivities,
+            [1 / views] * views if shares is None else shares,
+            [0.0] * views if held is None else held,
+            constant,
+            steps=steps,
+            pure=pure,
+            form=form,
+        )
+
+    return make
+
+
+def _at_least(k: np.ndarray, scale: float) -> np.ndarray:
+    """P(Z >= k) of a discrete Laplace variable, exact also far out."""
+    q = np.exp(-1 / scale)
+    far = q ** np.abs(k).astype(float) / (1 + q)
+    # P(Z >= -j) = 1 - P(Z >= j + 1)
+    return np.where(k > 0, far, 1 - q * far)
+
+
+def _discrete_laplace(k: np.ndarray, scale: float) -> np.ndarray:
+    q = np.exp(-1 / scale)
+    return (1 - q) / (1 + q) * q ** np.abs(k).astype(float)
+
+
+def _quantile_law(scores: Sequence[int], scale: float) -> np.ndarray:
+    shifted = np.asarray(scores, dtype=float) / scale
+    weights = np.exp(shifted - shifted.max())
+    return weights / weights.sum()
+
+
+def _tail_law(counts: Sequence[int], most: int, scales: tuple[float, float]) -> np.ndarray:
+    first, second = scales
+    span = int(60 * max(scales)) + max([0, *map(abs, counts)])
+    drawn = np.arange(-span, span + 1)
+    law, left = [], _discrete_laplace(drawn, first)
+    for count in counts:
+        passes = _at_least(drawn - most + count, second)
+        law.append(float((left * passes).sum()))
+        left = left * (1 - passes)
+    return np.array([*law, float(left.sum())])
+
+
+@pytest.fixture(scope="session")
+def quantile_law() -> Callable[..., np.ndarray]:
+    """Exact probabilities of each place, from exact scores and the Gumbel scale."""
+    return _quantile_law
+
+
+@pytest.fixture(scope="session")
+def tail_law() -> Callable[..., np.ndarray]:
+    """Exact probabilities of each candidate and, last, of none: summed over the threshold's noise.
+
+    From exact counts, the most rows that may break tau, and both noise scales.
+    """
+    return _tail_law

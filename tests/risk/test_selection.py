@@ -1,0 +1,312 @@
+"""Private selections do what they say: exact scores, noise of the stated law, results by arithmetic."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import math
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpnb.privacy.noise import SecureNoise
+from dpnb.risk import selection
+from dpnb.risk.indicator import FORMS, limit
+from dpnb.risk.preferences import CANDIDATES, level_for_variance
+from dpnb.risk.request import Tally
+from dpnb.risk.selection import GRID, STEPS, Counts, Moments, Quantile, Tail, exponential_scale
+
+CURRENCIES = ("pure", "zcdp")
+RNG = np.random.default_rng(2)
+ONE = Fraction(1)
+
+
+def table(steps, counts=None):
+    """Rows by their step."""
+    found = np.zeros(selection.STEPS + 1, dtype=np.int64)
+    np.add.at(found, np.asarray(steps, dtype=int), 1 if counts is None else np.asarray(counts))
+    return found
+
+
+SPREAD = np.r_[[0] * 40, RNG.integers(0, STEPS + 1, 150), [STEPS] * 3, [64, 128, 65]]
+
+
+def rated(steps):
+    """Normalised contributions of rows, ascending."""
+    return np.sort(np.asarray(steps)) / STEPS
+
+
+class TestQuantile:
+    @pytest.mark.parametrize(
+        "p", [Fraction(1, 2), Fraction(9, 10), Fraction(99, 100), Fraction(1, 3)]
+    )
+    def test_a_score_is_how_many_rows_too_few_or_too_many_lie_below(self, p):
+        r = rated(SPREAD)
+        expected = [-abs(np.count_nonzero(r <= g / GRID) - p * len(r)) for g in range(GRID + 1)]
+        found = Quantile(p).scores(table(SPREAD))
+        assert [Fraction(int(score), p.denominator) for score in found] == expected
+
+    def test_without_noise_it_is_the_quantile_rounded_to_the_grid(self, noisy):
+        r = rated(SPREAD)
+        for p in (Fraction(1, 4), Fraction(1, 2), Fraction(9, 10)):
+            (place,) = Quantile(p).draw(table(SPREAD), ONE, "pure", noisy(still=True))
+            exact = np.quantile(r, float(p), method="inverted_cdf")
+            assert abs(place / GRID - exact) <= 1 / GRID
+
+    def test_the_scale_is_twice_the_sensitivity_over_epsilon(self):
+        for p in (Fraction(1, 2), Fraction(99, 100), Fraction(1, 100)):
+            reach = max(p, 1 - p) * p.denominator
+            assert Quantile(p).scale(Fraction(1, 5), "pure") == pytest.approx(10 * reach)
+            assert Quantile(p).scale(Fraction(1, 200), "zcdp") == pytest.approx(10 * reach)
+
+    @pytest.mark.parametrize("currency", CURRENCIES)
+    def test_scales_are_rounded_upward(self, currency):
+        for cost in (Fraction(1, 10), Fraction(1, 3), Fraction(7, 1000), Fraction(123_457, 10**7)):
+            scale = Fraction(exponential_scale(2.0, cost, currency))
+            epsilon = Fraction(2) / scale
+            assert epsilon < cost if currency == "pure" else epsilon**2 / 8 < cost
+
+    @pytest.mark.parametrize("currency", CURRENCIES)
+    def test_places_have_the_law_of_the_exponential_mechanism(
+        self, currency, noisy, quantile_law, size, equals
+    ):
+        wanted, rows, cost = Quantile(Fraction(4, 5)), table(SPREAD), Fraction(3, 10)
+        law = quantile_law(wanted.scores(rows), wanted.scale(cost, currency))
+        wider = quantile_law(wanted.scores(rows), 1.3 * wanted.scale(cost, currency))
+        noise, count = noisy(4), size(8_000)
+        drawn = np.array([wanted.draw(rows, cost, currency, noise)[0] for _ in range(count)])
+        best = np.flatnonzero(law > 0.02)
+        assert len(best) > 4
+        assert all(equals(drawn == place, law[place]) for place in best)
+        # a scale that is off by 30 % would be noticed
+        assert not all(equals(drawn == place, wider[place]) for place in best)
+        near, far = law[best[0] : best[-1] + 1].sum(), law.sum()
+        assert equals((drawn >= best[0]) & (drawn <= best[-1]), near / far)
+
+    def test_the_secure_draw_has_it_too(self, quantile_law, size, equals):
+        wanted, rows = Quantile(Fraction(1, 2)), table([0, 0, 0, STEPS, STEPS])
+        law, noise = quantile_law(wanted.scores(rows), wanted.scale(ONE, "pure")), SecureNoise()
+        drawn = np.array([wanted.draw(rows, ONE, "pure", noise)[0] for _ in range(size(3_000))])
+        assert equals(drawn == GRID, law[GRID])
+        assert equals(drawn < GRID // 2, law[: GRID // 2].sum())
+
+    def test_a_published_example(self, monkeypatch, noisy, quantile_law, size, equals):
+        """8.2: 900 rows at 0, 80 at 0.1, 15 at 0.5, 5 at 1; grid in steps of 0.05."""
+        monkeypatch.setattr(selection, "STEPS", 20)
+        monkeypatch.setattr(selection, "GRID", 20)
+        wanted, rows = Quantile(Fraction(99, 100)), table([0, 2, 10, 20], [900, 80, 15, 5])
+        law = quantile_law(wanted.scores(rows), wanted.scale(ONE, "pure"))
+        for place in range(21):
+            if 2 <= place < 20:
+                expected = 0.0933 if place >= 10 else 0.0075
+                assert law[place] == pytest.approx(expected, abs=5e-5)
+        assert law[20] == pytest.approx(0.0075, abs=5e-5)
+        noise = noisy(9)
+        drawn = np.array([wanted.draw(rows, ONE, "pure", noise)[0] for _ in range(size(10_000))])
+        assert equals((drawn >= 10) & (drawn < 20), 10 * 0.0933)
+        assert equals(drawn == 14, 0.0933)
+
+    @pytest.mark.parametrize("form", FORMS)
+    @pytest.mark.parametrize("currency", CURRENCIES)
+    def test_the_level_is_that_at_which_a_row_of_the_drawn_size_reaches_tau(self, form, currency):
+        wanted = Quantile(Fraction(99, 100))
+        for place in (1, 7, GRID):
+            r = place / GRID
+            level = wanted.level([place], 0.8, currency, form)
+            loss = level * (r if currency == "pure" else r * r)
+            assert loss == pytest.approx(limit(0.8, currency, form))
+        # at 0 too one step is assumed: the draw has no finer grid
+        assert wanted.level([0], 0.8, currency, form) == wanted.level([1], 0.8, currency, form)
+
+
+class TestTail:
+    def wanted(self, tau=0.9, most=0, form="bound", candidates=CANDIDATES):
+        return Tail(candidates, tau, most, form)
+
+    @pytest.mark.parametrize("tau", [0, 0.2, 0.5, 0.9, 0.99, 1])
+    @pytest.mark.parametrize("form", FORMS)
+    @pytest.mark.parametrize("currency", CURRENCIES)
+    def test_it_counts_the_rows_that_break_tau(self, tau, form, currency):
+        most = limit(tau, currency, form)
+        power = 1 if currency == "pure" else 2
+        expected = [
+            sum(float(c) * r**power > most * (1 + 1e-9) for r in rated(SPREAD)) for c in CANDIDATES
+        ]
+        found = self.wanted(tau, form=form).counts(table(SPREAD), currency)
+        assert found == expected
+        assert found == sorted(found, reverse=True)
+
+    def test_rows_that_just_keep_to_tau_do_not_break_it(self):
+        """tau = 0.5 allows epsilon_i = 1: rows at r = 1/4 keep to it at epsilon 4, at 5 they do not."""
+        wanted = self.wanted(0.5, candidates=(Fraction(5), Fraction(4)))
+        assert wanted.counts(table([STEPS // 4] * 3), "pure") == [3, 0]
+
+    @pytest.mark.parametrize("most", [0, 3, 40, 10**6])
+    def test_without_noise_it_is_the_largest_candidate_that_at_most_so_many_break(
+        self, most, noisy
+    ):
+        wanted = self.wanted(most=most)
+        broken = wanted.counts(table(SPREAD), "pure")
+        expected = next((i for i, count in enumerate(broken) if count <= most), -1)
+        assert wanted.draw(table(SPREAD), ONE, "pure", noisy(still=True)) == [expected]
+
+    def test_when_too_many_break_all_it_is_none(self, noisy):
+        wanted = self.wanted(1, candidates=(Fraction(1), Fraction(1, 10)))
+        assert wanted.draw(table([STEPS] * 9), ONE, "pure", noisy(still=True)) == [-1]
+
+    def test_the_cost_is_split_as_1_to_2_to_the_two_thirds(self):
+        """Oracle 12."""
+        first, second = self.wanted().scales(ONE, "pure")
+        assert 1 / first == pytest.approx(0.3864882096, abs=1e-9)
+        assert 2 / second == pytest.approx(0.6135117904, abs=1e-9)
+        assert Fraction(1 / first) + Fraction(2 / second) < 1
+        first, second = self.wanted().scales(Fraction(1, 200), "zcdp")
+        assert 1 / first + 2 / second == pytest.approx(0.1)
+        assert (1 / first + 2 / second) ** 2 / 2 < 1 / 200
+
+    @pytest.mark.parametrize("currency", CURRENCIES)
+    def test_outcomes_have_the_law_of_the_sparse_vector(
+        self, currency, noisy, tail_law, size, equals
+    ):
+        candidates = (Fraction(2), Fraction(1), Fraction(1, 2), Fraction(1, 20))
+        wanted, rows = self.wanted(0.8, 2, candidates=candidates), table(SPREAD[::20])
+        counts, scales = wanted.counts(rows, currency), wanted.scales(ONE, currency)
+        law = tail_law(counts, 2, scales)
+        assert law.sum() == pytest.approx(1, abs=1e-12)
+        half = tail_law(counts, 2, (scales[0] / 2, scales[1] / 2))
+        noise = noisy(6)
+        drawn = np.array([wanted.draw(rows, ONE, currency, noise)[0] for _ in range(size(8_000))])
+        shares = [drawn == outcome for outcome in (0, 1, 2, 3, -1)]
+        assert all(equals(hits, p) for hits, p in zip(shares, law, strict=True))
+        assert not all(equals(hits, p) for hits, p in zip(shares, half, strict=True))
+
+    def test_every_draw_asks_for_the_same_noise_wherever_it_passes(self, noisy):
+        asked = []
+        for rows in (table([0]), table([STEPS] * 1_000), table([])):
+            noise = noisy()
+            self.wanted().draw(rows, ONE, "pure", noise)
+            asked.append([(law, len(exact), scale) for law, exact, scale in noise.asked])
+        assert asked[0] == asked[1] == asked[2]
+        assert [count for _, count, _ in asked[0]] == [1, len(CANDIDATES)]
+
+
+class TestMoments:
+    @pytest.mark.parametrize("currency", CURRENCIES)
+    def test_they_are_the_number_of_rows_and_two_power_sums(self, currency):
+        powers = (0, 1, 2) if currency == "pure" else (0, 2, 4)
+        found = Moments().sums(table(SPREAD), currency)
+        for value, power in zip(found, powers, strict=True):
+            exact = float((rated(SPREAD) ** power).sum())
+            # the fourth powers are rounded up, row by row
+            assert exact <= value / 2**24 * (1 + 1e-12)
+            assert value / 2**24 <= exact + len(SPREAD) / 2**24
+
+    @pytest.mark.parametrize("currency", CURRENCIES)
+    def test_the_scale_is_that_of_three_sums_that_change_by_1(self, currency):
+        cost = Fraction(1, 8)
+        scale = Moments().scale(cost, currency) / 2**24
+        assert scale == pytest.approx(24 if currency == "pure" else math.sqrt(12))
+
+    @pytest.mark.parametrize("currency", CURRENCIES)
+    def test_with_little_noise_the_variance_comes_out(self, currency):
+        cost = Fraction(10**12)
+        wanted = Moments()
+        drawn = wanted.sums(table(SPREAD), currency)
+        r = rated(SPREAD)
+        exact = np.var(r if currency == "pure" else r**2)
+        assert wanted.variance(drawn, cost, currency) == pytest.approx(exact, rel=1e-3)
+        level = wanted.level(drawn, 1e-3, cost, currency)
+        assert level == pytest.approx(level_for_variance(1e-3, exact, currency == "pure"), rel=1e-3)
+
+    @pytest.mark.parametrize("currency", CURRENCIES)
+    @pytest.mark.parametrize(
+        "steps", [[0, STEPS], [3_277, STEPS], [3_900, STEPS], [0, 0, 0, STEPS]]
+    )
+    def test_noise_within_its_margin_never_makes_the_variance_too_small(self, currency, steps):
+        """Each sum is moved by two noise scales, so that a level is not too large."""
+        rows, cost = table(np.repeat(steps, 250)), Fraction(1, 5)
+        exact = Moments().sums(rows, currency)
+        r = rated(np.repeat(steps, 250))
+        true = np.var(r if currency == "pure" else r**2)
+        margin = 2 * Moments().scale(cost, currency)
+        for signs in itertools.product((-0.99, 0, 0.99), repeat=3):
+            drawn = [int(x + s * margin) for x, s in zip(exact, signs, strict=True)]
+            assert Moments().variance(drawn, cost, currency) >= true * (1 - 1e-6)
+
+    def test_a_variance_stays_between_0_and_a_quarter(self):
+        for drawn in ([0, 0, 0], [-(10**9), 10**9, -(10**9)], [2**24, 0, 2**40], [1, 2**40, 0]):
+            for currency in CURRENCIES:
+                assert 0 <= Moments().variance(drawn, ONE, currency) <= 0.25
+                assert Moments().level(drawn, 1e-3, ONE, currency) > 0
+
+
+class TestCounts:
+    @pytest.mark.parametrize("bins", [1, 3, 16, 17, 64])
+    def test_rows_that_add_nothing_are_counted_apart(self, bins):
+        found = Counts(bins).exact(table(SPREAD))
+        assert sum(found) == len(SPREAD)
+        assert found[0] == np.count_nonzero(SPREAD == 0)
+        edges = [STEPS * i // bins for i in range(bins + 1)]
+        assert found[1:] == [
+            np.count_nonzero((low < SPREAD) & (high >= SPREAD))
+            for low, high in itertools.pairwise(edges)
+        ]
+
+    def test_the_scale_is_that_of_a_histogram(self):
+        assert Counts(9).scale(Fraction(1, 10), "pure") == pytest.approx(10)
+        assert Counts(9).scale(Fraction(1, 200), "zcdp") == pytest.approx(10)
+
+    @pytest.mark.parametrize("currency", CURRENCIES)
+    def test_each_count_has_its_noise(self, currency, noisy):
+        noise = noisy()
+        drawn = Counts(4).draw(table(SPREAD), ONE, currency, noise)
+        assert len(drawn) == 5
+        ((law, exact, _),) = noise.asked
+        assert law == ("laplace" if currency == "pure" else "gaussian")
+        assert exact == Counts(4).exact(table(SPREAD))
+        assert drawn != exact
+
+
+MECHANISMS = {
+    "quantile": Quantile(Fraction(99, 100)),
+    "tail": Tail(CANDIDATES, 0.9, 3, "bound"),
+    "variance": Moments(),
+    "histogram": Counts(16),
+}
+
+
+class TestEvery:
+    @pytest.mark.parametrize("name", MECHANISMS)
+    def test_its_definition_is_plain_data_and_names_all_that_shapes_the_draw(self, name):
+        found = MECHANISMS[name].definition()
+        assert json.loads(json.dumps(found)) == found
+        assert found["method"] == name
+        assert found["steps"] == STEPS
+
+    def test_other_options_are_other_definitions(self):
+        others = [
+            Quantile(Fraction(9, 10)), Tail(CANDIDATES[1:], 0.9, 3, "bound"),
+            Tail(CANDIDATES, 0.8, 3, "bound"), Tail(CANDIDATES, 0.9, 4, "bound"),
+            Tail(CANDIDATES, 0.9, 3, "exact"), Counts(17), *MECHANISMS.values(),
+        ]  # fmt: skip
+        texts = [json.dumps(other.definition(), sort_keys=True) for other in others]
+        assert len(set(texts)) == len(others)
+
+    @pytest.mark.parametrize("currency", CURRENCIES)
+    @pytest.mark.parametrize("rows", [[], [0], [STEPS], [STEPS] * 5])
+    @pytest.mark.parametrize("name", MECHANISMS)
+    def test_every_table_can_be_looked_at(self, name, rows, currency, noisy):
+        for noise in (noisy(), SecureNoise()):
+            drawn = MECHANISMS[name].draw(table(rows), Fraction(1, 10), currency, noise)
+            assert all(isinstance(value, int) for value in drawn)
+
+    def test_a_tally_shows_nothing_and_cannot_be_pickled(self):
+        found = Tally(table([5], [48_611]))
+        for text in (repr(found), str(found), f"{found}", f"{[found]}"):
+            assert "48611" not in text
+        for use in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="cannot be pickled"):
+                use(found)
