@@ -226,18 +226,19 @@ def signed_losses(shown: RiskProfile, desk: Desk, answer: Answer) -> Exact:
         losses += _signed(found, i, np.array(released) / view.scale, noise.scale, shown.currency)
     order = np.argsort(-losses, kind="stable")
     labels = _labels(keys, desk.table.schema)
-    columns = {
-        ", ".join(keys) or "table": [
-            "none" if keys and cell < 0 else (labels[cell] if keys else "all")
-            for cell in found.cells[order]
-        ],
-        **{
-            column: found.numbers[order, i] * step
+    where = [
+        "none" if keys and cell < 0 else (labels[cell] if keys else "all")
+        for cell in found.cells[order]
+    ]
+    columns = [
+        (", ".join(keys) or "table", where),
+        *(
+            (column, found.numbers[order, i] * step)
             for i, (column, step) in enumerate(shown.columns())
-        },
-        "rows": found.counts[order],
-        "loss": losses[order],
-    }
+        ),
+        ("rows", found.counts[order]),
+        ("loss", losses[order]),
+    ]
     return Exact("signed losses by a released answer", columns, public=shown.public)
 
 

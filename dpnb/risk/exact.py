@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +29,8 @@ class Exact:
     ----------
     name : str
         What it is, in words.
-    columns : mapping of str to array, each of shape (lines,)
+    columns : pairs of name and array, each of shape (lines,)
+        Of equal names the last one stays as it is, the others get a number.
     public : bool
         Whether the table needs no protection.
     """
@@ -36,10 +38,14 @@ class Exact:
     __slots__ = ("_columns", "_public", "name")
 
     def __init__(
-        self, name: str, columns: Mapping[str, npt.ArrayLike], *, public: bool = False
+        self, name: str, columns: Iterable[tuple[str, npt.ArrayLike]], *, public: bool = False
     ) -> None:
         self.name = name
-        self._columns = {key: np.asarray(column) for key, column in columns.items()}
+        self._columns: dict[str, npt.NDArray[Any]] = {}
+        for wanted, column in reversed(list(columns)):
+            key = next(n for n in _numbered(wanted) if n not in self._columns)
+            self._columns[key] = np.asarray(column)
+        self._columns = dict(reversed(self._columns.items()))
         self._public = public
 
     def __getitem__(self, column: str) -> npt.NDArray[Any]:
@@ -64,6 +70,12 @@ class Exact:
 
     def __reduce__(self) -> Any:
         raise TypeError("exact values cannot be pickled")
+
+
+def _numbered(name: str) -> Iterator[str]:
+    """Yield a name, then the same with 2, 3, ... behind it."""
+    yield name
+    yield from (f"{name} ({number})" for number in itertools.count(2))
 
 
 class Indicators:

@@ -159,7 +159,7 @@ class RiskProfile:
         """Return each row's own loss, epsilon_i or rho_i, at a level (spec/rdr.md 2.5)."""
         rows = self._rows
         columns = {"loss": rows.losses(self.level(rho, epsilon)), "rows": rows.counts}
-        return Exact("losses of single rows", columns, public=self.public)
+        return Exact("losses of single rows", columns.items(), public=self.public)
 
     def top(self, count: int = 10) -> Exact:
         """Return what stands out most: the largest contributions, with how many rows have each."""
@@ -167,16 +167,15 @@ class RiskProfile:
             raise RequestError("count is no whole number", "Give 0 or more.")
         rows = self._rows
         order = np.argsort(-rows.r, kind="stable")[:count]
-        columns: dict[str, Any] = {}
+        columns: list[tuple[str, Any]] = []
         if not rows.steps:
-            for i, (name, step) in enumerate(self.columns()):
-                columns[name] = rows.ticks[order, i] * step
-        if self.by:
-            columns[", ".join(self.by)] = [
-                self.groups[cell] if cell >= 0 else "missing" for cell in rows.cells[order]
+            columns += [
+                (name, rows.ticks[order, i] * step) for i, (name, step) in enumerate(self.columns())
             ]
-        columns["share of the largest possible"] = rows.r[order]
-        columns["rows"] = rows.counts[order]
+        if self.by:
+            labels = [self.groups[cell] if cell >= 0 else "missing" for cell in rows.cells[order]]
+            columns.append((", ".join(self.by), labels))
+        columns += [("share of the largest possible", rows.r[order]), ("rows", rows.counts[order])]
         return Exact("largest contributions", columns, public=self.public)
 
     def columns(self) -> list[tuple[str, float]]:
@@ -202,7 +201,7 @@ class RiskProfile:
             columns["rows"].append(int(rows.counts[rows.cells == cell].sum()))
             columns["median"].append(rows.quantile(found, 0.5, 1.0, cell))
             columns["largest"].append(rows.quantile(found, 1.0, 1.0, cell))
-        return Exact("indicators by group", columns, public=self.public)
+        return Exact("indicators by group", columns.items(), public=self.public)
 
     def group_ratio(
         self,
@@ -378,7 +377,7 @@ class RiskProfile:
         """Return how many rows have which share r of the largest possible contribution. Exact."""
         edges, counts = binned(self._rows, _bins(bins))
         columns = {"r_low": np.r_[0.0, edges[:-1]], "r_high": edges, "rows": counts}
-        return Exact("histogram of contributions", columns, public=self.public)
+        return Exact("histogram of contributions", columns.items(), public=self.public)
 
     def share(
         self,

@@ -405,7 +405,9 @@ class TestAnalystsSide:
         # nor sees what the owner chose
         assert len(session.history) == 0
 
-    def test_results_that_may_be_shared_hold_released_numbers_only(self, curator):
+    def test_results_that_may_be_shared_hold_released_numbers_only(self, table):
+        """With noise that ignores the data, any number of theirs is a leak."""
+        curator = Curator(table, budget=dpnb.Budget(rho=9, delta=1e-6), noise=Blind())
         profile = curator.risk(SQL)
         shown = [profile.choose(0.9, rho=1e-6), profile.share(rho=1e-9), profile.suggest(0.9),
                  profile.choose(0.9, private=False)]  # fmt: skip

@@ -30,7 +30,6 @@ def variance_at(level, variance, pure):
     return (scaled / (scaled + 1)) ** 2 * variance
 
 
-
 def worst(left, right):
     """The largest |ln| of the ratio of two laws, over all outcomes."""
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -355,7 +355,9 @@ class TestLargest:
 
     def test_names_of_ones_own_hide_nothing(self, opened, single):
         """An alias may be called like a column of the table of contributions."""
-        profile = opened(single([3, 3, 9])).risk("SELECT SUM(x) AS rows, COUNT(*) AS x FROM t", by="x")
+        profile = opened(single([3, 3, 9])).risk(
+            "SELECT SUM(x) AS rows, COUNT(*) AS x FROM t", by="x"
+        )
         found = profile.top().to_frame()
         assert len(found.columns) == 5
         values = found.to_numpy().tolist()
@@ -903,7 +905,7 @@ class TestSecrecy:
         assert "for the owner only" not in repr(profile.rdr(rho=1))
 
     def test_values_of_ones_own_are_kept_the_same_way(self):
-        found = Exact("things", {"a": [48_611]})
+        found = Exact("things", [("a", [48_611])])
         assert "48611" not in repr(found)
         assert found._repr_html_() is None
         assert found["a"].tolist() == [48_611]

@@ -110,11 +110,11 @@ def test_a_quantile_is_a_value_that_occurs_not_one_between(adding):
     ]  # fmt: skip
 
 
-def test_ten_tenths_of_a_count_are_all_of_it(adding):
-    """0.7 of 10 rows are 7, though 0.7 * 10 is a little above 7 for floats."""
-    found = adding(np.arange(10) * 100)
-    assert [found.quantile(found.r, p / 10, 0.0) for p in range(1, 11)] == [
-        i / 10 for i in range(10)
+def test_seven_hundredths_of_a_hundred_rows_are_seven(adding):
+    """Though 0.07 * 100 is a little above 7 for floats."""
+    found = adding(np.arange(100) * 10)
+    assert [found.quantile(found.r, p / 100, 0.0) for p in range(1, 101)] == [
+        i / 100 for i in range(100)
     ]
 
 

@@ -58,10 +58,10 @@ class TestPublicRule:
         profile = curator.risk(COUNT)
         fresh = profile.suggest(0.9)
         assert float(fresh.level) == pytest.approx(0.1172839506, abs=1e-9)
-        curator.session().query(COUNT, rho="0.1")
+        curator.session().query("SELECT COUNT(*) FROM t", rho="0.1")
         assert float(profile.suggest(0.9).level) == pytest.approx(0.0172839506, abs=1e-9)
         assert profile.suggest(0.9, policy="alone").level == fresh.level
-        curator.session().query("SELECT COUNT(*) FROM t", rho="0.1")
+        curator.session().query("SELECT SUM(x) FROM t", rho="0.1")
         assert profile.suggest(0.9).level is None
 
     def test_the_papers_policy_takes_a_candidate_above_all_that_was_spent(self):
