@@ -416,6 +416,7 @@ class TestAnalystsSide:
             for text in (json.dumps(found.to_dict()), pickle.dumps(found).decode("latin-1"),
                          *map(str, formatted.values())):  # fmt: skip
                 assert not tells(text)
+        curator.close()
 
 
 class TestLedgerFile:

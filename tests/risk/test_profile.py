@@ -360,9 +360,11 @@ class TestLargest:
         )
         found = profile.top().to_frame()
         assert len(found.columns) == 5
-        values = found.to_numpy().tolist()
-        assert sorted(map(float, values[0]))[-1] == 9
-        assert sum(2 in map(float, line) for line in values) == 1
+        assert found["rows"].tolist() == [1, 2]
+        assert found["x"].tolist() == ["9", "3"]
+        # what the aliases name is there, too
+        assert found.iloc[:, 0].tolist() == [9, 3]
+        assert found.iloc[:, 1].tolist() == [1, 1]
 
     def test_they_come_in_order_of_what_they_tell(self, opened, mixed, budget):
         shares = (

@@ -20,7 +20,8 @@ from scipy import stats
 
 import dpnb
 from dpnb.privacy.noise import SecureNoise
-from dpnb.risk.paper import CANDIDATES, MECHANISMS, SHARE, Mechanism, PaperProfile
+from dpnb.risk.paper import CANDIDATES, MECHANISMS, Mechanism, PaperProfile
+from dpnb.risk.selection import FIRST
 
 TAUS = (1e-10, 1e-8, 1e-6, 1e-4)
 QUARTERS = (0.25, 0.5, 0.75)
@@ -53,9 +54,9 @@ def chances(profile: PaperProfile, tau: float, points: int = 200_000) -> np.ndar
 
     The threshold's noise is integrated out at the midpoints of equally likely parts of its law.
     """
-    threshold = stats.laplace(scale=1 / profile.n / SHARE)
+    threshold = stats.laplace(scale=1 / profile.n / FIRST)
     moved = threshold.ppf((np.arange(points) + 0.5) / points) - tau
-    query = stats.laplace(scale=2 / profile.n / (1 - SHARE))
+    query = stats.laplace(scale=2 / profile.n / (1 - FIRST))
     left, found = np.ones(points), []
     for epsilon in sorted(CANDIDATES, reverse=True):
         passes = query.sf(moved + profile.variance(epsilon))
