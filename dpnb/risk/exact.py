@@ -14,6 +14,8 @@ from dpnb.errors import RequestError
 if TYPE_CHECKING:
     import pandas as pd
 
+SHARE = "share of the largest possible"
+"""Name of the column of normalised contributions."""
 MAX_ROWS = 12
 """Lines that a cell shows of a table that needs no protection."""
 OWNER_ONLY = "exact, for the owner only: to_frame() shows it, and a saved notebook would keep it"

@@ -12,11 +12,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dpnb.answers.numbers import amount_text
 from dpnb.privacy.loss import Currency, PrivacyLoss
-from dpnb.risk.exact import Exact
+from dpnb.risk.exact import SHARE, Exact
 from dpnb.risk.indicator import Values
 from dpnb.risk.offers import name
 from dpnb.risk.preferences import TIE, FloorMaxRatio
@@ -32,8 +31,6 @@ BINS = 20
 MOST_GROUPS = 40
 TOP = 10
 """Largest contributions that are listed."""
-SHARE = "share of the largest possible"
-"""Column of the largest contributions that is shown in percent."""
 ALL = "table"
 """Head of the column of cells where a statement has no groups."""
 ENDS = 5
@@ -220,12 +217,11 @@ def _top(profile: RiskProfile) -> dict[str, Any]:
 
 def _groups(profile: RiskProfile, rows: Rows, found: Sequence[Values]) -> dict[str, Any]:
     """Return median and largest indicator of each group that has rows, at each candidate."""
-    named = rows.cells >= 0
-    sizes = np.zeros(len(profile.groups), dtype=np.int64)
-    np.add.at(sizes, rows.cells[named], rows.counts[named])
+    cells = len(profile.groups)
+    sizes = rows.by_cell(np.ones(len(rows.counts)), cells)[0]
     shown = [int(cell) for cell in np.flatnonzero(sizes)]
-    medians = [group_medians(values, rows, sizes) for values in found]
-    largest = [_group_maxima(values, rows, len(sizes)) for values in found]
+    told = [rows.by_cell(values, cells) for values in found]
+    medians, largest = [middle for _, middle, _ in told], [most for _, _, most in told]
     ratios = [
         min(middle[cell] for cell in shown) / max(middle[cell] for cell in shown) if shown else 1.0
         for middle in medians
@@ -240,25 +236,6 @@ def _groups(profile: RiskProfile, rows: Rows, found: Sequence[Values]) -> dict[s
         "largest": [[factor(float(values[cell])) for cell in listed] for values in largest],
         "ratio": [ratio_text(ratio) for ratio in ratios],
     }
-
-
-def group_medians(found: Values, rows: Rows, sizes: npt.NDArray[np.int64]) -> Values:
-    """Return the median of each group of rows, as ``Rows.quantile`` defines it; 1 for empty ones."""
-    order = np.lexsort((found, rows.cells))
-    order = order[rows.cells[order] >= 0]
-    medians = np.ones(len(sizes))
-    if len(order):
-        reached = np.cumsum(rows.counts[order])
-        halves = np.cumsum(sizes) - sizes + 0.5 * sizes * (1 - 1e-12)
-        filled = sizes > 0
-        medians[filled] = found[order][np.searchsorted(reached, halves[filled])]
-    return medians
-
-
-def _group_maxima(found: Values, rows: Rows, groups: int) -> Values:
-    maxima, named = np.ones(groups), rows.cells >= 0
-    np.maximum.at(maxima, rows.cells[named], found[named])
-    return maxima
 
 
 def _table(exact: Exact, places: Sequence[int] | None = None) -> dict[str, Any]:
@@ -289,6 +266,10 @@ def _notes(profile: RiskProfile) -> list[str]:
     if profile.approximate:
         told.append(
             "There are many different contributions: they are rounded up by 1/4096 at most."
+        )
+    if profile.currency == "pure":
+        told.append(
+            "A release rounds levels down to a public grid, so it tells a little less than shown."
         )
     return told
 

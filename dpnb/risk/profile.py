@@ -25,7 +25,7 @@ from dpnb.risk import choosing, preferences
 from dpnb.risk.choice import BY_HAND, Choice, RiskHistogram
 from dpnb.risk.choosing import Cost
 from dpnb.risk.desk import Desk
-from dpnb.risk.exact import OWNER_ONLY, Exact, Indicators
+from dpnb.risk.exact import OWNER_ONLY, SHARE, Exact, Indicators
 from dpnb.risk.indicator import Form, Values, floor
 from dpnb.risk.preferences import Preference, threshold
 from dpnb.risk.request import DEFAULT_COST, Drawn
@@ -175,7 +175,7 @@ class RiskProfile:
         if self.by:
             labels = [self.groups[cell] if cell >= 0 else "missing" for cell in rows.cells[order]]
             columns.append((", ".join(self.by), labels))
-        columns += [("share of the largest possible", rows.r[order]), ("rows", rows.counts[order])]
+        columns += [(SHARE, rows.r[order]), ("rows", rows.counts[order])]
         return Exact("largest contributions", columns, public=self.public)
 
     def columns(self) -> list[tuple[str, float]]:
@@ -195,13 +195,11 @@ class RiskProfile:
     def by_group(self, *, epsilon: object = None, rho: object = None) -> Exact:
         """Return rows, median and largest indicator of each group of ``by``, against the floor."""
         rows, found = self._rows, self._rows.relative(self._noisy(rho, epsilon))
-        columns: dict[str, list[Any]] = {"group": [], "rows": [], "median": [], "largest": []}
-        for cell, label in enumerate(self.groups):
-            columns["group"].append(label)
-            columns["rows"].append(int(rows.counts[rows.cells == cell].sum()))
-            columns["median"].append(rows.quantile(found, 0.5, 1.0, cell))
-            columns["largest"].append(rows.quantile(found, 1.0, 1.0, cell))
-        return Exact("indicators by group", columns.items(), public=self.public)
+        sizes, medians, maxima = rows.by_cell(found, len(self.groups))
+        columns: list[tuple[str, Any]] = [
+            ("group", self.groups), ("rows", sizes), ("median", medians), ("largest", maxima)
+        ]  # fmt: skip
+        return Exact("indicators by group", columns, public=self.public)
 
     def group_ratio(
         self,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpnb.engines.contributions import Contributions
+from dpnb.engines.contributions import Contributions, Vector
 from dpnb.errors import EngineError, RequestError
 from dpnb.risk.indicator import Form, Values, relative
 
@@ -158,6 +158,25 @@ class Rows:
         reached = np.cumsum(self.counts[chosen][order])
         place = int(np.searchsorted(reached, p * reached[-1] * (1 - 1e-12)))
         return float(values[chosen][order][min(place, len(reached) - 1)])
+
+    def by_cell(self, found: Values, cells: int) -> tuple[Vector, Values, Values]:
+        """Return rows, median and largest of values in each cell; 1 in empty ones.
+
+        The median is that of :meth:`quantile`.
+        """
+        named = self.cells >= 0
+        sizes = np.zeros(cells, dtype=np.int64)
+        np.add.at(sizes, self.cells[named], self.counts[named])
+        medians, maxima = np.ones(cells), np.ones(cells)
+        np.maximum.at(maxima, self.cells[named], found[named])
+        order = np.lexsort((found, self.cells))
+        order = order[named[order]]
+        if len(order):
+            reached = np.cumsum(self.counts[order])
+            halves = np.cumsum(sizes) - sizes + 0.5 * sizes * (1 - 1e-12)
+            filled = sizes > 0
+            medians[filled] = found[order][np.searchsorted(reached, halves[filled])]
+        return sizes, medians, maxima
 
     def variance(self, values: Values | None = None) -> float:
         """Return the population variance of values of all rows.

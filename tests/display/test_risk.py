@@ -23,7 +23,9 @@ from dpnb.display.risk import NOTICE, REVEALED, STAMP, risk_html
 from dpnb.display.risk_tables import named
 from dpnb.privacy.loss import is_picked
 from dpnb.risk import frames, offers
-from dpnb.risk.frames import coarse, group_medians, ratio_text
+from dpnb.risk.exact import SHARE
+from dpnb.risk.frames import coarse, ratio_text
+from dpnb.risk.rows import Rows
 
 MOST, SECOND = 73_519, 1_237
 SQL = "SELECT SUM(gain) AS total FROM people"
@@ -158,7 +160,7 @@ class TestFrames:
 
     def test_top_contributions_have_their_multiplicity_and_share(self, shown):
         top = shown["top"]
-        assert top["head"] == ["total", "sex", frames.SHARE, "rows"]
+        assert top["head"] == ["total", "sex", SHARE, "rows"]
         assert top["rows"][0] == ["73,519", "F", "100 %", "3"]
         assert top["rows"][1] == ["1,237", "M", "1.68 %", "7"]
 
@@ -205,7 +207,8 @@ class TestFrames:
             found = random.integers(1, 6, count).astype(float)
             sizes = np.zeros(4, dtype=np.int64)
             np.add.at(sizes, rows.cells[rows.cells >= 0], rows.counts[rows.cells >= 0])
-            medians = group_medians(found, rows, sizes)
+            found_sizes, medians, _ = Rows.by_cell(rows, found, 4)
+            assert list(found_sizes) == list(sizes)
             for cell in range(4):
                 inside = rows.cells == cell
                 each = np.sort(np.repeat(found[inside], rows.counts[inside]))

@@ -126,6 +126,15 @@ class TestSameVectors:
         assert losses(profile, "rho", 1e-12) == pytest.approx([0, 0, 0.7, 0.7])
 
 
+def test_without_noise_what_was_told_before_still_counts(opened, four, budget, unit):
+    """Rows that add nothing now keep the losses they have."""
+    curator = opened(four, **budget)
+    answer = curator.session().query(COUNT, **{unit: 0.5})
+    held = float(Fraction(next(iter(answer.levels.values()))))
+    profile = curator.risk("SELECT COUNT(*) AS n FROM t WHERE x = 0", cumulative=True)
+    assert losses(profile, unit, math.inf) == pytest.approx([0, held, held, math.inf])
+
+
 class TestOneOffReleases:
     """Explanations, private choices and shared histograms count in full for everybody."""
 
