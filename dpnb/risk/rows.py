@@ -117,7 +117,7 @@ class Rows:
         before = 0.0 if lowest else self.constant
         if level == np.inf:
             # not infinity times 0
-            return np.where(r > 0, np.inf, before)
+            return np.where(r > 0, np.inf, self.losses(0.0, lowest=lowest))
         if self.steps or not self.cumulative:
             added: Values = level * (r if self.pure else r * r)
             return before + added

@@ -1,0 +1,133 @@
+"""``%%dprisk`` as the owner types it, in an in-process shell."""
+
+from __future__ import annotations
+
+import pytest
+
+import dpnb
+from dpnb.display.picker import RiskPicker
+from dpnb.display.risk import NOTICE
+from dpnb.errors import DpnbError
+from dpnb.magics.completion import candidates
+from dpnb.privacy.loss import Picked
+
+SUM = "SELECT SUM(capital_gain) AS gain FROM adult"
+SECRETS = ("99,999", "99999", "159", "29,849", "32,561", "1.04")
+"""What a profile of this statement tells: bounds reached, multiplicities, indicators."""
+
+
+@pytest.fixture
+def owner(shell):
+    assert shell.run("%dpopen adult --as adult --rho 1 --delta 1e-6").error is None
+    return shell
+
+
+class TestRisk:
+    def test_shows_a_notice_and_spends_nothing(self, owner):
+        ran = owner.run(f"%%dprisk\n{SUM}")
+        assert ran.error is None
+        assert ran.result is None
+        (shown,) = ran.shown
+        assert NOTICE in shown.data["text/html"]
+        assert owner.names["adult"].budget.spent.rho == 0
+        kept = f"{ran.stdout} {ran.stderr} {shown.data['text/plain']}"
+        kept += shown.data["text/html"].partition("</style>")[2]
+        assert not [secret for secret in SECRETS if secret in kept]
+
+    @pytest.mark.parametrize("line", ["-o picker", "picker <<"])
+    def test_binds_the_picker(self, owner, line):
+        assert owner.run(f"%%dprisk {line}\n{SUM}").error is None
+        picker = owner.names["picker"]
+        assert isinstance(picker, RiskPicker)
+        assert isinstance(picker.rho, Picked)
+        assert float(picker.rho) == 0.05
+        assert not picker.profile.public
+
+    def test_the_picked_level_is_passed_on_with_its_mark(self, owner):
+        owner.run(f"%%dprisk -q -o picker\n{SUM}")
+        owner.run("rho = picker.rho")
+        answer = owner.run(f"%%dpquery --rho :rho\n{SUM}").result
+        assert answer.conditional
+        assert answer.spent.rho == answer.spent.rho.from_float(0.05).limit_denominator(100)
+
+    def test_quiet_shows_nothing(self, owner):
+        ran = owner.run(f"%%dprisk -q -o picker\n{SUM}")
+        assert not ran.shown
+        assert ran.stdout == ""
+
+    def test_options_reach_the_profile(self, owner):
+        line = "-q -o picker --tau 0.5 --by sex,race --candidates 0.02,1 --form linear --cumulative"
+        assert owner.run(f"%%dprisk {line}\n{SUM}").error is None
+        picker = owner.names["picker"]
+        assert picker.tau == 0.5
+        assert picker.profile.by == ("sex", "race")
+        assert picker.profile.form == "linear"
+        assert [float(level) for level in picker.candidates] == [0.02, 1]
+
+    def test_parameters_are_bound(self, owner):
+        owner.run("age = 40")
+        ran = owner.run("%%dprisk -q -o picker\nSELECT COUNT(*) AS n FROM adult WHERE age > :age")
+        assert ran.error is None
+        # and what was bound stays bound
+        owner.run("age = 80")
+        picker = owner.names["picker"]
+        assert "40" in str(picker.profile.plan.query.where) or "41" in str(
+            picker.profile.plan.query.where
+        )
+
+    def test_a_line_will_do(self, owner):
+        assert owner.run(f"%dprisk -o picker {SUM}").error is None
+        assert isinstance(owner.names["picker"], RiskPicker)
+
+    def test_a_public_table_is_shown(self, shell):
+        shell.names["adult"] = dpnb.datasets.adult(public=True)
+        shell.run("%dpopen adult --rho 1 --delta 1e-6")
+        (shown,) = shell.run(f"%%dprisk\n{SUM}").shown
+        assert "159 of 32,561 rows stand out most" in shown.data["text/html"]
+
+    @pytest.mark.parametrize(
+        ("line", "sql", "said"),
+        [
+            ("--tau 2", SUM, "tau is not between 0 and 1"),
+            ("--tau x", SUM, "--tau 'x' is not a number"),
+            ("--by nope", SUM, "there is no column 'nope'"),
+            ("--candidates 0", SUM, "a candidate is"),
+            ("--candidates ,", SUM, "there are no candidates"),
+            ("--form round", SUM, "form is 'round'"),
+            ("--on nobody", SUM, "there is no session 'nobody'"),
+            ("-o 1st", SUM, "no variable name"),
+            ("--nope", SUM, "%dprisk"),
+            ("", "SELECT MAX(age) FROM adult", "MIN and MAX"),
+            ("", "SELECT DISTINCT sex FROM adult", "DISTINCT"),
+            ("", "SELECT COUNT(*) FROM adult JOIN adult b ON true", "JOIN"),
+            ("", f"{SUM} HAVING COUNT(*) > 5", "HAVING"),
+        ],
+    )
+    def test_mistakes_are_named_and_cost_nothing(self, owner, line, sql, said):
+        ran = owner.run(f"%%dprisk {line}\n{sql}")
+        assert isinstance(ran.error, DpnbError)
+        assert said.casefold() in str(ran.error).casefold()
+        assert owner.names["adult"].budget.spent.rho == 0
+
+    def test_only_where_the_data_are(self, owner):
+        """A session that does not hold the data cannot show risks."""
+
+        class Elsewhere(dpnb.Session):
+            def __init__(self):
+                pass
+
+        owner.names["far"] = Elsewhere()
+        ran = owner.run(f"%%dprisk --on far\n{SUM}")
+        assert isinstance(ran.error, DpnbError)
+        assert "stay with the owner" in str(ran.error)
+
+    def test_without_a_session_it_says_how_to_open_one(self, shell):
+        assert "%dpopen" in str(shell.run(f"%%dprisk\n{SUM}").error)
+
+
+class TestCompletion:
+    def test_options_columns_and_values(self, owner):
+        sessions = {"adult": owner.names["adult"]}
+        assert "--tau" in candidates("%%dprisk --", sessions)
+        assert "--error" not in candidates("%%dprisk --", sessions)
+        assert "capital_gain" in candidates("%%dprisk\nSELECT SUM(", sessions)
