@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dpnb.curator import Curator
     from dpnb.explain.explanation import Explanation
     from dpnb.magics import options
+    from dpnb.risk.profile import RiskProfile
     from dpnb.session import Session
 
 __version__ = "0.1.0"
@@ -32,6 +33,7 @@ __all__ = [
     "PrivacyLoss",
     "Question",
     "Real",
+    "RiskProfile",
     "Schema",
     "Session",
     "Table",
@@ -45,6 +47,7 @@ _LATE = {
     "Curator": "dpnb.curator",
     "Explanation": "dpnb.explain.explanation",
     "Question": "dpnb.answers.question",
+    "RiskProfile": "dpnb.risk.profile",
     "Session": "dpnb.session",
     "options": "dpnb.magics",
 }
