@@ -108,7 +108,7 @@ class Choice:
         level = loss_text(self.loss, self.currency, self.delta)
         said = f"{level}." if self.method == BY_HAND else f"At {level} {self._wish()}."
         if not self.affordable:
-            said += " That is more than what is left."
+            said += " No answer at that level can be bought with what is left."
         return said
 
     def _wish(self) -> str:

@@ -84,8 +84,6 @@ def selected(
         )
     listed = descending(candidates)
     least = preferences.positive(tau, "tau") if method == "variance" else threshold(tau)
-    # what can fail, fails before anything is spent
-    preferences.level_of(1.0, least, profile.currency == "pure", profile.form)
     mechanism: Mechanism
     if method == "quantile":
         mechanism = quantile = Quantile(_proportion(p))
@@ -135,7 +133,7 @@ def choice(
         method=method,
         tau=tau,
         detail=detail,
-        affordable=level is None or profile.price(Fraction(level)).affordable,
+        affordable=level is None or _affordable(profile, Fraction(level)),
         spent=PrivacyLoss.none() if drawn is None or stored else drawn.charge.spent,
         remaining=budget.remaining,
         cap=budget.cap,
@@ -173,6 +171,14 @@ def shared(profile: RiskProfile, bins: int, cost: Cost, progress: Progress | Non
         conditional=drawn.charge.conditional,
         ledger=profile.ledger,
     )
+
+
+def _affordable(profile: RiskProfile, level: Fraction) -> bool:
+    """Return whether an answer at a level can be bought; some are beyond any noise."""
+    try:
+        return profile.price(level).affordable
+    except RequestError:
+        return False
 
 
 def _one_of(value: object, known: tuple[str, ...], name: str) -> None:

@@ -158,3 +158,13 @@ def test_odds_shift_further_than_said_in_one_of_a_hundred_answers(rho):
     beyond = np.mean(np.exp(np.abs(drawn)) > said * 1.005)
     assert beyond <= 0.0108
     assert beyond >= 0.003
+
+
+def test_a_choice_that_was_paid_for_comes_back_whatever_its_level(curator):
+    """Levels may be candidates at which no noise can be drawn."""
+    profile = curator.risk(SUM)
+    for candidates in (["1e-17"], ["1e17"], ["1e-17", "1e17"]):
+        for method, tau in (("quantile", 0), ("tail", 1e-6), ("variance", 1e-17)):
+            choice = profile.choose(tau, method=method, most=99, candidates=candidates)
+            assert choice.level is None or isinstance(choice.level, Fraction)
+            assert choice.level is None or not choice.affordable
