@@ -6,6 +6,7 @@ while a widget's traits are stored with the notebook by some front ends, and by 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from dpnb.display.parts import STATIC, module
 from dpnb.display.risk import losses_html, notice_html, picker_body, risk_css, risk_html
 from dpnb.display.widgets import is_live
 from dpnb.errors import DpnbError, RequestError
+from dpnb.privacy.loss import PickedRational, is_picked
 from dpnb.risk import frames, offers
 from dpnb.risk.preferences import descending, threshold
 
@@ -83,6 +85,8 @@ class RiskPicker(anywidget.AnyWidget):
             if candidates is None
             else tuple(reversed(descending(candidates)))
         )
+        if not profile.public or is_picked(candidates, tau):
+            self.candidates = tuple(map(PickedRational, self.candidates))
         self.answer: Answer | None = None
         self.token = uuid4().hex
         self._prices: list[Price] = []
@@ -99,12 +103,12 @@ class RiskPicker(anywidget.AnyWidget):
     @property
     def level(self) -> Fraction:
         """The picked level in the session's currency."""
-        return self.choice.level or self.candidates[self.at]
+        return self.candidates[self.at]
 
     @property
     def choice(self) -> Choice:
         """The picked level as a choice; of a sensitive table it is conditional on the data."""
-        return self.profile.picked(self.candidates[self.at])
+        return self.profile.picked(self.level)
 
     @property
     def epsilon(self) -> float | None:
@@ -141,8 +145,7 @@ class RiskPicker(anywidget.AnyWidget):
         elif self._is_candidate(content.get("at")):
             self._pick(content["at"])
         elif self._is_candidate(content.get("answer")):
-            self._pick(content["answer"])
-            self._release(known=content.get("known") is True)
+            self._release(content["answer"], known=content.get("known") is True)
 
     def _is_candidate(self, at: object) -> bool:
         whole = isinstance(at, int) and not isinstance(at, bool)
@@ -186,39 +189,43 @@ class RiskPicker(anywidget.AnyWidget):
             for level, price in zip(self.candidates, self._prices, strict=True)
         ]
 
-    def _release(self, *, known: bool) -> None:
-        """Release the answer at the picked level, and send what it cost or why there is none."""
+    def _release(self, at: int, *, known: bool) -> None:
+        """Release the answer at a level, and send what it cost or why there is none."""
         said: dict[str, Any] = {"failed": _UNKNOWN}
         try:
+            self._pick(at)
             said = self._answer(known=known)
         except DpnbError as error:
             said = {"failed": _sentence(error)}
         except KeyboardInterrupt:
             said = {"failed": _INTERRUPTED}
         finally:
+            with contextlib.suppress(DpnbError):
+                self._prices = offers.prices(self.profile, self.candidates)
+                said["offers"] = self._offers()
             self.send(said)
 
     def _answer(self, *, known: bool) -> dict[str, Any]:
         if not (known or self.profile.public):
             return {"failed": _UNSEEN}
-        price = self.profile.price(self.candidates[self.at])
-        if self._prices and price.spent != self._prices[self.at].spent:
-            self._prices = offers.prices(self.profile, self.candidates)
-            return {"failed": _CHANGED, "offers": self._offers()}
-        self.answer = self.profile.answer(self.candidates[self.at])
-        self._prices = offers.prices(self.profile, self.candidates)
-        self._answered = {
-            "text": f"Answered. {self.answer.cost_sentence()} It is in picker.answer.",
-            "losses": self._losses(self.answer),
-        }
-        return {"answered": self._answered, "offers": self._offers()}
+        price = self.profile.price(self.level)
+        if not self._prices or price.spent != self._prices[self.at].spent:
+            return {"failed": _CHANGED}
+        self.answer = self.profile.answer(self.level)
+        told = f"Answered. {self.answer.cost_sentence()} It is in picker.answer."
+        if self.profile.cumulative:
+            told += " Run the cell again to count it in."
+        self._answered = {"text": told, "losses": self._losses(self.answer)}
+        return {"answered": self._answered}
 
     def _losses(self, answer: Answer) -> str:
         try:
             lines = frames.ends(self.profile.signed_losses(answer))
         except DpnbError:
             return ""  # too many different contributions to show one by one
-        return losses_html(lines, offers.name(self.level, self.profile.currency))
+        # it may be finer than what was asked for
+        shown = sum(map(Fraction, answer.levels.values()), Fraction(0))
+        return losses_html(lines, offers.name(shown, self.profile.currency))
 
     # owner-only
 

@@ -102,7 +102,7 @@ class Choice:
     def sentence(self) -> str:
         """The choice in words; one that looked at sensitive data says nothing of its outcome."""
         if self.source == "data" and self.conditional:
-            return "A level was looked for in exact values: .rho and .epsilon hold it."
+            return "A level was looked for in exact values: .level holds it."
         if self.level is None:
             return f"No level was found at which {self._wish()}."
         level = loss_text(self.loss, self.currency, self.delta)
@@ -140,7 +140,12 @@ class Choice:
             cost = cost_text(
                 self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
             )
-        return [self.sentence, BADGES[self.source], cost]
+        badge = BADGES[self.source]
+        if self.source == "rule" and self.conditional:
+            badge = (
+                "Rule fixed in advance; its terms, or what was spent so far, depend on the data."
+            )
+        return [self.sentence, badge, cost]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the choice as plain data (JSON)."""

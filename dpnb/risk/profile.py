@@ -25,7 +25,7 @@ from dpnb.risk import choosing, preferences
 from dpnb.risk.choice import BY_HAND, Choice, RiskHistogram
 from dpnb.risk.choosing import Cost
 from dpnb.risk.desk import Desk
-from dpnb.risk.exact import OWNER_ONLY, SHARE, Exact, Indicators
+from dpnb.risk.exact import SHARE, Exact, Indicators
 from dpnb.risk.indicator import Form, Values, floor
 from dpnb.risk.preferences import Preference, threshold
 from dpnb.risk.request import DEFAULT_COST, Drawn
@@ -239,6 +239,7 @@ class RiskProfile:
         """
         from dpnb.risk import assembly
 
+        self._check_open()
         look = partial(assembly.signed_losses, self, self.desk, answer)
         return self.desk.look(look)
 
@@ -336,7 +337,7 @@ class RiskProfile:
 
     def picked(self, level: Fraction) -> Choice:
         """Return a level that the owner picked by hand, after seeing the risks."""
-        return choosing.choice(self, level, "data", BY_HAND, 0.0, {})
+        return choosing.choice(self, level, "data", BY_HAND, 0.0, {}, picked=is_picked(level))
 
     def spend(self, mechanism: Mechanism, cost: Cost, progress: Progress | None = None) -> Drawn:
         """Carry out a private selection on the contributions, charged to the ledger."""
@@ -352,7 +353,13 @@ class RiskProfile:
 
     def answer(self, level: Fraction) -> Answer:
         """Release the statement at a level picked by hand; of a sensitive table it is marked so."""
-        return self.desk.answer(level if self.public else Picked(level))
+        self._check_open()
+        marked = is_picked(level) or not self.public
+        return self.desk.answer(Picked(level) if marked else level)
+
+    def _check_open(self) -> None:
+        if self._rows.closed:
+            raise RequestError("the profile is closed", "Ask curator.risk(sql) again.")
 
     @property
     def budget(self) -> BudgetStatus:
@@ -438,8 +445,10 @@ class RiskProfile:
         self._rows.close()
 
     def __repr__(self) -> str:
+        if self._rows.closed:
+            return "<RiskProfile: closed>"
         if not self.public:
-            return f"<RiskProfile: {OWNER_ONLY.replace('to_frame()', 'widget()')}>"
+            return "<RiskProfile: exact, for the owner only: widget() shows it and stores nothing>"
         from dpnb.display.risk import risk_text
 
         return risk_text(self)
@@ -447,7 +456,7 @@ class RiskProfile:
     def _repr_html_(self) -> str:
         from dpnb.display.risk import notice_html, risk_html
 
-        return risk_html(self) if self.public else notice_html()
+        return risk_html(self) if self.public and not self._rows.closed else notice_html()
 
     def __reduce__(self) -> Any:
         raise TypeError("exact values cannot be pickled")

@@ -196,6 +196,15 @@ class Rows:
             with contextlib.suppress(AttributeError):
                 delattr(self, name)
 
+    @property
+    def closed(self) -> bool:
+        """Whether the values were forgotten."""
+        try:
+            object.__getattribute__(self, "counts")
+        except AttributeError:
+            return True
+        return False
+
     def __getattr__(self, name: str) -> Any:
         if name not in self.__slots__:
             raise AttributeError(name)

@@ -402,9 +402,50 @@ class TestAnswering:
     def test_of_a_sensitive_table_the_box_must_be_ticked(self, curator, picker, talk):
         talk.opened()
         for known in (False, None, "true", 1):
-            assert talk.say(answer=5, known=known) == [{"failed": "Tick the box first."}]
+            (told,) = talk.say(answer=5, known=known)
+            assert told["failed"] == "Tick the box first."
+            assert len(told["offers"]) == 12
         assert picker.answer is None
         assert curator.budget.spent.rho == 0
+
+    def test_nothing_is_bought_before_a_price_was_shown(self, curator, picker, talk):
+        (told,) = talk.say(answer=5, known=True)
+        assert "price has changed" in told["failed"]
+        assert curator.budget.spent.rho == 0
+        (told,) = talk.say(answer=5, known=True)
+        assert told["answered"]["text"].startswith("Answered.")
+
+    def test_a_closed_profile_buys_and_tells_nothing(self, curator, picker, talk):
+        talk.opened()
+        picker.profile.close()
+        (told,) = talk.say(answer=5, known=True)
+        assert "the profile is closed" in told["failed"].casefold()
+        assert curator.budget.spent.rho == 0
+        assert "closed" in repr(picker.profile)
+
+    def test_losses_are_those_of_the_finest_answer_held(self, curator, picker, talk):
+        curator.session().query(SQL, rho="0.3")
+        talk.opened()
+        (told,) = talk.say(answer=2, known=True)
+        assert "rho 0.3" in told["answered"]["losses"]
+        assert "rho 0.005" not in told["answered"]["losses"]
+
+    def test_a_cumulative_picker_says_that_it_has_not_counted_its_own_answer(self, curator):
+        curator.session().query(SQL, rho="0.001")
+        picker = curator.risk(SQL, cumulative=True).widget()
+        talk = Talk(picker)
+        talk.opened()
+        (told,) = talk.say(answer=2, known=True)
+        assert "to count it in" in told["answered"]["text"]
+
+    def test_marks_of_candidates_stay(self, profile, open_profile):
+        """Also where a public table's picker takes them over."""
+        assert is_picked(profile.widget().candidates)
+        assert not is_picked(open_profile.widget().candidates)
+        taken = open_profile.widget(candidates=profile.widget().candidates)
+        assert is_picked(taken.level, taken.rho)
+        assert taken.choice.conditional
+        assert open_profile.answer(taken.level).conditional
 
     def test_the_answer_is_charged_marked_and_kept_in_the_picker(self, curator, picker, talk):
         talk.opened()
