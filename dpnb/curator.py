@@ -16,7 +16,7 @@ from dpnb.answers.request import AnswerRequest
 from dpnb.engines.base import Engine
 from dpnb.errors import DpnbError, InterruptedRequestError, RequestError, SchemaError
 from dpnb.privacy.accountant import Charge, loss
-from dpnb.privacy.loss import Budget, PrivacyLoss
+from dpnb.privacy.loss import Budget, PrivacyLoss, unit
 from dpnb.privacy.noise import Noise, SecureNoise
 from dpnb.provenance.requests import OWNER, P, R, Request, header, private
 from dpnb.provenance.store import Store
@@ -246,8 +246,8 @@ class Curator:
             raise RequestError(f"mode is {mode!r}", "Use 'tight' or 'paper'.")
         with self._lock:
             self._store.follow()
-            unit = "rho" if self._store.accountant.currency == "zcdp" else "epsilon"
-            request = self._statement(OWNER, sql, params, {unit: 1, "split": split})
+            level = {unit(self._store.accountant.currency): 1}
+            request = self._statement(OWNER, sql, params, {**level, "split": split})
             plan, engine = request.plan(), self._engines[request.query.table]
             desk = Desk(
                 sql, plan, self._store, engine, self._tables, self._serve, self._priced,

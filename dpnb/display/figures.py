@@ -7,7 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from dpnb.answers.numbers import percent
-from dpnb.display.text import MAX_ROWS, plain, stamps
+from dpnb.display.text import EXACT, MAX_ROWS, plain, stamps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -153,7 +153,7 @@ def plot_risk(profile: RiskProfile, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("rows")
     ax.spines[["right", "top"]].set_visible(False)
     if not profile.public:
-        ax.set_title("Exact values: as secret as the data.", loc="left", fontweight="bold")
+        ax.set_title(EXACT, loc="left", fontweight="bold")
     return ax
 
 

@@ -148,8 +148,9 @@ class RiskPicker(anywidget.AnyWidget):
             self._release(content["answer"], known=content.get("known") is True)
 
     def _is_candidate(self, at: object) -> bool:
-        whole = isinstance(at, int) and not isinstance(at, bool)
-        return whole and 0 <= at < len(self.candidates)  # type: ignore[operator]
+        if isinstance(at, bool) or not isinstance(at, int):
+            return False
+        return 0 <= at < len(self.candidates)
 
     def _pick(self, at: int) -> None:
         # not told back: a slider on the move would jump

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dpnb.answers.listing import Listing, Price
 from dpnb.display import parts, risk_tables
 from dpnb.display.html import listing_table
-from dpnb.display.text import listing_text, plain, stamps
+from dpnb.display.text import EXACT, listing_text, plain, stamps
 from dpnb.risk import frames, offers
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ REVEALED = (
     "The page shows exact facts about persons: how much single rows add to the answer, how many rows "
     "do, and how exposed they are. Keep it as secret as the data."
 )
-STAMP = "Exact values: as secret as the data."
 PUBLIC = "Exact values of a table that is declared public."
 LIVE = "Exact values, for the owner's eyes: nothing shown here is stored in the notebook."
 
@@ -185,4 +184,4 @@ def _badge(badge: str) -> str:
 
 def _stamp() -> str:
     box = "border:2px solid;padding:2px 8px;display:inline-block"
-    return f'<p class="dpnb-stamp"><strong style="{box}">{STAMP}</strong></p>'
+    return f'<p class="dpnb-stamp"><strong style="{box}">{EXACT}</strong></p>'

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 MAX_ROWS = 40
 """Rows shown before the rest is only counted; ``to_frame`` has them all."""
 NOT_PRIVATE = "NOT PRIVATE: made with test noise."
+EXACT = "Exact values: as secret as the data."
+"""Stands on what the owner of a sensitive table asked to see."""
 CONDITIONAL = f"CONDITIONAL: {PICKED}."
 
 

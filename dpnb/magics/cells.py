@@ -130,9 +130,7 @@ class Dpnb(Magics):
         name, line = split_binding(line)
         line, statement = split_statement(line, cell)
         options = read_options(self.dpquery, line)
-        name = name or options.out
-        if name is not None:
-            _identifier(name)
+        name = _variable(name, options)
         session = self._session(options.on)
         params = self._namespace
         accuracy = accuracy_options(options, params)
@@ -179,9 +177,7 @@ class Dpnb(Magics):
         """
         name, line = split_binding(line)
         options = read_options(self.dpexplain, line)
-        name = name or options.out
-        if name is not None:
-            _identifier(name)
+        name = _variable(name, options)
         names = self._namespace
         question = read_question(options.answer, cell, options, names)
         given = explanation_options(options, names)
@@ -226,9 +222,7 @@ class Dpnb(Magics):
         name, line = split_binding(line)
         line, statement = split_statement(line, cell)
         options = read_options(self.dprisk, line)
-        name = name or options.out
-        if name is not None:
-            _identifier(name)
+        name = _variable(name, options)
         picker = open_picker(self._session(options.on), statement, options, self._namespace)
         if name is not None:
             self.shell.user_ns[name] = picker
@@ -303,6 +297,12 @@ class Dpnb(Magics):
         Example: ``%dphistory``
         """
         return self._session(read_options(self.dphistory, line).on).history
+
+
+def _variable(name: str | None, options: Any) -> str | None:
+    """Return the variable for the result, from ``name <<`` or ``-o name``; None for none."""
+    name = name or options.out
+    return None if name is None else _identifier(name)
 
 
 def _identifier(name: str) -> str:

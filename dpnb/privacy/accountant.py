@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpnb.errors import BudgetError, LedgerError
-from dpnb.privacy.loss import Budget, Currency, PrivacyLoss
+from dpnb.privacy.loss import Budget, Currency, PrivacyLoss, unit
 from dpnb.privacy.path import Knot
 
 
@@ -141,7 +141,7 @@ class Accountant:
         cost = charge.level(self.currency)
         left = self.remaining().level(self.currency)
         if cost > left:
-            name = "rho" if self.currency == "zcdp" else "epsilon"
+            name = unit(self.currency)
             raise BudgetError(
                 f"this costs {name} {float(cost):.6g}, but {float(left):.6g} is left",
                 f"Ask with less {name}, or for a larger error. Nothing was charged.",
@@ -189,8 +189,7 @@ class Accountant:
         """
         charge = _charge(sequence, entry, {})
         known, drawn = self.releases.get(charge.request), entry.get("drawn")
-        unit = "rho" if self.currency == "zcdp" else "epsilon"
-        parts = [Fraction(level) for level in charge.query[unit].values()]
+        parts = [Fraction(level) for level in charge.query[unit(self.currency)].values()]
         price = PrivacyLoss.of(sum(parts, Fraction(0)), self.currency)
         owed = price if known is None else PrivacyLoss.none()
         wrong = charge.spent != owed or (known is not None and known.spent != price)

@@ -19,6 +19,12 @@ from dpnb.scale import scalar
 Currency: TypeAlias = Literal["zcdp", "pure"]
 Amount: TypeAlias = int | float | Fraction | str
 
+
+def unit(currency: Currency) -> str:
+    """Return the name of the amounts that a currency counts."""
+    return "rho" if currency == "zcdp" else "epsilon"
+
+
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _DIGITS = 12
 

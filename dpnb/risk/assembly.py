@@ -15,6 +15,7 @@ from dpnb.engines.contributions import Contributions, ContributionScan, Part
 from dpnb.errors import RequestError
 from dpnb.kinds import cell_count, nearest
 from dpnb.privacy.calibrate import law
+from dpnb.privacy.loss import unit
 from dpnb.provenance.plan import Plan, plan, read_accuracy, shares
 from dpnb.provenance.store import Store
 from dpnb.provenance.views import View, view_keys
@@ -168,9 +169,6 @@ class Earlier:
 def _earlier(wanted: Plan, table: Table, store: Store) -> Earlier:
     """Return what anybody holds of a table already (spec/rdr.md 2.5, composition of releases)."""
     state, version = store.accountant, store.version(table.name)
-    finest: dict[str, Fraction] = {}
-    for (_, view), level in state.held.items():
-        finest[view] = max(level, finest.get(view, level))
     views: dict[str, View] = {}
     once: dict[str, Fraction] = {}
     closed: set[str] = set()
@@ -184,17 +182,11 @@ def _earlier(wanted: Plan, table: Table, store: Store) -> Earlier:
             closed |= charge.levels.keys()
         else:
             query = read(charge.query)
-            accuracy = read_accuracy(
-                query, wanted.currency, None, **{_unit(wanted): 1, "split": None}
-            )
+            accuracy = read_accuracy(query, wanted.currency, None, **{unit(wanted.currency): 1})
             views |= plan(query, accuracy, table.schema, version, wanted.currency).views
-    constant = sum((finest[view] for view in closed), Fraction(0)) + sum(once.values(), Fraction(0))
-    known = {name: view for name, view in views.items() if name in finest}
-    return Earlier(known, {name: finest[name] for name in known}, float(constant))
-
-
-def _unit(wanted: Plan) -> str:
-    return "epsilon" if wanted.currency == "pure" else "rho"
+    constant = sum(map(state.finest, closed), sum(once.values(), Fraction(0)))
+    levels = {name: level for name in views if (level := state.finest(name)) > 0}
+    return Earlier({name: views[name] for name in levels}, levels, float(constant))
 
 
 def signed_losses(shown: RiskProfile, desk: Desk, answer: Answer) -> Exact:

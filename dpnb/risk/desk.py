@@ -15,7 +15,7 @@ from dpnb.answers.listing import BudgetStatus, Price
 from dpnb.answers.request import AnswerRequest
 from dpnb.engines.base import Engine
 from dpnb.engines.contributions import ContributionScan
-from dpnb.privacy.loss import Picked
+from dpnb.privacy.loss import Picked, unit
 from dpnb.provenance.plan import Plan, shares
 from dpnb.provenance.requests import ANALYST, Request, private
 from dpnb.provenance.store import Store
@@ -97,8 +97,7 @@ class Desk:
 
     def request(self, level: Fraction | Picked) -> AnswerRequest:
         """Return the request for an answer at a level."""
-        unit = "rho" if self.plan.currency == "zcdp" else "epsilon"
-        accuracy = {unit: level, "split": self.plan.accuracy.split}
+        accuracy = {unit(self.plan.currency): level, "split": self.plan.accuracy.split}
         return AnswerRequest(ANALYST, self.sql, self.plan.query, accuracy, self.store, self.tables)
 
     def answer(self, level: Fraction | Picked) -> Answer:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dpnb.answers.listing import Price
 from dpnb.answers.numbers import amount_text, figure
-from dpnb.privacy.loss import Currency
+from dpnb.privacy.loss import Currency, unit
 
 if TYPE_CHECKING:
     from dpnb.risk.profile import RiskProfile
@@ -32,20 +32,16 @@ def accuracy_texts(price: Price) -> list[str]:
 
 def name(level: Fraction, currency: Currency) -> str:
     """Return a level in the session's currency."""
-    return f"{_unit(currency)} {amount_text(level)}"
+    return f"{unit(currency)} {amount_text(level)}"
 
 
 def offer_text(level: Fraction, price: Price) -> str:
     """Return what the button that releases an answer says."""
-    unit, named = _unit(price.currency), name(level, price.currency)
+    amounts, named = unit(price.currency), name(level, price.currency)
     cost = price.spent.level(price.currency)
     left = amount_text(price.remaining.level(price.currency))
     if cost == 0:
         return f"Answer with {named}: free, bought before"
     if not price.affordable:
-        return f"{named} would spend {unit} {amount_text(cost)}, more than the {left} left"
-    return f"Answer with {named}: spends {unit} {amount_text(cost)} of {left} left"
-
-
-def _unit(currency: Currency) -> str:
-    return "rho" if currency == "zcdp" else "epsilon"
+        return f"{named} would spend {amounts} {amount_text(cost)}, more than the {left} left"
+    return f"Answer with {named}: spends {amounts} {amount_text(cost)} of {left} left"

@@ -39,13 +39,16 @@ def threshold(value: object, name: str = "tau") -> float:
     ------
     RequestError
     """
-    value = scalar(value)
-    number = isinstance(value, (int, float, Fraction)) and not isinstance(value, bool)
-    if not number or not 0 <= value <= 1:  # type: ignore[operator]
+    number = scalar(value)
+    if (
+        isinstance(number, bool)
+        or not isinstance(number, (int, float, Fraction))
+        or not 0 <= number <= 1
+    ):
         raise RequestError(f"{name} is not between 0 and 1", f"Give {name}=0.95, or nearer to 1.")
-    if 0 < value < LEAST:  # type: ignore[operator]
+    if 0 < number < LEAST:
         raise RequestError(f"{name} is too near to 0", f"Give {name}=0 for no limit at all.")
-    return float(value)  # type: ignore[arg-type]
+    return float(number)
 
 
 def positive(value: object, name: str) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from dpnb.engines.base import Engine, engine_failure
 from dpnb.engines.contributions import Contributions, ContributionScan, Vector
 from dpnb.privacy.accountant import Charge
-from dpnb.privacy.loss import Currency, PrivacyLoss
+from dpnb.privacy.loss import Currency, PrivacyLoss, unit
 from dpnb.privacy.noise import Noise
 from dpnb.provenance.requests import OWNER
 from dpnb.provenance.store import Store
@@ -35,9 +35,11 @@ class SelectionPlan:
 
     def definition(self) -> dict[str, Any]:
         """Return the public definition as plain data."""
-        unit = "rho" if self.currency == "zcdp" else "epsilon"
-        cost = {"selection": str(self.cost)}
-        return {"target": dict(self.target), "mechanism": dict(self.mechanism), unit: cost}
+        return {
+            "target": dict(self.target),
+            "mechanism": dict(self.mechanism),
+            unit(self.currency): {"selection": str(self.cost)},
+        }
 
     @property
     def request(self) -> str:

@@ -5,18 +5,19 @@ Arguments: a folder. For each step it leaves a ledger there, and one line with t
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-import traceback
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent))
+
+from dying import DATA, at_the_ledger, die, fork_for_each
 
 SQL = "SELECT SUM(credit_amount) AS s FROM credit WHERE age > 30"
 SCHEMA = {
     "age": {"type": "integer", "low": 18, "high": 80},
     "credit_amount": {"type": "integer", "low": 0, "high": 20_000},
 }
-DATA = Path(__file__).parents[1] / "data" / "german_credit.csv"
 STEPS = (
     "before the scan",
     "after the scan",
@@ -38,30 +39,11 @@ def opened(ledger, **options):
     return Curator(table, ledger=ledger, **options)
 
 
-def die(*_, **__):
-    """End without any clean-up."""
-    os._exit(9)
-
-
 def die_at(step):
     """Kill this process when it first comes to a step of a private choice."""
     from dpnb.engines.duckdb import DuckDBEngine
-    from dpnb.privacy.ledger import Ledger
     from dpnb.privacy.noise import SecureNoise
     from dpnb.risk.request import SelectionRequest
-
-    original = Ledger.transaction
-
-    @contextlib.contextmanager
-    def transaction(self):
-        with original(self) as append:
-
-            def write(entry):
-                if step == "before the commit":
-                    append(entry)
-                os._exit(9)
-
-            yield write
 
     def after(owner, name):
         work = getattr(owner, name)
@@ -72,16 +54,14 @@ def die_at(step):
 
         return run
 
-    owner, name, new = {
+    own = {
         "before the scan": (DuckDBEngine, "contributions", die),
         "after the scan": (SelectionRequest, "measure", after(SelectionRequest, "measure")),
         "before the draw": (SecureNoise, "largest", die),
         "after the draw": (SecureNoise, "largest", after(SecureNoise, "largest")),
-        "before the insert": (Ledger, "transaction", transaction),
-        "before the commit": (Ledger, "transaction", transaction),
-        "after the commit": (Ledger, "_write_anchor", die),
         "before it is shown": (SelectionRequest, "result", die),
-    }[step]
+    }
+    owner, name, new = own[step] if step in own else at_the_ledger(step)
     setattr(owner, name, new)
 
 
@@ -94,18 +74,13 @@ def main(folder):
     import dpnb.risk.assembly
     import dpnb.sql.parse
 
-    for number, step in enumerate(STEPS):
-        child = os.fork()
-        if child == 0:
-            try:
-                curator = opened(Path(folder) / f"{number}", budget=dpnb.Budget(rho="0.01"))
-                profile = curator.risk(SQL)
-                die_at(step)
-                print(profile.choose(0.9), flush=True)
-            except BaseException:  # noqa: BLE001 - the child ends here, whatever happened
-                traceback.print_exc()
-            os._exit(3)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    def work(step, number):
+        curator = opened(Path(folder) / f"{number}", budget=dpnb.Budget(rho="0.01"))
+        profile = curator.risk(SQL)
+        die_at(step)
+        print(profile.choose(0.9), flush=True)
+
+    fork_for_each(STEPS, work)
 
 
 if __name__ == "__main__":

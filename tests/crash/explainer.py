@@ -5,18 +5,18 @@ Arguments: a folder. For each step it leaves a ledger there, and one line with t
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
-import traceback
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent))
+
+from dying import DATA, at_the_ledger, die, fork_for_each
 
 SQL = "SELECT purpose, COUNT(*) AS n FROM credit GROUP BY purpose"
 SCHEMA = {
     "purpose": {"type": "category", "values": ["A40", "A41", "A42", "A43", "A46", "A49"]},
     "age": {"type": "integer", "low": 18, "high": 80, "bins": [18, 30, 40, 50, 80]},
 }
-DATA = Path(__file__).parents[1] / "data" / "german_credit.csv"
 STEPS = (
     "before the scan",
     "before the selection",
@@ -42,39 +42,18 @@ def question(opened):
     return opened.query(SQL, rho=1).compare("A43", "A46")
 
 
-def die(*_, **__):
-    """End without any clean-up."""
-    os._exit(9)
-
-
 def die_at(step):
     """Kill this process when it first comes to a step of an explanation."""
     from dpnb.explain import request
-    from dpnb.privacy.ledger import Ledger
     from dpnb.privacy.noise import SecureNoise
 
-    original = Ledger.transaction
-
-    @contextlib.contextmanager
-    def transaction(self):
-        with original(self) as append:
-
-            def write(entry):
-                if step == "before the commit":
-                    append(entry)
-                os._exit(9)
-
-            yield write
-
-    owner, name, new = {
+    own = {
         "before the scan": (request, "measure", die),
         "before the selection": (SecureNoise, "largest", die),
         "between selection and influences": (SecureNoise, "gaussian", die),
-        "before the insert": (Ledger, "transaction", transaction),
-        "before the commit": (Ledger, "transaction", transaction),
-        "after the commit": (Ledger, "_write_anchor", die),
         "before it is shown": (request, "explanation", die),
-    }[step]
+    }
+    owner, name, new = own[step] if step in own else at_the_ledger(step)
     setattr(owner, name, new)
 
 
@@ -86,18 +65,13 @@ def main(folder):
     import dpnb.engines.duckdb
     import dpnb.sql.parse
 
-    for number, step in enumerate(STEPS):
-        child = os.fork()
-        if child == 0:
-            try:
-                opened = session(Path(folder) / f"{number}", budget=dpnb.Budget(rho=2))
-                asked = question(opened)
-                die_at(step)
-                opened.explain(asked, k=2)
-            except BaseException:  # noqa: BLE001 - the child ends here, whatever happened
-                traceback.print_exc()
-            os._exit(3)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    def work(step, number):
+        opened = session(Path(folder) / f"{number}", budget=dpnb.Budget(rho=2))
+        asked = question(opened)
+        die_at(step)
+        opened.explain(asked, k=2)
+
+    fork_for_each(STEPS, work)
 
 
 if __name__ == "__main__":

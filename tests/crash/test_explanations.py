@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import sqlite3
-import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).with_name("explainer.py")
-SPEC = importlib.util.spec_from_file_location("explainer", SCRIPT)
-explainer = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(explainer)
-PAID = {"after the commit", "before it is shown"}
+sys.path.append(str(Path(__file__).parent))
 
+import explainer
+from dying import PAID, entries, left_by
 
-def entries(path):
-    connection = sqlite3.connect(path)
-    found = [
-        json.loads(body) for (body,) in connection.execute("SELECT body FROM entry ORDER BY seq")
-    ]
-    connection.close()
-    return found
+SCRIPT = Path(explainer.__file__)
 
 
 @pytest.fixture(scope="module")
 def ledgers(tmp_path_factory):
     """What the dead processes left, by step."""
-    folder = tmp_path_factory.mktemp("ledgers")
-    run = subprocess.run(
-        [sys.executable, str(SCRIPT), str(folder)], capture_output=True, text=True, check=True,
-        timeout=120,
-    )  # fmt: skip
-    assert run.stdout.split() == ["9"] * len(explainer.STEPS), run.stderr
-    return {step: folder / f"{number}" for number, step in enumerate(explainer.STEPS)}
+    return left_by(SCRIPT, explainer.STEPS, tmp_path_factory.mktemp("ledgers"))
 
 
 @pytest.mark.parametrize("step", explainer.STEPS)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import sqlite3
-import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -14,33 +10,20 @@ import pytest
 
 from dpnb.engines.duckdb import DuckDBEngine
 
-SCRIPT = Path(__file__).with_name("chooser.py")
-SPEC = importlib.util.spec_from_file_location("chooser", SCRIPT)
-chooser = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(chooser)
-PAID = {"after the commit", "before it is shown"}
+sys.path.append(str(Path(__file__).parent))
+
+import chooser
+from dying import PAID, entries, left_by
+
+SCRIPT = Path(chooser.__file__)
+
 COST = Fraction(1, 200)
-
-
-def entries(path):
-    connection = sqlite3.connect(path)
-    found = [
-        json.loads(body) for (body,) in connection.execute("SELECT body FROM entry ORDER BY seq")
-    ]
-    connection.close()
-    return found
 
 
 @pytest.fixture(scope="module")
 def ledgers(tmp_path_factory):
     """What the dead processes left, by step; none of them has shown anything."""
-    folder = tmp_path_factory.mktemp("ledgers")
-    run = subprocess.run(
-        [sys.executable, str(SCRIPT), str(folder)], capture_output=True, text=True, check=True,
-        timeout=120,
-    )  # fmt: skip
-    assert run.stdout.split() == ["9"] * len(chooser.STEPS), run.stderr
-    return {step: folder / f"{number}" for number, step in enumerate(chooser.STEPS)}
+    return left_by(SCRIPT, chooser.STEPS, tmp_path_factory.mktemp("ledgers"))
 
 
 @pytest.mark.parametrize("step", chooser.STEPS)

@@ -19,8 +19,9 @@ from reading import Reading, compare
 import dpnb
 from dpnb.display import picker as picker_module
 from dpnb.display.picker import RiskPicker, display_picker
-from dpnb.display.risk import NOTICE, REVEALED, STAMP, risk_html
+from dpnb.display.risk import NOTICE, REVEALED, risk_html
 from dpnb.display.risk_tables import named
+from dpnb.display.text import EXACT
 from dpnb.privacy.loss import is_picked
 from dpnb.risk import frames, offers
 from dpnb.risk.exact import SHARE
@@ -625,13 +626,13 @@ class TestStatic:
         assert not path.exists()
         assert profile.to_html(str(path), reveal=True) == REVEALED
         text = Reading(path.read_text(encoding="utf-8")).text
-        assert text.index(STAMP) < text.index("73,519")
+        assert text.index(EXACT) < text.index("73,519")
         assert "stored in the notebook" not in text
 
     def test_a_page_of_a_public_table_needs_no_stamp(self, open_profile, tmp_path):
         path = tmp_path / "risk.html"
         open_profile.to_html(str(path))
-        assert STAMP not in path.read_text(encoding="utf-8")
+        assert EXACT not in path.read_text(encoding="utf-8")
 
     @pytest.mark.parametrize(
         "rows", [[], [(7, "F")], [(7, "F")] * 50, [(0, "M")] * 50, [(MOST, "F")]],
@@ -707,7 +708,7 @@ class TestFigure:
     def test_of_a_sensitive_table_it_must_be_asked_for_and_is_stamped(self, profile):
         with pytest.raises(dpnb.DpnbError, match="exact facts"):
             profile.plot()
-        assert profile.plot(reveal=True).get_title(loc="left") == STAMP
+        assert profile.plot(reveal=True).get_title(loc="left") == EXACT
 
     def test_the_axes_given_are_used(self, open_profile):
         _, ax = plt.subplots()
