@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpnb.answers import assembly
 from dpnb.answers.answer import Answer
-from dpnb.answers.listing import BudgetStatus, Price
+from dpnb.answers.listing import Asked, BudgetStatus, Price
 from dpnb.answers.question import Question
 from dpnb.answers.request import AnswerRequest
 from dpnb.engines.base import Engine
 from dpnb.errors import DpnbError, InterruptedRequestError, RequestError, SchemaError
-from dpnb.privacy.accountant import Charge, loss
+from dpnb.privacy.accountant import loss
 from dpnb.privacy.loss import Budget, PrivacyLoss, unit
 from dpnb.privacy.noise import Noise, SecureNoise
-from dpnb.provenance.requests import OWNER, P, R, Request, header, private
+from dpnb.provenance.requests import ANALYST, OWNER, P, R, Request, header, private
 from dpnb.provenance.store import Store
 from dpnb.table import Table
 from dpnb.waiting import Progress
@@ -102,9 +102,10 @@ class Curator:
 
     def session(self) -> Session:
         """Return an analyst's handle on this curator."""
+        from dpnb.channel import LocalChannel
         from dpnb.session import Session
 
-        return Session._of(self)
+        return Session._of(LocalChannel(self, ANALYST, owned=False), self)
 
     # what costs
 
@@ -115,9 +116,14 @@ class Curator:
         params: Mapping[str, object] | None,
         accuracy: Mapping[str, Any],
         cancel: threading.Event | None = None,
+        identifier: str | None = None,
     ) -> Answer:
-        """Answer a statement; see ``Session.query``."""
-        return self._serve(self._statement(analyst, sql, params, accuracy), cancel)
+        """Answer a statement; see ``Session.query``.
+
+        ``identifier`` is the client's name for this one request: used again, it gives the same
+        answer, and with another statement it is refused.
+        """
+        return self._serve(self._statement(analyst, sql, params, accuracy), cancel, identifier)
 
     def explain(
         self,
@@ -125,9 +131,10 @@ class Curator:
         question: Question,
         options: Mapping[str, Any],
         cancel: threading.Event | None = None,
+        identifier: str | None = None,
     ) -> Explanation:
-        """Explain a question; see ``Session.explain``."""
-        return self._serve(self._explanation(analyst, question, options), cancel)
+        """Explain a question; see ``Session.explain``, and :meth:`query` for ``identifier``."""
+        return self._serve(self._explanation(analyst, question, options), cancel, identifier)
 
     def _statement(
         self,
@@ -154,7 +161,12 @@ class Curator:
 
         return ExplanationRequest(analyst, question, options, self._store, self._tables)
 
-    def _serve(self, request: Request[P, R], cancel: threading.Event | None) -> R:
+    def _serve(
+        self,
+        request: Request[P, R],
+        cancel: threading.Event | None,
+        identifier: str | None = None,
+    ) -> R:
         """Carry out a request: from the store, or by one look at the data and one transaction.
 
         Free pre-check, measure outside any lock, then one transaction: plan on the current state,
@@ -164,6 +176,7 @@ class Curator:
             with self._lock:
                 self._store.follow()
                 plan = request.plan()
+                self._store.accountant.check_identifier(request.analyst, identifier, plan.request)
                 stored = self._store.accountant.charges.get((request.analyst, plan.request))
                 if stored is not None:
                     return request.result(plan, stored, fresh=False)
@@ -176,17 +189,20 @@ class Curator:
                 exact = _interruptible(partial(private, look), cancel)
             elif cancel is not None and cancel.is_set():
                 raise InterruptedRequestError("interrupted", "Nothing was charged.")
-            committed = self._commit(request, needed, exact)
+            committed = self._commit(request, needed, exact, identifier)
             if committed is not None:
                 return committed
 
-    def _commit(self, request: Request[P, R], measured: Set[str], exact: Any) -> R | None:
+    def _commit(
+        self, request: Request[P, R], measured: Set[str], exact: Any, identifier: str | None
+    ) -> R | None:
         """Charge and release in one transaction; None when more has to be measured first."""
         with self._lock:
             with self._store.ledger.transaction() as append:
                 self._store.follow()
                 plan = request.plan()
                 key = request.analyst, plan.request
+                self._store.accountant.check_identifier(request.analyst, identifier, plan.request)
                 fresh = key not in self._store.accountant.charges
                 if fresh:
                     if not request.needed(plan) <= measured:
@@ -194,7 +210,7 @@ class Curator:
                     spent = request.cost(plan)
                     self._store.accountant.check(spent)
                     entry = private(partial(request.release, plan, exact, self._noise))
-                    append({**entry, **header(*key, spent)})
+                    append({**entry, **header(*key, spent, identifier)})
             self._store.follow()
             return request.result(plan, self._store.accountant.charges[key], fresh=fresh)
 
@@ -332,11 +348,16 @@ class Curator:
             self._store.double_cap()
         return self.budget
 
-    def history(self, analyst: str) -> Sequence[Charge]:
-        """Return the analyst's committed requests, oldest first."""
+    def status(self, analyst: str) -> BudgetStatus:
+        """Return an analyst's cap, spent and remaining."""
+        return self.budget
+
+    def history(self, analyst: str) -> Sequence[Asked]:
+        """Return the analyst's answered requests, oldest first."""
         with self._lock:
             self._store.follow()
-            return self._store.accountant.history(analyst)
+            charges = self._store.accountant.history(analyst)
+        return [Asked(one.time, one.sql, one.spent, one.conditional) for one in charges]
 
     @property
     def tables(self) -> Mapping[str, Table]:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from dpnb.answers.answer import Answer
-from dpnb.answers.listing import BudgetStatus, Listing, Price
+from dpnb.answers.listing import Asked, BudgetStatus, Listing, Price
 from dpnb.answers.numbers import loss_text
 from dpnb.answers.question import Question
+from dpnb.channel import Channel, LocalChannel
 from dpnb.curator import Curator
 from dpnb.errors import DpnbError, RequestError
 from dpnb.privacy.loss import PICKED, Budget
@@ -22,7 +23,6 @@ from dpnb.waiting import Progress, wait
 if TYPE_CHECKING:
     from dpnb.explain.explanation import Explanation
     from dpnb.explain.price import ExplanationPrice
-    from dpnb.privacy.accountant import Charge
     from dpnb.privacy.noise import Noise
 
 EXPLANATION_RHO = "0.3"
@@ -69,7 +69,7 @@ class Session:
         new_version: bool = False,
         noise: Noise | None = None,
     ) -> None:
-        self._curator = Curator(
+        self._curator: Curator | None = Curator(
             tables,
             budget=budget,
             ledger=ledger,
@@ -77,11 +77,13 @@ class Session:
             new_version=new_version,
             noise=noise,
         )
+        self._channel: Channel = LocalChannel(self._curator, ANALYST, owned=True)
 
     @classmethod
-    def _of(cls, curator: Curator) -> Session:
+    def _of(cls, channel: Channel, curator: Curator | None = None) -> Session:
+        """Return a session over a channel; ``curator`` where its holder owns the data."""
         session = cls.__new__(cls)
-        session._curator = curator
+        session._channel, session._curator = channel, curator
         return session
 
     def query(
@@ -155,9 +157,9 @@ class Session:
         cancel = threading.Event()
 
         def ask() -> Answer:
-            return self._curator.query(ANALYST, sql, params, accuracy, cancel)
+            return self._channel.query(sql, params, accuracy, cancel)
 
-        return wait(ask, cancel, self._curator.interrupt, progress)
+        return wait(ask, cancel, self._channel.interrupt, progress)
 
     def explain(
         self,
@@ -238,9 +240,9 @@ class Session:
         cancel = threading.Event()
 
         def ask() -> Explanation:
-            return self._curator.explain(ANALYST, question, options, cancel)
+            return self._channel.explain(question, options, cancel)
 
-        return wait(ask, cancel, self._curator.interrupt, progress)
+        return wait(ask, cancel, self._channel.interrupt, progress)
 
     @overload
     def price(self, sql: str, **options: Any) -> Price: ...
@@ -266,40 +268,37 @@ class Session:
         """
         if isinstance(sql, Question):
             accuracy.pop("anyway", None)
-            return self._curator.price_explanation(ANALYST, sql, _explanation_options(**accuracy))
+            return self._channel.price_explanation(sql, _explanation_options(**accuracy))
         if not isinstance(sql, (str, list, tuple)):
             raise RequestError("there is no statement", "Pass SQL as a string, or a list of them.")
         statements = [sql] if isinstance(sql, str) else list(sql)
         _check_names(accuracy, Session.query)
-        prices = self._curator.price(ANALYST, statements, params, accuracy)
+        prices = self._channel.price(statements, params, accuracy)
         return prices[0] if isinstance(sql, str) else prices
 
     @property
     def ledger(self) -> str:
         """Public name of the ledger; results carry it."""
-        return self._curator.ledger
+        return self._channel.ledger
 
     @property
     def budget(self) -> BudgetStatus:
         """Cap, spent and remaining."""
-        return self._curator.budget
+        return self._channel.budget
 
     @property
     def history(self) -> Listing:
         """The requests answered so far, oldest first."""
-        status = self._curator.budget
-        charges = self._curator.history(ANALYST)
+        currency = self._channel.budget.currency
+        asked = self._channel.history
 
-        def cost(charge: Charge) -> str:
-            spent = loss_text(charge.spent, status.currency, None)
-            return f"{spent}, conditional" if charge.conditional else spent
+        def cost(one: Asked) -> str:
+            spent = loss_text(one.spent, currency, None)
+            return f"{spent}, conditional" if one.conditional else spent
 
-        rows = tuple(
-            (str(i), charge.time, charge.sql, cost(charge))
-            for i, charge in enumerate(charges, start=1)
-        )
+        rows = tuple((str(i), one.time, one.sql, cost(one)) for i, one in enumerate(asked, start=1))
         caption = f"{len(rows)} request{'' if len(rows) == 1 else 's'} answered."
-        if any(charge.conditional for charge in charges):
+        if any(one.conditional for one in asked):
             caption += f" Conditional: {PICKED}."
         return Listing(caption, ("", "time (UTC)", "statement", "cost"), rows)
 
@@ -307,15 +306,15 @@ class Session:
     def tables(self) -> Listing:
         """The declared tables and columns."""
         rows = tuple(
-            (table.name, name, kind.kind, _domain(kind.to_dict()))
-            for table in self._curator.tables.values()
-            for name, kind in table.schema.items()
+            (table, name, kind.kind, _domain(kind.to_dict()))
+            for table, schema in self._channel.schemas.items()
+            for name, kind in schema.items()
         )
         return Listing("Declared columns.", ("table", "column", "kind", "declared values"), rows)
 
     def close(self) -> None:
-        """Forget the data and close the ledger."""
-        self._curator.close()
+        """Forget the data and close the ledger, when this session opened them."""
+        self._channel.close()
 
     def __enter__(self) -> Session:
         return self
@@ -324,11 +323,11 @@ class Session:
         self.close()
 
     def __repr__(self) -> str:
-        names = ", ".join(self._curator.tables)
         try:
-            left = self._curator.budget
+            names = ", ".join(self._channel.schemas)
+            left = self._channel.budget
         except DpnbError as error:
-            return f"Session({names}; {error.what})"
+            return f"Session({error.what})"
         return f"Session({names}; left {loss_text(left.remaining, left.currency, left.delta)})"
 
     def __reduce__(self) -> Any:

@@ -19,6 +19,7 @@ FLOORS = (
     ("provenance",),
     ("answers", "explain", "inference", "decide", "risk"),
     ("curator",),
+    ("channel",),
     ("session",),
     ("display", "magics", "server", "datasets"),
 )
@@ -30,6 +31,7 @@ CALLED = {
     ("risk", "display"),
     # the handle on a curator is made by the curator
     ("curator", "session"),
+    ("curator", "channel"),
 }
 """Upward imports that are allowed inside functions."""
 NOTEBOOK = {"IPython", "ipywidgets", "anywidget", "matplotlib"}

@@ -137,6 +137,16 @@ def price_caption(
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """One answered request, as its analyst sees it in the history."""
+
+    time: str
+    sql: str
+    spent: PrivacyLoss
+    conditional: bool
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetStatus:
     """Cap, spent and remaining budget.
 

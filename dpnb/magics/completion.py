@@ -49,9 +49,9 @@ def candidates(
             return list(sessions)
         return list(_RISK_OPTIONS if "dprisk" in first else _OPTIONS)
     schemas = {
-        name: table.schema
+        name: schema
         for session in sessions.values()
-        for name, table in session._curator.tables.items()
+        for name, schema in session._channel.schemas.items()
     }
     if body.count("'") % 2 == 1:
         return _values(body, schemas.values())

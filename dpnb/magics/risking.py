@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def open_picker(session: Session, statement: str, options: Any, params: Any) -> RiskPicker:
     """Look at whom an answer would expose; only where the data are in this kernel."""
-    curator = getattr(session, "_curator", None)
+    curator = session._curator
     if curator is None:
         raise RequestError(
             "risks are exact and stay with the owner of the data",
@@ -24,7 +24,7 @@ def open_picker(session: Session, statement: str, options: Any, params: Any) -> 
     candidates = None if options.candidates is None else listed(options.candidates)
     progress = Progress()
     try:
-        profile = curator.risk(
+        profile: Any = curator.risk(
             statement,
             params=params,
             by=listed(options.by),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from dpnb.errors import BudgetError, LedgerError
+from dpnb.errors import BudgetError, LedgerError, RequestError
 from dpnb.privacy.loss import Budget, Currency, PrivacyLoss, unit
 from dpnb.privacy.path import Knot
 
@@ -85,6 +85,7 @@ class Accountant:
     releases: dict[str, Release] = field(default_factory=dict)
     conditional: set[str] = field(default_factory=set)
     spent: PrivacyLoss = field(default_factory=PrivacyLoss.none)
+    identifiers: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.currency: Currency = self.budget.currency
@@ -147,6 +148,15 @@ class Accountant:
                 f"Ask with less {name}, or for a larger error. Nothing was charged.",
             )
 
+    def check_identifier(self, analyst: str, identifier: str | None, request: str) -> None:
+        """Refuse a client's name for a request that was used for another one."""
+        known = None if identifier is None else self.identifiers.get((analyst, identifier))
+        if known is not None and known != request:
+            raise RequestError(
+                "this request identifier was used for another request",
+                "Send a new identifier. Nothing was charged.",
+            )
+
     def apply_doubling(self, sequence: int) -> None:
         """Add one entry of kind ``cap``: the next of the declared caps."""
         if not self.budget.doubling:
@@ -179,8 +189,7 @@ class Accountant:
             self.served.setdefault(key, []).append(charge)
         if charge.conditional:
             self.conditional.update(levels)
-        self.charges[analyst, charge.request] = charge
-        self.spent = total
+        self._keep(charge, entry, total)
 
     def apply_release(self, sequence: int, entry: Mapping[str, Any]) -> None:
         """Add one entry of kind ``release``: a one-off draw, paid for by its first analyst.
@@ -200,7 +209,12 @@ class Accountant:
             self.releases[charge.request] = Release(price, dict(drawn))
         if charge.conditional:
             self.conditional.add(charge.request)
+        self._keep(charge, entry, total)
+
+    def _keep(self, charge: Charge, entry: Mapping[str, Any], total: PrivacyLoss) -> None:
         self.charges[charge.analyst, charge.request] = charge
+        if "identifier" in entry:
+            self.identifiers[charge.analyst, str(entry["identifier"])] = charge.request
         self.spent = total
 
     def _total(self, spent: PrivacyLoss, sequence: int) -> PrivacyLoss:

@@ -78,10 +78,15 @@ class Request(Protocol[P, R]):
         ...
 
 
-def header(analyst: str, request: str, spent: PrivacyLoss) -> dict[str, Any]:
+def header(
+    analyst: str, request: str, spent: PrivacyLoss, identifier: str | None
+) -> dict[str, Any]:
     """Return the part of a ledger entry that says who asked when and what it cost."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    return {"analyst": analyst, "time": now, "request": request, "spent": spent.to_dict()}
+    named = {} if identifier is None else {"identifier": identifier}
+    return {
+        "analyst": analyst, "time": now, "request": request, "spent": spent.to_dict(), **named,
+    }  # fmt: skip
 
 
 def private(work: Callable[[], T]) -> T:

@@ -111,12 +111,7 @@ class TestRisk:
 
     def test_only_where_the_data_are(self, owner):
         """A session that does not hold the data cannot show risks."""
-
-        class Elsewhere(dpnb.Session):
-            def __init__(self):
-                pass
-
-        owner.names["far"] = Elsewhere()
+        owner.names["far"] = dpnb.Session._of(owner.names["adult"]._channel)
         ran = owner.run(f"%%dprisk --on far\n{SUM}")
         assert isinstance(ran.error, DpnbError)
         assert "stay with the owner" in str(ran.error)
