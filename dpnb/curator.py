@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence, Set
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,9 +16,14 @@ from dpnb.answers.question import Question
 from dpnb.answers.request import AnswerRequest
 from dpnb.engines.base import Engine
 from dpnb.errors import DpnbError, InterruptedRequestError, RequestError, SchemaError
-from dpnb.privacy.accountant import loss
+from dpnb.privacy.accountant import Cost
 from dpnb.privacy.loss import Budget, PrivacyLoss, unit
 from dpnb.privacy.noise import Noise, SecureNoise
+from dpnb.provenance.administration import Administration
+from dpnb.provenance.catalogue import DeclaredViews
+from dpnb.provenance.histograms import Strategy
+from dpnb.provenance.policy import MOST_PRIVILEGE, Policy, check_privilege
+from dpnb.provenance.report import Provenance, report
 from dpnb.provenance.requests import ANALYST, OWNER, P, R, Request, header, private
 from dpnb.provenance.store import Store
 from dpnb.table import Table
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
     from dpnb.explain.request import ExplanationRequest
     from dpnb.risk.paper import PaperProfile
     from dpnb.risk.profile import RiskProfile
+    from dpnb.server.service import Service
     from dpnb.session import Session
 
 T = TypeVar("T")
@@ -50,6 +57,15 @@ class Curator:
         File that detects a restored older copy of the ledger.
     new_version : bool
         Accept other data than the ledger has seen: old answers are closed, what was spent is kept.
+    analysts : mapping of str to int or tuple of int, optional
+        Who may ask, with privileges from 1 to 10. Without it there is one analyst only, who has the
+        whole budget.
+    policy : Policy, optional
+        How limits follow from privileges, and how analysts are served; fixed when the ledger is
+        opened. By default noise paths, and limits in proportion to the highest privilege.
+    views : 'attributes' or sequence, optional
+        Declared histogram views: one for each column that can have one, or a list of columns, lists
+        of columns, and mappings with the arguments of :meth:`add_view`.
     noise : Noise, optional
         For tests only; results are stamped NOT PRIVATE.
 
@@ -66,6 +82,9 @@ class Curator:
         ledger: str | Path | None = None,
         anchor: str | Path | None = None,
         new_version: bool = False,
+        analysts: Mapping[str, int | Sequence[int]] | None = None,
+        policy: Policy | None = None,
+        views: str | Sequence[Any] = (),
         noise: Noise | None = None,
     ) -> None:
         from dpnb.engines.duckdb import DuckDBEngine
@@ -78,6 +97,7 @@ class Curator:
         self._tables: dict[str, Table] = {table.name: table for table in listed}
         if len({name.casefold() for name in self._tables}) != len(listed):
             raise SchemaError("two tables have one name", "Rename one of them.")
+        rules = _policy(budget, analysts, policy)
         self._noise: Noise = SecureNoise() if noise is None else noise
         if noise is None:
             SecureNoise.warm_up()
@@ -93,19 +113,43 @@ class Curator:
                 listed,
                 lambda name, secret: self._engines[name].fingerprint(secret + name.encode()),
                 budget=budget,
+                policy=rules,
                 new_version=new_version,
                 private=self._noise.private,
             )
+            self._declared = DeclaredViews(self._tables, self._engines)
+            self._owner = Administration(self._store, self._tables, self._declared)
+            self._owner.register(analysts or {})
+            self._owner.add_views(views)
         except BaseException:
             self._store.ledger.close()
             raise
 
-    def session(self) -> Session:
-        """Return an analyst's handle on this curator."""
+    def session(self, analyst: str | None = None, privilege: int | None = None) -> Session:
+        """Return an analyst's handle on this curator.
+
+        Parameters
+        ----------
+        analyst : str, optional
+            A registered one; none where there is one analyst only.
+        privilege : int, optional
+            One of hers, where she has several; the first one by default.
+
+        Raises
+        ------
+        RequestError
+            For an unknown or disabled analyst.
+        """
         from dpnb.channel import LocalChannel
         from dpnb.session import Session
 
-        return Session._of(LocalChannel(self, ANALYST, owned=False), self)
+        with self._lock:
+            self._store.follow()
+            if analyst is None:
+                analyst = ANALYST
+            row = self._store.provenance.row(analyst, privilege)
+        alone = self._store.provenance.policy is None
+        return Session._of(LocalChannel(self, row, owned=False), self if alone else None)
 
     # what costs
 
@@ -152,7 +196,8 @@ class Curator:
                 "Leave it out and filter the released rows, answer.to_frame().query(...); "
                 "they are noisy, so a group near the limit may fall on either side.",
             )
-        return AnswerRequest(analyst, sql, query, accuracy, self._store, self._tables)
+        declared = None if analyst == OWNER else self._declared
+        return AnswerRequest(analyst, sql, query, accuracy, self._store, self._tables, declared)
 
     def _explanation(
         self, analyst: str, question: Question, options: Mapping[str, Any]
@@ -175,12 +220,13 @@ class Curator:
         while True:
             with self._lock:
                 self._store.follow()
+                self._admit(request.analyst)
                 plan = request.plan()
                 self._store.accountant.check_identifier(request.analyst, identifier, plan.request)
                 stored = self._store.accountant.charges.get((request.analyst, plan.request))
                 if stored is not None:
                     return request.result(plan, stored, fresh=False)
-                self._store.accountant.check(request.cost(plan))
+                self._check(request, plan, request.cost(plan), self._store.now())
                 needed = request.needed(plan)
             exact = None
             if needed:
@@ -200,6 +246,7 @@ class Curator:
         with self._lock:
             with self._store.ledger.transaction() as append:
                 self._store.follow()
+                self._admit(request.analyst)
                 plan = request.plan()
                 key = request.analyst, plan.request
                 self._store.accountant.check_identifier(request.analyst, identifier, plan.request)
@@ -207,12 +254,25 @@ class Curator:
                 if fresh:
                     if not request.needed(plan) <= measured:
                         return None
-                    spent = request.cost(plan)
-                    self._store.accountant.check(spent)
+                    cost, now = request.cost(plan), self._store.now()
+                    granted = self._check(request, plan, cost, now)
                     entry = private(partial(request.release, plan, exact, self._noise))
-                    append({**entry, **header(*key, spent, identifier)})
+                    append({**entry, **header(*key, cost, now, granted, identifier)})
             self._store.follow()
             return request.result(plan, self._store.accountant.charges[key], fresh=fresh)
+
+    def _admit(self, row: str) -> None:
+        """Refuse a row that may not ask, or not any more."""
+        table = self._store.provenance
+        if row != OWNER:
+            table.row(row.partition("#")[0])
+
+    def _check(
+        self, request: Request[P, R], plan: P, cost: Cost, now: str
+    ) -> list[tuple[int, Fraction]]:
+        """Refuse what would pass a limit; return what is taken from which grant."""
+        names = {} if not cost.steps else self._declared.names(cost.steps)
+        return self._store.provenance.check(request.analyst, plan.request, cost, names, now)
 
     # what only the owner may see
 
@@ -262,6 +322,7 @@ class Curator:
             raise RequestError(f"mode is {mode!r}", "Use 'tight' or 'paper'.")
         with self._lock:
             self._store.follow()
+            self._check_risk()
             level = {unit(self._store.accountant.currency): 1}
             request = self._statement(OWNER, sql, params, {**level, "split": split})
             plan, engine = request.plan(), self._engines[request.query.table]
@@ -277,6 +338,179 @@ class Curator:
         found: RiskProfile | PaperProfile = desk.look(look, progress)
         return found
 
+    def _check_risk(self) -> None:
+        state = self._store.accountant
+        if state.currency not in ("zcdp", "pure") or state.mechanism_name != "path":
+            raise RequestError(
+                "risks are shown for noise paths that count zCDP or pure epsilon",
+                "Open a ledger with Budget(rho=...) or Budget(epsilon=...), and mechanism='path'.",
+            )
+
+    # what only the owner may change
+
+    def add_analyst(self, name: str, privilege: int | Sequence[int]) -> None:
+        """Register an analyst.
+
+        Parameters
+        ----------
+        name : str
+            Letters, digits and . _ @ + -, at most 64.
+        privilege : int or sequence of int
+            1 to the policy's top. Several give her several rows, each with a limit of its own; what
+            she learns in all of them together is ``coalition(name)``.
+
+        Raises
+        ------
+        RequestError
+            For a name that is taken or no name, a privilege out of range, and with limits by sum once
+            anything was charged.
+        """
+        self._administer(partial(self._owner.add_analyst, name, privilege))
+
+    def register(self, analysts: Mapping[str, int | Sequence[int]]) -> None:
+        """Register those of several analysts who are not known yet.
+
+        Raises
+        ------
+        RequestError
+            As :meth:`add_analyst`, and when a known one has other privileges.
+        """
+        self._administer(partial(self._owner.register, analysts))
+
+    def disable(self, name: str) -> None:
+        """Refuse an analyst from now on; her row is kept, since the answers are out.
+
+        Raises
+        ------
+        RequestError
+            For an unknown analyst.
+        """
+        self._administer(partial(self._owner.enable, name, active=False))
+
+    def enable(self, name: str) -> None:
+        """Admit a disabled analyst again."""
+        self._administer(partial(self._owner.enable, name, active=True))
+
+    def limit(
+        self,
+        analyst: str | None = None,
+        *,
+        view: str | None = None,
+        rho: object = None,
+        epsilon: object = None,
+    ) -> None:
+        """Set the limit of an analyst's row, of a declared view, or of all together.
+
+        A limit below what is spent is allowed: everything further is refused. A raised cap of all
+        together is a promise changed; it is in the ledger.
+
+        Parameters
+        ----------
+        analyst : str, optional
+            A row: an analyst's name, or ``'name#privilege'``.
+        view : str, optional
+            Name of a declared view. Without analyst and view: the cap of all together.
+        rho, epsilon : number
+            The new limit; 0 refuses everything.
+
+        Raises
+        ------
+        RequestError
+        """
+        if analyst is not None and view is not None:
+            raise RequestError("a limit is of one row or one view", "Name one of them.")
+        scope = (
+            "table" if analyst is None and view is None else "view" if analyst is None else "row"
+        )
+        self._administer(
+            partial(self._owner.limit, scope, analyst if view is None else view, rho, epsilon)
+        )
+
+    def grant(
+        self,
+        giver: str,
+        receiver: str,
+        *,
+        rho: object = None,
+        epsilon: object = None,
+        until: object = None,
+    ) -> None:
+        """Let one analyst learn at another one's expense, once her own limit is used up.
+
+        What she learns is hers (knowledge), and counts against the giver's limit (liability). Her own
+        guarantee becomes her limit plus what is granted.
+
+        Parameters
+        ----------
+        giver, receiver : str
+            Rows.
+        rho, epsilon : number
+            At most so much.
+        until : str, date or datetime, optional
+            UTC; nothing is granted from then on.
+
+        Raises
+        ------
+        RequestError
+        """
+        self._administer(partial(self._owner.grant, giver, receiver, rho, epsilon, until))
+
+    def add_view(
+        self,
+        columns: Sequence[str],
+        *,
+        table: str | None = None,
+        bins: Mapping[str, Sequence[Any]] | None = None,
+        name: str | None = None,
+        strategy: Strategy | None = None,
+    ) -> None:
+        """Declare a histogram view: the table is scanned once, statements then never touch it.
+
+        Statements whose conditions and groups are made of its bins are answered from it: counts, and
+        sums and means of columns that have one value in each bin.
+
+        Parameters
+        ----------
+        columns : sequence of str
+        table : str, optional
+            Needed where there are several.
+        bins : mapping of str to edges, optional
+            Instead of the declared ones.
+        name : str, optional
+            The columns' names by default.
+        strategy : Strategy, optional
+            What is measured instead of the bins.
+
+        Raises
+        ------
+        RequestError, SchemaError
+            For undeclared columns, a Real without bins, more than 100,000 bins, a name that is taken,
+            and with limits for each view once anything was charged.
+        """
+        self._administer(partial(self._owner.add_view, columns, table, bins, name, strategy))
+
+    @property
+    def provenance(self) -> Provenance:
+        """Who has learned how much of what, and what is left; for the owner."""
+        with self._lock:
+            self._store.follow()
+            return report(self._store, self._declared.all_names(self._store))
+
+    def coalition(self, *analysts: str) -> PrivacyLoss:
+        """Return what some analysts, putting all their answers together, have learned: exactly.
+
+        Raises
+        ------
+        RequestError
+            For an unknown analyst.
+        """
+        return self.provenance.coalition(*analysts)
+
+    def _administer(self, change: Callable[[], object]) -> None:
+        with self._lock:
+            self._store.follow()
+            change()
+
     # what costs nothing
 
     def price_explanation(
@@ -290,8 +524,8 @@ class Curator:
             request = self._explanation(analyst, question, options)
             plan = request.plan()
             stored = self._store.accountant.charges.get((analyst, plan.request))
-            cost = request.cost(plan) if stored is None else PrivacyLoss.none()
-            return price(plan, question, self._store, cost)
+            cost = request.cost(plan).row if stored is None else PrivacyLoss.none()
+            return price(plan, question, analyst, self._store, cost)
 
     def price(
         self,
@@ -307,27 +541,24 @@ class Curator:
         with self._lock:
             self._store.follow()
             state = self._store.accountant
-            held = dict(state.held)
-            left = state.remaining()
+            tried = state.synopses.sketch()
+            left: dict[str, PrivacyLoss] = {}
             prices = []
             for request in requests:
-                analyst, wanted = request.analyst, request.plan()
-                stored = state.charges.get((analyst, wanted.request))
-                levels = {
-                    view: max(level, held.get((analyst, view), level))
-                    for view, level in wanted.levels.items()
-                }
+                row, wanted = request.analyst, request.plan()
+                self._admit(row)
+                stored = state.charges.get((row, wanted.request))
+                cost = state.cost(row, wanted.wishes() if stored is None else {}, tried)
+                levels = {view: step.level for view, step in cost.steps.items()}
                 levels = levels if stored is None else dict(stored.levels)
-                after = held | {
-                    (analyst, view): max(level, held.get((analyst, view), level))
-                    for view, level in levels.items()
-                }
-                cost = loss(after, state.currency) - loss(held, state.currency)
+                rest = left.setdefault(row, assembly.status(self._store, row).remaining)
                 prices.append(
-                    assembly.price(request.sql, wanted, analyst, levels, cost, left, self._store)
+                    assembly.price(request.sql, wanted, row, levels, cost.row, rest, self._store)
                 )
                 if prices[-1].affordable:
-                    held, left = after, left - cost
+                    left[row] = rest - cost.row
+                    for view, step in cost.steps.items():
+                        tried.note(row, view, step)
             return prices
 
     @property
@@ -337,7 +568,7 @@ class Curator:
 
     @property
     def budget(self) -> BudgetStatus:
-        """Cap, spent and remaining."""
+        """Cap, spent and remaining of all analysts together."""
         with self._lock:
             self._store.follow()
             return assembly.status(self._store)
@@ -350,14 +581,18 @@ class Curator:
 
     def status(self, analyst: str) -> BudgetStatus:
         """Return an analyst's cap, spent and remaining."""
-        return self.budget
+        with self._lock:
+            self._store.follow()
+            self._admit(analyst)
+            return assembly.status(self._store, analyst)
 
     def history(self, analyst: str) -> Sequence[Asked]:
         """Return the analyst's answered requests, oldest first."""
         with self._lock:
             self._store.follow()
+            self._admit(analyst)
             charges = self._store.accountant.history(analyst)
-        return [Asked(one.time, one.sql, one.spent, one.conditional) for one in charges]
+        return [Asked(one.time, one.sql, one.row, one.conditional) for one in charges]
 
     @property
     def tables(self) -> Mapping[str, Table]:
@@ -368,6 +603,12 @@ class Curator:
         """Stop the scan of the request that runs in the thread of the given identifier."""
         for engine in self._engines.values():
             engine.interrupt(thread)
+
+    def serve(self, host: str = "127.0.0.1", port: int = 8899, **options: Any) -> Service | None:
+        """Answer analysts over HTTP; the options are those of ``dpnb.server.service.serve``."""
+        from dpnb.server.service import serve
+
+        return serve(self, host, port, **options)
 
     def close(self) -> None:
         """Forget the data and close the ledger."""
@@ -380,6 +621,38 @@ class Curator:
 
     def __reduce__(self) -> Any:
         raise TypeError("a Curator holds sensitive data and cannot be pickled")
+
+
+def _policy(
+    budget: Budget | None, analysts: Mapping[str, Any] | None, policy: Policy | None
+) -> Policy | None:
+    """Return the policy of a curator with several analysts, its highest privilege filled in."""
+    if policy is not None and not isinstance(policy, Policy):
+        raise RequestError("the policy is not a dpnb.Policy", "Write dpnb.Policy(rows='max').")
+    if analysts is None and policy is None:
+        return None
+    rules = Policy() if policy is None else policy
+    currency = None if budget is None else budget.currency
+    if currency == "pure":
+        raise RequestError(
+            "several analysts need Gaussian noise", "Open a zcdp session: Budget(rho=...)."
+        )
+    if currency == "basic" and rules.mechanism == "path":
+        raise RequestError(
+            "noise paths do not add up by basic composition: refining them costs no more than needed",
+            "Use accountant='zcdp' or 'gdp', or mechanism='additive'.",
+        )
+    if rules.top is None:
+        given = [one for own in (analysts or {}).values() for one in _several(own)]
+        top = max((one for one in given if isinstance(one, int)), default=None)
+        for one in given:
+            check_privilege(one, MOST_PRIVILEGE)
+        rules = rules.with_top(top)
+    return rules
+
+
+def _several(privileges: Any) -> list[Any]:
+    return list(privileges) if isinstance(privileges, (list, tuple)) else [privileges]
 
 
 def _interruptible(work: Callable[[], T], cancel: threading.Event | None) -> T:

@@ -72,3 +72,7 @@ class EngineError(DpnbError):
 
 class InterruptedRequestError(DpnbError):
     """The request was interrupted; the text says whether anything was charged."""
+
+
+class ServiceError(DpnbError):
+    """A service cannot be reached, is busy, or does not accept who asks."""

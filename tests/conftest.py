@@ -8,6 +8,7 @@ Statistical tests cannot flake and still have power: a sample is accepted when i
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -29,13 +30,17 @@ P_FLOOR = 1e-9
 _MARKS = {
     "lab": "drives a real JupyterLab in Chromium",
     "node": "runs JavaScript in Node",
+    "postgres": "starts a PostgreSQL server",
 }
 
 os.environ["MPLBACKEND"] = "agg"
+sys.path.append(str(Path(__file__).parent))
 
 
 def pytest_addoption(parser):
-    parser.addoption("--all", action="store_true", help="also run what needs Node or Chromium")
+    parser.addoption(
+        "--all", action="store_true", help="also run what needs Node, Chromium or PostgreSQL"
+    )
     parser.addoption("--regenerate", action="store_true", help="write the golden files anew")
 
 
@@ -50,6 +55,15 @@ def pytest_collection_modifyitems(config, items):
     left_out = [item for item in items if any(item.get_closest_marker(name) for name in _MARKS)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A PostgreSQL server of our own, see database.py; only for tests marked postgres."""
+    from database import Server
+
+    with Server() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

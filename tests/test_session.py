@@ -556,7 +556,7 @@ class TestDamagedLedger:
         path = tmp_path / "ledger"
         with opened(path) as session:
             session.query(COUNT, rho=0.1)
-            session._curator._store.ledger._connection.execute("PRAGMA busy_timeout = 50")
+            session._curator._store.ledger._storage._connection.execute("PRAGMA busy_timeout = 50")
             with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
                 other.execute("BEGIN EXCLUSIVE")
                 with pytest.raises(LedgerError, match="in use by another kernel"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from dpnb.answers.answer import Answer
@@ -24,16 +25,24 @@ PRICED_ROWS = (100, 1_000)
 """Group sizes for which the width of an AVG is priced when none is named."""
 
 
-def status(store: Store) -> BudgetStatus:
-    """Return cap, spent and remaining."""
-    state = store.accountant
+def status(store: Store, row: str | None = None) -> BudgetStatus:
+    """Return cap, spent and remaining: of a row of the provenance table, else of the whole."""
+    state, table = store.accountant, store.provenance
+    known = row is not None and row in table.rows
+    cap, spent, left = state.cap, state.spent, state.remaining()
+    if row is not None and known:
+        spent, left = table.spent(row), table.remaining(row, store.now())
+        cap = table.limit(row)
+        if granted := table.granted(row, store.now()):
+            cap = replace(cap + PrivacyLoss.of(granted, state.currency), delta=cap.delta)
     return BudgetStatus(
-        cap=state.cap,
-        spent=state.spent,
-        remaining=state.remaining(),
+        cap=cap,
+        spent=spent,
+        remaining=left,
         currency=state.currency,
         delta=None if state.budget.delta is None else float(state.budget.delta),
         kept=store.kept,
+        analyst=row if known else None,
     )
 
 
@@ -56,7 +65,7 @@ def answer(
         else estimates(_part(output, wanted))
         for output in query.outputs
     )
-    budget = status(store)
+    budget = status(store, charge.analyst)
     return Answer(
         sql=sql.strip(),
         table=query.table,
@@ -68,7 +77,7 @@ def answer(
         ),
         estimates=found,
         rows=_ordered(query, places, found),
-        spent=charge.spent if fresh else PrivacyLoss.none(),
+        spent=charge.row if fresh else PrivacyLoss.none(),
         remaining=budget.remaining,
         cap=budget.cap,
         delta=budget.delta,
@@ -118,17 +127,21 @@ def _estimates(
     """Return one aggregate's estimates; its intervals leave room for ``leaves`` like them."""
     look = state.look(charge.analyst, {v.id: charge.levels[v.id] for v in part.views()})
 
-    def released(view: View | None) -> list[float] | None:
+    def released(view: View | None, centred: bool | None) -> list[float] | None:
         if view is None:
             return None
-        values = view.values(state.knot(view.id, charge.levels[view.id]).vector)
+        values = view.values(state.vector(charge.analyst, view.id, charge.levels[view.id]))
+        if part.alignment is not None:
+            return part.alignment.apply(values, centred)
         return [values[cell] for cell in order]
 
-    def noise_law(view: View | None) -> Law | None:
-        return None if view is None else wanted.law(view, charge.levels[view.id])
+    def noise_law(view: View | None, centred: bool | None) -> Law | None:
+        return None if view is None else part.law(wanted, view, charge.levels[view.id], centred)
 
     middle = reach = 0.0
-    if part.is_mean and part.sum is not None and isinstance(part.sum.measure, Sum):
+    if part.alignment is not None and part.is_mean:
+        middle, reach = part.alignment.middle, part.alignment.reach
+    elif part.is_mean and part.sum is not None and isinstance(part.sum.measure, Sum):
         middle, (low, high) = float(part.sum.measure.shift), bounds
         # rounding to ticks may end just inside the declared bounds
         reach = max(part.sum.reach, high - middle, middle - low)
@@ -137,10 +150,10 @@ def _estimates(
         part.aggregate.alias,
         part.aggregate.function,
         value.name if isinstance(value, Column) else None,
-        total=released(part.sum),
-        total_law=noise_law(part.sum),
-        count=released(part.count),
-        count_law=noise_law(part.count),
+        total=released(part.sum, part.is_mean),
+        total_law=noise_law(part.sum, part.is_mean),
+        count=released(part.count, None),
+        count_law=noise_law(part.count, None),
         middle=middle,
         reach=reach,
         look=look,
@@ -188,7 +201,7 @@ def price(
     store: Store,
 ) -> Price:
     """Return the price of a plan: ``cost`` of ``left``, and the widths at ``levels``."""
-    budget = status(store)
+    budget = status(store, analyst)
     rows = PRICED_ROWS if wanted.accuracy.rows is None else (wanted.accuracy.rows,)
     widths: list[tuple[str, int | None, float | None]] = []
     for output in wanted.query.outputs:

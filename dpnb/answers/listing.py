@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.numbers import amount_text, figure, loss_text
-from dpnb.privacy.loss import Currency, PrivacyLoss
+from dpnb.answers.plain import listed
+from dpnb.privacy.loss import Currency, PrivacyLoss, unit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,11 +99,40 @@ class Price:
         )  # fmt: skip
         return Listing(caption, ("aggregate", "group size", "half-width to expect"), rows)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the price as plain data (JSON)."""
+        return plain_losses(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Price:
+        """Build the price from :meth:`to_dict`."""
+        values = read_losses(data)
+        values["widths"] = tuple(tuple(width) for width in values["widths"])
+        return cls(**values)
+
     def __repr__(self) -> str:
         return repr(self.listing())
 
     def _repr_html_(self) -> str:
         return self.listing()._repr_html_()
+
+
+def plain_losses(value: Any) -> dict[str, Any]:
+    """Return a dataclass of plain values and losses as plain data."""
+    data = {field.name: getattr(value, field.name) for field in fields(value)}
+    return {
+        name: found.to_dict() if isinstance(found, PrivacyLoss) else listed(found)
+        for name, found in data.items()
+    }
+
+
+def read_losses(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that :func:`plain_losses` wrote; lists stay lists."""
+    losses = ("spent", "remaining", "cap")
+    return {
+        name: PrivacyLoss.from_dict(value) if name in losses else value
+        for name, value in data.items()
+    }
 
 
 def price_share(spent: PrivacyLoss, remaining: PrivacyLoss, currency: Currency) -> float:
@@ -123,7 +153,7 @@ def price_caption(
     affordable: bool,
 ) -> str:
     """Return a price and what it would leave, in words."""
-    name = "rho" if currency == "zcdp" else "epsilon"
+    name = unit(currency)
     left = remaining.level(currency)
     after = (
         f"{name} {amount_text(left - spent.level(currency))} would be left of "
@@ -145,6 +175,15 @@ class Asked:
     spent: PrivacyLoss
     conditional: bool
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the request as plain data (JSON)."""
+        return plain_losses(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Asked:
+        """Build the request from :meth:`to_dict`."""
+        return cls(**read_losses(data))
+
 
 @dataclass(frozen=True, slots=True)
 class BudgetStatus:
@@ -153,11 +192,13 @@ class BudgetStatus:
     Attributes
     ----------
     cap, spent, remaining : PrivacyLoss
-    currency : {'zcdp', 'pure'}
+    currency : {'zcdp', 'gdp', 'basic', 'pure'}
     delta : float or None
         Where epsilons are shown.
     kept : bool
         Whether the ledger outlives the kernel.
+    analyst : str or None
+        Whose row of the provenance table this is; None for the budget of all together.
     """
 
     cap: PrivacyLoss
@@ -166,6 +207,7 @@ class BudgetStatus:
     currency: Currency
     delta: float | None
     kept: bool
+    analyst: str | None = None
 
     def listing(self) -> Listing:
         """Return the status as a table."""
@@ -178,7 +220,25 @@ class BudgetStatus:
             )
         )
         note = "" if self.kept else " Kept in this kernel only: a restart spends anew."
-        return Listing(f"Privacy budget.{note}", ("", "privacy loss"), rows)
+        return Listing(f"{self.promise()}{note}", ("", "privacy loss"), rows)
+
+    def promise(self) -> str:
+        """Return whose budget this is, and what it bounds."""
+        if self.analyst is None:
+            return "Privacy budget."
+        return (
+            f"Privacy budget of {self.analyst}. It bounds what she learns from her own answers, as "
+            "long as nobody asks on her behalf; the owner bounds all analysts together."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the status as plain data (JSON)."""
+        return plain_losses(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> BudgetStatus:
+        """Build the status from :meth:`to_dict`."""
+        return cls(**read_losses(data))
 
     def __repr__(self) -> str:
         return repr(self.listing())

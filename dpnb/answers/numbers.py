@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from dpnb.privacy.loss import Currency, PrivacyLoss
+from dpnb.privacy.loss import Currency, PrivacyLoss, counts_rho
 
 
 def decimals(half_width: float) -> int:
@@ -54,12 +54,13 @@ def percent(confidence: float) -> str:
 
 def loss_text(loss: PrivacyLoss, currency: Currency, delta: float | Fraction | None) -> str:
     """Return a loss in the session's currency, with the epsilon it means at ``delta``."""
-    if currency == "pure":
-        return f"epsilon {amount_text(loss.level('pure'))}"
+    if not counts_rho(currency):
+        text = f"epsilon {amount_text(loss.level(currency))}"
+        return f"{text} and delta {float(loss.delta):.3g}" if loss.delta else text
     text = f"rho {amount_text(loss.rho)}"
     if delta is None or loss.rho == 0:
         return text
-    return f"{text} (epsilon {amount_text(loss.epsilon_at(delta))} at delta {float(delta):g})"
+    return f"{text} (epsilon {amount_text(loss.epsilon_at(delta, currency))} at delta {float(delta):g})"
 
 
 def cost_text(

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from dpnb.answers import assembly
 from dpnb.answers.answer import Answer
 from dpnb.engines.base import Engine, Exact, engine_failure
-from dpnb.privacy.accountant import Charge
-from dpnb.privacy.loss import PrivacyLoss
+from dpnb.privacy.accountant import Charge, Cost, plain_step
+from dpnb.privacy.mechanisms import Drawn, Step
 from dpnb.privacy.noise import Noise
-from dpnb.privacy.path import Knot, gaussian_knot, laplace_chain, needs_data
-from dpnb.provenance.plan import Plan, plan, read_accuracy
+from dpnb.privacy.path import laplace_chain
+from dpnb.provenance.catalogue import Choice, DeclaredViews
+from dpnb.provenance.histograms import Histogram
+from dpnb.provenance.plan import Plan, plan, read_accuracy, request_name
 from dpnb.provenance.store import Store
 from dpnb.provenance.views import View
 from dpnb.sql.canonical import describe
@@ -32,85 +33,115 @@ class AnswerRequest:
     accuracy: Mapping[str, Any]
     store: Store
     tables: Mapping[str, Table]
+    declared: DeclaredViews | None
 
     def plan(self) -> Plan:
-        """Decide what would be measured: public facts, and how often this analyst has looked."""
-        state = self.store.accountant
+        """Decide what would be measured: public facts, and what this analyst holds and has seen."""
+        state, table = self.store.accountant, self.query.table
+        accuracy = read_accuracy(self.query, state.currency, state.budget.delta, **self.accuracy)
+        version = self.store.version(table)
+        own = self.declared is None and bool(self.store.provenance.views)
+        name = request_name(self.query, accuracy, version, own=own)
         return plan(
             self.query,
-            read_accuracy(self.query, state.currency, state.budget.delta, **self.accuracy),
-            self.tables[self.query.table].schema,
-            self.store.version(self.query.table),
+            accuracy,
+            self.tables[table].schema,
+            version,
             state.currency,
             lambda views: len(state.looks(self.analyst, views)),
+            catalogue=self._choice(name),
+            name=name,
+            release_delta=state.budget.release_delta,
+        )
+
+    def _choice(self, name: str) -> Choice | None:
+        if self.declared is None or not self.store.provenance.views:
+            return None
+        stored = self.store.accountant.charges.get((self.analyst, name))
+        return Choice(
+            self.declared,
+            self.declared.of(self.query.table, self.store),
+            self.store.accountant,
+            self.analyst,
+            None if stored is None else stored.levels,
+            self.store.provenance.static,
         )
 
     def table(self, plan: Plan) -> str:
         """Return the name of the table that is looked at."""
         return plan.query.table
 
-    def served(self, plan: Plan) -> dict[str, Fraction]:
-        """Return the level at which each view will be shown: the asked one, or a finer one held."""
-        held = self.store.accountant.level
-        return {view: max(level, held(self.analyst, view)) for view, level in plan.levels.items()}
-
-    def cost(self, plan: Plan) -> PrivacyLoss:
+    def cost(self, plan: Plan) -> Cost:
         """Return the increase that bringing the views up to their levels costs."""
-        return self.store.accountant.increase(self.analyst, self.served(plan))
+        return self.store.accountant.cost(self.analyst, plan.wishes())
 
     def needed(self, plan: Plan) -> Set[str]:
         """Return the views that take a look at the data, given what the ledger holds."""
-        paths = self.store.accountant.paths
-        return {name for name in plan.views if needs_data(paths.get(name, ()), plan.levels[name])}
+        state = self.store.accountant
+        if state.currency == "pure":
+            paths = state.synopses.paths
+            return {name for name in plan.views if name not in paths}
+        return {name for name, step in self.cost(plan).steps.items() if step.fresh}
 
     def measure(self, plan: Plan, needed: Set[str], engine: Engine) -> dict[str, Sequence[int]]:
-        """Return the exact vector of each needed view, in lattice units: one scan."""
-        views = {name: view for name, view in plan.views.items() if name in needed}
-        exact: Exact = engine.measure(plan.scan(views))
-        return _Vectors(
-            (name, view.lattice(exact.reveal(i))) for i, (name, view) in enumerate(views.items())
-        )
+        """Return the exact vector of each needed view, in lattice units: one scan at most."""
+        found = _Vectors()
+        views = {}
+        for name in needed:
+            view = plan.views[name]
+            if self.declared is not None and isinstance(view, Histogram):
+                found[name] = self.declared.exact(view)
+            else:
+                views[name] = view
+        if views:
+            exact: Exact = engine.measure(plan.scan(views))
+            for i, (name, view) in enumerate(views.items()):
+                found[name] = view.lattice(exact.reveal(i))
+        return found
 
     def release(
         self, plan: Plan, exact: Mapping[str, Sequence[int]] | None, noise: Noise
     ) -> dict[str, Any]:
-        """Draw the knots that the ledger lacks."""
+        """Draw the versions that the ledger lacks."""
         state = self.store.accountant
-        paths = state.paths
-        levels = self.served(plan)
+        steps = self.cost(plan).steps
         knots: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
-        for name, level in levels.items():
-            path = paths.get(name, [])
-            if all(knot.level != level for knot in path):
-                vector = None if exact is None else exact.get(name)
-                drawn = self._draw(path, plan.views[name], level, vector, noise)
-                knots[name] = [(str(knot.level), knot.vector) for knot in drawn]
-        return {
+        locals_: dict[str, tuple[str, str, tuple[int, ...]]] = {}
+        for name, step in steps.items():
+            vector = None if exact is None else exact.get(name)
+            drawn = self._draw(name, plan.views[name], step, vector, noise)
+            if drawn.knots:
+                knots[name] = [(str(knot.level), knot.vector) for knot in drawn.knots]
+            if drawn.local is not None:
+                own = drawn.local
+                locals_[name] = (str(own.level), str(own.source), own.vector)
+        entry = {
             "kind": "answer",
             "sql": self.sql.strip(),
             "query": describe(plan.query),
             "accuracy": plan.accuracy.to_dict(),
             "version": self.store.version(plan.query.table),
-            "levels": {name: str(level) for name, level in levels.items()},
+            "levels": {name: str(step.level) for name, step in steps.items()},
             "views": {name: view.definition() for name, view in plan.views.items()},
             "knots": knots,
-            "conditional": plan.accuracy.conditional or not state.conditional.isdisjoint(levels),
+            "conditional": plan.accuracy.conditional or not state.conditional.isdisjoint(steps),
         }
+        if state.mechanism_name != "path":
+            entry["locals"] = locals_
+            entry["steps"] = {name: plain_step(step) for name, step in steps.items()}
+        return entry
 
     def _draw(
-        self,
-        path: Sequence[Knot],
-        view: View,
-        level: Fraction,
-        exact: Sequence[int] | None,
-        noise: Noise,
-    ) -> Sequence[Knot]:
+        self, name: str, view: View, step: Step, exact: Sequence[int] | None, noise: Noise
+    ) -> Drawn:
         state = self.store.accountant
-        if state.currency == "zcdp":
-            return [gaussian_knot(path, level, exact, view.sensitivity, noise)]
+        if state.currency != "pure":
+            return state.mechanism.draw(state.synopses, name, step, exact, view.sensitivity, noise)
+        if name in state.synopses.paths:
+            return Drawn()
         if exact is None:
             raise engine_failure()
-        return laplace_chain(exact, state.cap.level("pure"), view.sensitivity, noise)
+        return Drawn(laplace_chain(exact, state.cap.level("pure"), view.sensitivity, noise))
 
     def result(self, plan: Plan, charge: Charge, *, fresh: bool) -> Answer:
         """Build the answer from the committed knots."""

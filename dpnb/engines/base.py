@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from dpnb.errors import EngineError
+from dpnb.scale import Interval
 from dpnb.schema import Schema
 from dpnb.sql.canonical import plain_value
 from dpnb.sql.query import Predicate
@@ -124,6 +125,23 @@ class Scan:
     measures: tuple[tuple[Measure, Predicate], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One column cut into cells that every row falls into: intervals of codes, then missing values.
+
+    ``cells`` are closed intervals that follow each other without a gap and cover the whole domain;
+    the cell after the last one holds the rows without a value.
+    """
+
+    column: str
+    cells: tuple[Interval, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of cells, the one of missing values included."""
+        return len(self.cells) + 1
+
+
 class Exact:
     """Exact vectors on their way from the engine to the noise; shows nothing of itself."""
 
@@ -156,6 +174,10 @@ class Engine(Protocol):
 
     def marginals(self, scan: MarginalScan) -> Marginals:
         """Return counts and sums of some groups over sets of attributes, in one pass."""
+        ...
+
+    def histograms(self, views: Sequence[Sequence[Axis]]) -> Exact:
+        """Return for each list of axes the exact count of rows in every joint cell, last axis fastest."""
         ...
 
     def contributions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpnb.engines.base import MAX_SUMMED, Count, Measure, Sum
+from dpnb.engines.base import MAX_SUMMED, Axis, Count, Measure, Sum
 from dpnb.engines.contributions import ContributionScan, Part
 from dpnb.engines.marginals import MarginalScan
 from dpnb.kinds import Category, Integer, Kind, Real
@@ -111,6 +111,17 @@ class Dialect:
             for i, cell in enumerate(cells)
         )
         return f"CASE {cases} END", len(cells)
+
+    def place(self, axis: Axis) -> str:
+        """Return the SQL of the number of a row's cell on an axis; never NULL."""
+        column, last = self.column(axis.column), len(axis.cells)
+        if all(low == high for low, high in axis.cells):
+            number = f"CAST({column} AS BIGINT) - ({_code(axis.cells[0][0])})"
+            return f"COALESCE({number}, {last})"
+        cases = " ".join(
+            f"WHEN {column} <= {_code(high)} THEN {i}" for i, (_, high) in enumerate(axis.cells)
+        )
+        return f"CASE {cases} ELSE {last} END"
 
     def terms(self, measure: Measure, condition: Predicate) -> list[tuple[str, int]]:
         """Return integer aggregates and weights whose weighted sum is the measure in ticks."""

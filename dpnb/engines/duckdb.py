@@ -12,11 +12,11 @@ import hmac
 import json
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dpnb.engines.base import Exact, Scan, engine_failure
+from dpnb.engines.base import Axis, Exact, Scan, engine_failure
 from dpnb.engines.contributions import Contributions, ContributionScan
 from dpnb.engines.dialect import WHOLE, Dialect, normaliser
 from dpnb.engines.marginals import Marginals, MarginalScan
@@ -202,6 +202,27 @@ class DuckDBEngine:
             for i, (_, weight) in enumerate(terms):
                 total += weight * found[f"t{i}"].astype(np.int64)
             return Marginals(scan, found["place"], found["joint"], found["n"], total)
+
+        return self._guarded(run)
+
+    def histograms(self, views: Sequence[Sequence[Axis]]) -> Exact:
+        """Return the exact counts of several histograms: one statement, a branch for each."""
+        branches = []
+        for number, axes in enumerate(views):
+            joint = "0"
+            for axis in axes:
+                joint = f"({joint}) * {axis.size} + ({self._sql.place(axis)})"
+            branches.append(
+                f"SELECT {number} AS place, CAST({joint} AS BIGINT) AS joint, COUNT(*) AS n "
+                "FROM rows GROUP BY joint"
+            )
+
+        def run() -> Exact:
+            vectors = [[0] * math.prod(axis.size for axis in axes) for axes in views]
+            with self._cursor() as cursor:
+                for place, joint, count in cursor.execute(" UNION ALL ".join(branches)).fetchall():
+                    vectors[place][joint] = int(count)
+            return Exact(vectors)
 
         return self._guarded(run)
 

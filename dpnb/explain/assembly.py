@@ -44,11 +44,11 @@ def plan_for(
     Raises
     ------
     RequestError
-        In a pure session, for a question of another session or data version, or about a derived
+        In a session that does not count zCDP, for a question of another session or data version, or about a derived
         column, and for unusable options.
     """
     state = store.accountant
-    if state.currency == "pure":
+    if state.currency != "zcdp":
         raise RequestError(
             "explanations need zero-concentrated privacy", "Open a zcdp session: Budget(rho=...)."
         )
@@ -193,7 +193,7 @@ def explanation(
             )
         )
     rows.sort(key=lambda row: (-row.influence_high, row.rank_high))
-    budget = status(store)
+    budget = status(store, charge.analyst)
     tight = replace(
         plan, design=replace(design, mode="tight"), lattice=plan.target.lattice("tight")
     )

@@ -268,7 +268,7 @@ def plan_explanation(
     elif isinstance(rho, Mapping):
         budgets = _by_name(rho)
     else:
-        total = amount(rho, "rho") if epsilon is None else rho_meant(epsilon, delta)
+        total = amount(rho, "rho") if epsilon is None else rho_meant(epsilon, delta, "zcdp")
         budgets = Budgets(*(share * total for share in SHARES.values()))
     if not all(LEAST_RHO <= part <= MOST_RHO for part in _parts(budgets)):
         raise RequestError("rho is out of range", "Give one nearer to 0.3.")

@@ -5,9 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from dpnb.answers.assembly import status
-from dpnb.answers.listing import Listing, price_caption, price_share
+from dpnb.answers.listing import (
+    Listing,
+    plain_losses,
+    price_caption,
+    price_share,
+    read_losses,
+)
 from dpnb.answers.numbers import figure, percent
 from dpnb.answers.question import Question
 from dpnb.explain.plan import ExplanationPlan
@@ -96,6 +103,15 @@ class ExplanationPrice:
         )
         return Listing(caption, ("", "to expect"), rows)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the price as plain data (JSON)."""
+        return plain_losses(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ExplanationPrice:
+        """Build the price from :meth:`to_dict`."""
+        return cls(**read_losses(data))
+
     def __repr__(self) -> str:
         return repr(self.listing())
 
@@ -104,10 +120,10 @@ class ExplanationPrice:
 
 
 def price(
-    plan: ExplanationPlan, question: Question, store: Store, cost: PrivacyLoss
+    plan: ExplanationPlan, question: Question, analyst: str, store: Store, cost: PrivacyLoss
 ) -> ExplanationPrice:
     """Return the price of a plan, of which ``cost`` is still to be paid."""
-    budget = status(store)
+    budget = status(store, analyst)
     scale, _ = scale_of(question)
     divisor = 1.0 if scale is None else scale
     return ExplanationPrice(

@@ -12,7 +12,7 @@ from dpnb.explain.assembly import explanation, plan_for
 from dpnb.explain.explanation import Explanation
 from dpnb.explain.mechanism import Influences, measure, release
 from dpnb.explain.plan import ExplanationPlan
-from dpnb.privacy.accountant import Charge
+from dpnb.privacy.accountant import Charge, Cost
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.noise import Noise
 from dpnb.provenance.store import Store
@@ -42,9 +42,9 @@ class ExplanationRequest:
         """Return whether these numbers were released already, to whomever."""
         return plan.request in self.store.accountant.releases
 
-    def cost(self, plan: ExplanationPlan) -> PrivacyLoss:
-        """Return the whole price, or nothing when the release exists."""
-        return PrivacyLoss.none() if self._known(plan) else _price(plan)
+    def cost(self, plan: ExplanationPlan) -> Cost:
+        """Return the price: her own in any case, that of all together only for a new release."""
+        return self.store.accountant.once_cost(plan.request, _price(plan))
 
     def needed(self, plan: ExplanationPlan) -> Set[str]:
         """Return the influences, unless the release exists."""

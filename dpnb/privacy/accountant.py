@@ -5,41 +5,52 @@
 
 from __future__ import annotations
 
-from bisect import insort
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 from dpnb.errors import BudgetError, LedgerError, RequestError
 from dpnb.privacy.loss import Budget, Currency, PrivacyLoss, unit
-from dpnb.privacy.path import Knot
+from dpnb.privacy.mechanisms import MECHANISMS, NONE, Local, Mechanism, Name, Step, Synopses, Wish
+from dpnb.privacy.path import Knot, find, insert
 
 
 def loss(
-    held: Mapping[tuple[str, str], Fraction],
-    currency: Currency,
-    once: Iterable[PrivacyLoss] = (),
+    synopses: Synopses,
+    mechanism: Mechanism,
+    once: Mapping[tuple[str, str], PrivacyLoss],
+    rows: Collection[str],
 ) -> PrivacyLoss:
-    """Return the loss of everybody together: over views, the finest level that anyone holds, summed.
+    """Return what some rows of the provenance table, taken together, have learned.
 
-    A path's finest version determines the coarser ones up to noise without data, so one view costs
-    its maximum (spec/dprovdb.md 3.7); different views compose by addition, and so do one-off
-    releases, each distinct one counted ``once``.
+    The sum over views of what the rows together know of each, which on noise paths is the most that
+    one of them knows, plus every one-off release that any of them holds, each distinct one counted
+    once. Different views compose by addition.
     """
-    finest: dict[str, Fraction] = {}
-    for (_, view), level in held.items():
-        finest[view] = max(level, finest.get(view, level))
-    total = PrivacyLoss.none()
-    for level in finest.values():
-        total += PrivacyLoss.of(level, currency)
-    return sum(once, total)
+    views = dict.fromkeys(view for row, view in synopses.cells if row in rows)
+    shared = {name: price for (row, name), price in once.items() if row in rows}
+    known = (mechanism.together(synopses, view, rows) for view in views)
+    return sum([*known, *shared.values()], PrivacyLoss.none())
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a request adds: to what all together know, and to what its own analyst knows.
+
+    ``steps`` says how each of its views changes; a one-off release has none.
+    """
+
+    table: PrivacyLoss
+    row: PrivacyLoss
+    steps: Mapping[str, Step] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
     """One committed request: who asked what at which levels, and what it cost.
 
+    ``spent`` is what it added to the loss of all together, ``row`` what to that of the analyst.
     ``levels`` are those of the views of an answer; ``query`` its plain meaning. A one-off release
     has no levels. ``conditional`` when its amount, or that of a release it rests on, was picked by
     looking at the data.
@@ -52,6 +63,7 @@ class Charge:
     sql: str
     levels: Mapping[str, Fraction]
     spent: PrivacyLoss
+    row: PrivacyLoss
     version: int
     query: Mapping[str, Any]
     conditional: bool
@@ -70,19 +82,21 @@ class Release:
 
 @dataclass
 class Accountant:
-    """The state of one ledger: noise paths, who holds which level, what is spent.
+    """The state of one ledger: who holds which version of which view, and what is spent.
 
-    ``releases`` holds the one-off releases by the name of their request; ``conditional`` the names of
-    the views and one-off releases that were ever released conditionally. All versions of a view are
-    correlated, so whatever is released of it from then on is conditional, too.
+    ``releases`` holds the one-off releases by the name of their request; ``once`` who holds which, at
+    what price; ``known`` what each row of the provenance table has learned. ``conditional`` holds the
+    names of the views and one-off releases that were ever released conditionally. All versions of a
+    view are correlated, so whatever is released of it from then on is conditional, too.
     """
 
     budget: Budget
-    paths: dict[str, list[Knot]] = field(default_factory=dict)
-    held: dict[tuple[str, str], Fraction] = field(default_factory=dict)
+    mechanism_name: Name = "path"
     served: dict[tuple[str, str], list[Charge]] = field(default_factory=dict)
     charges: dict[tuple[str, str], Charge] = field(default_factory=dict)
     releases: dict[str, Release] = field(default_factory=dict)
+    once: dict[tuple[str, str], PrivacyLoss] = field(default_factory=dict)
+    known: dict[str, PrivacyLoss] = field(default_factory=dict)
     conditional: set[str] = field(default_factory=set)
     spent: PrivacyLoss = field(default_factory=PrivacyLoss.none)
     identifiers: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -90,6 +104,8 @@ class Accountant:
     def __post_init__(self) -> None:
         self.currency: Currency = self.budget.currency
         self.cap = self.budget.cap
+        self.mechanism = MECHANISMS[self.mechanism_name]
+        self.synopses = Synopses(self.currency, self.budget.release_delta)
 
     def __repr__(self) -> str:
         return f"Accountant(spent={self.spent!r}, cap={self.cap!r})"
@@ -99,7 +115,7 @@ class Accountant:
 
     def level(self, analyst: str, view: str) -> Fraction:
         """Return the finest level of a view that an analyst holds; 0 for none."""
-        return self.held.get((analyst, view), Fraction(0))
+        return self.synopses.level(analyst, view)
 
     def looks(self, analyst: str, views: Sequence[str]) -> list[tuple[Fraction, ...]]:
         """Return the different levels at which views were shown together, in order of first sight."""
@@ -118,35 +134,37 @@ class Accountant:
 
     def finest(self, view: str) -> Fraction:
         """Return the finest level of a view that anybody holds; 0 for none."""
-        held = (level for (_, other), level in self.held.items() if other == view)
-        return max(held, default=Fraction(0))
+        return self.synopses.finest.get(view, Fraction(0))
 
-    def increase(self, analyst: str, levels: Mapping[str, Fraction]) -> PrivacyLoss:
-        """Return what bringing the analyst's views up to ``levels`` adds to the loss."""
-        total = PrivacyLoss.none()
-        for view, level in levels.items():
-            before = self.finest(view)
-            if level > before:
-                new = PrivacyLoss.of(level, self.currency)
-                old = PrivacyLoss.of(before, self.currency)
-                total += new - old
-        return total
+    def cost(self, analyst: str, wishes: Mapping[str, Wish], state: Synopses | None = None) -> Cost:
+        """Return what serving an analyst's wishes would change; spends nothing."""
+        state = self.synopses if state is None else state
+        steps = {
+            view: self.mechanism.step(state, analyst, view, wish) for view, wish in wishes.items()
+        }
+        return self._cost(analyst, steps, state)
+
+    @staticmethod
+    def _cost(analyst: str, steps: Mapping[str, Step], state: Synopses) -> Cost:
+        table, row = PrivacyLoss.none(), PrivacyLoss.none()
+        for view, step in steps.items():
+            if step.column != (column := state.column(view)):
+                table += step.column - column
+            if step.cell != (cell := state.cell(analyst, view)):
+                row += step.cell - cell
+        return Cost(table, row, steps)
+
+    def loss(self, rows: Collection[str]) -> PrivacyLoss:
+        """Return what some rows of the provenance table, taken together, have learned."""
+        return loss(self.synopses, self.mechanism, self.once, rows)
 
     def remaining(self) -> PrivacyLoss:
         """Return the part of the cap that is left."""
-        left = self.cap.level(self.currency) - self.spent.level(self.currency)
-        return PrivacyLoss.of(max(left, Fraction(0)), self.currency)
+        return left_of(self.cap, self.spent, self.currency)
 
     def check(self, charge: PrivacyLoss) -> None:
         """Refuse a charge that would pass the cap; depends on charges alone (privacy filter)."""
-        cost = charge.level(self.currency)
-        left = self.remaining().level(self.currency)
-        if cost > left:
-            name = unit(self.currency)
-            raise BudgetError(
-                f"this costs {name} {float(cost):.6g}, but {float(left):.6g} is left",
-                f"Ask with less {name}, or for a larger error. Nothing was charged.",
-            )
+        check(charge, self.spent, self.cap, self.currency)
 
     def check_identifier(self, analyst: str, identifier: str | None, request: str) -> None:
         """Refuse a client's name for a request that was used for another one."""
@@ -160,77 +178,160 @@ class Accountant:
     def apply_doubling(self, sequence: int) -> None:
         """Add one entry of kind ``cap``: the next of the declared caps."""
         if not self.budget.doubling:
-            raise _damaged(sequence)
+            raise damaged(sequence)
         self.cap += self.cap
 
-    def apply(self, sequence: int, entry: Mapping[str, Any]) -> None:
+    def apply(self, sequence: int, entry: Mapping[str, Any]) -> Charge:
         """Add one entry of kind ``answer``; checks that its charge is what its releases cost."""
         levels = {view: Fraction(level) for view, level in entry["levels"].items()}
         charge = _charge(sequence, entry, levels)
-        analyst, spent = charge.analyst, charge.spent
-        if spent != self.increase(analyst, levels):
-            raise _damaged(sequence)
-        total = self._total(spent, sequence)
+        analyst, state = charge.analyst, self.synopses
+        if self.mechanism_name == "path":
+            cost = self.cost(analyst, {view: Wish(level) for view, level in levels.items()})
+        else:
+            steps = {view: read_step(data) for view, data in entry["steps"].items()}
+            cost = self._cost(analyst, steps, state)
+        wrong = any(step.level != levels[view] for view, step in cost.steps.items())
+        if wrong or cost.steps.keys() != levels.keys():
+            raise damaged(sequence)
+        if (charge.spent, charge.row) != (cost.table, cost.row):
+            raise damaged(sequence)
+        total = self._total(charge.spent, sequence)
         drawn = {
             view: [Knot(Fraction(level), tuple(vector)) for level, vector in knots]
             for view, knots in entry["knots"].items()
         }
+        own = {
+            view: Local(Fraction(level), Fraction(source), tuple(vector))
+            for view, (level, source, vector) in entry.get("locals", {}).items()
+        }
         for view, level in levels.items():
-            known = (*self.paths.get(view, ()), *drawn.get(view, ()))
-            if all(knot.level != level for knot in known):
-                raise _damaged(sequence)
+            if self.mechanism_name == "path":
+                new = any(knot.level == level for knot in drawn.get(view, ()))
+                there = new or find(state.paths.get(view, ()), level) is not None
+            else:
+                new = view in own and own[view].level == level
+                there = new or level in state.locals.get((analyst, view), {})
+            if not there:
+                raise damaged(sequence)
         # everything was checked: from here on nothing is refused
         for view, knots in drawn.items():
             for knot in knots:
-                insort(self.paths.setdefault(view, []), knot, key=_by_level)
-        for view, level in levels.items():
-            key = analyst, view
-            self.held[key] = max(level, self.held.get(key, level))
-            self.served.setdefault(key, []).append(charge)
+                insert(state.paths.setdefault(view, []), knot)
+        for view, made in own.items():
+            state.locals.setdefault((analyst, view), {})[made.level] = made
+        for view, step in cost.steps.items():
+            state.note(analyst, view, step)
+            self.served.setdefault((analyst, view), []).append(charge)
         if charge.conditional:
             self.conditional.update(levels)
         self._keep(charge, entry, total)
+        return charge
 
-    def apply_release(self, sequence: int, entry: Mapping[str, Any]) -> None:
-        """Add one entry of kind ``release``: a one-off draw, paid for by its first analyst.
+    def apply_release(self, sequence: int, entry: Mapping[str, Any]) -> Charge:
+        """Add one entry of kind ``release``: a one-off draw.
 
-        Its price is the sum of the rhos, or epsilons, that its public definition names for its parts.
+        All together pay for it once; who holds it has it on her own row in full. Its price is the
+        sum of the rhos, or epsilons, that its public definition names for its parts.
         """
         charge = _charge(sequence, entry, {})
         known, drawn = self.releases.get(charge.request), entry.get("drawn")
         parts = [Fraction(level) for level in charge.query[unit(self.currency)].values()]
         price = PrivacyLoss.of(sum(parts, Fraction(0)), self.currency)
         owed = price if known is None else PrivacyLoss.none()
-        wrong = charge.spent != owed or (known is not None and known.spent != price)
+        wrong = (charge.spent, charge.row) != (owed, price)
+        wrong = wrong or (known is not None and known.spent != price)
         if wrong or (known is None) == (drawn is None) or not parts or min(parts) <= 0:
-            raise _damaged(sequence)
+            raise damaged(sequence)
         total = self._total(charge.spent, sequence)
         if drawn is not None:
             self.releases[charge.request] = Release(price, dict(drawn))
+        self.once[charge.analyst, charge.request] = price
         if charge.conditional:
             self.conditional.add(charge.request)
         self._keep(charge, entry, total)
+        return charge
+
+    def once_cost(self, request: str, price: PrivacyLoss) -> Cost:
+        """Return what a one-off release costs: all together nothing when it exists already."""
+        return Cost(PrivacyLoss.none() if request in self.releases else price, price)
 
     def _keep(self, charge: Charge, entry: Mapping[str, Any], total: PrivacyLoss) -> None:
         self.charges[charge.analyst, charge.request] = charge
         if "identifier" in entry:
             self.identifiers[charge.analyst, str(entry["identifier"])] = charge.request
+        if charge.row != NONE:
+            self.known[charge.analyst] = self.known.get(charge.analyst, NONE) + charge.row
         self.spent = total
 
     def _total(self, spent: PrivacyLoss, sequence: int) -> PrivacyLoss:
+        if spent == NONE:
+            return self.spent
         total = self.spent + spent
-        if total.level(self.currency) > self.cap.level(self.currency):
-            raise _damaged(sequence)
+        if total.exceeds(self.cap, self.currency):
+            raise damaged(sequence)
         return total
+
+    def vector(self, analyst: str, view: str, level: Fraction) -> tuple[int, ...]:
+        """Return the released version of a view at exactly ``level``, as the analyst holds it."""
+        if self.mechanism_name == "path":
+            return self.knot(view, level).vector
+        return self.synopses.locals[analyst, view][level].vector
 
     def knot(self, view: str, level: Fraction) -> Knot:
         """Return the stored version of a view at exactly ``level``."""
-        return next(knot for knot in self.paths[view] if knot.level == level)
+        found = find(self.synopses.paths[view], level)
+        if found is None:
+            raise KeyError(view)
+        return found
 
     def history(self, analyst: str) -> Sequence[Charge]:
         """Return the analyst's committed requests, oldest first."""
         mine: Iterable[Charge] = (c for c in self.charges.values() if c.analyst == analyst)
         return sorted(mine, key=lambda charge: charge.sequence)
+
+
+def left_of(cap: PrivacyLoss, spent: PrivacyLoss, currency: Currency) -> PrivacyLoss:
+    """Return the part of a cap that is left, never below 0."""
+    left = max(cap.level(currency) - spent.level(currency), Fraction(0))
+    loss = PrivacyLoss.of(left, currency)
+    delta = max(cap.delta - spent.delta, Fraction(0))
+    return replace(loss, delta=delta) if currency == "basic" else loss
+
+
+def check(charge: PrivacyLoss, spent: PrivacyLoss, cap: PrivacyLoss, currency: Currency) -> None:
+    """Refuse a charge that would pass a cap; depends on charges alone (privacy filter).
+
+    Raises
+    ------
+    BudgetError
+        Names the price and what is left.
+    """
+    if charge == NONE or not (spent + charge).exceeds(cap, currency):
+        return
+    left = left_of(cap, spent, currency)
+    name, cost, rest = unit(currency), charge.level(currency), left.level(currency)
+    if cost <= rest:
+        name, cost, rest = "delta", charge.delta, left.delta
+    raise BudgetError(
+        f"this costs {name} {float(cost):.6g}, but {float(rest):.6g} is left",
+        f"Ask with less {unit(currency)}, or for a larger error. Nothing was charged.",
+    )
+
+
+def read_step(data: Mapping[str, Any]) -> Step:
+    """Build a step from the data of :func:`plain_step`."""
+    cell, column = (PrivacyLoss.from_dict(data[name]) for name in ("cell", "column"))
+    level, source, fresh = (Fraction(data[name]) for name in ("level", "source", "fresh"))
+    return Step(level, source, cell, column, fresh)
+
+
+def plain_step(step: Step) -> dict[str, Any]:
+    """Return a step as plain data."""
+    return {
+        "level": str(step.level), "source": str(step.source), "fresh": str(step.fresh),
+        "cell": step.cell.to_dict(), "column": step.column.to_dict(),
+    }  # fmt: skip
 
 
 def _charge(sequence: int, entry: Mapping[str, Any], levels: Mapping[str, Fraction]) -> Charge:
@@ -242,17 +343,15 @@ def _charge(sequence: int, entry: Mapping[str, Any], levels: Mapping[str, Fracti
         sql=str(entry["sql"]),
         levels=levels,
         spent=PrivacyLoss.from_dict(entry["spent"]),
+        row=PrivacyLoss.from_dict(entry["row"]),
         version=int(entry["version"]),
         query=dict(entry["query"]),
         conditional=bool(entry.get("conditional", False)),
     )
 
 
-def _by_level(knot: Knot) -> Fraction:
-    return knot.level
-
-
-def _damaged(sequence: int) -> LedgerError:
+def damaged(sequence: int) -> LedgerError:
+    """Return the error of an entry whose amounts do not fit what came before it."""
     return LedgerError(
         f"entry {sequence} of the ledger does not add up", "Restore the newest unchanged copy."
     )

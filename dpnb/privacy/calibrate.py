@@ -1,7 +1,7 @@
 """From privacy levels to noise and from wished accuracy to privacy levels, in closed form.
 
-A **level** is the privacy parameter of one measure vector: rho in a zCDP session, epsilon in a pure
-one. The charge is fixed first and the noise follows from it, rounded up.
+A **level** is the privacy parameter of one measure vector: epsilon in a pure session, rho in the others
+(for a basic accountant, the rho of the noise that its epsilon and delta allow). The charge is fixed first and the noise follows from it, rounded up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from dpnb.privacy.loss import Currency
 
 _NORMAL = NormalDist()
 
-SUM_SHARE: dict[Currency, Fraction] = {"zcdp": Fraction(13, 20), "pure": Fraction(61, 100)}
+SUM_SHARE: dict[Currency, Fraction] = {
+    "zcdp": Fraction(13, 20), "gdp": Fraction(13, 20), "basic": Fraction(13, 20),
+    "pure": Fraction(61, 100),
+}  # fmt: skip
 """Share of an AVG's level that its centred sum gets; the count gets the rest.
 
 It minimises the half-width of the interval averaged over means uniform on the bounds. With half the
@@ -62,9 +65,9 @@ def law(level: Fraction, sensitivity: float, currency: Currency) -> Law:
     Gaussian: sigma = sensitivity / sqrt(2 rho); Laplace: scale = sensitivity / epsilon
     (spec/dpxplain.md section 1).
     """
-    if currency == "zcdp":
-        return Law("gaussian", sensitivity / math.sqrt(2 * level))
-    return Law("laplace", sensitivity / float(level))
+    if currency == "pure":
+        return Law("laplace", sensitivity / float(level))
+    return Law("gaussian", sensitivity / math.sqrt(2 * level))
 
 
 def safe_scale(level: Fraction, sensitivity: int, currency: Currency) -> float:
@@ -109,9 +112,9 @@ def level_for_error(error: float, sensitivity: float, alpha: float, currency: Cu
 
     rho = (z sensitivity / error)^2 / 2, epsilon = ln(1/alpha) sensitivity / error.
     """
-    unit = Law("gaussian" if currency == "zcdp" else "laplace", 1.0).quantile(alpha)
+    unit = Law("laplace" if currency == "pure" else "gaussian", 1.0).quantile(alpha)
     ratio = Fraction(unit) * Fraction(sensitivity) / Fraction(error)
-    return _ceiling(ratio * ratio / 2 if currency == "zcdp" else ratio)
+    return _ceiling(ratio if currency == "pure" else ratio * ratio / 2)
 
 
 def level_for_mean_error(
@@ -126,7 +129,7 @@ def level_for_mean_error(
     is linear in y, so y = error rows / (H K + error d).
     """
     s = float(share)
-    if currency == "zcdp":
+    if currency != "pure":
         k, d = math.sqrt(1 / s + 1 / (1 - s)), math.sqrt(1 / (1 - s))
         z = Law("gaussian", 1.0).quantile(alpha)
         y = error * rows / (half_range * k + error * d)

@@ -2,7 +2,7 @@
 
 One entry is one transaction: the charge of a request and every number released for it lie in the
 same row, so neither can exist without the other. Entries form a hash chain, which detects damage and
-careless edits (not someone who recomputes the chain: the file is as secret as the data).
+careless edits (not someone who recomputes the chain: the ledger is as secret as the data).
 """
 
 from __future__ import annotations
@@ -11,24 +11,18 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import secrets
-import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from dpnb.errors import LedgerError
+from dpnb.privacy.sqlite import SQLiteStorage
 
 FORMAT = 1
-_CREATE = """
-CREATE TABLE IF NOT EXISTS entry (
-    seq INTEGER PRIMARY KEY CHECK (seq > 0),
-    body TEXT NOT NULL,
-    hash TEXT NOT NULL
-) STRICT
-"""
 _GENESIS = hashlib.sha256(b"dpnb ledger").hexdigest()
 
 
@@ -36,22 +30,96 @@ def _digest(previous: str, body: str) -> str:
     return hashlib.sha256(f"{previous}\n{body}".encode()).hexdigest()
 
 
-class Ledger:
-    """An append-only list of JSON entries in one SQLite file, or in memory.
+class Storage(Protocol):
+    """Where entries are kept: rows of a number, a body and a hash.
 
-    Rollback journal with ``synchronous=EXTRA``: a commit survives a crash of the process and of the
-    machine. Not WAL: SQLite before 3.51.3 can corrupt it in a rare race, and it does not work on
-    network file systems, where notebook homes often lie.
+    Every failure is a ``LedgerError`` without a cause, and says "nothing was charged" only where
+    that is certain.
+    """
+
+    @property
+    def place(self) -> str:
+        """What errors call it; without a password."""
+
+    @property
+    def noun(self) -> str:
+        """What it is: a file, a database."""
+
+    @property
+    def kept(self) -> bool:
+        """Whether it outlives the process."""
+
+    def read(self, sequence: int) -> list[tuple[int, str, str]]:
+        """Return the rows after this number, oldest first."""
+
+    def hash(self, sequence: int) -> str | None:
+        """Return the hash of one row, None when there is no such row."""
+
+    def begin(self) -> None:
+        """Take the only right to write; reads from now on see all that was committed before."""
+
+    def insert(self, sequence: int, body: str, digest: str, previous: str) -> bool:
+        """Add a row; False when the last one is not the one before with this hash."""
+
+    def commit(self) -> None:
+        """Make what was inserted durable and give the right to write back."""
+
+    def rollback(self) -> None:
+        """Undo what was inserted and give the right to write back; never fails."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+def _storage(place: str | Path | None, timeout: float) -> Storage:
+    """Return the storage that a ledger's place means."""
+    scheme = re.match(r"(\w[\w+.-]+):/", str(place))
+    if scheme is None:
+        return SQLiteStorage(None if place is None else Path(place), timeout)
+    if isinstance(place, str) and place.startswith(("postgresql://", "postgres://")):
+        try:
+            from dpnb.privacy.postgres import PostgresStorage
+        except ImportError:
+            raise LedgerError(
+                "a ledger in PostgreSQL needs psycopg", "Run pip install 'dpnb[postgres]'."
+            ) from None
+        return PostgresStorage(place, timeout)
+    # not shown: it may hold a password
+    raise LedgerError(
+        "the URL of the ledger is of an unknown kind",
+        "Write a file's name, or 'postgresql://user@host/database'.",
+    )
+
+
+def _close(storage: Storage, process: int) -> None:
+    # a fork shares the connection: closing it there would end it for the process that opened it
+    if os.getpid() == process:
+        storage.close()
+
+
+class Ledger:
+    """An append-only list of JSON entries in one SQLite file, in PostgreSQL, or in memory.
 
     Parameters
     ----------
     path : str or Path, optional
-        The file, created with mode 0600. None keeps the ledger in memory.
+        The file, created with mode 0600; or, as a str, the URL of a PostgreSQL database
+        (``postgresql://user:password@host/database``) that several service processes share, see
+        ``dpnb.privacy.postgres``. None keeps the ledger in memory.
     anchor : str or Path, optional
         A file outside the ledger that holds the last sequence number and hash. With it a restored
         older copy of the ledger is refused; without it that is not detected.
     timeout : float
         Seconds to wait for another kernel's transaction.
+
+    Attributes
+    ----------
+    path : Path or None
+        The file, when it is one.
+    place : str
+        What errors call the ledger; without a password.
+    kept : bool
+        Whether it outlives the process.
     """
 
     def __init__(
@@ -61,67 +129,22 @@ class Ledger:
         anchor: str | Path | None = None,
         timeout: float = 30.0,
     ) -> None:
-        self.path = None if path is None else Path(path)
+        self._storage = _storage(path, timeout)
+        self._process = os.getpid()
+        self._closer = weakref.finalize(self, _close, self._storage, self._process)
+        self.place, self.kept = self._storage.place, self._storage.kept
+        file = self._storage.noun == "file"
+        self.path = Path(path) if file and path is not None else None
         self.anchor = None if anchor is None else Path(anchor)
         self._lock = threading.RLock()
         self._sequence, self._hash = 0, _GENESIS
-        if self.path is not None:
-            self._touch(self.path)
-        with self._failures():
-            self._connection = sqlite3.connect(
-                ":memory:" if self.path is None else str(self.path.resolve()),
-                isolation_level=None,
-                timeout=timeout,
-                check_same_thread=False,
-            )
-            try:
-                self._connection.execute("PRAGMA journal_mode=DELETE")
-                self._connection.execute("PRAGMA synchronous=EXTRA")
-                self._connection.execute("PRAGMA trusted_schema=OFF")
-                self._connection.execute(_CREATE)
-            except BaseException:
-                self._connection.close()
-                raise
-        self._closer = weakref.finalize(self, self._connection.close)
-
-    def _touch(self, path: Path) -> None:
-        try:
-            descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-            try:
-                os.fchmod(descriptor, 0o600)
-            finally:
-                os.close(descriptor)
-        except PermissionError:
-            self._refuse("the ledger cannot be written", "Check the file's permissions.")
-        except OSError:
-            self._refuse("the ledger cannot be created", "Check that the folder exists.")
 
     def _refuse(self, what: str, mend: str) -> NoReturn:
-        raise LedgerError(what, mend, str(self.path or "in memory"))
+        raise LedgerError(what, mend, self.place) from None
 
-    @contextlib.contextmanager
-    def _failures(self) -> Iterator[None]:
-        """Turn SQLite's errors into ours."""
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            text = str(error)
-            if "locked" in text or "busy" in text:
-                what = "the ledger is in use by another kernel"
-                mend = "Try again; nothing was charged."
-            elif "readonly" in text:
-                what, mend = "the ledger cannot be written", "Check the file's permissions."
-            elif "full" in text:
-                what, mend = "the disk is full", "Make room; nothing was charged."
-            else:
-                what, mend = "the ledger cannot be used", "Check that it is a dpnb ledger."
-        except sqlite3.ProgrammingError:
-            what, mend = "the session is closed", "Open it again."
-        except sqlite3.DatabaseError:
-            what, mend = "the ledger is damaged or no ledger", "Restore the newest copy of it."
-        else:
-            return
-        raise LedgerError(what, mend, str(self.path or "in memory")) from None
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            self._refuse("the ledger was opened in another process", "Open it in this one.")
 
     @property
     def sequence(self) -> int:
@@ -133,13 +156,9 @@ class Ledger:
 
         An entry counts as read when the next one is asked for, so one whose reader fails comes again.
         """
+        self._check_process()
         with self._lock:
-            with self._failures():
-                rows = self._connection.execute(
-                    "SELECT seq, body, hash FROM entry WHERE seq > ? ORDER BY seq",
-                    (self._sequence,),
-                ).fetchall()
-            for sequence, body, stored in rows:
+            for sequence, body, stored in self._storage.read(self._sequence):
                 digest = _digest(self._hash, body)
                 if sequence != self._sequence + 1 or digest != stored:
                     self._refuse(
@@ -168,43 +187,39 @@ class Ledger:
         committed when the block ends, and nothing when it raises. What was appended is read back by
         the next :meth:`read_new`, like the entries of other kernels.
         """
+        self._check_process()
         with self._lock:
-            with self._failures():
-                self._connection.execute("BEGIN IMMEDIATE")
+            self._storage.begin()
             pending: list[str] = []
-            self._check_place()
 
             def append(entry: Mapping[str, Any]) -> None:
                 body = json.dumps(entry, sort_keys=True, ensure_ascii=False, allow_nan=False)
-                digest = _digest(pending[-1] if pending else self._hash, body)
-                pending.append(digest)
-                with self._failures():
-                    self._connection.execute(
-                        "INSERT INTO entry VALUES (?, ?, ?)",
-                        (self._sequence + len(pending), body, digest),
+                previous = pending[-1] if pending else self._hash
+                pending.append(_digest(previous, body))
+                sequence = self._sequence + len(pending)
+                if not self._storage.insert(sequence, body, pending[-1], previous):
+                    self._refuse(
+                        "the ledger's last entry is another one than was read",
+                        "Try again; nothing was charged.",
                     )
 
             try:
+                self._check_place()
                 yield append
-                with self._failures():
-                    self._connection.execute("COMMIT")
+                self._storage.commit()
             except BaseException:
-                with contextlib.suppress(sqlite3.Error):
-                    self._connection.execute("ROLLBACK")
+                self._storage.rollback()
                 raise
             if pending:
                 self._write_anchor(self._sequence + len(pending), pending[-1])
 
     def _check_place(self) -> None:
-        """Refuse a file that is no longer the one that was read."""
-        with self._failures():
-            row = self._connection.execute(
-                "SELECT hash FROM entry WHERE seq = ?", (self._sequence,)
-            ).fetchone()
-        if self._sequence and (row is None or row[0] != self._hash):
-            with contextlib.suppress(sqlite3.Error):
-                self._connection.execute("ROLLBACK")
-            self._refuse("the ledger's file was replaced", "Restore it and open the session again.")
+        """Refuse a storage that is no longer the one that was read."""
+        if self._sequence and self._storage.hash(self._sequence) != self._hash:
+            self._refuse(
+                f"the ledger's {self._storage.noun} was replaced",
+                "Restore it and open the session again.",
+            )
 
     # the anchor: a monotone counter outside the ledger
 
@@ -213,11 +228,7 @@ class Ledger:
         if self.anchor is None:
             return
         sequence, digest = self._read_anchor(self.anchor)
-        with self._failures():
-            row = self._connection.execute(
-                "SELECT hash FROM entry WHERE seq = ?", (sequence,)
-            ).fetchone()
-        if sequence and (row is None or row[0] != digest):
+        if sequence and self._storage.hash(sequence) != digest:
             self._refuse(
                 "the ledger is older than its anchor: spent budget is missing from it",
                 "Restore the newest copy.",
@@ -248,13 +259,12 @@ class Ledger:
             )
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file or the connection."""
         with self._lock:
             self._closer()
 
     def __repr__(self) -> str:
-        place = "in memory" if self.path is None else str(self.path)
-        return f"Ledger({place}, {self._sequence} entries)"
+        return f"Ledger({self.place}, {self._sequence} entries)"
 
     def __reduce__(self) -> Any:
         raise TypeError("a Ledger is as secret as the data and cannot be pickled")

@@ -1,28 +1,38 @@
 """What a release costs and what a session may spend.
 
-A loss has three components that add: ``rho`` (zero-concentrated DP), ``epsilon`` (pure DP, None where
-it is not finite) and ``delta``. Amounts are exact rationals, so ten times 0.1 is 1. Conversions round
-to the safe side.
+A loss has three components that add: ``rho`` (zero-concentrated DP), ``epsilon`` (None where it is not
+finite) and ``delta``, which belongs to ``epsilon``. Amounts are exact rationals, so ten times 0.1 is 1.
+Conversions round to the safe side.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from dpnb.errors import RequestError
 from dpnb.scale import scalar
 
-Currency: TypeAlias = Literal["zcdp", "pure"]
+Currency: TypeAlias = Literal["zcdp", "gdp", "basic", "pure"]
+"""What a ledger counts; all but ``pure`` use Gaussian noise.
+
+``zcdp``: rho. ``gdp``: rho, too (mu^2 = 2 rho), of Gaussian releases only, so that epsilons follow from
+the exact curve. ``basic``: (epsilon, delta) of each Gaussian release, added up. ``pure``: epsilon.
+"""
 Amount: TypeAlias = int | float | Fraction | str
 
 
 def unit(currency: Currency) -> str:
     """Return the name of the amounts that a currency counts."""
-    return "rho" if currency == "zcdp" else "epsilon"
+    return "rho" if counts_rho(currency) else "epsilon"
+
+
+def counts_rho(currency: Currency) -> bool:
+    """Return whether a currency counts rho; the others count epsilon."""
+    return currency in ("zcdp", "gdp")
 
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -103,6 +113,14 @@ def floor_digits(value: float) -> Fraction:
     return math.floor(Fraction(value) / unit) * unit
 
 
+def ceiling_digits(value: float) -> Fraction:
+    """Return ``value`` rounded up to 12 significant decimal digits, as a rational."""
+    if value <= 0:
+        return Fraction(0)
+    unit = Fraction(10) ** (math.floor(math.log10(value)) - _DIGITS + 1)
+    return math.ceil(Fraction(value) / unit) * unit
+
+
 def _minimum(function: Callable[[float], float], low: float, high: float) -> float:
     """Smallest value met by golden-section search of a unimodal function on ``[low, high]``."""
     a, b = low, high
@@ -160,7 +178,38 @@ def rho_of_epsilon(epsilon: Fraction | float, delta: Fraction | float) -> Fracti
     return floor_digits(-_minimum(cost, centre - 12, centre + 12) * (1 - 1e-12))
 
 
-def rho_meant(epsilon: object, delta: Fraction | None) -> Fraction:
+GDP_SLACK = 1e-12
+"""Part of delta that is kept back for the lattice of the noise: far more than it needs."""
+
+
+def gdp_delta(delta: Fraction | float) -> float:
+    """Return the delta at which GDP is converted."""
+    return float(delta) - min(GDP_SLACK, float(delta) / 100)
+
+
+def rho_within(epsilon: Fraction | float, delta: Fraction, currency: Currency) -> Fraction:
+    """Return the largest rho that respects (epsilon, delta)-DP, rounded down.
+
+    ``gdp``: mu^2 / 2 with the largest mu on the exact curve, for Gaussian releases alone; else the
+    sharp conversion of zCDP.
+    """
+    if currency != "gdp":
+        return rho_of_epsilon(epsilon, delta)
+    from dpnb.privacy.gaussian import mu_from
+
+    return floor_digits(mu_from(float(epsilon), gdp_delta(delta)) ** 2 / 2)
+
+
+def epsilon_shown(rho: Fraction, delta: Fraction | float, currency: Currency) -> float:
+    """Return the epsilon that a rho means at ``delta``: the inverse of :func:`rho_within`."""
+    if currency != "gdp":
+        return epsilon_of_rho(rho, delta)
+    from dpnb.privacy.gaussian import epsilon_from
+
+    return epsilon_from(math.sqrt(2 * rho), gdp_delta(delta))
+
+
+def rho_meant(epsilon: object, delta: Fraction | None, currency: Currency) -> Fraction:
     """Return the rho that an asked-for epsilon means at a session's delta.
 
     Raises
@@ -174,7 +223,10 @@ def rho_meant(epsilon: object, delta: Fraction | None) -> Fraction:
             "epsilon means nothing here: the session has no delta",
             "Give rho=, or open the session with Budget(epsilon=..., delta=...).",
         )
-    rho = rho_of_epsilon(asked, delta)
+    try:
+        rho = rho_within(asked, delta, currency)
+    except ValueError:
+        raise RequestError("epsilon is out of range", "Give one between 0 and 50.") from None
     if rho <= 0:
         raise RequestError("epsilon is too small", "Give a larger epsilon.")
     return rho
@@ -182,7 +234,10 @@ def rho_meant(epsilon: object, delta: Fraction | None) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class PrivacyLoss:
-    """A privacy loss: ``rho`` (zCDP), ``epsilon`` (pure DP; None when infinite) and ``delta``.
+    """A privacy loss: ``rho`` (zCDP), and ``epsilon`` (None when infinite) with ``delta``.
+
+    Each of the two is a guarantee of its own: rho-zCDP, and (epsilon, delta)-DP, which is pure DP
+    when delta is 0.
 
     Examples
     --------
@@ -201,15 +256,16 @@ class PrivacyLoss:
 
     @classmethod
     def of(cls, level: Fraction, currency: Currency) -> PrivacyLoss:
-        """Return the loss of a release at ``level``: rho in zCDP, epsilon in pure DP.
+        """Return the loss of a release at ``level``: rho where rho is counted, else epsilon.
 
+        Under a basic accountant a level alone says nothing about rho, which is left out.
         Pure epsilon-DP implies (epsilon^2 / 2)-zCDP (Bun and Steinke 2016, Proposition 3.3).
         """
         if level == 0:
             return cls.none()
-        if currency == "zcdp":
+        if counts_rho(currency):
             return cls(rho=level)
-        return cls(rho=level * level / 2, epsilon=level)
+        return cls(Fraction(0) if currency == "basic" else level * level / 2, level)
 
     def __add__(self, other: PrivacyLoss) -> PrivacyLoss:
         pure = self.epsilon is not None and other.epsilon is not None
@@ -224,16 +280,23 @@ class PrivacyLoss:
 
     def level(self, currency: Currency) -> Fraction:
         """Return the component that the currency counts."""
-        if currency == "zcdp":
+        if counts_rho(currency):
             return self.rho
         if self.epsilon is None:
             raise RequestError("this loss is not finite in pure DP", "Open a zcdp session.")
         return self.epsilon
 
-    def epsilon_at(self, delta: Fraction | float) -> float:
+    def exceeds(self, cap: PrivacyLoss, currency: Currency) -> bool:
+        """Return whether this loss is beyond a cap, in what the currency counts."""
+        if currency == "basic" and self.delta > cap.delta:
+            return True
+        return self.level(currency) > cap.level(currency)
+
+    def epsilon_at(self, delta: Fraction | float, currency: Currency = "zcdp") -> float:
         """Return the epsilon that holds together with ``delta`` (shown epsilons do not add)."""
-        sharp = epsilon_of_rho(self.rho, delta)
-        return sharp if self.epsilon is None else min(sharp, float(self.epsilon))
+        sharp = epsilon_shown(self.rho, delta, currency)
+        counted = self.epsilon is not None and self.delta <= delta
+        return min(sharp, float(self.epsilon)) if counted and self.epsilon is not None else sharp
 
     def to_dict(self) -> dict[str, str | None]:
         """Return the exact components as text."""
@@ -268,6 +331,11 @@ class Budget:
     epsilon, delta : number, optional
         With both, a cap in (epsilon, delta)-DP, turned into the largest rho that respects it. With
         ``epsilon`` alone, a cap in pure DP. ``delta`` beside ``rho`` is used to show epsilons.
+    accountant : {'zcdp', 'gdp', 'basic'}
+        How losses add up under a cap with delta. ``gdp`` counts Gaussian answers exactly and allows
+        nothing else; ``basic`` adds the (epsilon, release_delta) of each release, as DProvDB does.
+    release_delta : number
+        Delta of one release under ``basic``.
     doubling : bool
         Declares the caps B, 2B, 4B, ... from the start, for who does not know the last one yet:
         ``Curator.double_cap`` goes on to the next (spec/rdr.md 3.6). Each is a hard cap while it
@@ -284,6 +352,8 @@ class Budget:
     rho: Fraction | None
     epsilon: Fraction | None
     delta: Fraction | None
+    accountant: Literal["zcdp", "gdp", "basic"]
+    release_delta: Fraction
     doubling: bool
 
     def __init__(
@@ -292,6 +362,8 @@ class Budget:
         rho: Amount | None = None,
         epsilon: Amount | None = None,
         delta: Amount | None = None,
+        accountant: str = "zcdp",
+        release_delta: Amount = "1e-9",
         doubling: bool = False,
     ) -> None:
         if (rho is None) == (epsilon is None):
@@ -305,19 +377,41 @@ class Budget:
         object.__setattr__(self, "rho", None if rho is None else amount(rho, "rho"))
         object.__setattr__(self, "epsilon", None if epsilon is None else amount(epsilon, "epsilon"))
         object.__setattr__(self, "delta", exact_delta)
+        self._set_accountant(accountant, amount(release_delta, "release_delta"))
         if not isinstance(doubling, bool):
             raise RequestError("doubling is neither True nor False", "Write doubling=True.")
         object.__setattr__(self, "doubling", doubling)
-        if doubling and self.currency == "pure":
+        if doubling and not counts_rho(self.currency):
             raise RequestError(
-                "caps of pure epsilon do not double: its noise is drawn up to the cap at first use",
+                "caps of epsilon do not double: pure noise is drawn up to the cap at first use",
                 "Write Budget(rho=..., doubling=True), or leave doubling out.",
             )
 
+    def _set_accountant(self, accountant: str, release_delta: Fraction) -> None:
+        if not isinstance(accountant, str) or accountant not in ("zcdp", "gdp", "basic"):
+            raise RequestError(f"accountant is {accountant!r}", "Use 'zcdp', 'gdp' or 'basic'.")
+        gaussian = accountant != "zcdp"
+        if gaussian and self.delta is None:
+            raise RequestError(
+                f"the accountant {accountant!r} needs a delta",
+                f"Write Budget(epsilon=3, delta=1e-6, accountant={accountant!r}).",
+            )
+        if accountant == "basic" and self.epsilon is None:
+            raise RequestError("the accountant 'basic' counts epsilon", "Give epsilon and delta.")
+        deltas = [value for value in (self.delta, release_delta) if value is not None]
+        if gaussian and not all(
+            Fraction(1, 10**15) <= value <= Fraction(1, 10) for value in deltas
+        ):
+            raise RequestError("delta is not within 1e-15..0.1", "Give a small delta, as 1e-9.")
+        if gaussian and self.epsilon is not None and self.epsilon > 50:
+            raise RequestError("epsilon is more than 50", "It would protect nobody.")
+        object.__setattr__(self, "accountant", accountant)
+        object.__setattr__(self, "release_delta", release_delta)
+
     @property
     def currency(self) -> Currency:
-        """``pure`` for epsilon without delta, else ``zcdp``."""
-        return "pure" if self.rho is None and self.delta is None else "zcdp"
+        """``pure`` for epsilon without delta, else the accountant."""
+        return "pure" if self.rho is None and self.delta is None else self.accountant
 
     @property
     def cap(self) -> PrivacyLoss:
@@ -328,19 +422,26 @@ class Budget:
             raise RequestError("the budget is empty", "Give rho or epsilon.")
         if self.delta is None:
             return PrivacyLoss.of(self.epsilon, "pure")
-        return PrivacyLoss(rho=rho_of_epsilon(self.epsilon, self.delta))
+        return self.within(self.epsilon)
+
+    def within(self, epsilon: Fraction) -> PrivacyLoss:
+        """Return the cap that an epsilon means at the budget's delta and for its accountant."""
+        if self.delta is None or self.currency == "basic":
+            loss = PrivacyLoss.of(epsilon, self.currency)
+            return loss if self.delta is None else replace(loss, delta=self.delta)
+        return PrivacyLoss(rho=rho_within(epsilon, self.delta, self.currency))
 
     def to_dict(self) -> dict[str, str | bool | None]:
         """Return the declaration as plain data."""
         amounts = {"rho": self.rho, "epsilon": self.epsilon, "delta": self.delta}
         texts = {name: None if value is None else str(value) for name, value in amounts.items()}
-        return {**texts, "doubling": self.doubling}
+        named = {"accountant": self.accountant, "release_delta": str(self.release_delta)}
+        return {**texts, **named, "doubling": self.doubling}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Budget:
         """Build a budget from :meth:`to_dict`."""
-        amounts = {name: data.get(name) for name in ("rho", "epsilon", "delta")}
-        return cls(**amounts, doubling=bool(data.get("doubling", False)))
+        return cls(**data)
 
     def __repr__(self) -> str:
         given = [
@@ -352,5 +453,6 @@ class Budget:
             )
             if value is not None
         ]
+        given += [f"accountant={self.accountant!r}"] if self.accountant != "zcdp" else []
         given += ["doubling=True"] if self.doubling else []
         return f"Budget({', '.join(given)})"

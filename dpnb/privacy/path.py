@@ -7,7 +7,7 @@ can be refined to any level; Laplace chains (pure DP) hold the levels of a fixed
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -33,6 +33,21 @@ class Knot:
 
     def __reduce__(self) -> Any:
         raise TypeError("a Knot may be finer than what was paid for and cannot be pickled")
+
+
+def _by_level(knot: Knot) -> Fraction:
+    return knot.level
+
+
+def insert(path: list[Knot], knot: Knot) -> None:
+    """Put a knot in its place on a path."""
+    insort(path, knot, key=_by_level)
+
+
+def find(path: Sequence[Knot], level: Fraction) -> Knot | None:
+    """Return the knot at exactly ``level``, None where the path has none."""
+    place = bisect_left(path, level, key=_by_level)
+    return path[place] if place < len(path) and path[place].level == level else None
 
 
 def needs_data(path: Sequence[Knot], level: Fraction) -> bool:
@@ -63,21 +78,22 @@ def gaussian_knot(
     sensitivity : int
         L2 sensitivity in lattice units.
     """
-    place = bisect_left([knot.level for knot in path], level)
-    if place < len(path) and path[place].level == level:
-        return path[place]
+    known = find(path, level)
+    if known is not None:
+        return known
+    place = bisect_left(path, level, key=_by_level)
     if place == len(path):
         if exact is None:
             raise ValueError("a finer version needs the exact vector")
         return _refined(path, level, exact, sensitivity, noise)
     finer = path[place]
-    variance = _variance(sensitivity, level) - _variance(sensitivity, finer.level)
+    variance = variance_of(sensitivity, level) - variance_of(sensitivity, finer.level)
     if place == 0:
         # coarser than all: more noise on the coarsest, no data
         return Knot(level, tuple(noise.gaussian(finer.vector, math.sqrt(variance))))
     # between two versions: a Brownian bridge, no data
     coarser = path[place - 1]
-    gap = _variance(sensitivity, coarser.level) - _variance(sensitivity, finer.level)
+    gap = variance_of(sensitivity, coarser.level) - variance_of(sensitivity, finer.level)
     weight = variance / gap
     centre = [
         round(a + weight * (b - a)) for a, b in zip(finer.vector, coarser.vector, strict=True)
@@ -85,7 +101,8 @@ def gaussian_knot(
     return Knot(level, tuple(noise.gaussian(centre, math.sqrt(variance * (1 - weight)))))
 
 
-def _variance(sensitivity: int, level: Fraction) -> Fraction:
+def variance_of(sensitivity: int, level: Fraction) -> Fraction:
+    """Return the noise variance of a Gaussian version, in squares of lattice units."""
     return Fraction(sensitivity * sensitivity) / (2 * level)
 
 

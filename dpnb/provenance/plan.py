@@ -6,9 +6,9 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from dpnb.engines.base import Scan
 from dpnb.errors import RequestError
@@ -21,8 +21,10 @@ from dpnb.privacy.calibrate import (
     level_for_mean_error,
     sum_quantile,
 )
-from dpnb.privacy.loss import Currency, amount, is_picked, rho_meant
+from dpnb.privacy.loss import Currency, amount, counts_rho, is_picked, rho_meant, unit
+from dpnb.privacy.mechanisms import Wish, level_of_epsilon
 from dpnb.privacy.path import LEAST_LEVEL, grid, snap
+from dpnb.provenance.histograms import Alignment, level_for_mean
 from dpnb.provenance.views import View, views_of
 from dpnb.scale import scalar
 from dpnb.schema import Schema
@@ -124,18 +126,19 @@ def read_accuracy(
         When not exactly one of rho, epsilon and error is given, or one of them makes no sense.
     """
     if sum(value is not None for value in (rho, epsilon, error)) != 1:
-        own = "rho" if currency == "zcdp" else "epsilon"
         raise RequestError(
-            "say once how accurate the answer shall be", f"Give {own}=0.05, or error=50."
+            "say once how accurate the answer shall be", f"Give {unit(currency)}=0.05, or error=50."
         )
     level: Fraction | None = None
     if rho is not None:
-        if currency == "pure":
-            raise RequestError("this session counts pure epsilon", "Give epsilon=, not rho=.")
+        if not counts_rho(currency):
+            raise RequestError("this session counts epsilon", "Give epsilon=, not rho=.")
         level = amount(rho, "rho")
     elif epsilon is not None:
-        zcdp = currency == "zcdp"
-        level = rho_meant(epsilon, delta) if zcdp else amount(epsilon, "epsilon")
+        if counts_rho(currency):
+            level = rho_meant(epsilon, delta, currency)
+        else:
+            level = amount(epsilon, "epsilon")
     sure = _real(confidence, "confidence", "Give a number between 0 and 1, such as 0.95.")
     if not 0 < sure < 1:
         raise RequestError(
@@ -201,11 +204,15 @@ def _errors(error: object, query: Query) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One aggregate of a plan: the views it is computed from and, for sums, their origin."""
+    """One aggregate of a plan and the views it is computed from: its own, or a declared one.
+
+    With an ``alignment`` both views, where there are two, are the declared one.
+    """
 
     aggregate: Aggregate
     sum: View | None
     count: View | None
+    alignment: Alignment | None = None
 
     @property
     def is_mean(self) -> bool:
@@ -213,33 +220,55 @@ class Part:
         return self.sum is not None and self.count is not None
 
     def views(self) -> list[View]:
-        """Return the views in use."""
+        """Return the different views in use."""
+        if self.alignment is not None:
+            return [self.alignment.view]
         return [view for view in (self.sum, self.count) if view is not None]
+
+    def law(self, plan: Plan, view: View, level: Fraction, centred: bool | None) -> Law:
+        """Return the noise of the part's sums (centred or not) or counts (None) at a view's level."""
+        own = plan.law(view, level)
+        if self.alignment is None:
+            return own
+        return Law(own.family, own.scale * self.alignment.norm(centred))
+
+    @property
+    def reach(self) -> float:
+        """For AVG: the largest distance of a value from the origin of the sums."""
+        if self.alignment is not None:
+            return self.alignment.reach
+        return 0.0 if self.sum is None else self.sum.reach
+
+
+class Catalogue(Protocol):
+    """Declared views, and what they would cost whom."""
+
+    def part(self, aggregate: Aggregate, query: Query, accuracy: Accuracy) -> Part | None:
+        """Return the cheapest way to answer an aggregate from them; None where there is none."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A statement's views and the level each is to be brought up to. Holds public facts only."""
+    """A statement's views and the level each is to be brought up to. Holds public facts only.
+
+    ``request`` is a name that is equal for requests of equal meaning and accuracy on one data version.
+    ``epsilons`` is what each view gets of an epsilon under a basic accountant.
+    """
 
     query: Query
     accuracy: Accuracy
     currency: Currency
+    request: str
     parts: tuple[Part, ...]
     views: Mapping[str, View]
     levels: Mapping[str, Fraction]
     groups: int
+    epsilons: Mapping[str, Fraction] = field(default_factory=dict)
 
-    @property
-    def request(self) -> str:
-        """A name that is equal for requests of equal meaning and accuracy on one data version."""
-        accuracy = self.accuracy.to_dict()
-        if self.accuracy.error is not None:
-            # aliases are no part of the meaning: errors in the order of the aggregates
-            errors = self.accuracy.error
-            accuracy["error"] = [errors[aggregate.alias] for aggregate in self.query.aggregates]
-        meaning = [describe(self.query), accuracy, sorted(self.views)]
-        text = json.dumps(meaning, sort_keys=True, ensure_ascii=False)
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+    def wishes(self) -> dict[str, Wish]:
+        """Return what is wanted of each view."""
+        return {name: Wish(level, self.epsilons.get(name)) for name, level in self.levels.items()}
 
     def alpha(self, look: int) -> float:
         """Return the failure probability of the interval of one aggregate in one group."""
@@ -259,6 +288,20 @@ class Plan:
         return Scan(keys, self.query.where, measures)
 
 
+def request_name(query: Query, accuracy: Accuracy, version: int, *, own: bool = False) -> str:
+    """Return a name that is equal for requests of equal meaning and accuracy on one data version.
+
+    ``own`` when declared views were passed over.
+    """
+    asked = accuracy.to_dict()
+    if accuracy.error is not None:
+        # aliases are no part of the meaning: errors in the order of the aggregates
+        asked["error"] = [accuracy.error[aggregate.alias] for aggregate in query.aggregates]
+    meaning = [describe(query), asked, version, *(["own views"] if own else [])]
+    text = json.dumps(meaning, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
 def plan(
     query: Query,
     accuracy: Accuracy,
@@ -266,11 +309,18 @@ def plan(
     version: int,
     currency: Currency,
     seen: Callable[[Sequence[str]], int] = lambda _: 0,
+    *,
+    catalogue: Catalogue | None = None,
+    name: str | None = None,
+    release_delta: Fraction | None = None,
 ) -> Plan:
     """Decide the level of each view from public facts.
 
     ``seen`` tells how many versions of some views together the analyst was shown: with
-    ``looks='any'`` an error is met at the look that is coming.
+    ``looks='any'`` an error is met at the look that is coming. An aggregate that declared views of
+    the ``catalogue`` can answer is answered from the cheapest of them, the others from views of their
+    own. ``name`` is the request's, by default that of :func:`request_name`. ``release_delta`` is needed
+    where a basic accountant splits an epsilon.
 
     With a level, each aggregate gets an equal share; an AVG's share is split between its centred sum
     and its count; a view that serves several aggregates gets its largest share; then all shares are
@@ -279,14 +329,22 @@ def plan(
     parts = []
     views: dict[str, View] = {}
     for aggregate in query.measured:
-        needed = views_of(aggregate, query, schema, version)
-        views |= {view.id: view for view in needed.values()}
-        parts.append(Part(aggregate, needed.get("sum"), needed.get("count")))
+        part = None if catalogue is None else catalogue.part(aggregate, query, accuracy)
+        if part is None:
+            needed = views_of(aggregate, query, schema, version)
+            part = Part(aggregate, needed.get("sum"), needed.get("count"))
+        views |= {view.id: view for view in part.views()}
+        parts.append(part)
     groups = math.prod(cell_count(schema[key.column]) for key in query.keys)
-    draft = Plan(query, accuracy, currency, tuple(parts), views, {}, groups)
+    request = request_name(query, accuracy, version) if name is None else name
+    draft = Plan(query, accuracy, currency, request, tuple(parts), views, {}, groups)
+    epsilons: dict[str, Fraction] = {}
     if accuracy.level is not None:
         level = accuracy.level
         levels = {view: level * share for view, share in shares(parts, accuracy, currency).items()}
+        if currency == "basic" and release_delta is not None:
+            epsilons = levels
+            levels = {view: basic_level(own, release_delta) for view, own in epsilons.items()}
     else:
         try:
             levels = _sufficient_levels(draft, seen)
@@ -300,7 +358,20 @@ def plan(
         )
     if currency == "pure":
         levels = {view: _snapped(level, accuracy) for view, level in levels.items()}
-    return Plan(query, accuracy, currency, tuple(parts), views, levels, groups)
+    return replace(draft, levels=levels, epsilons=epsilons)
+
+
+def basic_level(epsilon: Fraction, release_delta: Fraction) -> Fraction:
+    """Return the level that an epsilon allows under a basic accountant.
+
+    Raises
+    ------
+    RequestError
+    """
+    try:
+        return level_of_epsilon(epsilon, release_delta)
+    except ValueError:
+        raise RequestError("epsilon is out of range", "Give one between 0 and 50.") from None
 
 
 def shares(parts: Sequence[Part], accuracy: Accuracy, currency: Currency) -> dict[str, Fraction]:
@@ -328,7 +399,10 @@ def _sufficient_levels(draft: Plan, seen: Callable[[Sequence[str]], int]) -> dic
         error = (draft.accuracy.error or {})[part.aggregate.alias]
         any_look = draft.accuracy.looks == "any"
         alpha = draft.alpha(1 + seen([view.id for view in part.views()]) if any_look else 1)
-        if not part.is_mean:
+        if part.alignment is not None:
+            level = _declared_level(part, part.alignment, error, draft.accuracy, alpha, currency)
+            need(part.alignment.view, level)
+        elif not part.is_mean:
             (view,) = part.views()
             need(view, level_for_error(error, view.reach, alpha, currency))
         elif part.sum is not None and part.count is not None:
@@ -338,6 +412,30 @@ def _sufficient_levels(draft: Plan, seen: Callable[[Sequence[str]], int]) -> dic
             need(part.sum, level * split)
             need(part.count, level * (1 - split))
     return levels
+
+
+def declared_level(part: Part, query: Query, accuracy: Accuracy, currency: Currency) -> Fraction:
+    """Return the level of a declared view at which an aggregate has its wished error at first look."""
+    if part.alignment is None or accuracy.error is None:
+        raise ValueError("there is no declared view, or no error")
+    alpha = accuracy.alpha(part.alignment.groups * len(query.measured), 1)
+    error = accuracy.error[part.aggregate.alias]
+    return _declared_level(part, part.alignment, error, accuracy, alpha, currency)
+
+
+def _declared_level(
+    part: Part,
+    made: Alignment,
+    error: float,
+    accuracy: Accuracy,
+    alpha: float,
+    currency: Currency,
+) -> Fraction:
+    if part.is_mean:
+        z = Law("gaussian", 1.0).quantile(alpha)
+        return level_for_mean(made, error, float(accuracy.rows or 1), z)
+    norm = made.norm(None if part.sum is None else False)
+    return level_for_error(error, made.view.reach * norm, alpha, currency)
 
 
 def _snapped(level: Fraction, accuracy: Accuracy) -> Fraction:
@@ -362,10 +460,11 @@ def half_width(
     """
     alpha = plan.alpha(look)
     if part.sum is not None and part.count is not None:
-        total = plan.law(part.sum, levels[part.sum.id])
-        count = plan.law(part.count, levels[part.count.id])
-        reach = part.sum.reach
+        total = part.law(plan, part.sum, levels[part.sum.id], centred=True)
+        count = part.law(plan, part.count, levels[part.count.id], centred=None)
+        reach = part.reach
         spread = sum_quantile(total, Law(count.family, count.scale * reach), alpha)
         return min(reach, spread / rows)
     (view,) = part.views()
-    return plan.law(view, levels[view.id]).quantile(alpha)
+    centred = None if part.sum is None else False
+    return part.law(plan, view, levels[view.id], centred).quantile(alpha)

@@ -7,13 +7,13 @@ are looked at once, outside any lock. What it commits is one entry of the ledger
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
+from fractions import Fraction
 from typing import Any, Protocol, TypeVar
 
 from dpnb.engines.base import Engine, engine_failure
 from dpnb.errors import DpnbError
-from dpnb.privacy.accountant import Charge
-from dpnb.privacy.loss import PrivacyLoss
+from dpnb.privacy.accountant import Charge, Cost
 from dpnb.privacy.noise import Noise
 
 ANALYST = "analyst"
@@ -57,8 +57,8 @@ class Request(Protocol[P, R]):
         """Return the name of the table that is looked at."""
         ...
 
-    def cost(self, plan: P) -> PrivacyLoss:
-        """Return what the request adds to the loss now."""
+    def cost(self, plan: P) -> Cost:
+        """Return what the request adds to the losses now."""
         ...
 
     def needed(self, plan: P) -> Set[str]:
@@ -78,15 +78,27 @@ class Request(Protocol[P, R]):
         ...
 
 
+def now() -> str:
+    """Return the time by the machine's clock: UTC, to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
 def header(
-    analyst: str, request: str, spent: PrivacyLoss, identifier: str | None
+    analyst: str,
+    request: str,
+    cost: Cost,
+    time: str,
+    granted: Sequence[tuple[int, Fraction]],
+    identifier: str | None,
 ) -> dict[str, Any]:
-    """Return the part of a ledger entry that says who asked when and what it cost."""
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    named = {} if identifier is None else {"identifier": identifier}
-    return {
-        "analyst": analyst, "time": now, "request": request, "spent": spent.to_dict(), **named,
+    """Return the part of a ledger entry that says who asked when, and what it cost whom."""
+    made: dict[str, Any] = {
+        "analyst": analyst, "time": time, "request": request,
+        "spent": cost.table.to_dict(), "row": cost.row.to_dict(),
     }  # fmt: skip
+    if granted:
+        made["granted"] = [[place, str(part)] for place, part in granted]
+    return made if identifier is None else {**made, "identifier": identifier}
 
 
 def private(work: Callable[[], T]) -> T:

@@ -14,6 +14,9 @@ from dpnb.errors import LedgerError, RequestError
 from dpnb.privacy.accountant import Accountant
 from dpnb.privacy.ledger import FORMAT, Ledger
 from dpnb.privacy.loss import Budget
+from dpnb.provenance.policy import Policy
+from dpnb.provenance.requests import now
+from dpnb.provenance.table import ProvenanceTable
 from dpnb.table import Table
 
 
@@ -40,6 +43,8 @@ class Store:
         self.private = True
         self.versions: dict[str, Version] = {}
         self._accountant: Accountant | None = None
+        self._provenance: ProvenanceTable | None = None
+        self._clock = ""
         self._secret = b""
         self._opened: dict[str, Version] = {}
         try:
@@ -62,7 +67,7 @@ class Store:
     @property
     def kept(self) -> bool:
         """Whether the ledger outlives the process."""
-        return self.ledger.path is not None
+        return self.ledger.kept
 
     @property
     def accountant(self) -> Accountant:
@@ -71,12 +76,24 @@ class Store:
             raise LedgerError("the ledger has no opening entry", "Restore an unchanged copy.")
         return self._accountant
 
+    @property
+    def provenance(self) -> ProvenanceTable:
+        """Who may learn how much."""
+        if self._provenance is None:
+            raise LedgerError("the ledger has no opening entry", "Restore an unchanged copy.")
+        return self._provenance
+
+    def now(self) -> str:
+        """Return the time for a new entry: never before that of the last one, whatever clocks say."""
+        return max(now(), self._clock)
+
     def open(
         self,
         tables: Sequence[Table],
         fingerprint: Callable[[str, bytes], str],
         *,
         budget: Budget | None,
+        policy: Policy | None,
         new_version: bool,
         private: bool,
     ) -> None:
@@ -89,6 +106,8 @@ class Store:
             From a table's name and a secret key to the fingerprint of its rows.
         budget : Budget or None
             Needed by a new ledger; another one than the ledger's own is refused.
+        policy : Policy or None
+            Of a ledger for several analysts; another one than the ledger's own is refused.
         new_version : bool
             Accept other data or another schema; paths are closed, what was spent is kept.
         private : bool
@@ -109,6 +128,7 @@ class Store:
                         "format": FORMAT,
                         "secret": secret.hex(),
                         "budget": budget.to_dict(),
+                        "policy": None if policy is None else policy.to_dict(),
                         "private": private,
                     }
                 )
@@ -116,7 +136,13 @@ class Store:
                 raise LedgerError(
                     f"the ledger was opened with {self.accountant.budget!r}",
                     "Leave budget out, or start a new ledger.",
-                    str(self.ledger.path),
+                    self.ledger.place,
+                )
+            elif policy is not None and policy != self.provenance.policy:
+                raise LedgerError(
+                    "the ledger was opened with another policy",
+                    "Leave analysts and policy as they were, or start a new ledger.",
+                    self.ledger.place,
                 )
             elif self.private and not private:
                 raise LedgerError("test noise cannot enter a private ledger", "Use a new one.")
@@ -173,7 +199,7 @@ class Store:
         except BaseException:
             # interrupted, perhaps between two changes: forget all, and read all again next time
             self.ledger.rewind()
-            self.versions, self._accountant = {}, None
+            self.versions, self._accountant, self._provenance = {}, None, None
             raise
 
     def _apply_whole(self, entry: Mapping[str, Any], sequence: int) -> None:
@@ -183,14 +209,17 @@ class Store:
             raise LedgerError(
                 f"entry {sequence} of the ledger makes no sense",
                 "Restore the newest unchanged copy.",
-                str(self.ledger.path),
+                self.ledger.place,
             ) from None
 
     def _apply(self, entry: Mapping[str, Any], sequence: int) -> None:
         if entry["kind"] == "open":
             if entry["format"] != FORMAT:
                 raise LedgerError("the ledger has another format", "Use a matching dpnb.")
-            self._accountant = Accountant(Budget.from_dict(entry["budget"]))
+            policy = None if entry["policy"] is None else Policy.from_dict(entry["policy"])
+            mechanism = "path" if policy is None else policy.mechanism
+            self._accountant = Accountant(Budget.from_dict(entry["budget"]), mechanism)
+            self._provenance = ProvenanceTable(self._accountant, policy)
             self._secret = bytes.fromhex(entry["secret"])
             self.private = bool(entry["private"])
         elif entry["kind"] == "table":
@@ -202,21 +231,34 @@ class Store:
             self.accountant.apply_doubling(sequence)
         elif entry["kind"] == "answer":
             self.accountant.apply(sequence, entry)
+            self.provenance.apply_charge(sequence, entry)
         elif entry["kind"] == "release":
             self.accountant.apply_release(sequence, entry)
+            self.provenance.apply_charge(sequence, entry)
         else:
-            raise ValueError(entry["kind"])
+            self.provenance.apply(entry)
+        self._clock = max(self._clock, str(entry.get("time", "")))
+
+    def write(self, decide: Callable[[], Mapping[str, Any] | None]) -> None:
+        """Append what ``decide`` makes of the current state, in one transaction; None for nothing."""
+        with self.ledger.transaction() as append:
+            self.follow()
+            entry = decide()
+            if entry is not None:
+                append({**entry, "time": self.now()})
+        self.follow()
 
     def double_cap(self) -> None:
         """Go on to the next of the declared caps."""
-        with self.ledger.transaction() as append:
-            self.follow()
+
+        def decide() -> dict[str, Any]:
             if not self.accountant.budget.doubling:
                 raise RequestError(
                     "the cap is fixed", "Open a ledger with Budget(rho=..., doubling=True)."
                 )
-            append({"kind": "cap"})
-        self.follow()
+            return {"kind": "cap"}
+
+        self.write(decide)
 
     def version(self, table: str) -> int:
         """Return a table's data version; refuses when another kernel has opened a newer one."""

@@ -184,6 +184,13 @@ def _earlier(wanted: Plan, table: Table, store: Store) -> Earlier:
             query = read(charge.query)
             accuracy = read_accuracy(query, wanted.currency, None, **{unit(wanted.currency): 1})
             views |= plan(query, accuracy, table.schema, version, wanted.currency).views
+    # what was answered from declared views counts in full
+    closed |= {
+        name
+        for charge in state.charges.values()
+        if charge.levels and charge.query["table"] == table.name
+        for name in charge.levels.keys() - views.keys()
+    }
     constant = sum(map(state.finest, closed), sum(once.values(), Fraction(0)))
     levels = {name: level for name in views if (level := state.finest(name)) > 0}
     return Earlier({name: views[name] for name in levels}, levels, float(constant))

@@ -96,7 +96,9 @@ class Choice:
         """The level as epsilon; None when there is none, or no delta that gives it a meaning."""
         if self.currency == "pure":
             return self._amount(float(self.level or 0))
-        return self._amount(None if self.delta is None else self.loss.epsilon_at(self.delta))
+        return self._amount(
+            None if self.delta is None else self.loss.epsilon_at(self.delta, self.currency)
+        )
 
     @property
     def sentence(self) -> str:

@@ -17,7 +17,7 @@ from dpnb.engines.base import Engine
 from dpnb.engines.contributions import ContributionScan
 from dpnb.privacy.loss import Picked, unit
 from dpnb.provenance.plan import Plan, shares
-from dpnb.provenance.requests import ANALYST, Request, private
+from dpnb.provenance.requests import ANALYST, OWNER, Request, private
 from dpnb.provenance.store import Store
 from dpnb.risk.request import Drawn, SelectionRequest
 from dpnb.risk.selection import Mechanism
@@ -98,7 +98,10 @@ class Desk:
     def request(self, level: Fraction | Picked) -> AnswerRequest:
         """Return the request for an answer at a level."""
         accuracy = {unit(self.plan.currency): level, "split": self.plan.accuracy.split}
-        return AnswerRequest(ANALYST, self.sql, self.plan.query, accuracy, self.store, self.tables)
+        asker = ANALYST if self.store.provenance.policy is None else OWNER
+        return AnswerRequest(
+            asker, self.sql, self.plan.query, accuracy, self.store, self.tables, None
+        )
 
     def answer(self, level: Fraction | Picked) -> Answer:
         """Release the statement at a level."""

@@ -121,7 +121,7 @@ class RiskProfile:
             if rho is not None:
                 raise RequestError("this session counts pure epsilon", "Give epsilon=, not rho=.")
             return amount(epsilon, "epsilon")
-        return rho_meant(epsilon, self.delta) if rho is None else amount(rho, "rho")
+        return rho_meant(epsilon, self.delta, self.currency) if rho is None else amount(rho, "rho")
 
     def rdr(self, *, epsilon: object = None, rho: object = None) -> Indicators:
         """Return the indicators of all rows if the statement were released at a level.

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpnb.engines.base import Engine, engine_failure
 from dpnb.engines.contributions import Contributions, ContributionScan, Vector
-from dpnb.privacy.accountant import Charge
+from dpnb.privacy.accountant import Charge, Cost
 from dpnb.privacy.loss import Currency, PrivacyLoss, unit
 from dpnb.privacy.noise import Noise
 from dpnb.provenance.requests import OWNER
@@ -99,9 +99,10 @@ class SelectionRequest:
         """Return the name of the table that is looked at."""
         return str(plan.target["table"])
 
-    def cost(self, plan: SelectionPlan) -> PrivacyLoss:
+    def cost(self, plan: SelectionPlan) -> Cost:
         """Return the price of the mechanism."""
-        return PrivacyLoss.of(plan.cost, plan.currency)
+        price = PrivacyLoss.of(plan.cost, plan.currency)
+        return self.store.accountant.once_cost(plan.request, price)
 
     def needed(self, plan: SelectionPlan) -> Set[str]:
         """Return that the table of counts is needed."""

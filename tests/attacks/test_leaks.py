@@ -154,7 +154,7 @@ class TestErrors:
 
 class TestCharging:
     def test_nothing_is_shown_when_the_commit_fails(self, session, monkeypatch):
-        real = session._curator._store.ledger._connection
+        real = session._curator._store.ledger._storage._connection
 
         class Refusing:
             def execute(self, statement, *values):
@@ -164,7 +164,7 @@ class TestCharging:
 
         shown = None
         with monkeypatch.context() as patch:
-            patch.setattr(session._curator._store.ledger, "_connection", Refusing())
+            patch.setattr(session._curator._store.ledger._storage, "_connection", Refusing())
             with pytest.raises(LedgerError):
                 shown = session.query(SQL, rho=0.1)
         assert shown is None
@@ -212,7 +212,7 @@ class TestLedgerFile:
     def test_nor_its_journal(self, session, tmp_path, monkeypatch):
         modes = []
         ledger = session._curator._store.ledger
-        real = ledger._connection
+        real = ledger._storage._connection
 
         class Watching:
             def execute(self, statement, *values):
@@ -224,7 +224,7 @@ class TestLedgerFile:
                 )
                 return done
 
-        monkeypatch.setattr(ledger, "_connection", Watching())
+        monkeypatch.setattr(ledger._storage, "_connection", Watching())
         session.query(SQL, rho=0.1)
         assert modes
         assert set(modes) == {0o600}

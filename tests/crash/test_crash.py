@@ -67,10 +67,25 @@ def workers():
     found.close()
 
 
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def new_place(request, tmp_path):
+    """Make places for a ledger and its acknowledgements, in each storage."""
+
+    def make(number=0):
+        if request.param == "sqlite":
+            ledger = str(tmp_path / f"ledger{number}")
+        else:
+            server = request.getfixturevalue("postgres")
+            ledger = server.url(schema=server.schema())
+        return {"ledger": ledger, "acks": str(tmp_path / f"acks{number}")}
+
+    return make
+
+
 @pytest.fixture
-def place(tmp_path):
+def place(new_place):
     """Ledger and acknowledgements of one test."""
-    return {"ledger": str(tmp_path / "ledger"), "acks": str(tmp_path / "acks")}
+    return new_place()
 
 
 def acknowledged(place):
@@ -87,6 +102,12 @@ def written(place):
 
 
 def entries(place):
+    if place["ledger"].startswith("postgresql:"):
+        import psycopg
+
+        with psycopg.connect(place["ledger"]) as connection:
+            bodies = connection.execute("SELECT body FROM dpnb_entry ORDER BY seq").fetchall()
+        return [json.loads(body) for (body,) in bodies]
     connection = sqlite3.connect(place["ledger"])
     try:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -183,9 +204,9 @@ def test_processes_are_killed_at_random_moments(processes, workers, place):
     assert all("refused" not in ack for ack in acknowledged(place))
 
 
-def test_exactly_one_of_several_processes_gets_the_last_of_the_budget(workers, tmp_path):
+def test_exactly_one_of_several_processes_gets_the_last_of_the_budget(workers, new_place):
     for number in range(30 if LONG else 4):
-        place = {"ledger": str(tmp_path / f"l{number}"), "acks": str(tmp_path / f"a{number}")}
+        place = new_place(number)
         workers.start(
             **place, cap="1", first=0, requests=1, request=["SELECT COUNT(*) FROM credit", "0.5"]
         )

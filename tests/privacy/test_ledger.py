@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import os
 import pickle
-import shutil
 import sqlite3
 import stat
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -16,6 +18,11 @@ import pytest
 from dpnb.errors import LedgerError
 from dpnb.privacy.ledger import Ledger
 
+sys.path.append(str(Path(__file__).parent))
+
+from homes import FileHome, PostgresHome
+
+Home = FileHome | PostgresHome
 Entry = dict[str, object]
 
 
@@ -39,8 +46,8 @@ def fail(ledger: Ledger, error: BaseException, *entries: Mapping[str, object]) -
         raise error
 
 
-def read(path: Path) -> list[Entry]:
-    ledger = Ledger(path)
+def read(address: Path | str) -> list[Entry]:
+    ledger = Ledger(address)
     try:
         return news(ledger)
     finally:
@@ -54,29 +61,48 @@ def tamper(path: Path, statement: str, *values: object) -> None:
     connection.close()
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """A ledger of three entries."""
-    path = tmp_path / "three.ledger"
-    ledger = Ledger(path)
+def fill(address: Path | str) -> None:
+    """Write a ledger of three entries."""
+    ledger = Ledger(address)
     write(ledger, {"n": 1, "who": "Zoë"})
     write(ledger, {"n": 2, "knots": [1, -2, 3]}, {"n": 3})
     ledger.close()
-    return path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A ledger of three entries in a file."""
+    fill(tmp_path / "three.ledger")
+    return tmp_path / "three.ledger"
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
+    """A ledger of three entries in each storage."""
+    if request.param == "sqlite":
+        found: Home = FileHome(tmp_path / "three.ledger")
+    else:
+        found = PostgresHome(request.getfixturevalue("postgres"))
+    fill(found.address)
+    return found
 
 
 class TestDurability:
     def test_commits_survive_a_crash_of_the_machine(self, path: Path) -> None:
         ledger = Ledger(path)
         settings = {
-            name: ledger._connection.execute(f"PRAGMA {name}").fetchone()[0]
+            name: ledger._storage._connection.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("journal_mode", "synchronous", "trusted_schema")
         }
         ledger.close()
         assert settings == {"journal_mode": "delete", "synchronous": 3, "trusted_schema": 0}
 
-    def test_what_was_written_is_read_again(self, path: Path) -> None:
-        assert read(path) == [{"n": 1, "who": "Zoë"}, {"n": 2, "knots": [1, -2, 3]}, {"n": 3}]
+    def test_what_was_written_is_read_again(self, home: Home) -> None:
+        assert read(home.address) == [
+            {"n": 1, "who": "Zoë"},
+            {"n": 2, "knots": [1, -2, 3]},
+            {"n": 3},
+        ]
 
     def test_nobody_else_may_read_the_file(self, tmp_path: Path) -> None:
         before = os.umask(0)
@@ -96,7 +122,7 @@ class TestDurability:
             with ledger.transaction() as append:
                 news(ledger)
                 append({"n": 4, "knots": list(range(10_000))})
-                ledger._connection.execute("PRAGMA cache_spill=1")
+                ledger._storage._connection.execute("PRAGMA cache_spill=1")
                 journal = path.with_name(path.name + "-journal")
                 assert stat.S_IMODE(journal.stat().st_mode) == 0o600
             ledger.close()
@@ -109,13 +135,14 @@ class TestDurability:
         assert news(ledger) == [{"n": 1}]
         assert news(ledger) == []
         assert ledger.path is None
+        assert not ledger.kept
         assert repr(ledger) == "Ledger(in memory, 1 entries)"
         ledger.close()
 
 
 class TestTransactions:
-    def test_a_failed_block_leaves_nothing(self, path: Path) -> None:
-        ledger = Ledger(path)
+    def test_a_failed_block_leaves_nothing(self, home: Home) -> None:
+        ledger = Ledger(home.address)
         known = news(ledger)
 
         with pytest.raises(ZeroDivisionError):
@@ -124,27 +151,27 @@ class TestTransactions:
         write(ledger, {"n": "after"})
         assert news(ledger) == [{"n": "after"}]
         ledger.close()
-        assert read(path) == [*known, {"n": "after"}]
+        assert read(home.address) == [*known, {"n": "after"}]
 
-    def test_an_interrupt_leaves_nothing(self, path: Path) -> None:
-        ledger = Ledger(path)
+    def test_an_interrupt_leaves_nothing(self, home: Home) -> None:
+        ledger = Ledger(home.address)
         news(ledger)
         with pytest.raises(KeyboardInterrupt):
             fail(ledger, KeyboardInterrupt(), {"n": 4})
         ledger.close()
-        assert len(read(path)) == 3
+        assert len(read(home.address)) == 3
 
-    def test_what_is_not_json_is_not_written(self, path: Path) -> None:
-        ledger = Ledger(path)
+    def test_what_is_not_json_is_not_written(self, home: Home) -> None:
+        ledger = Ledger(home.address)
         news(ledger)
         for entry in ({"n": float("nan")}, {"n": {1, 2}}):
             with pytest.raises((ValueError, TypeError)):
                 write(ledger, {"n": 4}, entry)
         ledger.close()
-        assert len(read(path)) == 3
+        assert len(read(home.address)) == 3
 
-    def test_the_writer_reads_its_own_entries_back(self, path: Path) -> None:
-        ledger = Ledger(path)
+    def test_the_writer_reads_its_own_entries_back(self, home: Home) -> None:
+        ledger = Ledger(home.address)
         assert len(news(ledger)) == 3
         write(ledger, {"n": 4}, {"n": 5})
         assert ledger.sequence == 3
@@ -152,8 +179,8 @@ class TestTransactions:
         assert ledger.sequence == 5
         ledger.close()
 
-    def test_two_kernels_see_each_others_entries_in_one_order(self, path: Path) -> None:
-        first, second = Ledger(path), Ledger(path)
+    def test_two_kernels_see_each_others_entries_in_one_order(self, home: Home) -> None:
+        first, second = Ledger(home.address), Ledger(home.address)
         news(first)
         news(second)
         write(first, {"n": 4})
@@ -164,10 +191,10 @@ class TestTransactions:
         assert news(second) == news(first) == [{"n": 6}]
         first.close()
         second.close()
-        assert [entry["n"] for entry in read(path)] == [1, 2, 3, 4, 5, 6]
+        assert [entry["n"] for entry in read(home.address)] == [1, 2, 3, 4, 5, 6]
 
-    def test_one_kernel_writes_at_a_time(self, path: Path) -> None:
-        first, second = Ledger(path), Ledger(path, timeout=0.05)
+    def test_one_kernel_writes_at_a_time(self, home: Home) -> None:
+        first, second = Ledger(home.address), Ledger(home.address, timeout=0.05)
         with first.transaction() as append:
             news(first)
             append({"n": 4})
@@ -179,7 +206,7 @@ class TestTransactions:
         write(second, {"n": 5})
         first.close()
         second.close()
-        assert [entry["n"] for entry in read(path)] == [1, 2, 3, 4, 5]
+        assert [entry["n"] for entry in read(home.address)] == [1, 2, 3, 4, 5]
 
     def test_a_ledger_locked_by_another_program_is_busy(self, path: Path) -> None:
         other = sqlite3.connect(path, isolation_level=None)
@@ -192,21 +219,19 @@ class TestTransactions:
 
 
 class TestChain:
-    def test_any_changed_character_of_any_entry_is_noticed(self, path: Path) -> None:
-        connection = sqlite3.connect(path, isolation_level=None)
-        bodies = dict(connection.execute("SELECT seq, body FROM entry").fetchall())
+    def test_any_changed_character_of_any_entry_is_noticed(self, home: Home) -> None:
+        bodies = dict(home.run("SELECT seq, body FROM entry"))
         assert len(bodies) == 3
         for sequence, body in bodies.items():
             for place, character in enumerate(body):
                 changed = body[:place] + chr(ord(character) ^ 1) + body[place + 1 :]
-                connection.execute("UPDATE entry SET body = ? WHERE seq = ?", (changed, sequence))
+                home.run("UPDATE entry SET body = ? WHERE seq = ?", changed, sequence)
                 with pytest.raises(
                     LedgerError, match=f"entry {sequence} of the ledger was changed"
                 ):
-                    read(path)
-            connection.execute("UPDATE entry SET body = ? WHERE seq = ?", (body, sequence))
-        connection.close()
-        assert len(read(path)) == 3
+                    read(home.address)
+            home.run("UPDATE entry SET body = ? WHERE seq = ?", body, sequence)
+        assert len(read(home.address)) == 3
 
     @pytest.mark.parametrize(
         "statement",
@@ -224,21 +249,147 @@ class TestChain:
             "WHERE seq > 1",
         ],
     )
-    def test_edits_deletions_swaps_and_copies_are_noticed(self, path: Path, statement: str) -> None:
-        tamper(path, statement)
+    def test_edits_deletions_swaps_and_copies_are_noticed(self, home: Home, statement: str) -> None:
+        home.run(statement)
         with pytest.raises(LedgerError) as refusal:
-            read(path)
+            read(home.address)
         assert "was changed after it was written" in refusal.value.what
         assert "Restore the newest unchanged copy" in refusal.value.mend
 
-    def test_an_edit_behind_the_back_of_an_open_ledger_stops_it(self, path: Path) -> None:
-        ledger = Ledger(path)
+    def test_an_edit_behind_the_back_of_an_open_ledger_stops_it(self, home: Home) -> None:
+        ledger = Ledger(home.address)
         news(ledger)
-        tamper(path, "INSERT INTO entry VALUES (4, '{\"n\": 4}', 'made up')")
+        home.run("INSERT INTO entry VALUES (4, '{\"n\": 4}', 'made up')")
         for _ in range(2):
             with pytest.raises(LedgerError, match="entry 4 of the ledger was changed"):
                 news(ledger)
         ledger.close()
+
+    def test_a_storage_replaced_behind_an_open_ledger_takes_no_entry(self, home: Home) -> None:
+        ledger = Ledger(home.address)
+        older = home.copy()
+        news(ledger)
+        write(ledger, {"n": 4})
+        news(ledger)
+        home.restore(older)
+        with pytest.raises(LedgerError, match="the ledger's (file|database) was replaced"):
+            write(ledger, {"n": 5})
+        ledger.close()
+        assert len(read(home.address)) == 3
+
+    def test_only_what_continues_the_chain_is_inserted(self, home: Home) -> None:
+        ahead, behind = Ledger(home.address), Ledger(home.address)
+        news(ahead)
+        news(behind)
+        write(ahead, {"n": 4})
+        with (
+            pytest.raises(LedgerError, match="last entry is another one than was read") as refusal,
+            behind.transaction() as append,
+        ):
+            append({"n": "without reading what others wrote"})
+        assert "nothing was charged" in refusal.value.mend
+        write(behind, {"n": 5})
+        ahead.close()
+        behind.close()
+        assert [entry["n"] for entry in read(home.address)] == [1, 2, 3, 4, 5]
+
+
+RACER = """
+import os, sys
+from dpnb.privacy.ledger import Ledger
+ledger = Ledger(sys.argv[1])
+for number in range(25):
+    with ledger.transaction() as append:
+        for _ in ledger.read_new():
+            pass
+        append({"from": os.getpid(), "n": number})
+print(os.getpid())
+"""
+HOLDER = """
+import sys
+from dpnb.privacy.ledger import Ledger
+ledger = Ledger(sys.argv[1])
+with ledger.transaction() as append:
+    for _ in ledger.read_new():
+        pass
+    append({"n": "never committed"})
+    print("holding", flush=True)
+    sys.stdin.read()
+"""
+
+
+class TestSeveralWriters:
+    def test_processes_that_race_lose_no_entry(self, home: Home) -> None:
+        racers = [
+            subprocess.Popen(
+                [sys.executable, "-c", RACER, str(home.address)], stdout=subprocess.PIPE, text=True
+            )
+            for _ in range(4)
+        ]
+        names = [int(racer.communicate(timeout=120)[0]) for racer in racers]
+        assert [racer.returncode for racer in racers] == [0] * 4
+        entries = read(home.address)[3:]
+        assert len(entries) == 100
+        for name in names:
+            assert [e["n"] for e in entries if e["from"] == name] == list(range(25))
+
+    def test_threads_of_one_process_share_a_ledger(self, home: Home) -> None:
+        ledger = Ledger(home.address)
+        failures: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                for number in range(10):
+                    write(ledger, {"n": number})
+                    news(ledger)
+            except BaseException as error:  # noqa: BLE001 - looked at below
+                failures.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        ledger.close()
+        assert failures == []
+        assert len(read(home.address)) == 3 + 60
+
+    def test_a_writer_that_is_killed_leaves_nothing_and_holds_nobody_up(self, home: Home) -> None:
+        ledger = Ledger(home.address, timeout=20)
+        for _ in range(3):
+            holder = subprocess.Popen(
+                [sys.executable, "-c", HOLDER, str(home.address)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            with holder:
+                assert holder.stdout.readline() == "holding\n"
+                holder.kill()
+            write(ledger, {"n": "after"})
+        ledger.close()
+        assert [entry["n"] for entry in read(home.address)] == [1, 2, 3, *["after"] * 3]
+
+    def test_a_forked_process_has_to_open_its_own(self, home: Home) -> None:
+        ledger = Ledger(home.address)
+        news(ledger)
+        child = os.fork()
+        if child == 0:
+            try:
+                for use in (news, lambda ledger: write(ledger, {"n": 4})):
+                    with pytest.raises(LedgerError, match="opened in another process"):
+                        use(ledger)
+                ledger.close()
+                own = Ledger(home.address)
+                write(own, {"n": "child"})
+                own.close()
+                os._exit(0)
+            except BaseException:  # noqa: BLE001 - the child ends here, whatever happened
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        write(ledger, {"n": "parent"})
+        ledger.close()
+        assert [entry["n"] for entry in read(home.address)][3:] == ["child", "parent"]
 
 
 class TestUnusableFiles:
@@ -271,6 +422,24 @@ class TestUnusableFiles:
         assert "cannot be created" in refusal.value.what
         assert refusal.value.where == str(tmp_path / name)
 
+    @pytest.mark.parametrize(
+        "address",
+        [
+            "postgresql+psycopg://u:secret@h/db",
+            "PostgreSQL://u:secret@h/db",
+            "mysql://u:secret@h/db",
+            "postgresql:/u:secret@h/db",
+            Path("postgresql://u:secret@h/db"),
+        ],
+        ids=str,
+    )
+    def test_a_url_of_an_unknown_kind_is_no_file_and_is_not_shown(
+        self, address: str | Path
+    ) -> None:
+        with pytest.raises(LedgerError, match="unknown kind") as refusal:
+            Ledger(address)
+        assert "secret" not in str(refusal.value)
+
     def test_a_file_without_write_permission_is_refused(
         self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -285,7 +454,7 @@ class TestUnusableFiles:
     def test_a_file_that_became_read_only_takes_no_entry(self, path: Path) -> None:
         ledger = Ledger(path)
         news(ledger)
-        ledger._connection.execute("PRAGMA query_only=ON")
+        ledger._storage._connection.execute("PRAGMA query_only=ON")
         with pytest.raises(LedgerError, match="cannot be written"), ledger.transaction() as append:
             append({"n": 4})
         ledger.close()
@@ -294,25 +463,31 @@ class TestUnusableFiles:
     def test_a_full_disk_is_named_and_nothing_is_written(self, path: Path) -> None:
         ledger = Ledger(path)
         news(ledger)
-        pages = ledger._connection.execute("PRAGMA page_count").fetchone()[0]
-        ledger._connection.execute(f"PRAGMA max_page_count={pages}")
-        with pytest.raises(LedgerError, match="the disk is full"), ledger.transaction() as append:
+        pages = ledger._storage._connection.execute("PRAGMA page_count").fetchone()[0]
+        ledger._storage._connection.execute(f"PRAGMA max_page_count={pages}")
+        with (
+            pytest.raises(LedgerError, match=r"the disk is full.*nothing was charged"),
+            ledger.transaction() as append,
+        ):
             append({"n": 4, "knots": list(range(10_000))})
-        ledger.close()
         assert len(read(path)) == 3
+        ledger._storage._connection.execute("PRAGMA max_page_count=1000000")
+        write(ledger, {"n": 4, "knots": list(range(10_000))})
+        ledger.close()
+        assert len(read(path)) == 4
 
-    def test_no_refusal_carries_a_cause_or_an_entry(self, path: Path) -> None:
-        tamper(path, "UPDATE entry SET body = 'secret' WHERE seq = 2")
+    def test_no_refusal_carries_a_cause_or_an_entry(self, home: Home) -> None:
+        home.run("UPDATE entry SET body = 'secret' WHERE seq = 2")
         with pytest.raises(LedgerError) as refusal:
-            read(path)
+            read(home.address)
         assert refusal.value.__cause__ is None
         assert "secret" not in str(refusal.value)
 
 
 class TestAnchor:
     @staticmethod
-    def opened(path: Path, anchor: Path | None) -> Ledger:
-        ledger = Ledger(path, anchor=anchor)
+    def opened(address: Path | str, anchor: Path | None) -> Ledger:
+        ledger = Ledger(address, anchor=anchor)
         try:
             news(ledger)
             ledger.check_anchor()
@@ -326,66 +501,64 @@ class TestAnchor:
         """An anchor's path; nothing is there yet."""
         return tmp_path / "anchor"
 
-    def test_holds_the_last_number_and_hash(self, path: Path, anchor: Path) -> None:
-        ledger = self.opened(path, anchor)
+    def test_holds_the_last_number_and_hash(self, home: Home, anchor: Path) -> None:
+        ledger = self.opened(home.address, anchor)
         assert anchor.read_text().split()[0] == "3"
         write(ledger, {"n": 4})
         number, digest = anchor.read_text().split()
         ledger.close()
-        connection = sqlite3.connect(path)
-        assert connection.execute("SELECT seq, hash FROM entry WHERE seq = 4").fetchone() == (
-            int(number),
-            digest,
-        )
-        connection.close()
+        assert home.run("SELECT seq, hash FROM entry WHERE seq = 4") == [(int(number), digest)]
 
-    @pytest.mark.parametrize(
-        "restore",
-        [
-            lambda path, copy_: shutil.copy(copy_, path),
-            lambda path, _: tamper(path, "DELETE FROM entry WHERE seq = 4"),
-            lambda path, _: os.truncate(path, 0),
-            lambda path, _: path.unlink(),
-        ],
-        ids=["older copy", "last entry gone", "emptied", "deleted"],
-    )
-    def test_a_restored_older_ledger_is_refused_with_an_anchor_and_undetected_without(
-        self, path: Path, anchor: Path, restore: Callable[[Path, Path], object]
-    ) -> None:
-        older = path.with_name("older")
-        shutil.copy(path, older)
-        ledger = self.opened(path, anchor)
+    def refuse_restored(self, home: Home, anchor: Path, restore: Callable[[], object]) -> None:
+        ledger = self.opened(home.address, anchor)
         write(ledger, {"n": 4})
         ledger.close()
-        restore(path, older)
+        restore()
         for _ in range(2):
             with pytest.raises(LedgerError, match="older than its anchor"):
-                self.opened(path, anchor)
-        self.opened(path, None).close()
+                self.opened(home.address, anchor)
+        self.opened(home.address, None).close()
 
-    def test_a_ledger_that_took_another_turn_is_refused(self, path: Path, anchor: Path) -> None:
-        older = path.with_name("older")
-        shutil.copy(path, older)
-        ledger = self.opened(path, anchor)
+    @pytest.mark.parametrize(
+        "statement", ["", "DELETE FROM entry WHERE seq = 4", "DELETE FROM entry"]
+    )
+    def test_a_restored_older_ledger_is_refused_with_an_anchor_and_undetected_without(
+        self, home: Home, anchor: Path, statement: str
+    ) -> None:
+        older = home.copy()
+        self.refuse_restored(
+            home, anchor, lambda: home.run(statement) if statement else home.restore(older)
+        )
+
+    @pytest.mark.parametrize("lose", [lambda path: os.truncate(path, 0), Path.unlink])
+    def test_so_is_a_file_that_was_emptied_or_deleted(
+        self, path: Path, anchor: Path, lose: Callable[[Path], object]
+    ) -> None:
+        self.refuse_restored(FileHome(path), anchor, lambda: lose(path))
+
+    def test_a_ledger_that_took_another_turn_is_refused(self, home: Home, anchor: Path) -> None:
+        older = home.copy()
+        ledger = self.opened(home.address, anchor)
         write(ledger, {"n": 4})
         ledger.close()
-        fork = self.opened(older, None)
+        home.restore(older)
+        fork = self.opened(home.address, None)
         write(fork, {"n": "other"}, {"n": 5})
         fork.close()
         with pytest.raises(LedgerError, match="older than its anchor"):
-            self.opened(older, anchor)
+            self.opened(home.address, anchor)
 
-    def test_an_anchor_that_is_behind_catches_up(self, path: Path, anchor: Path) -> None:
-        ledger = self.opened(path, anchor)
+    def test_an_anchor_that_is_behind_catches_up(self, home: Home, anchor: Path) -> None:
+        ledger = self.opened(home.address, anchor)
         behind = anchor.read_text()
         write(ledger, {"n": 4})
         ledger.close()
         anchor.write_text(behind)
-        self.opened(path, anchor).close()
+        self.opened(home.address, anchor).close()
         assert anchor.read_text().split()[0] == "4"
 
-    def test_a_slower_kernel_does_not_set_it_back(self, path: Path, anchor: Path) -> None:
-        fast, slow = self.opened(path, anchor), self.opened(path, anchor)
+    def test_a_slower_kernel_does_not_set_it_back(self, home: Home, anchor: Path) -> None:
+        fast, slow = self.opened(home.address, anchor), self.opened(home.address, anchor)
         write(fast, {"n": 4})
         newest = anchor.read_text()
         slow.check_anchor()
@@ -408,21 +581,21 @@ class TestAnchor:
 
 
 class TestSecrecy:
-    def test_cannot_be_pickled_or_copied(self, path: Path) -> None:
-        ledger = Ledger(path)
+    def test_cannot_be_pickled_or_copied(self, home: Home) -> None:
+        ledger = Ledger(home.address)
         for copier in (pickle.dumps, copy.copy, copy.deepcopy):
             with pytest.raises(TypeError, match="as secret as the data"):
                 copier(ledger)
         ledger.close()
 
-    def test_shows_its_place_and_no_entry(self, path: Path) -> None:
-        ledger = Ledger(path)
+    def test_shows_its_place_and_no_entry(self, home: Home) -> None:
+        ledger = Ledger(home.address)
         news(ledger)
-        assert repr(ledger) == f"Ledger({path}, 3 entries)"
+        assert repr(ledger) == f"Ledger({home.shown}, 3 entries)"
         ledger.close()
 
-    def test_a_closed_ledger_answers_with_our_error(self, path: Path) -> None:
-        ledger = Ledger(path)
+    def test_a_closed_ledger_answers_with_our_error(self, home: Home) -> None:
+        ledger = Ledger(home.address)
         ledger.close()
         ledger.close()
         with pytest.raises(LedgerError):

@@ -1,0 +1,52 @@
+"""What a loss means by other rules of composition: for reports, never for limits (spec/dprovdb.md 3.8)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+
+from dpnb.privacy.loss import Currency, PrivacyLoss, epsilon_of_rho, epsilon_shown
+
+
+def kov(k: int, epsilon: float, delta: float) -> list[tuple[float, float]]:
+    """Return what k releases of equal (epsilon, delta), fixed beforehand, are together.
+
+    Optimal composition (Kairouz, Oh, Viswanath 2015; DProvDB, Theorem A.1): the pairs
+    ((k - 2i) epsilon, 1 - (1 - delta)^k (1 - delta_i)) for i = 0..k/2. Not valid where later releases
+    are chosen in view of earlier ones.
+    """
+    pairs = []
+    norm = k * math.log1p(math.exp(epsilon))
+    for i in range(k // 2 + 1):
+        excess = sum(
+            math.comb(k, term)
+            * (
+                math.exp((k - term) * epsilon - norm)
+                - math.exp((k - 2 * i + term) * epsilon - norm)
+            )
+            for term in range(i)
+        )
+        pairs.append(((k - 2 * i) * epsilon, 1 - (1 - delta) ** k * (1 - excess)))
+    return pairs
+
+
+def rdp_epsilon(rho: Fraction | float, delta: Fraction | float) -> float:
+    """Return the epsilon by Renyi DP: min over alpha > 1 of alpha rho + ln(1/delta) / (alpha - 1).
+
+    In closed form rho + 2 sqrt(rho ln(1/delta)) (DProvDB, Theorems A.3 and A.4).
+    """
+    return float(rho) + 2 * math.sqrt(float(rho) * -math.log(delta))
+
+
+def epsilons(loss: PrivacyLoss, delta: Fraction | float, currency: Currency) -> Mapping[str, float]:
+    """Return the epsilons that a loss means at ``delta``, by the name of the rule.
+
+    ``gdp`` only where all releases are Gaussian; ``basic`` only where it is counted.
+    """
+    found = {"rdp": rdp_epsilon(loss.rho, delta), "zcdp": epsilon_of_rho(loss.rho, delta)}
+    if currency in ("gdp", "basic"):
+        found["gdp"] = epsilon_shown(loss.rho, delta, "gdp")
+    if currency == "basic" and loss.epsilon is not None and loss.delta <= delta:
+        found["basic"] = float(loss.epsilon)
+    return found

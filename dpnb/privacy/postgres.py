@@ -1,0 +1,316 @@
+"""The entries of a ledger in PostgreSQL, shared by processes on one machine or several."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, NoReturn
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
+
+from dpnb.errors import LedgerError
+
+_LOCK = 0x64706E62
+"""First half of our advisory locks' keys: the letters dpnb. The second half is the table's oid."""
+_SETTINGS = """
+SET synchronous_commit = on;
+SET lock_timeout = {timeout};
+SET idle_in_transaction_session_timeout = '5min'
+"""
+# a look into the catalog: to_regclass may remember from before the lock that there is no table
+_EXISTS = """
+SELECT EXISTS (
+    SELECT FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'dpnb_entry'
+)
+"""
+# read committed: what is read after the lock was taken sees all that was committed before
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({lock}, {which})"
+_TABLE = sql.SQL("'dpnb_entry'::regclass::int")
+_CREATE = """
+CREATE TABLE dpnb_entry (
+    seq bigint PRIMARY KEY CHECK (seq > 0),
+    body text NOT NULL,
+    hash text NOT NULL
+);
+CREATE FUNCTION dpnb_append_only() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE EXCEPTION 'a ledger is append-only'; END $$;
+CREATE TRIGGER dpnb_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON dpnb_entry
+    FOR EACH STATEMENT EXECUTE FUNCTION dpnb_append_only()
+"""
+_INSERT = """
+INSERT INTO dpnb_entry SELECT %s, %s, %s WHERE coalesce(
+    (SELECT seq = %s AND hash = %s FROM dpnb_entry ORDER BY seq DESC LIMIT 1), %s = 0
+)
+"""
+_PATIENCE = {
+    # a server that vanished without a word is noticed after a minute, not after hours
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
+
+_AGAIN = "Try again; nothing was charged."
+_FREE = "Try again; what was paid for is free."
+_UNKNOWN = "Whether this was stored is unknown. Ask the same again: if it was, it is free."
+_UNREACHABLE = "the ledger cannot be reached"
+_WRITE = ("the ledger cannot be written", "The user needs SELECT and INSERT on dpnb_entry.")
+_MAKE = ("the ledger cannot be created", "Name a schema where the user may create tables.")
+
+
+class PostgresStorage:
+    """A table ``dpnb_entry`` in the current schema of a PostgreSQL database; see ``Storage``.
+
+    One schema holds one ledger; ``?options=-csearch_path%3Dadult`` at the end of the URL selects
+    the schema ``adult``, which must exist. The table is created at first use; a trigger refuses to
+    change or remove its rows.
+
+    A commit is acknowledged after it was flushed (``synchronous_commit=on``), which needs a server
+    with ``fsync=on``; a standby that takes over must be a synchronous one, or entries are lost
+    (which is noticed, see ``anchor``). A pooler in between must pool sessions, not transactions.
+
+    The ledger is as secret as the data, and nothing is revoked here: superusers, the table's owner,
+    members of ``pg_read_all_data`` and whoever reads the backups can read it. Let an owner open it
+    once, and grant the services' user no more than ``SELECT, INSERT ON dpnb_entry``. Over a network
+    add ``sslmode=verify-full``; the password may be left to ``PGPASSWORD`` or ``~/.pgpass``.
+
+    A lost connection is opened again by the next request. What the server cannot have committed is
+    reported as not charged; when the connection breaks during the commit, nobody knows, and the
+    error says so.
+    """
+
+    noun = "database"
+    kept = True
+
+    def __init__(self, url: str, timeout: float) -> None:
+        parameters = _parameters(url)
+        self.place = _place(parameters)
+        milliseconds = sql.Literal(max(1, math.ceil(1000 * timeout)))
+        settings = sql.SQL(_SETTINGS).format(timeout=milliseconds)
+
+        # a closure: the password is in no attribute that a debugger or a report would print
+        def dial() -> psycopg.Connection:
+            connection = psycopg.connect(autocommit=True, prepare_threshold=None, **parameters)
+            try:
+                connection.execute(settings)
+            except BaseException:
+                connection.close()
+                raise
+            return connection
+
+        self._dial = dial
+        self._connection: psycopg.Connection | None = None
+        self._writing = self._closed = False
+        self._connect("Check that the server runs, and the URL's address, user and password.")
+        try:
+            self._create()
+        except BaseException:
+            self.close()
+            raise
+
+    def _create(self) -> None:
+        if self._run("SHOW server_encoding").fetchall() != [("UTF8",)]:
+            self._refuse("the database cannot hold every text", "Create it with ENCODING 'UTF8'.")
+        if self._run(_EXISTS).fetchall() == [(True,)]:
+            return
+        self._begin(sql.Literal(0))
+        try:
+            if self._run(_EXISTS).fetchall() != [(True,)]:
+                self._run(_CREATE, denied=_MAKE)
+            self.commit()
+        except BaseException:
+            self.rollback()
+            raise
+
+    def _refuse(self, what: str, mend: str) -> NoReturn:
+        raise LedgerError(what, mend, self.place) from None
+
+    # the connection, which comes and goes
+
+    def _connect(self, mend: str) -> bool:
+        """See to a connection outside any transaction; whether it is a new one."""
+        if self._closed:
+            self._refuse("the session is closed", "Open it again.")
+        connection = self._connection
+        if connection is not None:
+            if connection.info.transaction_status == TransactionStatus.IDLE:
+                return False
+            self._drop()
+        try:
+            self._connection = self._dial()
+        except psycopg.Error:
+            self._connection = None
+        if self._connection is None:
+            self._refuse(_UNREACHABLE, mend)
+        return True
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _run(
+        self,
+        statement: sql.Composed | str,
+        *values: object,
+        again: str = _AGAIN,
+        denied: tuple[str, str] = _WRITE,
+    ) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Run a statement on the open connection; turn PostgreSQL's errors into ours."""
+        if self._connection is None:
+            self._refuse(_UNREACHABLE, again)
+        query = statement.encode() if isinstance(statement, str) else statement
+        try:
+            return self._connection.execute(query, values or None)
+        except psycopg.Error as error:
+            code = self._code(error)
+        # outside the handler: the error of PostgreSQL may quote an entry
+        if code is None:
+            self._drop()
+            self._refuse(_UNREACHABLE, again)
+        self._refuse(*_words(code, again, denied))
+
+    def _code(self, error: psycopg.Error) -> str | None:
+        """Return what the server reported, None when the connection is lost."""
+        code = error.sqlstate
+        gone = self._connection is None or self._connection.closed
+        return None if gone or code is None or code.startswith(("08", "57P")) else code
+
+    def _run_first(
+        self, statement: sql.Composed | str, *values: object, again: str
+    ) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Run what begins a piece of work; a connection that was lost meanwhile is opened again."""
+        new = self._connect(again)
+        try:
+            return self._run(statement, *values, again=again)
+        except LedgerError:
+            if new or self._connection is not None:
+                raise
+        self._connect(again)
+        return self._run(statement, *values, again=again)
+
+    def _select(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        if self._writing:
+            return self._run(statement, *values).fetchall()
+        # the read after a commit must not say that nothing was charged
+        return self._run_first(statement, *values, again=_FREE).fetchall()
+
+    # the storage
+
+    def read(self, sequence: int) -> list[tuple[int, str, str]]:
+        """Return the rows after this number, oldest first."""
+        rows = self._select(
+            "SELECT seq, body, hash FROM dpnb_entry WHERE seq > %s ORDER BY seq", sequence
+        )
+        return [(int(number), str(body), str(digest)) for number, body, digest in rows]
+
+    def hash(self, sequence: int) -> str | None:
+        """Return the hash of one row, None when there is no such row."""
+        rows = self._select("SELECT hash FROM dpnb_entry WHERE seq = %s", sequence)
+        return str(rows[0][0]) if rows else None
+
+    def begin(self) -> None:
+        """Take the only right to write."""
+        self._begin(_TABLE)
+
+    def _begin(self, which: sql.Composable) -> None:
+        if self._writing:
+            self._refuse("the ledger cannot be used", "One transaction is open already.")
+        statement = sql.SQL(_BEGIN).format(lock=sql.Literal(_LOCK), which=which)
+        try:
+            self._run_first(statement, again=_AGAIN)
+        except BaseException:
+            self.rollback()
+            raise
+        self._writing = True
+
+    def insert(self, sequence: int, body: str, digest: str, previous: str) -> bool:
+        """Add a row; False when the last one is not the one before with this hash."""
+        values = sequence, body, digest, sequence - 1, previous, sequence - 1
+        return self._run(_INSERT, *values).rowcount == 1
+
+    def commit(self) -> None:
+        """Make what was inserted durable."""
+        if self._connection is None:
+            self._refuse(_UNREACHABLE, _AGAIN)
+        try:
+            # a transaction that failed before answers ROLLBACK, without an error
+            done = self._connection.execute("COMMIT").statusmessage == "COMMIT"
+            code: str | None = ""
+        except psycopg.Error as error:
+            done, code = False, self._code(error)
+        if code is None:
+            self._drop()
+            self._refuse(_UNREACHABLE, _UNKNOWN)
+        if code:
+            self._refuse(*_words(code, _AGAIN, _WRITE))
+        if not done:
+            self._refuse("the ledger cannot be written", _AGAIN)
+        self._writing = False
+
+    def rollback(self) -> None:
+        """Undo what was inserted and give the right back; never fails."""
+        self._writing = False
+        if self._connection is not None:
+            try:
+                self._connection.execute("ROLLBACK")
+            except psycopg.Error:
+                self._drop()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._closed = True
+        self._drop()
+
+
+def _parameters(url: str) -> dict[str, Any]:
+    """Return what the URL says; one that libpq reads in another way than was meant is refused."""
+    try:
+        parameters = conninfo_to_dict(url)
+    except psycopg.Error:
+        parameters = {"host": "@"}
+    shown = "".join(str(parameters.get(name) or "") for name in ("host", "port", "dbname"))
+    if "@" in shown or "=" in shown:
+        # perhaps a part of the password
+        raise LedgerError(
+            "the URL of the ledger cannot be read",
+            "Write special characters of the password as %40 for @, %2F for /, %25 for %.",
+        )
+    return {
+        "application_name": "dpnb",
+        **_PATIENCE,
+        **parameters,
+        "client_encoding": "utf8",
+    }
+
+
+def _place(parameters: dict[str, Any]) -> str:
+    """Return the URL without user, password and options; with the schema when it names one."""
+    host = quote(str(parameters.get("host") or ""), safe=",:[]")
+    port = f":{parameters['port']}" if parameters.get("port") else ""
+    schema = re.fullmatch(r"-c *search_path=(\w+)", str(parameters.get("options") or ""))
+    tail = f"?options=-csearch_path%3D{schema[1]}" if schema else ""
+    return f"postgresql://{host}{port}/{quote(str(parameters.get('dbname') or ''))}{tail}"
+
+
+def _words(code: str, again: str, denied: tuple[str, str]) -> tuple[str, str]:
+    """Return what happened and the mend, from an SQLSTATE: what it reports was not committed."""
+    match code:
+        case "55P03" | "57014" | "40001" | "40P01":
+            # waited too long, was cancelled, lost a race
+            return "the ledger is in use by another kernel", again
+        case "53100":
+            return "the disk is full", "Make room; nothing was charged."
+        case "25006":
+            return "the ledger cannot be written", "Connect to the primary server, not read-only."
+        case "42501" | "3F000":
+            return denied
+        case "XX000" | "XX001" | "XX002":
+            return "the ledger is damaged or no ledger", "Restore the newest copy of it."
+        case _:
+            return "the ledger cannot be used", "Check that it is a dpnb ledger."

@@ -1,0 +1,232 @@
+"""What the owner changes: analysts, views, limits, grants. Each change is one entry of the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dpnb.errors import RequestError, SchemaError
+from dpnb.kinds import nearest
+from dpnb.privacy.loss import PrivacyLoss, amount, counts_rho
+from dpnb.provenance.catalogue import DeclaredViews, declaration, read_view
+from dpnb.provenance.histograms import Histogram, Strategy, histogram
+from dpnb.provenance.store import Store
+from dpnb.provenance.table import read_time
+from dpnb.table import Table
+
+EACH = "attributes"
+"""Asks for one view over each column that can have one."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Administration:
+    """The owner's changes to one ledger."""
+
+    store: Store
+    tables: Mapping[str, Table]
+    declared: DeclaredViews
+
+    def add_analyst(self, name: str, privileges: int | Sequence[int]) -> None:
+        """Register an analyst; see ``Curator.add_analyst``."""
+        given = [privileges] if isinstance(privileges, int) else list(privileges)
+
+        def decide() -> dict[str, Any]:
+            state = self.store.accountant
+            self.store.provenance.check_new(name, given, bool(state.charges))
+            return {"kind": "analyst", "name": name, "privileges": given, "active": True}
+
+        self.store.write(decide)
+
+    def register(self, analysts: Mapping[str, int | Sequence[int]]) -> None:
+        """Register those of several analysts who are not known yet.
+
+        Raises
+        ------
+        RequestError
+            When a known one has other privileges.
+        """
+        known = self.store.provenance.analysts
+        for name, privileges in analysts.items():
+            given = (privileges,) if isinstance(privileges, int) else tuple(privileges)
+            if name not in known:
+                self.add_analyst(name, given)
+            elif known[name].privileges != given:
+                raise RequestError(
+                    f"the ledger knows {name!r} with other privileges",
+                    "Pass those; a limit can be changed with curator.limit.",
+                )
+
+    def enable(self, name: str, active: bool) -> None:
+        """Disable an analyst, or enable her again; what she has learned is kept."""
+
+        def decide() -> dict[str, Any] | None:
+            found = self._analyst(name)
+            if found.active == active:
+                return None
+            return {
+                "kind": "analyst", "name": name, "privileges": list(found.privileges),
+                "active": active,
+            }  # fmt: skip
+
+        self.store.write(decide)
+
+    def _analyst(self, name: str) -> Any:
+        analysts = self.store.provenance.analysts
+        if name not in analysts:
+            raise RequestError(f"there is no analyst {name!r}", nearest(str(name), list(analysts)))
+        return analysts[name]
+
+    def _level(self, rho: object, epsilon: object) -> PrivacyLoss:
+        """Return a limit from its amount, 0 included."""
+        budget = self.store.accountant.budget
+        if (rho is None) == (epsilon is None):
+            raise RequestError("say once how much", "Give rho=0.1, or epsilon=1.")
+        given = rho if epsilon is None else epsilon
+        if given == 0:
+            return PrivacyLoss.none()
+        if rho is not None:
+            if not counts_rho(budget.currency):
+                raise RequestError("this ledger counts epsilon", "Give epsilon=, not rho=.")
+            return PrivacyLoss(rho=amount(rho, "rho"))
+        if counts_rho(budget.currency) and budget.delta is None:
+            raise RequestError("epsilon means nothing here: there is no delta", "Give rho=.")
+        return budget.within(amount(epsilon, "epsilon"))
+
+    def limit(self, scope: str, name: str | None, rho: object, epsilon: object) -> None:
+        """Set the limit of a row, a declared view or the whole; see ``Curator.limit``."""
+        loss = self._level(rho, epsilon)
+
+        def decide() -> dict[str, Any]:
+            table, currency = self.store.provenance, self.store.accountant.currency
+            if scope == "row" and name not in table.rows:
+                raise RequestError(f"there is no analyst {name!r}", "See curator.provenance.")
+            if scope == "view" and name not in table.views:
+                raise RequestError(
+                    f"there is no declared view {name!r}", nearest(str(name), list(table.views))
+                )
+            if scope != "table" and loss.exceeds(self.store.accountant.cap, currency):
+                raise RequestError("this is more than the cap", "Raise the cap first.")
+            if scope == "table" and currency == "pure":
+                raise RequestError(
+                    "a cap of pure epsilon is fixed: its noise is drawn up to the cap",
+                    "Open another ledger.",
+                )
+            return {"kind": "limit", "scope": scope, "name": name, "limit": loss.to_dict()}
+
+        self.store.write(decide)
+
+    def grant(self, giver: str, receiver: str, rho: object, epsilon: object, until: object) -> None:
+        """Let one analyst learn at another one's expense; see ``Curator.grant``."""
+        loss, moment = self._level(rho, epsilon), read_time(until)
+
+        def decide() -> dict[str, Any]:
+            table = self.store.provenance
+            level = loss.level(self.store.accountant.currency)
+            for name in (giver, receiver):
+                table.row(name.partition("#")[0])
+                if name not in table.rows:
+                    raise RequestError(f"there is no analyst {name!r}", "See curator.provenance.")
+            if giver == receiver or level == 0:
+                raise RequestError("this grants nothing", "Name two analysts and an amount.")
+            if moment is not None and moment <= self.store.now():
+                raise RequestError(f"{until} is over", "Give a later time.")
+            return {
+                "kind": "grant", "giver": giver, "receiver": receiver, "level": str(level),
+                "until": moment,
+            }  # fmt: skip
+
+        self.store.write(decide)
+
+    # views
+
+    def add_view(
+        self,
+        columns: Sequence[str],
+        table: str | None,
+        bins: Mapping[str, Sequence[Any]] | None,
+        name: str | None,
+        strategy: Strategy | None,
+    ) -> Histogram:
+        """Declare a view and count its bins; see ``Curator.add_view``."""
+        chosen = self._table(table)
+        version = self.store.version(chosen)
+        made = histogram(
+            chosen, version, self.tables[chosen].schema, columns, bins, name, strategy
+        )  # fmt: skip
+        content = {**declaration(chosen, columns, bins, strategy), "norm": made.norm}
+
+        def decide() -> dict[str, Any] | None:
+            provenance, state = self.store.provenance, self.store.accountant
+            if state.currency == "pure":
+                raise RequestError("declared views need Gaussian noise", "Open a zcdp ledger.")
+            known = provenance.views.get(made.name)
+            if known == content:
+                return None
+            if known is not None:
+                raise RequestError(f"there is a view {made.name!r} already", "Give another name.")
+            if provenance.static and state.charges:
+                raise RequestError(
+                    "with limits for each view, views are declared before the first charge",
+                    "Use Policy(views='water-filling') to add views later.",
+                )
+            return {"kind": "view", "name": made.name, "definition": content}
+
+        self.store.write(decide)
+        view = read_view(made.name, content, version, self.tables[chosen].schema)
+        self.declared.build([view])
+        return view
+
+    def _table(self, table: str | None) -> str:
+        if table is None and len(self.tables) == 1:
+            return next(iter(self.tables))
+        if table is None or table not in self.tables:
+            raise RequestError(
+                f"there is no table {table!r}", nearest(str(table), list(self.tables))
+            )
+        return table
+
+    def add_views(self, views: str | Sequence[Any]) -> None:
+        """Declare several views: 'attributes', or a list of columns, lists of columns or mappings."""
+        if isinstance(views, str):
+            if views != EACH:
+                raise RequestError(f"views is {views!r}", f"Write {EACH!r}, or a list of views.")
+            for table in self.tables.values():
+                for column in table.schema:
+                    if _fits(table, column):
+                        self.add_view(
+                            [column], table.name, None, _name(self.tables, table, column), None
+                        )
+        else:
+            for view in views:
+                if isinstance(view, Mapping):
+                    self._add_described(view)
+                else:
+                    columns = [view] if isinstance(view, str) else list(view)
+                    self.add_view(columns, None, None, None, None)
+        self.declared.build(
+            [made for table in self.tables for made in self.declared.of(table, self.store)]
+        )
+
+    def _add_described(self, view: Mapping[str, Any]) -> None:
+        unknown = set(view) - {"columns", "table", "bins", "name"}
+        if unknown or "columns" not in view:
+            raise RequestError(
+                "a view is described by columns, and by table, bins and name if needed",
+                "Write {'columns': ['age'], 'bins': {'age': [17, 30, 90]}}.",
+            )
+        self.add_view(
+            view["columns"], view.get("table"), view.get("bins"), view.get("name"), None
+        )  # fmt: skip
+
+
+def _name(tables: Mapping[str, Table], table: Table, column: str) -> str:
+    return column if len(tables) == 1 else f"{table.name}.{column}"
+
+
+def _fits(table: Table, column: str) -> bool:
+    try:
+        histogram(table.name, 1, table.schema, [column])
+    except (RequestError, SchemaError):
+        return False
+    return True

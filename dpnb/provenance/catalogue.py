@@ -1,0 +1,179 @@
+"""The declared views of a curator: their exact counts, and which of them answers a statement."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpnb.engines.base import Engine
+from dpnb.errors import RequestError
+from dpnb.privacy.accountant import Accountant
+from dpnb.privacy.mechanisms import Wish
+from dpnb.provenance.histograms import Alignment, Histogram, Strategy, align, histogram
+from dpnb.provenance.plan import Accuracy, Part, basic_level, declared_level
+from dpnb.provenance.store import Store
+from dpnb.provenance.views import View
+from dpnb.schema import Schema
+from dpnb.sql.query import Aggregate, Query
+from dpnb.table import Table
+
+
+class DeclaredViews:
+    """Declared views with their exact counts, which never leave the curator.
+
+    Each is built once for a data version, all that are missing in one statement.
+    """
+
+    def __init__(self, tables: Mapping[str, Table], engines: Mapping[str, Engine]) -> None:
+        self._tables, self._engines = tables, engines
+        self._views: dict[tuple[str, str, int], Histogram] = {}
+        self._exact: dict[str, Sequence[int]] = {}
+        self._aligned: dict[tuple[str, str], Alignment | None] = {}
+        self._building = threading.Lock()
+
+    def of(self, table: str, store: Store) -> list[Histogram]:
+        """Return the declared views of a table's data version."""
+        version, found = store.version(table), []
+        for name, declared in store.provenance.views.items():
+            if declared["table"] == table:
+                key = name, table, version
+                if key not in self._views:
+                    self._views[key] = read_view(
+                        name, declared, version, self._tables[table].schema
+                    )
+                found.append(self._views[key])
+        return found
+
+    def aligned(self, aggregate: Aggregate, query: Query, view: Histogram) -> Alignment | None:
+        """Return how a view answers an aggregate of a query; None when it cannot."""
+        key = view.id, repr((aggregate.function, aggregate.value, aggregate.filter, query.where,
+                             [item.column for item in query.keys]))  # fmt: skip
+        if key not in self._aligned:
+            if len(self._aligned) > 10_000:
+                self._aligned.clear()
+            schema = self._tables[view.table].schema
+            self._aligned[key] = align(aggregate, query, view, schema)
+        return self._aligned[key]
+
+    def all_names(self, store: Store) -> dict[str, str]:
+        """Return the names of all declared views of the current data versions, by id."""
+        return {made.id: made.name for table in self._tables for made in self.of(table, store)}
+
+    def names(self, views: Collection[str]) -> dict[str, str]:
+        """Return the names of those of some views that are declared."""
+        return {made.id: made.name for made in self._views.values() if made.id in views}
+
+    def build(self, views: Iterable[Histogram]) -> None:
+        """Count the bins of views that were not counted yet: one statement for each table."""
+        with self._building:
+            missing: dict[str, dict[str, Histogram]] = {}
+            for view in views:
+                if view.id not in self._exact:
+                    missing.setdefault(view.table, {})[view.id] = view
+            for table, new in missing.items():
+                counted = self._engines[table].histograms([view.axes for view in new.values()])
+                for i, (name, view) in enumerate(new.items()):
+                    self._exact[name] = view.measured(counted.reveal(i))
+
+    def exact(self, view: Histogram) -> Sequence[int]:
+        """Return what is measured of a view, in lattice units; only noise may be drawn on it."""
+        if view.id not in self._exact:
+            self.build([view])
+        return self._exact[view.id]
+
+    def __repr__(self) -> str:
+        return "DeclaredViews(private)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("exact values cannot be pickled")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The declared views that one row may be answered from.
+
+    Parameters
+    ----------
+    stored : collection of str or None
+        Views of the stored answer to the very same request, which is given again.
+    static : bool
+        Whether the views have limits of their own, so that nothing else is answered.
+    """
+
+    declared: DeclaredViews
+    views: Sequence[Histogram]
+    state: Accountant
+    row: str
+    stored: Collection[str] | None
+    static: bool
+
+    def part(self, aggregate: Aggregate, query: Query, accuracy: Accuracy) -> Part | None:
+        """Return the cheapest way to answer an aggregate from them; None where there is none.
+
+        Least for all together, then least for the row, then by name (spec/dprovdb.md 3.4).
+        """
+        found = [
+            _part(aggregate, made)
+            for view in self.views
+            if (made := self.declared.aligned(aggregate, query, view)) is not None
+        ]
+        if self.stored is not None:
+            again = [part for part in found if part.views()[0].id in self.stored]
+            return again[0] if again else None
+        if not found and self.static:
+            raise RequestError(
+                "no declared view answers this statement",
+                "Conditions and groups must be made of the bins of one declared view.",
+            )
+        return min(found, key=lambda part: self._rank(part, query, accuracy), default=None)
+
+    def _rank(self, part: Part, query: Query, accuracy: Accuracy) -> tuple[Fraction, Fraction, str]:
+        view = part.views()[0]
+        cost = self.state.cost(self.row, {view.id: self._wish(part, view, query, accuracy)})
+        currency = self.state.currency
+        return cost.table.level(currency), cost.row.level(currency), view.id
+
+    def _wish(self, part: Part, view: View, query: Query, accuracy: Accuracy) -> Wish:
+        if accuracy.level is None:
+            return Wish(declared_level(part, query, accuracy, self.state.currency))
+        if self.state.currency != "basic":
+            return Wish(accuracy.level)
+        level = basic_level(accuracy.level, self.state.budget.release_delta)
+        return Wish(level, accuracy.level)
+
+
+def _part(aggregate: Aggregate, made: Alignment) -> Part:
+    total = None if aggregate.function == "COUNT" else made.view
+    count = None if aggregate.function == "SUM" else made.view
+    return Part(aggregate, total, count, made)
+
+
+def declaration(
+    table: str,
+    columns: Sequence[str],
+    bins: Mapping[str, Sequence[Any]] | None,
+    strategy: Strategy | None,
+) -> dict[str, Any]:
+    """Return what the ledger keeps of a declared view."""
+    return {
+        "table": table,
+        "columns": list(columns),
+        "bins": {name: [_plain(edge) for edge in edges] for name, edges in (bins or {}).items()},
+        "strategy": None if strategy is None else [list(row) for row in strategy.matrix],
+    }
+
+
+def _plain(edge: Any) -> Any:
+    return edge.isoformat() if hasattr(edge, "isoformat") else edge
+
+
+def read_view(name: str, declared: Mapping[str, Any], version: int, schema: Schema) -> Histogram:
+    """Build a declared view from the data of :func:`declaration`."""
+    matrix = declared["strategy"]
+    strategy = None if matrix is None else Strategy(tuple(map(tuple, matrix)))
+    return histogram(
+        declared["table"], version, schema, declared["columns"], declared["bins"], name, strategy
+    )

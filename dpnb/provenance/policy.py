@@ -1,0 +1,176 @@
+"""How limits follow from privileges, and what the owner promises beyond them (spec/dprovdb.md 3.11)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from dpnb.errors import RequestError
+from dpnb.privacy.loss import Amount, amount
+from dpnb.privacy.mechanisms import MECHANISMS, Name
+
+MOST_PRIVILEGE = 10
+"""Top of the privilege scale."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Policy:
+    """The rules of a curator with several analysts; fixed when its ledger is opened.
+
+    Parameters
+    ----------
+    mechanism : {'path', 'additive', 'vanilla'}
+        How several analysts are served from one view. ``path`` is the best of them in every case;
+        the others are DProvDB's, corrected.
+    rows : {'max', 'sum'}
+        Limit of an analyst with privilege l: the cap times l / top, or times l / sum of all
+        privileges. With ``sum`` all analysts must be known before the first charge.
+    expansion : number
+        At least 1: each row's limit is so many times larger, at most the cap. More is promised than
+        is there, and it is shared less fairly.
+    views : {'water-filling', 'equal', 'proportional'}
+        Limit of each declared view: the cap itself, or a share of it. With the latter two, views are
+        declared when the ledger is opened, and nothing else is answered.
+    top : int, optional
+        Highest privilege that may ever be registered, 1 to 10; by default the highest at set-up.
+    reserve : number
+        Between 0 and 1: a charge is admitted only if what is left afterwards still covers this share
+        of every other analyst's own limit.
+    collusion : sequence of pairs of names
+        Who may put their answers together. Everybody who is joined by such pairs is one coalition.
+    together : number, optional
+        Limit of one coalition: an epsilon where the budget has a delta, else a rho. All coalitions
+        together are bounded by the cap alone, which is the owner's to choose.
+    most_colluders : int, optional
+        Largest coalition that is accepted.
+
+    Raises
+    ------
+    RequestError
+    """
+
+    mechanism: Name
+    rows: Literal["max", "sum"]
+    expansion: Fraction
+    views: Literal["water-filling", "equal", "proportional"]
+    top: int | None
+    reserve: Fraction
+    collusion: tuple[tuple[str, str], ...]
+    together: Fraction | None
+    most_colluders: int | None
+
+    def __init__(
+        self,
+        *,
+        mechanism: str = "path",
+        rows: str = "max",
+        expansion: Amount = 1,
+        views: str = "water-filling",
+        top: int | None = None,
+        reserve: Amount = 0,
+        collusion: Sequence[tuple[str, str]] = (),
+        together: Amount | None = None,
+        most_colluders: int | None = None,
+    ) -> None:
+        _one_of("mechanism", mechanism, MECHANISMS)
+        _one_of("rows", rows, ("max", "sum"))
+        _one_of("views", views, ("water-filling", "equal", "proportional"))
+        factor = amount(expansion, "expansion")
+        if factor < 1:
+            raise RequestError("expansion is below 1", "Give expansion=1 or more.")
+        kept = Fraction(0) if reserve == 0 else amount(reserve, "reserve")
+        if kept > 1:
+            raise RequestError("reserve is above 1", "Give a share between 0 and 1.")
+        if top is not None:
+            check_privilege(top, MOST_PRIVILEGE)
+        pairs = tuple(tuple(pair) for pair in collusion)
+        if not all(len(pair) == 2 and all(isinstance(n, str) for n in pair) for pair in pairs):
+            raise RequestError("collusion names no pairs", "Write collusion=[('alice', 'bob')].")
+        if together is not None and mechanism != "path":
+            raise RequestError(
+                "only noise paths can bound a coalition by its best-served member",
+                "Use mechanism='path', or leave together out.",
+            )
+        for name, value in (
+            ("mechanism", mechanism), ("rows", rows), ("expansion", factor), ("views", views),
+            ("top", top), ("reserve", kept), ("collusion", pairs),
+            ("together", None if together is None else amount(together, "together")),
+            ("most_colluders", most_colluders),
+        ):  # fmt: skip
+            object.__setattr__(self, name, value)
+
+    def shares(self, privileges: Mapping[str, int]) -> dict[str, Fraction]:
+        """Return each row's share of the cap, at most 1 (Definitions 5.12, 5.13 and section 6.2.2)."""
+        whole = self.top if self.rows == "max" else sum(privileges.values())
+        most = max(privileges.values(), default=1)
+        return {
+            row: min(self.expansion * Fraction(privilege, whole or most), Fraction(1))
+            for row, privilege in privileges.items()
+        }
+
+    def view_shares(self, sensitivities: Mapping[str, int]) -> dict[str, Fraction]:
+        """Return each declared view's share of the cap (spec/dprovdb.md 3.11, E19)."""
+        if self.views == "water-filling":
+            return dict.fromkeys(sensitivities, Fraction(1))
+        if self.views == "equal":
+            return {view: Fraction(1, len(sensitivities)) for view in sensitivities}
+        total = sum(sensitivities.values())
+        return {view: Fraction(own, total) for view, own in sensitivities.items()}
+
+    def coalition(self, analyst: str, analysts: Collection[str]) -> frozenset[str]:
+        """Return everybody who may share answers with an analyst, herself included."""
+        found, edge = {analyst}, {analyst}
+        while edge:
+            near = {b if a in edge else a for a, b in self.collusion if a in edge or b in edge}
+            edge = (near & set(analysts)) - found
+            found |= edge
+        return frozenset(found)
+
+    def with_top(self, top: int | None) -> Policy:
+        """Return the same policy with a highest privilege."""
+        return Policy.from_dict({**self.to_dict(), "top": top})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the policy as plain data."""
+        return {
+            "mechanism": self.mechanism, "rows": self.rows, "expansion": str(self.expansion),
+            "views": self.views, "top": self.top, "reserve": str(self.reserve),
+            "collusion": [list(pair) for pair in self.collusion],
+            "together": None if self.together is None else str(self.together),
+            "most_colluders": self.most_colluders,
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Policy:
+        """Build a policy from :meth:`to_dict`."""
+        values = dict(data)
+        values["expansion"], values["reserve"] = (
+            Fraction(values["expansion"]), Fraction(values["reserve"]),
+        )  # fmt: skip
+        return cls(**values)
+
+
+def _one_of(name: str, value: object, words: Collection[str]) -> None:
+    if not isinstance(value, str) or value not in words:
+        raise RequestError(f"{name} is {value!r}", f"Use one of {', '.join(words)}.")
+
+
+def check_privilege(privilege: object, most: int) -> int:
+    """Return a privilege, a whole number from 1 to ``most``.
+
+    Raises
+    ------
+    RequestError
+    """
+    if isinstance(privilege, bool) or not isinstance(privilege, int):
+        raise RequestError("a privilege is a whole number", f"Give one from 1 to {most}.")
+    if not 1 <= privilege <= most:
+        raise RequestError(
+            f"privilege {privilege} is not within 1..{most}",
+            "Higher ones than at set-up would shrink everybody's limit; give a lower one."
+            if privilege > most
+            else "Give a positive one.",
+        )
+    return privilege

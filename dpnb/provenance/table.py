@@ -1,0 +1,389 @@
+"""The provenance table: who may learn how much, and who answers for what was learned.
+
+Rows are analysts, or one privilege of an analyst; columns are views. What each row has learned of each
+view is in the accountant; here are the limits of rows, columns and the whole, and the liabilities.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from dpnb.errors import BudgetError, RequestError
+from dpnb.privacy.accountant import Accountant, Cost, check, damaged, left_of
+from dpnb.privacy.loss import PrivacyLoss, epsilon_shown
+from dpnb.privacy.mechanisms import NONE
+from dpnb.provenance.policy import MOST_PRIVILEGE, Policy, check_privilege
+from dpnb.provenance.requests import ANALYST, OWNER
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
+_ZERO = Fraction(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Analyst:
+    """A registered analyst: her privileges, the first one in use unless another is named."""
+
+    name: str
+    privileges: tuple[int, ...]
+    active: bool = True
+
+    def rows(self) -> dict[str, int]:
+        """Return her rows of the table with their privileges."""
+        return {row_name(self, privilege): privilege for privilege in self.privileges}
+
+
+def row_name(analyst: Analyst, privilege: int) -> str:
+    """Return the name of an analyst's row: her own name for the first privilege."""
+    first = privilege == analyst.privileges[0]
+    return analyst.name if first else f"{analyst.name}#{privilege}"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What one row lets another one learn at its expense."""
+
+    giver: str
+    receiver: str
+    level: Fraction
+    until: str | None
+    used: Fraction = _ZERO
+
+    def left(self, now: str) -> Fraction:
+        """Return what is left of it at a time."""
+        over = self.until is not None and now >= self.until
+        return _ZERO if over else self.level - self.used
+
+
+@dataclass
+class ProvenanceTable:
+    """Limits and liabilities of one ledger: a fold over its entries.
+
+    Without a policy there is one analyst, whose limit is the cap.
+    """
+
+    state: Accountant
+    policy: Policy | None
+    analysts: dict[str, Analyst] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    views: dict[str, dict[str, Any]] = field(default_factory=dict)
+    limits: dict[tuple[str, str], PrivacyLoss] = field(default_factory=dict)
+    grants: list[Grant] = field(default_factory=list)
+    liable: dict[str, PrivacyLoss] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.budget = self.state.budget
+        self.currency = self.budget.currency
+
+    def __repr__(self) -> str:
+        return f"ProvenanceTable({len(self.rows)} rows)"
+
+    # who is who
+
+    def row(self, analyst: str, privilege: int | None = None) -> str:
+        """Return the row of an active analyst.
+
+        Raises
+        ------
+        RequestError
+            For an unknown or disabled one, and for a privilege that she does not have.
+        """
+        if self.policy is None:
+            if analyst == ANALYST:
+                return analyst
+            raise RequestError(
+                f"there is no analyst {analyst!r}", "Open the curator with analysts={...}."
+            )
+        found = self.analysts.get(analyst)
+        if found is None or not found.active:
+            what = "no" if found is None else "no active"
+            raise RequestError(f"there is {what} analyst {analyst!r}", "Ask the owner of the data.")
+        if privilege is None:
+            return analyst
+        if privilege not in found.privileges:
+            raise RequestError(
+                f"{analyst!r} has no privilege {privilege!r}",
+                f"She has {', '.join(map(str, found.privileges))}.",
+            )
+        return row_name(found, privilege)
+
+    def rows_of(self, names: Collection[str]) -> set[str]:
+        """Return all rows of some analysts."""
+        return {row for name in names for row in self.analysts[name].rows()}
+
+    def check_new(self, name: object, privileges: Sequence[object], started: bool) -> None:
+        """Refuse an analyst who cannot be registered now.
+
+        ``started`` tells whether anything was charged yet.
+        """
+        if self.policy is None:
+            raise RequestError(
+                "this ledger was opened for one analyst", "Open one with analysts={...}."
+            )
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise RequestError(
+                f"{name!r} is no analyst's name", "Use letters, digits and . _ @ + -, at most 64."
+            )
+        if name in (ANALYST, OWNER):
+            raise RequestError(f"the name {name!r} is taken", "Choose another one.")
+        if name in self.analysts:
+            raise RequestError(f"there is an analyst {name!r} already", "Choose another name.")
+        if not privileges or len(set(privileges)) != len(privileges):
+            raise RequestError("privileges are missing or repeated", "Give one, such as 4.")
+        top = self.policy.top or MOST_PRIVILEGE
+        for privilege in privileges:
+            check_privilege(privilege, top)
+        if self.policy.rows == "sum" and started:
+            raise RequestError(
+                "with limits by sum all analysts are registered before the first charge",
+                "Use Policy(rows='max') to let analysts join later.",
+            )
+        members = self.policy.coalition(name, {*self.analysts, name})
+        most = self.policy.most_colluders
+        if most is not None and len(members) > most:
+            raise RequestError(
+                f"{name!r} would make a coalition of {len(members)}", f"At most {most} are allowed."
+            )
+        self._check_reserve({**self.rows, **Analyst(name, tuple(privileges)).rows()})  # type: ignore[arg-type]
+
+    def _check_reserve(self, rows: Mapping[str, int]) -> None:
+        if self.policy is None or not self.policy.reserve:
+            return
+        promised = sum(
+            (
+                self._limit(share).level(self.currency)
+                for share in self.policy.shares(rows).values()
+            ),
+            _ZERO,
+        )
+        if self.policy.reserve * promised > self.state.cap.level(self.currency):
+            raise RequestError(
+                "more would be reserved for the analysts than the cap holds",
+                "Give a smaller reserve, or a lower privilege.",
+            )
+
+    # limits
+
+    def _limit(self, share: Fraction) -> PrivacyLoss:
+        """Return a share of the cap: of its epsilon where it has a delta, else of its rho."""
+        budget = self.budget
+        if share == 1:
+            return budget.cap
+        if budget.delta is None:
+            return PrivacyLoss.of(budget.cap.level(budget.currency) * share, budget.currency)
+        epsilon = budget.epsilon
+        if epsilon is None:
+            epsilon = Fraction(epsilon_shown(budget.cap.rho, budget.delta, budget.currency))
+        return budget.within(epsilon * share)
+
+    def limit(self, row: str) -> PrivacyLoss:
+        """Return a row's limit; never more than the cap."""
+        if self.policy is None or row not in self.rows:
+            return self.state.cap
+        given = self.limits.get(("row", row))
+        found = self._limit(self.policy.shares(self.rows)[row]) if given is None else given
+        return found if self.state.cap.exceeds(found, self.currency) else self.state.cap
+
+    @property
+    def static(self) -> bool:
+        """Whether declared views have limits of their own, so that nothing else is answered."""
+        return self.policy is not None and self.policy.views != "water-filling"
+
+    def view_limit(self, name: str) -> PrivacyLoss | None:
+        """Return a declared view's limit; None where there is none but the cap."""
+        given = self.limits.get(("view", name))
+        if given is not None or self.policy is None or not self.static:
+            return given
+        norms = {view: int(declared["norm"]) for view, declared in self.views.items()}
+        return self._limit(self.policy.view_shares(norms)[name])
+
+    def together_limit(self) -> PrivacyLoss | None:
+        """Return the limit of one coalition; None where there is none but the cap."""
+        if self.policy is None or self.policy.together is None:
+            return None
+        if self.budget.delta is None:
+            return PrivacyLoss.of(self.policy.together, self.currency)
+        return self.budget.within(self.policy.together)
+
+    def granted(self, row: str, now: str) -> Fraction:
+        """Return what others still let a row learn at their expense."""
+        return sum((grant.left(now) for grant in self.grants if grant.receiver == row), _ZERO)
+
+    def spent(self, row: str) -> PrivacyLoss:
+        """Return what a row answers for."""
+        return self.liable.get(row, NONE)
+
+    def remaining(self, row: str, now: str) -> PrivacyLoss:
+        """Return what a row may still learn, grants included."""
+        currency = self.currency
+        left = left_of(self.limit(row), self.spent(row), currency)
+        granted = self.granted(row, now)
+        more = PrivacyLoss.of(left.level(currency) + granted, currency) if granted else left
+        return replace(more, delta=left.delta)
+
+    # the filter
+
+    def check(
+        self, row: str, request: str, cost: Cost, names: Mapping[str, str], now: str
+    ) -> list[tuple[int, Fraction]]:
+        """Refuse what would pass a limit; return what is taken from which grant.
+
+        ``names`` has the names of the declared views among those of the cost. Everything rests on
+        charges alone. What others did shows in nothing but the one text "budget
+        exhausted": a row's own price and what is left of it are its own (spec/dprovdb.md E21).
+
+        Raises
+        ------
+        BudgetError
+        """
+        if self.policy is None:
+            self.state.check(cost.table)
+            return []
+        taken = [] if row not in self.rows else self._check_row(row, cost.row, now)
+        try:
+            self.state.check(cost.table)
+            self._check_views(cost, names)
+            self._check_together(row, request, cost)
+            self._check_reserved(row, cost)
+        except BudgetError:
+            raise BudgetError("budget exhausted", "Nothing was charged.") from None
+        return taken
+
+    def _check_row(self, row: str, cost: PrivacyLoss, now: str) -> list[tuple[int, Fraction]]:
+        currency, limit, spent = self.currency, self.limit(row), self.spent(row)
+        if cost == NONE or not (spent + cost).exceeds(limit, currency):
+            return []
+        least = max(limit.level(currency), spent.level(currency))
+        missing = (spent + cost).level(currency) - least
+        taken = []
+        for place, grant in enumerate(self.grants):
+            if grant.receiver == row and missing > 0:
+                room = left_of(self.limit(grant.giver), self.spent(grant.giver), currency)
+                part = min(grant.left(now), room.level(currency), missing)
+                if part > 0:
+                    taken.append((place, part))
+                    missing -= part
+        if missing > 0 or (spent + cost).delta > limit.delta:
+            granted = PrivacyLoss.of(self.granted(row, now), currency)
+            check(cost, spent, replace(limit + granted, delta=limit.delta), currency)
+            raise BudgetError("budget exhausted", "Nothing was charged.")
+        return taken
+
+    def _check_views(self, cost: Cost, names: Mapping[str, str]) -> None:
+        for view, step in cost.steps.items():
+            limit = self.view_limit(names[view]) if view in names else None
+            if limit is not None and step.column.exceeds(limit, self.currency):
+                raise BudgetError("view exhausted", "")
+
+    def _check_together(self, row: str, request: str, cost: Cost) -> None:
+        limit, state = self.together_limit(), self.state
+        if limit is None or self.policy is None or row not in self.rows or cost.row == NONE:
+            return
+        members = self.policy.coalition(row.partition("#")[0], self.analysts)
+        rows = self.rows_of(members)
+        total = state.loss(rows)
+        for view, step in cost.steps.items():
+            before = state.mechanism.together(state.synopses, view, rows)
+            if step.cell.level(state.currency) > before.level(state.currency):
+                total += step.cell - before
+        if not cost.steps and all((other, request) not in state.once for other in rows):
+            total += cost.row
+        if total.exceeds(limit, state.currency):
+            raise BudgetError("coalition exhausted", "")
+
+    def _check_reserved(self, row: str, cost: Cost) -> None:
+        if self.policy is None or not self.policy.reserve or cost.table == NONE:
+            return
+        currency = self.currency
+        kept = _ZERO
+        for other in self.rows:
+            if other != row and self.analysts[other.partition("#")[0]].active:
+                own = self.policy.reserve * self.limit(other).level(currency)
+                kept += max(_ZERO, own - self.state.known.get(other, NONE).level(currency))
+        if cost.table.level(currency) + kept > self.state.remaining().level(currency):
+            raise BudgetError("the rest is reserved", "")
+
+    # entries of the ledger
+
+    def apply(self, entry: Mapping[str, Any]) -> None:
+        """Add one entry about analysts, views, limits or grants."""
+        {
+            "analyst": self._apply_analyst,
+            "view": self._apply_view,
+            "limit": self._apply_limit,
+            "grant": self._apply_grant,
+        }[entry["kind"]](entry)
+
+    def _apply_view(self, entry: Mapping[str, Any]) -> None:
+        """Add one entry of kind ``view``: a declared view."""
+        self.views[str(entry["name"])] = dict(entry["definition"])
+
+    def _apply_analyst(self, entry: Mapping[str, Any]) -> None:
+        """Add one entry of kind ``analyst``: registered, disabled or enabled again."""
+        made = Analyst(str(entry["name"]), tuple(entry["privileges"]), bool(entry["active"]))
+        self.analysts[made.name] = made
+        self.rows.update(made.rows())
+
+    def _apply_limit(self, entry: Mapping[str, Any]) -> None:
+        """Add one entry of kind ``limit``: another limit of a row, a view or the whole."""
+        loss = PrivacyLoss.from_dict(entry["limit"])
+        if entry["scope"] == "table":
+            self.state.cap = loss
+        else:
+            self.limits[str(entry["scope"]), str(entry["name"])] = loss
+
+    def _apply_grant(self, entry: Mapping[str, Any]) -> None:
+        """Add one entry of kind ``grant``."""
+        until = entry["until"]
+        self.grants.append(
+            Grant(
+                str(entry["giver"]), str(entry["receiver"]), Fraction(entry["level"]),
+                None if until is None else str(until),
+            )
+        )  # fmt: skip
+
+    def apply_charge(self, sequence: int, entry: Mapping[str, Any]) -> None:
+        """Add who answers for a charge: its own row, but for what was taken from grants."""
+        row, cost = str(entry["analyst"]), PrivacyLoss.from_dict(entry["row"])
+        currency = self.currency
+        for place, part in entry.get("granted", ()):
+            grant, level = self.grants[place], Fraction(part)
+            if grant.receiver != row or not 0 < level <= grant.left(str(entry["time"])):
+                raise damaged(sequence)
+            self.grants[place] = replace(grant, used=grant.used + level)
+            self._add(grant.giver, PrivacyLoss.of(level, currency))
+            cost = replace(cost - PrivacyLoss.of(level, currency), delta=cost.delta)
+        self._add(row, cost)
+        if row in self.rows and cost != NONE and self.spent(row).exceeds(self.limit(row), currency):
+            raise damaged(sequence)
+
+    def _add(self, row: str, cost: PrivacyLoss) -> None:
+        if cost != NONE:
+            self.liable[row] = self.spent(row) + cost
+
+
+def read_time(until: object) -> str | None:
+    """Return a moment as the text that the ledger compares: UTC, to the second.
+
+    Raises
+    ------
+    RequestError
+    """
+    if until is None:
+        return None
+    moment = until
+    try:
+        if isinstance(moment, str):
+            moment = datetime.datetime.fromisoformat(moment)
+        elif isinstance(moment, datetime.date) and not isinstance(moment, datetime.datetime):
+            moment = datetime.datetime(moment.year, moment.month, moment.day, tzinfo=datetime.UTC)
+    except ValueError:
+        moment = None
+    if not isinstance(moment, datetime.datetime):
+        raise RequestError(f"{until!r} is no time", "Write until='2027-01-31'.")
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+    return aware.astimezone(datetime.UTC).isoformat(timespec="seconds")
