@@ -17,7 +17,7 @@ from dpnb.answers.request import AnswerRequest
 from dpnb.engines.base import Engine
 from dpnb.errors import DpnbError, InterruptedRequestError, RequestError, SchemaError
 from dpnb.privacy.accountant import Cost
-from dpnb.privacy.loss import Budget, PrivacyLoss, unit
+from dpnb.privacy.loss import Budget, PrivacyLoss, is_picked, unit
 from dpnb.privacy.noise import Noise, SecureNoise
 from dpnb.provenance.administration import Administration
 from dpnb.provenance.catalogue import DeclaredViews
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from dpnb.session import Session
 
 T = TypeVar("T")
+
+_MOST_STATEMENTS = 2_000
+"""How many statements are kept parsed."""
 
 
 class Curator:
@@ -102,6 +105,7 @@ class Curator:
         if noise is None:
             SecureNoise.warm_up()
         self._lock = threading.RLock()
+        self._statements: dict[object, AnswerRequest] = {}
         self._store = Store(ledger, anchor)
         try:
             if self._store.new and budget is None:
@@ -167,7 +171,8 @@ class Curator:
         ``identifier`` is the client's name for this one request: used again, it gives the same
         answer, and with another statement it is refused.
         """
-        return self._serve(self._statement(analyst, sql, params, accuracy), cancel, identifier)
+        request = self._statement(self._admitted(analyst), sql, params, accuracy)
+        return self._serve(request, cancel, identifier)
 
     def explain(
         self,
@@ -178,7 +183,8 @@ class Curator:
         identifier: str | None = None,
     ) -> Explanation:
         """Explain a question; see ``Session.explain``, and :meth:`query` for ``identifier``."""
-        return self._serve(self._explanation(analyst, question, options), cancel, identifier)
+        request = self._explanation(self._admitted(analyst), question, options)
+        return self._serve(request, cancel, identifier)
 
     def _statement(
         self,
@@ -189,6 +195,10 @@ class Curator:
     ) -> AnswerRequest:
         from dpnb.sql.parse import parse
 
+        # a statement without bound parameters means the same every time
+        key = None if not isinstance(sql, str) or ":" in sql else (analyst, sql, _plain(accuracy))
+        if key in self._statements:
+            return self._statements[key]
         query = parse(sql, self._tables, params)
         if query.having is not None:
             raise RequestError(
@@ -197,7 +207,14 @@ class Curator:
                 "they are noisy, so a group near the limit may fall on either side.",
             )
         declared = None if analyst == OWNER else self._declared
-        return AnswerRequest(analyst, sql, query, accuracy, self._store, self._tables, declared)
+        made = AnswerRequest(
+            analyst, sql, query, dict(accuracy), self._store, self._tables, declared
+        )
+        if key is not None:
+            if len(self._statements) >= _MOST_STATEMENTS:
+                self._statements.clear()
+            self._statements[key] = made
+        return made
 
     def _explanation(
         self, analyst: str, question: Question, options: Mapping[str, Any]
@@ -220,7 +237,8 @@ class Curator:
         while True:
             with self._lock:
                 self._store.follow()
-                self._admit(request.analyst)
+                if request.analyst != OWNER:
+                    self._store.provenance.admit(request.analyst)
                 plan = request.plan()
                 self._store.accountant.check_identifier(request.analyst, identifier, plan.request)
                 stored = self._store.accountant.charges.get((request.analyst, plan.request))
@@ -246,7 +264,8 @@ class Curator:
         with self._lock:
             with self._store.ledger.transaction() as append:
                 self._store.follow()
-                self._admit(request.analyst)
+                if request.analyst != OWNER:
+                    self._store.provenance.admit(request.analyst)
                 plan = request.plan()
                 key = request.analyst, plan.request
                 self._store.accountant.check_identifier(request.analyst, identifier, plan.request)
@@ -261,11 +280,12 @@ class Curator:
             self._store.follow()
             return request.result(plan, self._store.accountant.charges[key], fresh=fresh)
 
-    def _admit(self, row: str) -> None:
-        """Refuse a row that may not ask, or not any more."""
-        table = self._store.provenance
-        if row != OWNER:
-            table.row(row.partition("#")[0])
+    def _admitted(self, row: str) -> str:
+        """Return an analyst's row; refuse one that may not ask, or not any more."""
+        with self._lock:
+            self._store.follow()
+            self._store.provenance.admit(row)
+            return row
 
     def _check(
         self, request: Request[P, R], plan: P, cost: Cost, now: str
@@ -460,7 +480,7 @@ class Curator:
         columns: Sequence[str],
         *,
         table: str | None = None,
-        bins: Mapping[str, Sequence[Any]] | None = None,
+        bins: Mapping[str, Sequence[Any] | None] | None = None,
         name: str | None = None,
         strategy: Strategy | None = None,
     ) -> None:
@@ -474,8 +494,8 @@ class Curator:
         columns : sequence of str
         table : str, optional
             Needed where there are several.
-        bins : mapping of str to edges, optional
-            Instead of the declared ones.
+        bins : mapping of str to edges or None, optional
+            Instead of the declared ones; None for one bin for each value.
         name : str, optional
             The columns' names by default.
         strategy : Strategy, optional
@@ -521,7 +541,7 @@ class Curator:
 
         with self._lock:
             self._store.follow()
-            request = self._explanation(analyst, question, options)
+            request = self._explanation(self._admitted(analyst), question, options)
             plan = request.plan()
             stored = self._store.accountant.charges.get((analyst, plan.request))
             cost = request.cost(plan).row if stored is None else PrivacyLoss.none()
@@ -535,7 +555,8 @@ class Curator:
         accuracy: Mapping[str, Any],
     ) -> list[Price]:
         """Price statements as if asked one after the other; spends nothing."""
-        return self._priced([self._statement(analyst, sql, params, accuracy) for sql in statements])
+        row = self._admitted(analyst)
+        return self._priced([self._statement(row, sql, params, accuracy) for sql in statements])
 
     def _priced(self, requests: Sequence[AnswerRequest]) -> list[Price]:
         with self._lock:
@@ -546,7 +567,6 @@ class Curator:
             prices = []
             for request in requests:
                 row, wanted = request.analyst, request.plan()
-                self._admit(row)
                 stored = state.charges.get((row, wanted.request))
                 cost = state.cost(row, wanted.wishes() if stored is None else {}, tried)
                 levels = {view: step.level for view, step in cost.steps.items()}
@@ -582,16 +602,12 @@ class Curator:
     def status(self, analyst: str) -> BudgetStatus:
         """Return an analyst's cap, spent and remaining."""
         with self._lock:
-            self._store.follow()
-            self._admit(analyst)
-            return assembly.status(self._store, analyst)
+            return assembly.status(self._store, self._admitted(analyst))
 
     def history(self, analyst: str) -> Sequence[Asked]:
         """Return the analyst's answered requests, oldest first."""
         with self._lock:
-            self._store.follow()
-            self._admit(analyst)
-            charges = self._store.accountant.history(analyst)
+            charges = self._store.accountant.history(self._admitted(analyst))
         return [Asked(one.time, one.sql, one.row, one.conditional) for one in charges]
 
     @property
@@ -649,6 +665,13 @@ def _policy(
             check_privilege(one, MOST_PRIVILEGE)
         rules = rules.with_top(top)
     return rules
+
+
+def _plain(accuracy: Mapping[str, Any]) -> tuple[tuple[object, ...], ...]:
+    """Return an accuracy as a key: equal only for arguments of equal type, text and mark."""
+    return tuple(
+        (name, type(value), repr(value), is_picked(value)) for name, value in accuracy.items()
+    )
 
 
 def _several(privileges: Any) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dpnb.answers import assembly
@@ -15,17 +15,20 @@ from dpnb.privacy.noise import Noise
 from dpnb.privacy.path import laplace_chain
 from dpnb.provenance.catalogue import Choice, DeclaredViews
 from dpnb.provenance.histograms import Histogram
-from dpnb.provenance.plan import Plan, plan, read_accuracy, request_name
+from dpnb.provenance.plan import Accuracy, Part, Plan, plan, read_accuracy, request_name
 from dpnb.provenance.store import Store
 from dpnb.provenance.views import View
 from dpnb.sql.canonical import describe
 from dpnb.sql.query import Query
 from dpnb.table import Table
 
+_MOST_KEPT = 5_000
+"""A plan that is larger than so many bins is made anew each time."""
+
 
 @dataclass(frozen=True, slots=True)
 class AnswerRequest:
-    """One analyst's statement with its accuracy."""
+    """One analyst's statement with its accuracy; it keeps what it finds out once and for all."""
 
     analyst: str
     sql: str
@@ -34,30 +37,44 @@ class AnswerRequest:
     store: Store
     tables: Mapping[str, Table]
     declared: DeclaredViews | None
+    _names: dict[int, tuple[Accuracy, str]] = field(default_factory=dict, repr=False, compare=False)
+    _plans: dict[str, Plan] = field(default_factory=dict, repr=False, compare=False)
 
     def plan(self) -> Plan:
         """Decide what would be measured: public facts, and what this analyst holds and has seen."""
         state, table = self.store.accountant, self.query.table
-        accuracy = read_accuracy(self.query, state.currency, state.budget.delta, **self.accuracy)
         version = self.store.version(table)
-        own = self.declared is None and bool(self.store.provenance.views)
-        name = request_name(self.query, accuracy, version, own=own)
-        return plan(
+        accuracy, name = self._name(version)
+        stored = state.charges.get((self.analyst, name))
+        if stored is not None and name in self._plans:
+            return self._plans[name]
+        made = plan(
             self.query,
             accuracy,
             self.tables[table].schema,
             version,
             state.currency,
             lambda views: len(state.looks(self.analyst, views)),
-            catalogue=self._choice(name),
+            catalogue=self._choice(stored),
             name=name,
             release_delta=state.budget.release_delta,
         )
+        if stored is not None and sum(map(_bins, made.parts)) <= _MOST_KEPT:
+            self._plans[name] = made
+        return made
 
-    def _choice(self, name: str) -> Choice | None:
+    def _name(self, version: int) -> tuple[Accuracy, str]:
+        """Return the accuracy, and the name of the request on a data version."""
+        if version not in self._names:
+            state = self.store.accountant
+            given = read_accuracy(self.query, state.currency, state.budget.delta, **self.accuracy)
+            own = self.declared is None and bool(self.store.provenance.views)
+            self._names[version] = given, request_name(self.query, given, version, own=own)
+        return self._names[version]
+
+    def _choice(self, stored: Charge | None) -> Choice | None:
         if self.declared is None or not self.store.provenance.views:
             return None
-        stored = self.store.accountant.charges.get((self.analyst, name))
         return Choice(
             self.declared,
             self.declared.of(self.query.table, self.store),
@@ -147,6 +164,10 @@ class AnswerRequest:
         """Build the answer from the committed knots."""
         schema = self.tables[plan.query.table].schema
         return assembly.answer(self.sql, plan, charge, self.store, schema, fresh=fresh)
+
+
+def _bins(part: Part) -> int:
+    return 0 if part.alignment is None else part.alignment.view.size
 
 
 class _Vectors(dict[str, Sequence[int]]):

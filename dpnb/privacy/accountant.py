@@ -105,6 +105,9 @@ class Accountant:
         self.currency: Currency = self.budget.currency
         self.cap = self.budget.cap
         self.mechanism = MECHANISMS[self.mechanism_name]
+        self._looks: dict[
+            tuple[str, tuple[str, ...]], tuple[int, dict[tuple[Fraction, ...], int]]
+        ] = {}
         self.synopses = Synopses(self.currency, self.budget.release_delta)
 
     def __repr__(self) -> str:
@@ -119,18 +122,23 @@ class Accountant:
 
     def looks(self, analyst: str, views: Sequence[str]) -> list[tuple[Fraction, ...]]:
         """Return the different levels at which views were shown together, in order of first sight."""
-        seen = (
-            tuple(charge.levels[view] for view in views)
-            for charge in self.served.get((analyst, views[0]), ())
-            if all(view in charge.levels for view in views)
-        )
-        return list(dict.fromkeys(seen))
+        return list(self._seen(analyst, tuple(views)))
 
     def look(self, analyst: str, levels: Mapping[str, Fraction]) -> int:
         """Return the number of a look at views at ``levels``: an old one, or the next."""
-        seen = self.looks(analyst, list(levels))
-        shown = tuple(levels.values())
-        return seen.index(shown) + 1 if shown in seen else len(seen) + 1
+        seen = self._seen(analyst, tuple(levels))
+        return seen.get(tuple(levels.values()), len(seen) + 1)
+
+    def _seen(self, analyst: str, views: tuple[str, ...]) -> dict[tuple[Fraction, ...], int]:
+        """Return the number of each look; only charges since the last call are looked through."""
+        done, numbers = self._looks.get((analyst, views), (0, {}))
+        served = self.served.get((analyst, views[0]), ())
+        for charge in served[done:]:
+            if all(view in charge.levels for view in views):
+                shown = tuple(charge.levels[view] for view in views)
+                numbers.setdefault(shown, len(numbers) + 1)
+        self._looks[analyst, views] = len(served), numbers
+        return numbers
 
     def finest(self, view: str) -> Fraction:
         """Return the finest level of a view that anybody holds; 0 for none."""

@@ -144,7 +144,7 @@ class Administration:
         self,
         columns: Sequence[str],
         table: str | None,
-        bins: Mapping[str, Sequence[Any]] | None,
+        bins: Mapping[str, Sequence[Any] | None] | None,
         name: str | None,
         strategy: Strategy | None,
     ) -> Histogram:

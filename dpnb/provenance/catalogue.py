@@ -12,13 +12,16 @@ from dpnb.engines.base import Engine
 from dpnb.errors import RequestError
 from dpnb.privacy.accountant import Accountant
 from dpnb.privacy.mechanisms import Wish
-from dpnb.provenance.histograms import Alignment, Histogram, Strategy, align, histogram
+from dpnb.provenance.histograms import Alignment, Histogram, Strategy, align, columns_of, histogram
 from dpnb.provenance.plan import Accuracy, Part, basic_level, declared_level
 from dpnb.provenance.store import Store
 from dpnb.provenance.views import View
 from dpnb.schema import Schema
 from dpnb.sql.query import Aggregate, Query
 from dpnb.table import Table
+
+_MOST_ALIGNED = 5_000_000
+"""About how many bins of alignments are kept."""
 
 
 class DeclaredViews:
@@ -31,7 +34,7 @@ class DeclaredViews:
         self._tables, self._engines = tables, engines
         self._views: dict[tuple[str, str, int], Histogram] = {}
         self._exact: dict[str, Sequence[int]] = {}
-        self._aligned: dict[tuple[str, str], Alignment | None] = {}
+        self._aligned: dict[tuple[object, ...], Alignment | None] = {}
         self._building = threading.Lock()
 
     def of(self, table: str, store: Store) -> list[Histogram]:
@@ -49,10 +52,11 @@ class DeclaredViews:
 
     def aligned(self, aggregate: Aggregate, query: Query, view: Histogram) -> Alignment | None:
         """Return how a view answers an aggregate of a query; None when it cannot."""
-        key = view.id, repr((aggregate.function, aggregate.value, aggregate.filter, query.where,
-                             [item.column for item in query.keys]))  # fmt: skip
+        key = (
+            view.id, aggregate.function, aggregate.value, aggregate.filter, query.where, query.keys,
+        )  # fmt: skip
         if key not in self._aligned:
-            if len(self._aligned) > 10_000:
+            if (len(self._aligned) + 1) * view.size > _MOST_ALIGNED:
                 self._aligned.clear()
             schema = self._tables[view.table].schema
             self._aligned[key] = align(aggregate, query, view, schema)
@@ -115,10 +119,12 @@ class Choice:
 
         Least for all together, then least for the row, then by name (spec/dprovdb.md 3.4).
         """
+        used = columns_of(aggregate, query)
         found = [
             _part(aggregate, made)
             for view in self.views
-            if (made := self.declared.aligned(aggregate, query, view)) is not None
+            if used <= view.columns
+            and (made := self.declared.aligned(aggregate, query, view)) is not None
         ]
         if self.stored is not None:
             again = [part for part in found if part.views()[0].id in self.stored]
@@ -154,14 +160,17 @@ def _part(aggregate: Aggregate, made: Alignment) -> Part:
 def declaration(
     table: str,
     columns: Sequence[str],
-    bins: Mapping[str, Sequence[Any]] | None,
+    bins: Mapping[str, Sequence[Any] | None] | None,
     strategy: Strategy | None,
 ) -> dict[str, Any]:
     """Return what the ledger keeps of a declared view."""
     return {
         "table": table,
         "columns": list(columns),
-        "bins": {name: [_plain(edge) for edge in edges] for name, edges in (bins or {}).items()},
+        "bins": {
+            name: None if edges is None else [_plain(edge) for edge in edges]
+            for name, edges in (bins or {}).items()
+        },
         "strategy": None if strategy is None else [list(row) for row in strategy.matrix],
     }
 

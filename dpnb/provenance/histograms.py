@@ -78,6 +78,11 @@ class Histogram(View):
         """A name that is equal for equal definitions."""
         return super().id
 
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        """The columns that its bins are made of."""
+        return frozenset(self.keys)
+
     @property
     def size(self) -> int:
         """Number of bins."""
@@ -128,7 +133,7 @@ def histogram(
     version: int,
     schema: Schema,
     columns: Sequence[str],
-    bins: Mapping[str, Sequence[Any]] | None = None,
+    bins: Mapping[str, Sequence[Any] | None] | None = None,
     name: str | None = None,
     strategy: Strategy | None = None,
 ) -> Histogram:
@@ -138,9 +143,9 @@ def histogram(
     ----------
     columns : sequence of str
         Declared columns, each once.
-    bins : mapping of str to sequence, optional
+    bins : mapping of str to sequence or None, optional
         Edges to use instead of the declared ones, right-closed; the first bin includes its left end.
-        What lies outside the edges falls into bins of its own.
+        What lies outside the edges falls into bins of its own. None: one bin for each value.
 
     Raises
     ------
@@ -155,7 +160,7 @@ def histogram(
                 f"{column!r} is no declared column", nearest(str(column), list(schema))
             )
     axes = tuple(
-        Axis(column, _cells(schema[column], (bins or {}).get(column))) for column in columns
+        Axis(column, _cells(_rebinned(schema[column], column, bins or {}))) for column in columns
     )
     made = Histogram(
         table, version, tuple(columns), EVERY, Count(None),
@@ -171,13 +176,21 @@ def histogram(
     return made
 
 
-def _cells(kind: Kind, bins: Sequence[Any] | None) -> tuple[tuple[Any, Any], ...]:
+def _rebinned(kind: Kind, column: str, bins: Mapping[str, Sequence[Any] | None]) -> Kind:
+    """Return a column's kind with other bins, where there are some for it."""
+    if column not in bins:
+        return kind
+    if isinstance(kind, Category):
+        raise SchemaError("a category has no bins", "Leave bins out for it.")
+    declared, edges = kind.to_dict(), bins[column]
+    if isinstance(edges, (str, Mapping)):
+        raise SchemaError("bins are a list of edges", "Write bins={'age': [17, 30, 90]}.")
+    edges = None if edges is None else list(edges)
+    return type(kind)(declared["low"], declared["high"], bins=edges)
+
+
+def _cells(kind: Kind) -> tuple[tuple[Any, Any], ...]:
     """Return intervals of codes that cover the domain: the bins, and what lies outside them."""
-    if bins is not None:
-        if isinstance(kind, Category):
-            raise SchemaError("a category has no bins", "Leave bins out for it.")
-        declared = kind.to_dict()
-        kind = type(kind)(declared["low"], declared["high"], bins=list(bins))
     scale = kind.scale
     if isinstance(kind, Category) or kind.bins is not None:
         inside = [(cell.low, cell.high) for cell in kind.cells()]
@@ -253,18 +266,22 @@ class Alignment:
         return float(np.abs(self.values[self.group >= 0] - self.middle).max())
 
 
+def columns_of(aggregate: Aggregate, query: Query) -> frozenset[str]:
+    """Return the columns that a view must have to answer an aggregate."""
+    keys = {key.column for key in query.keys}
+    return aggregate.columns | aggregate.filter.columns | query.where.columns | keys
+
+
 def align(aggregate: Aggregate, query: Query, view: Histogram, schema: Schema) -> Alignment | None:
     """Return how a histogram answers an aggregate exactly; None when it cannot."""
     import numpy as np
 
-    where = simplify(And((query.where, aggregate.filter)), schema)
     value = aggregate.value
     if value is not None and not isinstance(value, Column):
         return None
-    used = {*where.columns, *(key.column for key in query.keys)}
-    used |= set() if value is None else {value.name}
-    if not used <= set(view.keys):
+    if not columns_of(aggregate, query) <= view.columns:
         return None
+    where = simplify(And((query.where, aggregate.filter)), schema)
     inside = _inside(where, view, schema)
     group = _groups(query, view, schema)
     if inside is None or group is None:

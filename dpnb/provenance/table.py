@@ -78,11 +78,24 @@ class ProvenanceTable:
     def __post_init__(self) -> None:
         self.budget = self.state.budget
         self.currency = self.budget.currency
+        self._limits: dict[Fraction, PrivacyLoss] = {}
 
     def __repr__(self) -> str:
         return f"ProvenanceTable({len(self.rows)} rows)"
 
     # who is who
+
+    def admit(self, row: str) -> None:
+        """Refuse a row that does not exist, or whose analyst is disabled.
+
+        Raises
+        ------
+        RequestError
+        """
+        name = row.partition("#")[0]
+        if self.policy is not None and row not in self.rows and name in self.analysts:
+            raise RequestError(f"there is no analyst {row!r}", "Ask the owner of the data.")
+        self.row(name)
 
     def row(self, analyst: str, privilege: int | None = None) -> str:
         """Return the row of an active analyst.
@@ -97,6 +110,10 @@ class ProvenanceTable:
                 return analyst
             raise RequestError(
                 f"there is no analyst {analyst!r}", "Open the curator with analysts={...}."
+            )
+        if analyst == ANALYST:
+            raise RequestError(
+                "this ledger has several analysts", "Name one, as in curator.session('alice')."
             )
         found = self.analysts.get(analyst)
         if found is None or not found.active:
@@ -170,6 +187,12 @@ class ProvenanceTable:
 
     def _limit(self, share: Fraction) -> PrivacyLoss:
         """Return a share of the cap: of its epsilon where it has a delta, else of its rho."""
+        if share in self._limits:
+            return self._limits[share]
+        self._limits[share] = found = self._share_of_cap(share)
+        return found
+
+    def _share_of_cap(self, share: Fraction) -> PrivacyLoss:
         budget = self.budget
         if share == 1:
             return budget.cap
