@@ -118,6 +118,7 @@ class Curator:
                 lambda name, secret: self._engines[name].fingerprint(secret + name.encode()),
                 budget=budget,
                 policy=rules,
+                declared=policy is not None,
                 new_version=new_version,
                 private=self._noise.private,
             )
@@ -243,6 +244,7 @@ class Curator:
                 self._store.accountant.check_identifier(request.analyst, identifier, plan.request)
                 stored = self._store.accountant.charges.get((request.analyst, plan.request))
                 if stored is not None:
+                    self._store.accountant.keep_identifier(request.analyst, identifier, stored)
                     return request.result(plan, stored, fresh=False)
                 self._check(request, plan, request.cost(plan), self._store.now())
                 needed = request.needed(plan)
@@ -645,11 +647,12 @@ def _policy(
     """Return the policy of a curator with several analysts, its highest privilege filled in."""
     if policy is not None and not isinstance(policy, Policy):
         raise RequestError("the policy is not a dpnb.Policy", "Write dpnb.Policy(rows='max').")
-    if analysts is None and policy is None:
-        return None
+    if analysts is not None and not isinstance(analysts, Mapping):
+        raise RequestError("analysts have no privileges", "Write analysts={'alice': 4, 'bob': 1}.")
+    alone = analysts is None and policy is None
     rules = Policy() if policy is None else policy
     currency = None if budget is None else budget.currency
-    if currency == "pure":
+    if currency == "pure" and not alone:
         raise RequestError(
             "several analysts need Gaussian noise", "Open a zcdp session: Budget(rho=...)."
         )
@@ -658,12 +661,14 @@ def _policy(
             "noise paths do not add up by basic composition: refining them costs no more than needed",
             "Use accountant='zcdp' or 'gdp', or mechanism='additive'.",
         )
+    if alone:
+        return None
     if rules.top is None:
         given = [one for own in (analysts or {}).values() for one in _several(own)]
-        top = max((one for one in given if isinstance(one, int)), default=None)
-        for one in given:
-            check_privilege(one, MOST_PRIVILEGE)
-        rules = rules.with_top(top)
+        privileges = [check_privilege(one, MOST_PRIVILEGE) for one in given]
+        rules = rules.with_top(max(privileges, default=MOST_PRIVILEGE))
+    if budget is not None and budget.delta is not None and rules.together is not None:
+        budget.within(rules.together)
     return rules
 
 

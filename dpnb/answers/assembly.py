@@ -223,6 +223,6 @@ def price(
         currency=budget.currency,
         delta=budget.delta,
         confidence=wanted.accuracy.confidence,
-        affordable=cost.level(budget.currency) <= left.level(budget.currency),
+        affordable=not cost.exceeds(left, budget.currency),
         widths=tuple(widths),
     )

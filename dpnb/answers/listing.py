@@ -227,8 +227,9 @@ class BudgetStatus:
         if self.analyst is None:
             return "Privacy budget."
         return (
-            f"Privacy budget of {self.analyst}. It bounds what she learns from her own answers, as "
-            "long as nobody asks on her behalf; the owner bounds all analysts together."
+            f"Privacy budget of {self.analyst}. It bounds what the answers given to this analyst "
+            "reveal. Answers that others pass on come on top; the owner's cap bounds all analysts "
+            "together."
         )
 
     def to_dict(self) -> dict[str, Any]:

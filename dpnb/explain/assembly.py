@@ -215,7 +215,7 @@ def explanation(
             / float(tight.unit * tight.lattice.sensitivity),
             "rank": plan.resolution / tight.resolution if tight.resolution else 1.0,
         },
-        spent=charge.spent if fresh else PrivacyLoss.none(),
+        spent=charge.row if fresh else PrivacyLoss.none(),
         remaining=budget.remaining,
         cap=budget.cap,
         delta=budget.delta,

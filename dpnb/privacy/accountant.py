@@ -183,6 +183,11 @@ class Accountant:
                 "Send a new identifier. Nothing was charged.",
             )
 
+    def keep_identifier(self, analyst: str, identifier: str | None, charge: Charge) -> None:
+        """Remember, as long as the process lives, for what a client's name was used."""
+        if identifier is not None:
+            self.identifiers[analyst, identifier] = charge.request
+
     def apply_doubling(self, sequence: int) -> None:
         """Add one entry of kind ``cap``: the next of the declared caps."""
         if not self.budget.doubling:

@@ -27,7 +27,8 @@ def kov(k: int, epsilon: float, delta: float) -> list[tuple[float, float]]:
             )
             for term in range(i)
         )
-        pairs.append(((k - 2 * i) * epsilon, 1 - (1 - delta) ** k * (1 - excess)))
+        failing = -math.expm1(k * math.log1p(-delta) + math.log1p(-excess))
+        pairs.append(((k - 2 * i) * epsilon, failing))
     return pairs
 
 

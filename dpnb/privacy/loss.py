@@ -405,6 +405,8 @@ class Budget:
             raise RequestError("delta is not within 1e-15..0.1", "Give a small delta, as 1e-9.")
         if gaussian and self.epsilon is not None and self.epsilon > 50:
             raise RequestError("epsilon is more than 50", "It would protect nobody.")
+        if accountant == "gdp" and self.rho is not None and self.rho > 1000:
+            raise RequestError("rho is more than 1,000", "It would protect nobody.")
         object.__setattr__(self, "accountant", accountant)
         object.__setattr__(self, "release_delta", release_delta)
 
@@ -429,7 +431,10 @@ class Budget:
         if self.delta is None or self.currency == "basic":
             loss = PrivacyLoss.of(epsilon, self.currency)
             return loss if self.delta is None else replace(loss, delta=self.delta)
-        return PrivacyLoss(rho=rho_within(epsilon, self.delta, self.currency))
+        try:
+            return PrivacyLoss(rho=rho_within(epsilon, self.delta, self.currency))
+        except ValueError:
+            raise RequestError("epsilon is out of range", "Give one between 0 and 50.") from None
 
     def to_dict(self) -> dict[str, str | bool | None]:
         """Return the declaration as plain data."""

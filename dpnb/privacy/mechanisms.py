@@ -40,7 +40,7 @@ class Step:
     level : Fraction
         What the analyst holds afterwards.
     source : Fraction
-        Level of the version of all that hers is made from; 0 where there is none.
+        Level of the version of all that hers is made from; 0 where none is made.
     cell, column : PrivacyLoss
         What she knows of the view afterwards, and what all analysts together know.
     fresh : Fraction
@@ -101,7 +101,9 @@ class Synopses:
         return self.held.get((row, view), _ZERO)
 
     def note(self, row: str, view: str, step: Step) -> None:
-        """Take over what a step changes, but for the vectors."""
+        """Take over what a step changes; of a step that is only tried there is no vector."""
+        made = self.locals.setdefault((row, view), {})
+        made.setdefault(step.level, Local(step.level, step.source, ()))
         self.held[row, view] = max(step.level, self.level(row, view))
         self.finest[view] = max(step.level, step.source, self.finest.get(view, _ZERO))
         self.cells[row, view] = step.cell
@@ -150,11 +152,9 @@ class Mechanism(Protocol):
 
 
 def unchanged(state: Synopses, row: str, view: str) -> Step:
-    """Return the step of a wish that what is held fulfils."""
-    return Step(
-        state.level(row, view), state.finest.get(view, _ZERO), state.cell(row, view),
-        state.column(view), _ZERO,
-    )  # fmt: skip
+    """Return the step of a wish that what is held fulfils: nothing is made, and nothing drawn."""
+    cell, column = state.cell(row, view), state.column(view)
+    return Step(state.level(row, view), _ZERO, cell, column, _ZERO)
 
 
 class Path:
@@ -273,7 +273,7 @@ class Additive:
         level, own = (level, own) if enough else (top, spent + more)
         whole = spent + more, column.delta
         nominal, failing = min((known + own, cell.delta + delta), whole)
-        rho = min(cell.rho + level, top)
+        rho, failing = min(cell.rho + level, top), max(failing, cell.delta)
         return Step(level, top, PrivacyLoss(rho, nominal, failing), column, fresh)
 
     def draw(
@@ -285,7 +285,12 @@ class Additive:
         sensitivity: int,
         noise: Noise,
     ) -> Drawn:
-        """Merge fresh noise into the synopsis of all, then add noise for the local one."""
+        """Merge fresh noise into the synopsis of all, then add noise for the local one.
+
+        What is held is never drawn again: another copy of equal level would tell more.
+        """
+        if not step.source:
+            return Drawn()
         path = state.paths.get(view, [])
         knots = []
         if step.fresh:
@@ -325,9 +330,10 @@ def star_level(made: Iterable[Local]) -> Fraction:
     by the variance d, and each synopsis adds the inverse of its extra noise.
     """
     attached: dict[Fraction, list[Fraction]] = {}
-    best = _ZERO
+    best = total = _ZERO
     for local in made:
-        best, source = max(best, local.level), max(local.source, local.level)
+        best, total = max(best, local.level), total + local.level
+        source = max(local.source, local.level)
         attached.setdefault(source, []).append(1 / (2 * local.level) - 1 / (2 * source))
     known, before = 0.0, _ZERO
     for source in sorted(attached):
@@ -339,8 +345,8 @@ def star_level(made: Iterable[Local]) -> Fraction:
     if not attached:
         return _ZERO
     level = Fraction(_passed(known, float(before)) / 2 * (1 + 1e-12))
-    # both bounds are proven (spec/dprovdb.md E9)
-    return min(max(level, best), max(attached))
+    # all three bounds are proven (spec/dprovdb.md E9)
+    return min(max(level, best), max(attached), total)
 
 
 def _passed(precision: float, variance: float) -> float:

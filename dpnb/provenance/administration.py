@@ -29,7 +29,8 @@ class Administration:
 
     def add_analyst(self, name: str, privileges: int | Sequence[int]) -> None:
         """Register an analyst; see ``Curator.add_analyst``."""
-        given = [privileges] if isinstance(privileges, int) else list(privileges)
+        several = isinstance(privileges, (list, tuple))
+        given: list[Any] = list(privileges) if several else [privileges]  # type: ignore[arg-type]
 
         def decide() -> dict[str, Any]:
             state = self.store.accountant

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpnb.engines.base import Engine
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, SchemaError
 from dpnb.privacy.accountant import Accountant
 from dpnb.privacy.mechanisms import Wish
 from dpnb.provenance.histograms import Alignment, Histogram, Strategy, align, columns_of, histogram
@@ -32,23 +32,22 @@ class DeclaredViews:
 
     def __init__(self, tables: Mapping[str, Table], engines: Mapping[str, Engine]) -> None:
         self._tables, self._engines = tables, engines
-        self._views: dict[tuple[str, str, int], Histogram] = {}
+        self._views: dict[tuple[str, str, int], Histogram | None] = {}
         self._exact: dict[str, Sequence[int]] = {}
         self._aligned: dict[tuple[object, ...], Alignment | None] = {}
         self._building = threading.Lock()
 
     def of(self, table: str, store: Store) -> list[Histogram]:
         """Return the declared views of a table's data version."""
-        version, found = store.version(table), []
+        version = store.version(table)
+        found: list[Histogram | None] = []
         for name, declared in store.provenance.views.items():
             if declared["table"] == table:
                 key = name, table, version
                 if key not in self._views:
-                    self._views[key] = read_view(
-                        name, declared, version, self._tables[table].schema
-                    )
+                    self._views[key] = _fitting(name, declared, version, self._tables[table].schema)
                 found.append(self._views[key])
-        return found
+        return [view for view in found if view is not None]
 
     def aligned(self, aggregate: Aggregate, query: Query, view: Histogram) -> Alignment | None:
         """Return how a view answers an aggregate of a query; None when it cannot."""
@@ -68,7 +67,8 @@ class DeclaredViews:
 
     def names(self, views: Collection[str]) -> dict[str, str]:
         """Return the names of those of some views that are declared."""
-        return {made.id: made.name for made in self._views.values() if made.id in views}
+        made = [view for view in self._views.values() if view is not None]
+        return {view.id: view.name for view in made if view.id in views}
 
     def build(self, views: Iterable[Histogram]) -> None:
         """Count the bins of views that were not counted yet: one statement for each table."""
@@ -117,7 +117,8 @@ class Choice:
     def part(self, aggregate: Aggregate, query: Query, accuracy: Accuracy) -> Part | None:
         """Return the cheapest way to answer an aggregate from them; None where there is none.
 
-        Least for all together, then least for the row, then by name (spec/dprovdb.md 3.4).
+        Least for all together, then least for the row (spec/dprovdb.md 3.4), then with the least noise.
+        On noise paths the row alone decides: what others did must not show in what she is answered.
         """
         used = columns_of(aggregate, query)
         found = [
@@ -136,11 +137,14 @@ class Choice:
             )
         return min(found, key=lambda part: self._rank(part, query, accuracy), default=None)
 
-    def _rank(self, part: Part, query: Query, accuracy: Accuracy) -> tuple[Fraction, Fraction, str]:
+    def _rank(self, part: Part, query: Query, accuracy: Accuracy) -> tuple[Any, ...]:
         view = part.views()[0]
         cost = self.state.cost(self.row, {view.id: self._wish(part, view, query, accuracy)})
         currency = self.state.currency
-        return cost.table.level(currency), cost.row.level(currency), view.id
+        alone = self.state.mechanism_name == "path"
+        table = Fraction(0) if alone else cost.table.level(currency)
+        noise = 0.0 if part.alignment is None else part.alignment.norm(None)
+        return table, cost.row.level(currency), noise, view.id
 
     def _wish(self, part: Part, view: View, query: Query, accuracy: Accuracy) -> Wish:
         if accuracy.level is None:
@@ -177,6 +181,16 @@ def declaration(
 
 def _plain(edge: Any) -> Any:
     return edge.isoformat() if hasattr(edge, "isoformat") else edge
+
+
+def _fitting(
+    name: str, declared: Mapping[str, Any], version: int, schema: Schema
+) -> Histogram | None:
+    """Return a declared view, None where a later schema has no place for it."""
+    try:
+        return read_view(name, declared, version, schema)
+    except (RequestError, SchemaError):
+        return None
 
 
 def read_view(name: str, declared: Mapping[str, Any], version: int, schema: Schema) -> Histogram:

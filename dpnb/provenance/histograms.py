@@ -7,6 +7,7 @@ from it as W x, when each of its conditions and groups is a union of bins (spec/
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -32,25 +33,55 @@ if TYPE_CHECKING:
 
 MOST_CELLS = 100_000
 """Largest number of bins of one view."""
+_LARGEST = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
     """What is measured instead of the bins themselves: B x for a public matrix of whole numbers.
 
-    ``matrix`` has one column for each bin and full column rank; answers are W B^+ y, with variance
-    sigma^2 ||W B^+||^2 (spec/dprovdb.md 5.3).
+    Answers are W B^+ y, with variance sigma^2 ||W B^+||^2 (spec/dprovdb.md 5.3).
+
+    Parameters
+    ----------
+    matrix : sequence of rows of int
+        One column for each bin; the columns are linearly independent, so that every answer is
+        unbiased.
+
+    Raises
+    ------
+    RequestError
     """
 
     matrix: tuple[tuple[int, ...], ...]
 
+    def __post_init__(self) -> None:
+        import numpy as np
+
+        try:
+            rows = tuple(tuple(map(operator.index, row)) for row in self.matrix)
+        except TypeError:
+            rows = ()
+        sizes = {len(row) for row in rows}
+        if len(sizes) != 1 or 0 in sizes or max(abs(v) for row in rows for v in row) > _LARGEST:
+            raise RequestError(
+                "a strategy is a matrix of whole numbers of moderate size",
+                "Write Strategy([[1, 1], [1, -1]]).",
+            )
+        object.__setattr__(self, "matrix", rows)
+        if np.linalg.matrix_rank(np.array(rows, dtype=np.float64)) < min(sizes):
+            raise RequestError(
+                "this strategy does not tell all bins apart",
+                "Its columns must be linearly independent; add rows, such as one for each bin.",
+            )
+
     @property
     def sensitivity(self) -> int:
         """L2 sensitivity, rounded up: the largest norm of a column."""
-        import numpy as np
-
-        squares = (np.array(self.matrix, dtype=np.int64) ** 2).sum(axis=0)
-        return math.isqrt(int(squares.max()) - 1) + 1
+        most = max(
+            sum(value * value for value in column) for column in zip(*self.matrix, strict=True)
+        )
+        return math.isqrt(most - 1) + 1
 
     def inverse(self) -> Values:
         """Return B^+."""
@@ -77,6 +108,11 @@ class Histogram(View):
     def id(self) -> str:
         """A name that is equal for equal definitions."""
         return super().id
+
+    @cached_property
+    def inverse(self) -> Values | None:
+        """The strategy's B^+, None without a strategy."""
+        return None if self.strategy is None else self.strategy.inverse()
 
     @cached_property
     def columns(self) -> frozenset[str]:
@@ -236,8 +272,8 @@ class Alignment:
         import numpy as np
 
         x = np.asarray(vector, dtype=np.float64)
-        if self.view.strategy is not None:
-            x = self.view.strategy.inverse() @ x
+        if self.view.inverse is not None:
+            x = self.view.inverse @ x
         inside = self.group >= 0
         weights = (self._weights(centred) * x)[inside]
         found = np.bincount(self.group[inside], weights=weights, minlength=self.groups)
@@ -249,14 +285,14 @@ class Alignment:
 
         inside = self.group >= 0
         weights = self._weights(centred)
-        if self.view.strategy is None:
+        if self.view.inverse is None:
             squares = np.bincount(
                 self.group[inside], weights=weights[inside] ** 2, minlength=self.groups
             )
             return float(np.sqrt(squares.max()))
         dense = np.zeros((self.groups, len(weights)))
         dense[self.group[inside], np.flatnonzero(inside)] = weights[inside]
-        return float(np.sqrt(((dense @ self.view.strategy.inverse()) ** 2).sum(axis=1).max()))
+        return float(np.sqrt(((dense @ self.view.inverse) ** 2).sum(axis=1).max()))
 
     @property
     def reach(self) -> float:
@@ -280,6 +316,9 @@ def align(aggregate: Aggregate, query: Query, view: Histogram, schema: Schema) -
     if value is not None and not isinstance(value, Column):
         return None
     if not columns_of(aggregate, query) <= view.columns:
+        return None
+    if view.strategy is not None and query.keys:
+        # groups would share noise, and comparing them takes noises to be independent
         return None
     where = simplify(And((query.where, aggregate.filter)), schema)
     inside = _inside(where, view, schema)

@@ -431,6 +431,9 @@ def _declared_level(
     alpha: float,
     currency: Currency,
 ) -> Fraction:
+    if made.norm(None) == 0 or (part.sum is not None and made.norm(False) == 0):
+        # nothing is added up: the answer is 0, and known to be
+        return LEAST_LEVEL
     if part.is_mean:
         z = Law("gaussian", 1.0).quantile(alpha)
         return level_for_mean(made, error, float(accuracy.rows or 1), z)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpnb.errors import RequestError
+from dpnb.privacy.accountant import Accountant, loss
 from dpnb.privacy.loss import Currency, PrivacyLoss, unit
 from dpnb.privacy.mechanisms import NONE
 from dpnb.provenance.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+
+    from dpnb.display.provenance_widget import ProvenanceWidget
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,10 @@ class Provenance:
     delta : float or None
         At which epsilons are shown.
     mechanism : {'path', 'additive', 'vanilla'}
+    together : callable
+        From rows to what they have learned together, at this moment.
+    renew : callable or None
+        Returns the provenance table as it is by then; a live view asks it.
     """
 
     rows: tuple[Row, ...]
@@ -98,6 +107,7 @@ class Provenance:
     delta: float | None
     mechanism: str
     together: Callable[[Collection[str]], PrivacyLoss] = field(repr=False, compare=False)
+    renew: Callable[[], Provenance] | None = field(default=None, repr=False, compare=False)
 
     def coalition(self, *analysts: str) -> PrivacyLoss:
         """Return what some analysts, putting all their answers together, have learned: exactly.
@@ -122,18 +132,41 @@ class Provenance:
         """
         return ndcfg([(row.privilege, row.answered) for row in self.rows])
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return one line for each row: privilege, limit, spent, known, remaining, answered."""
+    @property
+    def ndcfg_range(self) -> tuple[float, float] | None:
+        """The least and the most that :attr:`ndcfg` can be for these privileges; None without rows."""
+        levels = [row.privilege for row in self.rows]
+        return (_weight(min(levels)), _weight(max(levels))) if levels else None
+
+    @property
+    def ndcfg_even(self) -> float | None:
+        """What :attr:`ndcfg` would be if every row had the same number of answers."""
+        return ndcfg([(row.privilege, 1) for row in self.rows])
+
+    def to_frame(self, *, cells: bool = False) -> pd.DataFrame:
+        """Return one line for each row: privilege, limit, spent, known, remaining, answered.
+
+        With ``cells`` one line for each row and column of which it knows something.
+        """
         import pandas as pd
 
-        name = unit(self.currency)
+        name, currency = unit(self.currency), self.currency
+        if cells:
+            columns = {column.id: column for column in self.columns}
+            return pd.DataFrame(
+                [
+                    (row, columns[id].name, columns[id].kind, float(known.level(currency)))
+                    for (row, id), known in self.cells.items()
+                ],
+                columns=["analyst", "column", "kind", f"{name}_known"],
+            )
         lines: list[dict[str, Any]] = [
             {
                 "analyst": row.name,
                 "privilege": row.privilege,
                 "active": row.active,
                 **{
-                    f"{name}_{word}": float(loss.level(self.currency))
+                    f"{name}_{word}": float(loss.level(currency))
                     for word, loss in (
                         ("limit", row.limit), ("spent", row.spent), ("known", row.known),
                         ("remaining", row.remaining),
@@ -145,17 +178,82 @@ class Provenance:
         ]  # fmt: skip
         return pd.DataFrame(lines)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the table as plain data (JSON): charges only, with exact amounts as texts."""
+        data = {
+            name: _plain(getattr(self, name))
+            for name in ("rows", "columns", "timeline", "cap", "spent", "remaining", "currency",
+                         "delta", "mechanism")
+        }  # fmt: skip
+        data["cells"] = [
+            {"row": row, "column": column, "known": known.to_dict()}
+            for (row, column), known in self.cells.items()
+        ]
+        return data
+
+    def __repr__(self) -> str:
+        from dpnb.display.provenance_text import provenance_text
+
+        return provenance_text(self)
+
+    def _repr_html_(self) -> str:
+        from dpnb.display.provenance import provenance_html
+
+        return provenance_html(self)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw who knows how much of what, with the numbers; returns the matplotlib Axes."""
+        from dpnb.display.provenance_figures import plot_provenance
+
+        return plot_provenance(self, ax)
+
+    def widget(self) -> ProvenanceWidget:
+        """Return a live view that reckons what any analysts learned together; it stores nothing."""
+        from dpnb.display.provenance_widget import ProvenanceWidget
+
+        return ProvenanceWidget(self)
+
+    def to_html(self, path: str) -> None:
+        """Write the table as a page that needs nothing else."""
+        from dpnb.display.parts import write_page
+
+        write_page(path, self._repr_html_())
+
+
+def _plain(value: Any) -> Any:
+    """Return rows, columns, charges and losses as plain data."""
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, (Row, Column, Spending)):
+        return {name: _plain(getattr(value, name)) for name in value.__slots__}
+    return value.to_dict() if isinstance(value, PrivacyLoss) else value
+
+
+def _weight(privilege: int) -> float:
+    return 1 / math.log2(1 / privilege + 1)
+
 
 def ndcfg(answered: Sequence[tuple[int, int]]) -> float | None:
     """Return the fairness of (privilege, number of answers) pairs; None without answers."""
     total = sum(count for _, count in answered)
     if not total:
         return None
-    return sum(count / math.log2(1 / level + 1) for level, count in answered) / total
+    return sum(count * _weight(level) for level, count in answered) / total
 
 
-def report(store: Store, names: Mapping[str, str]) -> Provenance:
-    """Build the owner's view; ``names`` has the names of declared views by id."""
+def report(
+    store: Store, names: Mapping[str, str], renew: Callable[[], Provenance] | None = None
+) -> Provenance:
+    """Build the owner's view.
+
+    Parameters
+    ----------
+    store : Store
+    names : mapping
+        Names of declared views by id.
+    renew : callable, optional
+        Builds it anew.
+    """
     state, table, now = store.accountant, store.provenance, store.now()
     charges = sorted(state.charges.values(), key=lambda charge: charge.sequence)
     labels: dict[str, tuple[str, Literal["declared", "statement", "release"]]] = {}
@@ -194,5 +292,16 @@ def report(store: Store, names: Mapping[str, str]) -> Provenance:
     return Provenance(
         rows, columns, {**state.synopses.cells, **state.once}, timeline, state.cap, state.spent,
         state.remaining(), state.currency, None if delta is None else float(delta),
-        state.mechanism_name, state.loss,
+        state.mechanism_name, _together(state), renew,
     )  # fmt: skip
+
+
+def _together(state: Accountant) -> Callable[[Collection[str]], PrivacyLoss]:
+    """Return what rows have learned together, as of now: without vectors, which later ones change."""
+    synopses = state.synopses
+    kept = {
+        key: {level: replace(local, vector=()) for level, local in made.items()}
+        for key, made in synopses.locals.items()
+    }
+    levels = replace(synopses.sketch(), paths={}, locals=kept)
+    return partial(loss, levels, state.mechanism, dict(state.once))

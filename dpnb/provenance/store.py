@@ -94,6 +94,7 @@ class Store:
         *,
         budget: Budget | None,
         policy: Policy | None,
+        declared: bool,
         new_version: bool,
         private: bool,
     ) -> None:
@@ -107,7 +108,8 @@ class Store:
         budget : Budget or None
             Needed by a new ledger; another one than the ledger's own is refused.
         policy : Policy or None
-            Of a ledger for several analysts; another one than the ledger's own is refused.
+            Of a ledger for several analysts. Another one than the ledger's own is refused, but for
+            its top, when it was ``declared``.
         new_version : bool
             Accept other data or another schema; paths are closed, what was spent is kept.
         private : bool
@@ -138,7 +140,7 @@ class Store:
                     "Leave budget out, or start a new ledger.",
                     self.ledger.place,
                 )
-            elif policy is not None and policy != self.provenance.policy:
+            elif declared and policy is not None and not self._agrees(policy):
                 raise LedgerError(
                     "the ledger was opened with another policy",
                     "Leave analysts and policy as they were, or start a new ledger.",
@@ -152,6 +154,10 @@ class Store:
                     append(entry)
         self.follow()
         self._opened = dict(self.versions)
+
+    def _agrees(self, policy: Policy) -> bool:
+        known = self.provenance.policy
+        return known is not None and policy.with_top(known.top) == known
 
     def _version_entry(
         self, table: Table, fingerprint: str, new_version: bool

@@ -234,7 +234,15 @@ class ProvenanceTable:
 
     def granted(self, row: str, now: str) -> Fraction:
         """Return what others still let a row learn at their expense."""
-        return sum((grant.left(now) for grant in self.grants if grant.receiver == row), _ZERO)
+        return sum((grant.left(now) for _, grant in self._usable(row)), _ZERO)
+
+    def _usable(self, row: str) -> list[tuple[int, Grant]]:
+        """Return the grants to a row whose givers may still ask, with their places."""
+        return [
+            (place, grant)
+            for place, grant in enumerate(self.grants)
+            if grant.receiver == row and self.analysts[grant.giver.partition("#")[0]].active
+        ]
 
     def spent(self, row: str) -> PrivacyLoss:
         """Return what a row answers for."""
@@ -265,6 +273,7 @@ class ProvenanceTable:
         """
         if self.policy is None:
             self.state.check(cost.table)
+            self._check_views(cost, names)
             return []
         taken = [] if row not in self.rows else self._check_row(row, cost.row, now)
         try:
@@ -282,17 +291,19 @@ class ProvenanceTable:
             return []
         least = max(limit.level(currency), spent.level(currency))
         missing = (spent + cost).level(currency) - least
-        taken = []
-        for place, grant in enumerate(self.grants):
-            if grant.receiver == row and missing > 0:
+        taken: list[tuple[int, Fraction]] = []
+        for place, grant in self._usable(row):
+            if missing > 0:
                 room = left_of(self.limit(grant.giver), self.spent(grant.giver), currency)
-                part = min(grant.left(now), room.level(currency), missing)
+                same = (part for at, part in taken if self.grants[at].giver == grant.giver)
+                free = room.level(currency) - sum(same, _ZERO)
+                part = min(grant.left(now), free, missing)
                 if part > 0:
                     taken.append((place, part))
                     missing -= part
         if missing > 0 or (spent + cost).delta > limit.delta:
-            granted = PrivacyLoss.of(self.granted(row, now), currency)
-            check(cost, spent, replace(limit + granted, delta=limit.delta), currency)
+            most = PrivacyLoss.of(least + self.granted(row, now), currency)
+            check(cost, spent, replace(most, delta=limit.delta), currency)
             raise BudgetError("budget exhausted", "Nothing was charged.")
         return taken
 
@@ -300,7 +311,7 @@ class ProvenanceTable:
         for view, step in cost.steps.items():
             limit = self.view_limit(names[view]) if view in names else None
             if limit is not None and step.column.exceeds(limit, self.currency):
-                raise BudgetError("view exhausted", "")
+                raise BudgetError("the view's limit is reached", "Nothing was charged.")
 
     def _check_together(self, row: str, request: str, cost: Cost) -> None:
         limit, state = self.together_limit(), self.state
@@ -379,9 +390,13 @@ class ProvenanceTable:
                 raise damaged(sequence)
             self.grants[place] = replace(grant, used=grant.used + level)
             self._add(grant.giver, PrivacyLoss.of(level, currency))
+            if self.spent(grant.giver).exceeds(self.limit(grant.giver), currency):
+                raise damaged(sequence)
             cost = replace(cost - PrivacyLoss.of(level, currency), delta=cost.delta)
         self._add(row, cost)
-        if row in self.rows and cost != NONE and self.spent(row).exceeds(self.limit(row), currency):
+        # what others answer for may come on top of a limit that was lowered below what is spent
+        own = cost.level(currency) > 0 and row in self.rows
+        if own and self.spent(row).exceeds(self.limit(row), currency):
             raise damaged(sequence)
 
     def _add(self, row: str, cost: PrivacyLoss) -> None:

@@ -42,8 +42,11 @@ def run(path: Path) -> nbformat.NotebookNode:
 
 
 def spent(ledger: Path, *, public: bool) -> object:
-    with dpnb.Session(dpnb.datasets.adult(public=public), ledger=ledger) as session:
-        return session.budget.spent
+    curator = dpnb.Curator([dpnb.datasets.adult(public=public)], ledger=ledger)
+    try:
+        return curator.budget.spent
+    finally:
+        curator.close()
 
 
 @pytest.mark.kernel
