@@ -16,14 +16,13 @@ from dpnb.answers.question import Question
 from dpnb.answers.request import AnswerRequest
 from dpnb.engines.base import Engine
 from dpnb.errors import DpnbError, InterruptedRequestError, RequestError, SchemaError
+from dpnb.ownership import Ownership
 from dpnb.privacy.accountant import Cost
 from dpnb.privacy.loss import Budget, PrivacyLoss, is_picked, unit
 from dpnb.privacy.noise import Noise, SecureNoise
 from dpnb.provenance.administration import Administration
 from dpnb.provenance.catalogue import DeclaredViews
-from dpnb.provenance.histograms import Strategy
-from dpnb.provenance.policy import MOST_PRIVILEGE, Policy, check_privilege
-from dpnb.provenance.report import Provenance, report
+from dpnb.provenance.policy import Policy, policy_of
 from dpnb.provenance.requests import ANALYST, OWNER, P, R, Request, header, private
 from dpnb.provenance.store import Store
 from dpnb.table import Table
@@ -44,7 +43,7 @@ _MOST_STATEMENTS = 2_000
 """How many statements are kept parsed."""
 
 
-class Curator:
+class Curator(Ownership):
     """Tables, engine, noise, ledger.
 
     Parameters
@@ -100,7 +99,7 @@ class Curator:
         self._tables: dict[str, Table] = {table.name: table for table in listed}
         if len({name.casefold() for name in self._tables}) != len(listed):
             raise SchemaError("two tables have one name", "Rename one of them.")
-        rules = _policy(budget, analysts, policy)
+        rules = policy_of(budget, analysts, policy)
         self._noise: Noise = SecureNoise() if noise is None else noise
         if noise is None:
             SecureNoise.warm_up()
@@ -368,171 +367,6 @@ class Curator:
                 "Open a ledger with Budget(rho=...) or Budget(epsilon=...), and mechanism='path'.",
             )
 
-    # what only the owner may change
-
-    def add_analyst(self, name: str, privilege: int | Sequence[int]) -> None:
-        """Register an analyst.
-
-        Parameters
-        ----------
-        name : str
-            Letters, digits and . _ @ + -, at most 64.
-        privilege : int or sequence of int
-            1 to the policy's top. Several give her several rows, each with a limit of its own; what
-            she learns in all of them together is ``coalition(name)``.
-
-        Raises
-        ------
-        RequestError
-            For a name that is taken or no name, a privilege out of range, and with limits by sum once
-            anything was charged.
-        """
-        self._administer(partial(self._owner.add_analyst, name, privilege))
-
-    def register(self, analysts: Mapping[str, int | Sequence[int]]) -> None:
-        """Register those of several analysts who are not known yet.
-
-        Raises
-        ------
-        RequestError
-            As :meth:`add_analyst`, and when a known one has other privileges.
-        """
-        self._administer(partial(self._owner.register, analysts))
-
-    def disable(self, name: str) -> None:
-        """Refuse an analyst from now on; her row is kept, since the answers are out.
-
-        Raises
-        ------
-        RequestError
-            For an unknown analyst.
-        """
-        self._administer(partial(self._owner.enable, name, active=False))
-
-    def enable(self, name: str) -> None:
-        """Admit a disabled analyst again."""
-        self._administer(partial(self._owner.enable, name, active=True))
-
-    def limit(
-        self,
-        analyst: str | None = None,
-        *,
-        view: str | None = None,
-        rho: object = None,
-        epsilon: object = None,
-    ) -> None:
-        """Set the limit of an analyst's row, of a declared view, or of all together.
-
-        A limit below what is spent is allowed: everything further is refused. A raised cap of all
-        together is a promise changed; it is in the ledger.
-
-        Parameters
-        ----------
-        analyst : str, optional
-            A row: an analyst's name, or ``'name#privilege'``.
-        view : str, optional
-            Name of a declared view. Without analyst and view: the cap of all together.
-        rho, epsilon : number
-            The new limit; 0 refuses everything.
-
-        Raises
-        ------
-        RequestError
-        """
-        if analyst is not None and view is not None:
-            raise RequestError("a limit is of one row or one view", "Name one of them.")
-        scope = (
-            "table" if analyst is None and view is None else "view" if analyst is None else "row"
-        )
-        self._administer(
-            partial(self._owner.limit, scope, analyst if view is None else view, rho, epsilon)
-        )
-
-    def grant(
-        self,
-        giver: str,
-        receiver: str,
-        *,
-        rho: object = None,
-        epsilon: object = None,
-        until: object = None,
-    ) -> None:
-        """Let one analyst learn at another one's expense, once her own limit is used up.
-
-        What she learns is hers (knowledge), and counts against the giver's limit (liability). Her own
-        guarantee becomes her limit plus what is granted.
-
-        Parameters
-        ----------
-        giver, receiver : str
-            Rows.
-        rho, epsilon : number
-            At most so much.
-        until : str, date or datetime, optional
-            UTC; nothing is granted from then on.
-
-        Raises
-        ------
-        RequestError
-        """
-        self._administer(partial(self._owner.grant, giver, receiver, rho, epsilon, until))
-
-    def add_view(
-        self,
-        columns: Sequence[str],
-        *,
-        table: str | None = None,
-        bins: Mapping[str, Sequence[Any] | None] | None = None,
-        name: str | None = None,
-        strategy: Strategy | None = None,
-    ) -> None:
-        """Declare a histogram view: the table is scanned once, statements then never touch it.
-
-        Statements whose conditions and groups are made of its bins are answered from it: counts, and
-        sums and means of columns that have one value in each bin.
-
-        Parameters
-        ----------
-        columns : sequence of str
-        table : str, optional
-            Needed where there are several.
-        bins : mapping of str to edges or None, optional
-            Instead of the declared ones; None for one bin for each value.
-        name : str, optional
-            The columns' names by default.
-        strategy : Strategy, optional
-            What is measured instead of the bins.
-
-        Raises
-        ------
-        RequestError, SchemaError
-            For undeclared columns, a Real without bins, more than 100,000 bins, a name that is taken,
-            and with limits for each view once anything was charged.
-        """
-        self._administer(partial(self._owner.add_view, columns, table, bins, name, strategy))
-
-    @property
-    def provenance(self) -> Provenance:
-        """Who has learned how much of what, and what is left; for the owner."""
-        with self._lock:
-            self._store.follow()
-            return report(self._store, self._declared.all_names(self._store))
-
-    def coalition(self, *analysts: str) -> PrivacyLoss:
-        """Return what some analysts, putting all their answers together, have learned: exactly.
-
-        Raises
-        ------
-        RequestError
-            For an unknown analyst.
-        """
-        return self.provenance.coalition(*analysts)
-
-    def _administer(self, change: Callable[[], object]) -> None:
-        with self._lock:
-            self._store.follow()
-            change()
-
     # what costs nothing
 
     def price_explanation(
@@ -588,19 +422,6 @@ class Curator:
         """Public name of the ledger; results carry it."""
         return self._store.name
 
-    @property
-    def budget(self) -> BudgetStatus:
-        """Cap, spent and remaining of all analysts together."""
-        with self._lock:
-            self._store.follow()
-            return assembly.status(self._store)
-
-    def double_cap(self) -> BudgetStatus:
-        """Go on to the next of the caps that ``Budget(doubling=True)`` declared; charges nothing."""
-        with self._lock:
-            self._store.double_cap()
-        return self.budget
-
     def status(self, analyst: str) -> BudgetStatus:
         """Return an analyst's cap, spent and remaining."""
         with self._lock:
@@ -641,46 +462,11 @@ class Curator:
         raise TypeError("a Curator holds sensitive data and cannot be pickled")
 
 
-def _policy(
-    budget: Budget | None, analysts: Mapping[str, Any] | None, policy: Policy | None
-) -> Policy | None:
-    """Return the policy of a curator with several analysts, its highest privilege filled in."""
-    if policy is not None and not isinstance(policy, Policy):
-        raise RequestError("the policy is not a dpnb.Policy", "Write dpnb.Policy(rows='max').")
-    if analysts is not None and not isinstance(analysts, Mapping):
-        raise RequestError("analysts have no privileges", "Write analysts={'alice': 4, 'bob': 1}.")
-    alone = analysts is None and policy is None
-    rules = Policy() if policy is None else policy
-    currency = None if budget is None else budget.currency
-    if currency == "pure" and not alone:
-        raise RequestError(
-            "several analysts need Gaussian noise", "Open a zcdp session: Budget(rho=...)."
-        )
-    if currency == "basic" and rules.mechanism == "path":
-        raise RequestError(
-            "noise paths do not add up by basic composition: refining them costs no more than needed",
-            "Use accountant='zcdp' or 'gdp', or mechanism='additive'.",
-        )
-    if alone:
-        return None
-    if rules.top is None:
-        given = [one for own in (analysts or {}).values() for one in _several(own)]
-        privileges = [check_privilege(one, MOST_PRIVILEGE) for one in given]
-        rules = rules.with_top(max(privileges, default=MOST_PRIVILEGE))
-    if budget is not None and budget.delta is not None and rules.together is not None:
-        budget.within(rules.together)
-    return rules
-
-
 def _plain(accuracy: Mapping[str, Any]) -> tuple[tuple[object, ...], ...]:
     """Return an accuracy as a key: equal only for arguments of equal type, text and mark."""
     return tuple(
         (name, type(value), repr(value), is_picked(value)) for name, value in accuracy.items()
     )
-
-
-def _several(privileges: Any) -> list[Any]:
-    return list(privileges) if isinstance(privileges, (list, tuple)) else [privileges]
 
 
 def _interruptible(work: Callable[[], T], cancel: threading.Event | None) -> T:

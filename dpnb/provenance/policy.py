@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from dpnb.errors import RequestError
-from dpnb.privacy.loss import Amount, amount
+from dpnb.privacy.loss import Amount, Budget, amount
 from dpnb.privacy.mechanisms import MECHANISMS, Name
 
 MOST_PRIVILEGE = 10
@@ -174,3 +174,46 @@ def check_privilege(privilege: object, most: int) -> int:
             else "Give a positive one.",
         )
     return privilege
+
+
+def policy_of(
+    budget: Budget | None, analysts: Mapping[str, Any] | None, policy: Policy | None
+) -> Policy | None:
+    """Return the policy of a curator with several analysts, its highest privilege filled in.
+
+    None where there is one analyst only.
+
+    Raises
+    ------
+    RequestError
+        For rules that do not go with the budget.
+    """
+    if policy is not None and not isinstance(policy, Policy):
+        raise RequestError("the policy is not a dpnb.Policy", "Write dpnb.Policy(rows='max').")
+    if analysts is not None and not isinstance(analysts, Mapping):
+        raise RequestError("analysts have no privileges", "Write analysts={'alice': 4, 'bob': 1}.")
+    alone = analysts is None and policy is None
+    rules = Policy() if policy is None else policy
+    currency = None if budget is None else budget.currency
+    if currency == "pure" and not alone:
+        raise RequestError(
+            "several analysts need Gaussian noise", "Open a zcdp session: Budget(rho=...)."
+        )
+    if currency == "basic" and rules.mechanism == "path":
+        raise RequestError(
+            "basic composition cannot count noise paths, whose versions pay for each other",
+            "Use accountant='zcdp' or 'gdp', or mechanism='additive'.",
+        )
+    if alone:
+        return None
+    if rules.top is None:
+        given = [one for own in (analysts or {}).values() for one in _several(own)]
+        privileges = [check_privilege(one, MOST_PRIVILEGE) for one in given]
+        rules = rules.with_top(max(privileges, default=MOST_PRIVILEGE))
+    if budget is not None and budget.delta is not None and rules.together is not None:
+        budget.within(rules.together)
+    return rules
+
+
+def _several(privileges: Any) -> list[Any]:
+    return list(privileges) if isinstance(privileges, (list, tuple)) else [privileges]

@@ -124,7 +124,7 @@ class ProvenanceTable:
         if privilege not in found.privileges:
             raise RequestError(
                 f"{analyst!r} has no privilege {privilege!r}",
-                f"She has {', '.join(map(str, found.privileges))}.",
+                f"Registered: {', '.join(map(str, found.privileges))}.",
             )
         return row_name(found, privilege)
 

@@ -1,0 +1,203 @@
+"""What only the owner of the data may see and change: the part of a curator that analysts never reach."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from dpnb.answers.assembly import status
+from dpnb.answers.listing import BudgetStatus
+from dpnb.errors import RequestError
+from dpnb.privacy.loss import PrivacyLoss
+from dpnb.provenance.administration import Administration
+from dpnb.provenance.catalogue import DeclaredViews
+from dpnb.provenance.histograms import Strategy
+from dpnb.provenance.report import Provenance, report
+from dpnb.provenance.store import Store
+
+
+class Ownership:
+    """Analysts, limits, grants, declared views and the provenance table of one ledger."""
+
+    _store: Store
+    _lock: threading.RLock
+    _declared: DeclaredViews
+    _owner: Administration
+
+    @property
+    def budget(self) -> BudgetStatus:
+        """Cap, spent and remaining of all analysts together."""
+        with self._lock:
+            self._store.follow()
+            return status(self._store)
+
+    def double_cap(self) -> BudgetStatus:
+        """Go on to the next of the caps that ``Budget(doubling=True)`` declared; charges nothing."""
+        with self._lock:
+            self._store.double_cap()
+        return self.budget
+
+    def add_analyst(self, name: str, privilege: int | Sequence[int]) -> None:
+        """Register an analyst.
+
+        Parameters
+        ----------
+        name : str
+            Letters, digits and . _ @ + -, at most 64.
+        privilege : int or sequence of int
+            1 to the policy's top. Several give her several rows, each with a limit of its own; what
+            she learns in all of them together is ``coalition(name)``.
+
+        Raises
+        ------
+        RequestError
+            For a name that is taken or no name, a privilege out of range, and with limits by sum once
+            anything was charged.
+        """
+        self._administer(partial(self._owner.add_analyst, name, privilege))
+
+    def register(self, analysts: Mapping[str, int | Sequence[int]]) -> None:
+        """Register those of several analysts who are not known yet.
+
+        Raises
+        ------
+        RequestError
+            As :meth:`add_analyst`, and when a known one has other privileges.
+        """
+        self._administer(partial(self._owner.register, analysts))
+
+    def disable(self, name: str) -> None:
+        """Refuse an analyst from now on; her row is kept, since the answers are out.
+
+        Raises
+        ------
+        RequestError
+            For an unknown analyst.
+        """
+        self._administer(partial(self._owner.enable, name, active=False))
+
+    def enable(self, name: str) -> None:
+        """Admit a disabled analyst again."""
+        self._administer(partial(self._owner.enable, name, active=True))
+
+    def limit(
+        self,
+        analyst: str | None = None,
+        *,
+        view: str | None = None,
+        rho: object = None,
+        epsilon: object = None,
+    ) -> None:
+        """Set the limit of an analyst's row, of a declared view, or of all together.
+
+        A limit below what is spent is allowed: everything further is refused. A raised cap of all
+        together is a promise changed; it is in the ledger.
+
+        Parameters
+        ----------
+        analyst : str, optional
+            A row: an analyst's name, or ``'name#privilege'``.
+        view : str, optional
+            Name of a declared view. Without analyst and view: the cap of all together.
+        rho, epsilon : number
+            The new limit; 0 refuses everything.
+
+        Raises
+        ------
+        RequestError
+        """
+        if analyst is not None and view is not None:
+            raise RequestError("a limit is of one row or one view", "Name one of them.")
+        scope = (
+            "table" if analyst is None and view is None else "view" if analyst is None else "row"
+        )
+        self._administer(
+            partial(self._owner.limit, scope, analyst if view is None else view, rho, epsilon)
+        )
+
+    def grant(
+        self,
+        giver: str,
+        receiver: str,
+        *,
+        rho: object = None,
+        epsilon: object = None,
+        until: object = None,
+    ) -> None:
+        """Let one analyst learn at another one's expense, once her own limit is used up.
+
+        What she learns is hers (knowledge), and counts against the giver's limit (liability). Her own
+        guarantee becomes her limit plus what is granted.
+
+        Parameters
+        ----------
+        giver, receiver : str
+            Rows.
+        rho, epsilon : number
+            At most so much.
+        until : str, date or datetime, optional
+            UTC; nothing is granted from then on.
+
+        Raises
+        ------
+        RequestError
+        """
+        self._administer(partial(self._owner.grant, giver, receiver, rho, epsilon, until))
+
+    def add_view(
+        self,
+        columns: Sequence[str],
+        *,
+        table: str | None = None,
+        bins: Mapping[str, Sequence[Any] | None] | None = None,
+        name: str | None = None,
+        strategy: Strategy | None = None,
+    ) -> None:
+        """Declare a histogram view: the table is scanned once, statements then never touch it.
+
+        Statements whose conditions and groups are made of its bins are answered from it: counts, and
+        sums and means of columns that have one value in each bin.
+
+        Parameters
+        ----------
+        columns : sequence of str
+        table : str, optional
+            Needed where there are several.
+        bins : mapping of str to edges or None, optional
+            Instead of the declared ones; None for one bin for each value.
+        name : str, optional
+            The columns' names by default.
+        strategy : Strategy, optional
+            What is measured instead of the bins.
+
+        Raises
+        ------
+        RequestError, SchemaError
+            For undeclared columns, a Real without bins, more than 100,000 bins, a name that is taken,
+            and with limits for each view once anything was charged.
+        """
+        self._administer(partial(self._owner.add_view, columns, table, bins, name, strategy))
+
+    @property
+    def provenance(self) -> Provenance:
+        """Who has learned how much of what, and what is left; for the owner."""
+        with self._lock:
+            self._store.follow()
+            return report(self._store, self._declared.all_names(self._store))
+
+    def coalition(self, *analysts: str) -> PrivacyLoss:
+        """Return what some analysts, putting all their answers together, have learned: exactly.
+
+        Raises
+        ------
+        RequestError
+            For an unknown analyst.
+        """
+        return self.provenance.coalition(*analysts)
+
+    def _administer(self, change: Callable[[], object]) -> None:
+        with self._lock:
+            self._store.follow()
+            change()
