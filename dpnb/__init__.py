@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from dpnb.curator import Curator
     from dpnb.explain.explanation import Explanation
     from dpnb.magics import options
+    from dpnb.provenance.histograms import Strategy
+    from dpnb.provenance.policy import Policy
+    from dpnb.provenance.report import Provenance
     from dpnb.risk.profile import RiskProfile
+    from dpnb.server.client import connect
     from dpnb.session import Session
 
 __version__ = "0.1.0"
@@ -30,14 +34,18 @@ __all__ = [
     "DpnbError",
     "Explanation",
     "Integer",
+    "Policy",
     "PrivacyLoss",
+    "Provenance",
     "Question",
     "Real",
     "RiskProfile",
     "Schema",
     "Session",
+    "Strategy",
     "Table",
     "Unit",
+    "connect",
     "datasets",
     "options",
 ]
@@ -46,9 +54,13 @@ _LATE = {
     "Answer": "dpnb.answers.answer",
     "Curator": "dpnb.curator",
     "Explanation": "dpnb.explain.explanation",
+    "Policy": "dpnb.provenance.policy",
+    "Provenance": "dpnb.provenance.report",
+    "Strategy": "dpnb.provenance.histograms",
     "Question": "dpnb.answers.question",
     "RiskProfile": "dpnb.risk.profile",
     "Session": "dpnb.session",
+    "connect": "dpnb.server.client",
     "options": "dpnb.magics",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import difflib
 import itertools
@@ -231,8 +232,15 @@ class Real:
         return _bin_cells(self.bins, self.bins, self.scale)
 
     def compare(self, operator: str, value: Constant) -> tuple[Interval, ...]:
-        """Return the codes that satisfy ``column operator value``."""
-        return self.scale.compare(operator, _number(value))
+        """Return the codes that satisfy ``column operator value``.
+
+        A decimal means the float that it names, as everywhere where floats are compared: 2.24 in a
+        statement is the 2.24 in the column and in its bins.
+        """
+        number = _number(value)
+        with contextlib.suppress(OverflowError):
+            number = float(number)
+        return self.scale.compare(operator, number)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain data, as written in TOML."""

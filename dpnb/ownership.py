@@ -92,7 +92,7 @@ class Ownership:
     ) -> None:
         """Set the limit of an analyst's row, of a declared view, or of all together.
 
-        A limit below what is spent is allowed: everything further is refused. A raised cap of all
+        Rows keep their limits when the cap is raised. A limit below what is spent is allowed: everything further is refused. A raised cap of all
         together is a promise changed; it is in the ledger.
 
         Parameters
@@ -178,7 +178,11 @@ class Ownership:
             For undeclared columns, a Real without bins, more than 100,000 bins, a name that is taken,
             and with limits for each view once anything was charged.
         """
-        self._administer(partial(self._owner.add_view, columns, table, bins, name, strategy))
+
+        def change() -> None:
+            self._declared.build([self._owner.add_view(columns, table, bins, name, strategy)])
+
+        self._administer(change)
 
     @property
     def provenance(self) -> Provenance:

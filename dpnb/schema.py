@@ -143,19 +143,26 @@ def _checked_aliases(
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
-    """Read a table's TOML file: ``name``, ``source``, ``public``, ``aliases``, ``columns``, ``unit``, ``budget``."""
+    """Read a table's TOML file.
+
+    Its entries: ``name``, ``source``, ``public``, ``aliases``, ``columns``, ``unit``, ``budget``, and for
+    several analysts ``policy`` and ``views``.
+    """
     try:
         content = tomllib.loads(Path(path).read_text("utf-8"))
     except OSError:
         raise SchemaError("the file cannot be read", "Check the path.", str(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SchemaError(f"the file is not valid TOML: {error}", "", str(path)) from None
-    known = {"name", "source", "public", "aliases", "columns", "unit", "budget"}
+    known = {
+        "name", "source", "public", "aliases", "columns", "unit", "budget", "policy", "views",
+    }  # fmt: skip
     unknown = sorted(set(content) - known)
     if unknown:
         raise SchemaError(
             f"unknown entry {unknown[0]!r}",
-            "A table's file has name, source, public, aliases, [columns], [unit] and [budget].",
+            "A table's file has name, source, public, aliases, views, [columns], [unit], [budget] and "
+            "[policy].",
             str(path),
         )
     return content

@@ -14,11 +14,11 @@ import dpnb
 
 PACKAGE = Path(dpnb.__file__).parent
 FLOORS = (
-    ("errors", "privacy", "scale", "kinds", "schema", "table", "waiting", "opening"),
+    ("errors", "privacy", "scale", "kinds", "schema", "table", "waiting"),
     ("sql", "engines"),
     ("provenance",),
     ("answers", "explain", "inference", "decide", "risk"),
-    ("ownership",),
+    ("ownership", "opening"),
     ("curator",),
     ("channel",),
     ("session",),

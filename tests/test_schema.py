@@ -118,12 +118,18 @@ class TestScaleOfFloats:
                 expected = OPERATORS[operator](Fraction(code), Fraction(value))
                 assert inside(found, code) == expected
 
-    def test_a_decimal_constant_is_not_its_nearest_float(self):
-        # 0.1 as written lies below the float 0.1
+    def test_a_decimal_constant_is_the_float_it_names(self):
+        """As in the column and in its bins: 0.1 as written lies below the float 0.1."""
         kind = Real(0, 1)
-        assert kind.compare("=", Fraction("0.1")) == ()
-        assert kind.compare("=", 0.1) == ((0.1, 0.1),)
-        assert kind.compare(">", Fraction("0.1"))[0][0] == 0.1
+        for value in (Fraction("0.1"), 0.1):
+            assert kind.compare("=", value) == ((0.1, 0.1),)
+            assert kind.compare("<=", value) == ((0.0, 0.1),)
+            assert kind.compare(">", value)[0][0] == math.nextafter(0.1, 1)
+
+    def test_a_constant_beyond_floats_is_beyond_the_domain(self):
+        kind = Real(0, 1)
+        assert kind.compare("<", Fraction(10) ** 400) == ((0.0, 1.0),)
+        assert kind.compare(">", Fraction(10) ** 400) == ()
 
 
 def around(value):

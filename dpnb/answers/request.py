@@ -80,7 +80,7 @@ class AnswerRequest:
             self.declared.of(self.query.table, self.store),
             self.store.accountant,
             self.analyst,
-            None if stored is None else stored.levels,
+            None if stored is None else stored.declared,
             self.store.provenance.static,
         )
 
@@ -141,11 +141,18 @@ class AnswerRequest:
             "levels": {name: str(step.level) for name, step in steps.items()},
             "views": {name: view.definition() for name, view in plan.views.items()},
             "knots": knots,
+            "declared": [
+                None if part.alignment is None else part.alignment.view.id for part in plan.parts
+            ],
             "conditional": plan.accuracy.conditional or not state.conditional.isdisjoint(steps),
         }
         if state.mechanism_name != "path":
             entry["locals"] = locals_
             entry["steps"] = {name: plain_step(step) for name, step in steps.items()}
+            entry["wishes"] = {
+                name: [str(wish.level), None if wish.epsilon is None else str(wish.epsilon)]
+                for name, wish in plan.wishes().items()
+            }
         return entry
 
     def _draw(

@@ -21,6 +21,7 @@ from dpnb.magics.lines import (
     find_session,
     open_session,
     read_options,
+    refuse_tokens,
     split_binding,
     split_statement,
 )
@@ -86,7 +87,9 @@ class Dpnb(Magics):
     @no_var_expand
     @line_magic
     @magic_arguments("%dpopen")
-    @argument("source", help="a table's .toml file, a variable (Table, Session, Curator), or adult")
+    @argument(
+        "source", help="a .toml file, a variable (Table, Session, Curator), adult, or https://..."
+    )
     @argument("--as", dest="name", metavar="NAME", help="name of the session, and its variable")
     @argument("--rho", help="budget in zCDP")
     @argument("--epsilon", help="budget as epsilon; pure DP without --delta")
@@ -98,7 +101,10 @@ class Dpnb(Magics):
         """Open a session on a sensitive table.
 
         Example: ``%dpopen adult --epsilon 3 --delta 1e-6 --ledger adult.ledger``
+
+        Of a service: ``%dpopen https://host:8899``, with the token in DPNB_TOKEN, or asked for.
         """
+        refuse_tokens(line)
         options = read_options(self.dpopen, line)
         name, session, new = open_session(options.source, options, self._namespace)
         if options.name is not None:

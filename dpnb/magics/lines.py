@@ -12,7 +12,7 @@ from dpnb.answers.numbers import loss_text
 from dpnb.curator import Curator
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
-from dpnb.privacy.loss import Budget
+from dpnb.opening import read_budget
 from dpnb.schema import read_toml
 from dpnb.session import Session
 from dpnb.table import Table
@@ -118,33 +118,12 @@ def find_session(
     return found
 
 
-def read_budget(options: Any, toml: Mapping[str, Any] | None) -> Budget | None:
-    """Return the budget given by options, else the one in the table's file, else None."""
-    if options.rho is None and options.epsilon is None and options.delta is None:
-        declared = (toml or {}).get("budget")
-        if declared is None:
-            return None
-        if not isinstance(declared, Mapping) or set(declared) - {
-            "rho",
-            "epsilon",
-            "delta",
-            "doubling",
-        }:
-            raise RequestError(
-                "[budget] has an unknown entry", "It takes rho, epsilon, delta and doubling."
-            )
-        return Budget(**declared)
-    return Budget(rho=options.rho, epsilon=options.epsilon, delta=options.delta)
-
-
 def open_session(
     source: str, options: Any, namespace: Mapping[str, Any]
 ) -> tuple[str, Session, bool]:
     """Open what ``%dpopen`` names; returns its name, the session, and whether it is new."""
     if "://" in source:
-        raise RequestError(
-            "services are not supported yet", "Name a table's .toml file or a variable."
-        )
+        return open_service(source, options)
     held = namespace.get(source)
     if isinstance(held, (Session, Curator)):
         return source, held if isinstance(held, Session) else held.session(), False
@@ -162,9 +141,10 @@ def open_session(
             f"there is no table {source!r}",
             "Name a .toml file, a variable that holds a dpnb.Table, or the built-in adult.",
         )
-    budget = read_budget(options, toml)
+    declared = None if toml is None else toml.get("budget")
+    budget = read_budget(options.rho, options.epsilon, options.delta, declared)
     ledger = options.ledger
-    if budget is None and (ledger is None or not Path(ledger).exists()):
+    if budget is None and (ledger is None or ("://" not in ledger and not Path(ledger).exists())):
         raise RequestError(
             "a new session needs a budget", "Add --epsilon 3 --delta 1e-6, or --rho 0.5."
         )
@@ -176,6 +156,32 @@ def open_session(
         new_version=options.new_version,
     )
     return table.name, session, True
+
+
+def open_service(url: str, options: Any) -> tuple[str, Session, bool]:
+    """Open a session on a service; its budget and its ledger are the service's."""
+    from dpnb.server.client import connect
+
+    for name in ("rho", "epsilon", "delta", "ledger", "anchor", "new_version"):
+        if getattr(options, name):
+            raise RequestError(
+                f"--{name.replace('_', '-')} is the owner's to say", "Leave it out for a service."
+            )
+    session = connect(url)
+    names = list(session._channel.schemas)
+    return names[0] if len(names) == 1 else "service", session, True
+
+
+def refuse_tokens(line: str) -> None:
+    """Refuse a token in a cell, without repeating it: notebooks are saved and passed on."""
+    from dpnb.server.tokens import TOKEN
+
+    if TOKEN.search(line) or re.search(r"(^|\s)--?token", line):
+        raise RequestError(
+            "a token does not belong into a cell, which is saved with the notebook",
+            "Put it in DPNB_TOKEN, or type it when you are asked. Delete it here, and let the owner "
+            "renew it if it was a real one.",
+        )
 
 
 def confirm(price: Price | ExplanationPrice, ask_above: float) -> None:

@@ -51,8 +51,8 @@ class Charge:
     """One committed request: who asked what at which levels, and what it cost.
 
     ``spent`` is what it added to the loss of all together, ``row`` what to that of the analyst.
-    ``levels`` are those of the views of an answer; ``query`` its plain meaning. A one-off release
-    has no levels. ``conditional`` when its amount, or that of a release it rests on, was picked by
+    ``levels`` are those of the views of an answer, ``declared`` the declared view that each of its
+    aggregates came from; ``query`` its plain meaning. A one-off release has no levels. ``conditional`` when its amount, or that of a release it rests on, was picked by
     looking at the data.
     """
 
@@ -67,6 +67,7 @@ class Charge:
     version: int
     query: Mapping[str, Any]
     conditional: bool
+    declared: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +203,7 @@ class Accountant:
         if self.mechanism_name == "path":
             cost = self.cost(analyst, {view: Wish(level) for view, level in levels.items()})
         else:
-            steps = {view: read_step(data) for view, data in entry["steps"].items()}
-            cost = self._cost(analyst, steps, state)
+            cost = self._written(sequence, analyst, entry)
         wrong = any(step.level != levels[view] for view, step in cost.steps.items())
         if wrong or cost.steps.keys() != levels.keys():
             raise damaged(sequence)
@@ -240,6 +240,25 @@ class Accountant:
             self.conditional.update(levels)
         self._keep(charge, entry, total)
         return charge
+
+    def _written(self, sequence: int, analyst: str, entry: Mapping[str, Any]) -> Cost:
+        """Return the steps that an entry names, when the mechanism would take them.
+
+        Amounts that rest on floats are those of the entry: another machine's last digit may differ.
+        """
+        steps = {view: read_step(data) for view, data in entry["steps"].items()}
+        for view, (level, epsilon) in entry["wishes"].items():
+            wish = Wish(Fraction(level), None if epsilon is None else Fraction(epsilon))
+            if not _alike(steps[view], self.mechanism.step(self.synopses, analyst, view, wish)):
+                raise damaged(sequence)
+        if steps.keys() != entry["wishes"].keys():
+            raise damaged(sequence)
+        for view, step in steps.items():
+            made = entry["locals"].get(view)
+            drawn = self.mechanism_name == "vanilla" or not step.fresh or view in entry["knots"]
+            if not drawn or (made is not None and Fraction(made[1]) != step.source):
+                raise damaged(sequence)
+        return self._cost(analyst, steps, self.synopses)
 
     def apply_release(self, sequence: int, entry: Mapping[str, Any]) -> Charge:
         """Add one entry of kind ``release``: a one-off draw.
@@ -332,6 +351,21 @@ def check(charge: PrivacyLoss, spent: PrivacyLoss, cap: PrivacyLoss, currency: C
     )
 
 
+def _alike(one: Step, other: Step) -> bool:
+    """Return whether two steps are the same but for the last digits of floats."""
+
+    def amounts(step: Step) -> list[Fraction]:
+        losses = [
+            part
+            for loss in (step.cell, step.column)
+            for part in (loss.rho, loss.epsilon, loss.delta)
+        ]
+        return [step.level, step.source, step.fresh, *(part or Fraction(0) for part in losses)]
+
+    pairs = zip(amounts(one), amounts(other), strict=True)
+    return all(abs(a - b) <= Fraction(1, 10**9) * max(abs(a), abs(b)) for a, b in pairs)
+
+
 def read_step(data: Mapping[str, Any]) -> Step:
     """Build a step from the data of :func:`plain_step`."""
     cell, column = (PrivacyLoss.from_dict(data[name]) for name in ("cell", "column"))
@@ -360,6 +394,7 @@ def _charge(sequence: int, entry: Mapping[str, Any], levels: Mapping[str, Fracti
         version=int(entry["version"]),
         query=dict(entry["query"]),
         conditional=bool(entry.get("conditional", False)),
+        declared=tuple(entry.get("declared", ())),
     )
 
 

@@ -102,8 +102,9 @@ class Synopses:
 
     def note(self, row: str, view: str, step: Step) -> None:
         """Take over what a step changes; of a step that is only tried there is no vector."""
-        made = self.locals.setdefault((row, view), {})
-        made.setdefault(step.level, Local(step.level, step.source, ()))
+        if step.source:
+            made = self.locals.setdefault((row, view), {})
+            made.setdefault(step.level, Local(step.level, step.source, ()))
         self.held[row, view] = max(step.level, self.level(row, view))
         self.finest[view] = max(step.level, step.source, self.finest.get(view, _ZERO))
         self.cells[row, view] = step.cell
@@ -167,11 +168,10 @@ class Path:
         """Bring the row up to the level, and the path where it is coarser."""
         level = max(wish.level, state.level(row, view))
         finest = state.finest.get(view, _ZERO)
-        top = max(level, finest)
-        return Step(
-            level, top, PrivacyLoss.of(level, state.currency),
-            PrivacyLoss.of(top, state.currency), max(_ZERO, level - finest),
-        )  # fmt: skip
+        cell, column = (
+            PrivacyLoss.of(known, state.currency) for known in (level, max(level, finest))
+        )
+        return Step(level, _ZERO, cell, column, max(_ZERO, level - finest))
 
     def draw(
         self,

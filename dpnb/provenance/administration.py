@@ -149,7 +149,7 @@ class Administration:
         name: str | None,
         strategy: Strategy | None,
     ) -> Histogram:
-        """Declare a view and count its bins; see ``Curator.add_view``."""
+        """Declare a view, whose bins are still to be counted; see ``Curator.add_view``."""
         chosen = self._table(table)
         version = self.store.version(chosen)
         made = histogram(
@@ -174,9 +174,7 @@ class Administration:
             return {"kind": "view", "name": made.name, "definition": content}
 
         self.store.write(decide)
-        view = read_view(made.name, content, version, self.tables[chosen].schema)
-        self.declared.build([view])
-        return view
+        return read_view(made.name, content, version, self.tables[chosen].schema)
 
     def _table(self, table: str | None) -> str:
         if table is None and len(self.tables) == 1:

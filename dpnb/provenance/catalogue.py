@@ -101,8 +101,9 @@ class Choice:
 
     Parameters
     ----------
-    stored : collection of str or None
-        Views of the stored answer to the very same request, which is given again.
+    stored : sequence of str or None
+        Of the stored answer to the very same request, which is given again: the declared view of each
+        measured aggregate, None for those that had views of their own.
     static : bool
         Whether the views have limits of their own, so that nothing else is answered.
     """
@@ -111,7 +112,7 @@ class Choice:
     views: Sequence[Histogram]
     state: Accountant
     row: str
-    stored: Collection[str] | None
+    stored: Sequence[str | None] | None
     static: bool
 
     def part(self, aggregate: Aggregate, query: Query, accuracy: Accuracy) -> Part | None:
@@ -120,22 +121,24 @@ class Choice:
         Least for all together, then least for the row (spec/dprovdb.md 3.4), then with the least noise.
         On noise paths the row alone decides: what others did must not show in what she is answered.
         """
-        used = columns_of(aggregate, query)
+        needed = columns_of(aggregate, query)
         found = [
             _part(aggregate, made)
             for view in self.views
-            if used <= view.columns
+            if needed <= view.columns
             and (made := self.declared.aligned(aggregate, query, view)) is not None
         ]
         if self.stored is not None:
-            again = [part for part in found if part.views()[0].id in self.stored]
-            return again[0] if again else None
+            used = self.stored[query.measured.index(aggregate)]
+            return next((part for part in found if part.views()[0].id == used), None)
         if not found and self.static:
             raise RequestError(
                 "no declared view answers this statement",
                 "Conditions and groups must be made of the bins of one declared view.",
             )
-        return min(found, key=lambda part: self._rank(part, query, accuracy), default=None)
+        if len(found) <= 1:
+            return found[0] if found else None
+        return min(found, key=lambda part: self._rank(part, query, accuracy))
 
     def _rank(self, part: Part, query: Query, accuracy: Accuracy) -> tuple[Any, ...]:
         view = part.views()[0]

@@ -155,8 +155,8 @@ class Provenance:
             columns = {column.id: column for column in self.columns}
             return pd.DataFrame(
                 [
-                    (row, columns[id].name, columns[id].kind, float(known.level(currency)))
-                    for (row, id), known in self.cells.items()
+                    (row, columns[place].name, columns[place].kind, float(known.level(currency)))
+                    for (row, place), known in self.cells.items()
                 ],
                 columns=["analyst", "column", "kind", f"{name}_known"],
             )

@@ -310,7 +310,8 @@ class ProvenanceTable:
     def _check_views(self, cost: Cost, names: Mapping[str, str]) -> None:
         for view, step in cost.steps.items():
             limit = self.view_limit(names[view]) if view in names else None
-            if limit is not None and step.column.exceeds(limit, self.currency):
+            new = step.column != self.state.synopses.column(view)
+            if limit is not None and new and step.column.exceeds(limit, self.currency):
                 raise BudgetError("the view's limit is reached", "Nothing was charged.")
 
     def _check_together(self, row: str, request: str, cost: Cost) -> None:

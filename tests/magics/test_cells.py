@@ -78,7 +78,7 @@ class TestOpening:
         [
             ("adult", "needs a budget"),
             ("nobody --rho 1", "no table 'nobody'"),
-            ("https://example.org --rho 1", "not supported yet"),
+            ("https://example.org --rho 1", "owner's to say"),
             ("missing.toml --rho 1", "cannot be read"),
             ("adult --rho 0", "rho is '0'"),
             ("adult --rho 1 --epsilon 1", "either rho or epsilon"),

@@ -1,0 +1,50 @@
+"""What the owner says on opening a table: budget and policy, by options or in the table's file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from inspect import signature
+from typing import Any
+
+from dpnb.errors import RequestError
+from dpnb.privacy.loss import Budget
+from dpnb.provenance.policy import Policy
+
+
+def read_budget(rho: Any, epsilon: Any, delta: Any, declared: object) -> Budget | None:
+    """Return the budget given by options, else the one in the table's file, else None.
+
+    Parameters
+    ----------
+    rho, epsilon, delta : number or None
+        Options.
+    declared : mapping or None
+        ``[budget]`` of the table's file.
+
+    Raises
+    ------
+    RequestError
+    """
+    if rho is not None or epsilon is not None or delta is not None:
+        return Budget(rho=rho, epsilon=epsilon, delta=delta)
+    if declared is None:
+        return None
+    known = [*signature(Budget).parameters]
+    if not isinstance(declared, Mapping) or set(declared) - set(known):
+        raise RequestError("[budget] has an unknown entry", f"It takes {', '.join(known)}.")
+    return Budget(**declared)
+
+
+def read_policy(declared: object, **more: Any) -> Policy | None:
+    """Return the policy in a table's file, ``[policy]``, with what is given beside it; None for none.
+
+    Raises
+    ------
+    RequestError
+    """
+    if declared is None:
+        return Policy(**more) if more else None
+    known = [*signature(Policy).parameters]
+    if not isinstance(declared, Mapping) or set(declared) - set(known):
+        raise RequestError("[policy] has an unknown entry", f"It takes {', '.join(known)}.")
+    return Policy(**{**declared, **more})

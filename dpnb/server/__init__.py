@@ -1,0 +1,1 @@
+"""The curator as a service: HTTP and JSON, for analysts who must not hold the data."""

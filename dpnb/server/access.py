@@ -1,0 +1,150 @@
+"""A client's address and token: where a token may be sent, and where it comes from."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from dpnb.errors import RequestError
+from dpnb.server.service import is_loopback
+
+_VISIBLE = re.compile(r"[!-~]{1,500}")
+_PATH = re.compile(r"(/[A-Za-z0-9_.~@-]+)*/?")
+_PORTS = {"http": 80, "https": 443}
+
+
+class Token:
+    """A token that shows nothing of itself and stays in this process."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def header(self) -> str:
+        """Return the value of the header Authorization."""
+        return f"Bearer {self._text}"
+
+    def __repr__(self) -> str:
+        return "Token(hidden)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Token cannot be pickled")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a service is.
+
+    Attributes
+    ----------
+    scheme : {'http', 'https'}
+    host : str
+    port : int
+    path : str
+        What every path of the service starts with; empty or ``/like/this``.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def url(self) -> str:
+        """The address as a URL."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
+        return f"{self.scheme}://{host}{port}{self.path}"
+
+
+def read_address(url: object, *, insecure: bool = False) -> Address:
+    """Return the address that a URL names. What a refused one holds is not shown.
+
+    Raises
+    ------
+    RequestError
+        For a URL with a password, a query or a fragment; for http to another machine, unless
+        ``insecure``.
+    """
+    mend = "Write https://host:port, or http://127.0.0.1:8899 for a service on this machine."
+    parts, port = SplitResult("", "", "", "", ""), None
+    usable = isinstance(url, str) and _VISIBLE.fullmatch(url) is not None
+    try:
+        parts = urlsplit(url if isinstance(url, str) else "")
+        port = parts.port
+    except ValueError:
+        usable = False
+    if "@" in parts.netloc or parts.query or parts.fragment or str(url).endswith(("?", "#")):
+        raise RequestError(
+            "the address of a service holds more than host and path",
+            "Leave user, password and query out; put the token in DPNB_TOKEN.",
+        )
+    if not usable or parts.scheme not in _PORTS or not parts.hostname or "\\" in str(url):
+        raise RequestError("this is no address of a service", mend)
+    if not _PATH.fullmatch(parts.path) or ".." in parts.path:
+        raise RequestError("the path of the address is unusable", mend)
+    if parts.scheme == "http" and not insecure and not is_loopback(parts.hostname):
+        raise RequestError(
+            "http to another machine shows the token to whoever is on the way",
+            "Use https, or insecure=True on a network that you trust wholly.",
+        )
+    path = parts.path.rstrip("/")
+    return Address(parts.scheme, parts.hostname, port or _PORTS[parts.scheme], path)
+
+
+def find_token(
+    given: object, address: Address, environment: Mapping[str, str] = os.environ
+) -> Token:
+    """Return the token: the given one, that of DPNB_TOKEN, the Hub's on the Hub's own host, or typed.
+
+    Raises
+    ------
+    RequestError
+        Without a usable one.
+    """
+    text = given
+    if text is None:
+        text = environment.get("DPNB_TOKEN")
+    if text is None and is_service_of_hub(address, environment):
+        text = environment.get("JUPYTERHUB_API_TOKEN")
+    if text is None:
+        text = _typed(address)
+    if not isinstance(text, str) or not _VISIBLE.fullmatch(text.strip()):
+        raise RequestError("there is no usable token", "Put it in DPNB_TOKEN.")
+    return Token(text.strip())
+
+
+def is_service_of_hub(address: Address, environment: Mapping[str, str]) -> bool:
+    """Return whether an address is a service of the JupyterHub in which this process runs.
+
+    The Hub's token opens the user's whole account there, so it goes to the Hub's own host only, and
+    there only below ``services/``: other users' servers have addresses on the same host.
+    """
+    base = environment.get("JUPYTERHUB_BASE_URL", "/").rstrip("/")
+    if not address.path.startswith(f"{base}/services/"):
+        return False
+    public = [
+        environment[name]
+        for name in ("JUPYTERHUB_PUBLIC_HUB_URL", "JUPYTERHUB_HOST")
+        if environment.get(name)
+    ]
+    found = [(p.scheme, p.hostname, p.port or _PORTS.get(p.scheme)) for p in map(urlsplit, public)]
+    if found:
+        return (address.scheme, address.host, address.port) in found
+    # the Hub does not tell its public address: the host of its API, whatever the port of the proxy
+    return address.host == urlsplit(environment.get("JUPYTERHUB_API_URL", "")).hostname
+
+
+def _typed(address: Address) -> str | None:
+    """Ask for the token, without showing it; None where nobody can answer."""
+    from getpass import getpass
+
+    try:
+        return getpass(f"Token for {address.url}: ")
+    except Exception:  # noqa: BLE001 - every front end without a keyboard has its own error
+        return None

@@ -1,0 +1,206 @@
+"""The service as an ASGI app: authenticate, check, hand over to the curator, reply."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from dpnb.curator import Curator
+from dpnb.errors import DpnbError, InterruptedRequestError, LedgerError, RequestError
+from dpnb.server.auth import Analyst, Authenticator
+from dpnb.server.endpoints import ENDPOINTS, Asked, Endpoint
+from dpnb.server.guard import Guard, log, refuse, respond, too_large
+from dpnb.server.limits import Gate, Keys, Limits
+from dpnb.server.openapi import describe
+from dpnb.server.refusals import RefusedError
+from dpnb.server.running import Runs
+from dpnb.server.wire import malformed
+
+_KEY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_PRIVILEGE = re.compile(r"[0-9]{1,2}")
+_JSON = re.compile(r"application/json\s*(;\s*charset=utf-8\s*)?", re.IGNORECASE)
+
+
+def create_app(
+    curator: Curator,
+    authenticator: Authenticator,
+    *,
+    limits: Limits | None = None,
+    prefix: str = "",
+) -> Starlette:
+    """Return the service of a curator.
+
+    Parameters
+    ----------
+    curator : Curator
+    authenticator : Authenticator
+    limits : Limits, optional
+    prefix : str
+        What every path starts with, such as ``/services/dpnb``.
+
+    Returns
+    -------
+    Starlette
+        ``app.state.stop()`` stops the scans that are running.
+    """
+    limits = limits or Limits()
+    prefix = prefix.rstrip("/")
+    service = _Service(curator, authenticator, limits, prefix)
+    routes = [
+        Route(prefix + endpoint.path, service.serving(endpoint), methods=[endpoint.method])
+        for endpoint in ENDPOINTS
+    ]
+    paths = {prefix + endpoint.path: endpoint.method for endpoint in ENDPOINTS}
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(Guard, paths=paths, body=limits.body)],
+        exception_handlers={DpnbError: _refuse},
+    )
+    app.router.redirect_slashes = False
+    app.state.stop = service.runs.stop_all
+    service.register_known()
+    return app
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    if isinstance(error, LedgerError):
+        log.error("the ledger cannot be used: %s", error)
+    if isinstance(error, DpnbError):
+        return refuse(error)
+    raise error
+
+
+class _Service:
+    """What the endpoints share."""
+
+    def __init__(
+        self, curator: Curator, authenticator: Authenticator, limits: Limits, prefix: str
+    ) -> None:
+        self._curator, self._authenticator, self._limits = curator, authenticator, limits
+        self._public = {"health": {"status": "ok"}, "openapi": describe(prefix, limits)}
+        self._gate, self._keys = Gate(limits), Keys(limits.keys)
+        self.runs = Runs(limits.threads, curator.interrupt)
+        self._registered: dict[str, Analyst] = {}
+        self._lock = threading.Lock()
+
+    def register_known(self) -> None:
+        """Make the analysts that can be named beforehand known to the curator."""
+        known = self._authenticator.known()
+        if known:
+            self._curator.register({analyst.name: analyst.privilege for analyst in known})
+        self._registered = {analyst.name: analyst for analyst in known}
+
+    def _register(self, analyst: Analyst) -> None:
+        """Make an analyst known to the curator who has come since."""
+        with self._lock:
+            if self._registered.get(analyst.name) == analyst:
+                return
+            try:
+                self._curator.register({analyst.name: analyst.privilege})
+            except RequestError as error:
+                # public facts, and for the owner
+                log.error("%s cannot be registered: %s", analyst.name, error)
+            else:
+                self._registered[analyst.name] = analyst
+                return
+        raise RefusedError(
+            403, "you cannot be registered with this privilege", "Ask the owner of the data."
+        )
+
+    def _row(self, analyst: Analyst, privilege: str | None) -> str:
+        """Return the row of the provenance table that asks: that of the privilege she names."""
+        if privilege is None:
+            return analyst.name
+        if not _PRIVILEGE.fullmatch(privilege):
+            raise RefusedError(400, "the Dpnb-Privilege is no privilege", "Send a whole number.")
+        channel: Any = self._curator.session(analyst.name, int(privilege))._channel
+        return str(channel.analyst)
+
+    def serving(self, endpoint: Endpoint) -> Callable[[Request], Any]:
+        """Return the coroutine that serves one endpoint."""
+        if endpoint.handler is None:
+            public = self._public[endpoint.name]
+
+            async def show(request: Request) -> Response:
+                return respond(public)
+
+            return show
+
+        async def serve(request: Request) -> Response:
+            analyst = await self._authenticator.identify(request.scope["headers"])
+            request.scope["state"]["analyst"] = analyst.name
+            self._gate.enter(analyst.name)
+            try:
+                return await self._serve(endpoint, analyst, request)
+            finally:
+                self._gate.leave(analyst.name)
+
+        return serve
+
+    async def _serve(self, endpoint: Endpoint, analyst: Analyst, request: Request) -> Response:
+        key = _key(request, endpoint)
+        privilege = request.headers.get("dpnb-privilege")
+        body = await _body(request, endpoint, self._limits)
+        if key is not None:
+            meant = f"{endpoint.path} {privilege}\n".encode() + body
+            self._keys.check(analyst.name, key, hashlib.sha256(meant).digest())
+
+        def work(cancel: threading.Event) -> Response:
+            self._register(analyst)
+            entries = endpoint.read(body) if endpoint.entries else {}
+            if endpoint.handler is None or cancel.is_set():
+                raise InterruptedRequestError("interrupted", "Nothing was charged.")
+            asked = Asked(self._row(analyst, privilege), entries, key, cancel)
+            return respond(endpoint.handler(self._curator, asked))
+
+        async def gone() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+
+        return await self.runs.run(work, gone, self._limits.seconds)
+
+
+def _key(request: Request, endpoint: Endpoint) -> str | None:
+    """Return the client's name for a request that spends."""
+    key = request.headers.get("idempotency-key") if endpoint.spends else None
+    if key is not None and not _KEY.fullmatch(key):
+        raise RefusedError(
+            400,
+            "the Idempotency-Key is unusable",
+            "Use 1 to 64 letters, digits and . _ - for it.",
+        )
+    return key
+
+
+async def _body(request: Request, endpoint: Endpoint, limits: Limits) -> bytes:
+    """Return the body of a request, never more than is allowed of it."""
+    if not endpoint.entries:
+        return b""
+    if not _JSON.fullmatch(request.headers.get("content-type", "")):
+        raise RefusedError(
+            415, "the body is not declared as JSON", "Send Content-Type: application/json."
+        )
+    if request.headers.get("content-encoding", "identity") != "identity":
+        raise RefusedError(415, "the body is compressed", "Send it as it is.")
+    received = bytearray()
+    try:
+        with anyio.fail_after(limits.upload):
+            async for chunk in request.stream():
+                received += chunk
+                if len(received) > limits.body:
+                    raise too_large(limits.body)
+    except TimeoutError:
+        raise RefusedError(408, "the body did not arrive in time", "Send it again.") from None
+    except ClientDisconnect:
+        raise malformed("the body is incomplete") from None
+    return bytes(received)

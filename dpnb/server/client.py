@@ -1,0 +1,207 @@
+"""A session over HTTP: the same methods, and the data in another process."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dpnb.answers.answer import Answer
+from dpnb.answers.listing import Asked, BudgetStatus, Price
+from dpnb.answers.question import Question
+from dpnb.errors import DpnbError, RequestError, ServiceError
+from dpnb.schema import Schema
+from dpnb.server.access import find_token, read_address
+from dpnb.server.connection import Connection, open_client
+from dpnb.server.params import named
+from dpnb.session import Session
+
+if TYPE_CHECKING:
+    from dpnb.explain.explanation import Explanation
+    from dpnb.explain.price import ExplanationPrice
+
+T = TypeVar("T")
+
+
+def connect(
+    url: str,
+    token: str | None = None,
+    *,
+    privilege: int | None = None,
+    insecure: bool = False,
+    verify: str | Path | None = None,
+    timeout: float = 330.0,
+) -> Session:
+    """Open a session on a service.
+
+    Parameters
+    ----------
+    url : str
+        ``https://host:port``; ``http://`` to this machine only, unless ``insecure``.
+    token : str, optional
+        By default that in the environment variable DPNB_TOKEN; for a service of the JupyterHub in
+        which this process runs, the one that it has there; else you are asked for it. In a notebook
+        that others read, leave it out.
+    privilege : int, optional
+        One of yours, where you have several; the first one by default.
+    insecure : bool
+        Allow http to another machine: whoever is on the way reads token and answers.
+    verify : str or Path, optional
+        File with the certificate of your own authority, in PEM.
+    timeout : float
+        Seconds to wait for an answer.
+
+    Returns
+    -------
+    Session
+        With the methods of a local one.
+
+    Raises
+    ------
+    RequestError
+        For an unusable address or token.
+    ServiceError
+        When the service cannot be reached or does not accept the token; without httpx.
+    """
+    address = read_address(url, insecure=insecure)
+    if privilege is not None and (isinstance(privilege, bool) or not isinstance(privilege, int)):
+        raise RequestError("privilege is no whole number", "Leave it out, or give one of yours.")
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
+        raise RequestError("timeout is no positive number", "Give seconds, such as 330.")
+    client = open_client(verify, float(timeout))
+    channel = HttpChannel(Connection(address, find_token(token, address), client, privilege))
+    try:
+        channel.budget  # noqa: B018 - a token that is not accepted is told here
+    except BaseException:
+        channel.close()
+        raise
+    return Session._of(channel)
+
+
+class HttpChannel:
+    """An analyst's way to a curator behind a service."""
+
+    __slots__ = ("_connection", "_ledger", "_schemas")
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._schemas: dict[str, Schema] | None = None
+        self._ledger: str | None = None
+
+    def query(
+        self,
+        sql: str,
+        params: Mapping[str, object] | None,
+        accuracy: Mapping[str, Any],
+        cancel: threading.Event,
+    ) -> Answer:
+        """Answer a statement."""
+        body = {"sql": sql, "params": named([sql], params), "accuracy": accuracy}
+        return self._read(Answer.from_dict, self._spend("/v1/query", body, cancel))
+
+    def explain(
+        self, question: Question, options: Mapping[str, Any], cancel: threading.Event
+    ) -> Explanation:
+        """Explain a question."""
+        from dpnb.explain.explanation import Explanation
+
+        body = {"question": _sent(question), "options": options}
+        return self._read(Explanation.from_dict, self._spend("/v1/explain", body, cancel))
+
+    def price(
+        self,
+        statements: Sequence[str],
+        params: Mapping[str, object] | None,
+        accuracy: Mapping[str, Any],
+    ) -> list[Price]:
+        """Price statements."""
+        body = {
+            "statements": list(statements),
+            "params": named(statements, params),
+            "accuracy": accuracy,
+        }
+        found = self._connection.ask("POST", "/v1/price", body)
+        return self._read(lambda data: [Price.from_dict(one) for one in data["prices"]], found)
+
+    def price_explanation(self, question: Question, options: Mapping[str, Any]) -> ExplanationPrice:
+        """Price an explanation."""
+        from dpnb.explain.price import ExplanationPrice
+
+        body = {"question": _sent(question), "options": options}
+        found = self._connection.ask("POST", "/v1/explanation-price", body)
+        return self._read(ExplanationPrice.from_dict, found)
+
+    @property
+    def ledger(self) -> str:
+        """Public name of the ledger."""
+        if self._ledger is None:
+            self.budget  # noqa: B018 - comes with it
+        return str(self._ledger)
+
+    @property
+    def budget(self) -> BudgetStatus:
+        """The analyst's cap, spent and remaining."""
+
+        def read(data: Mapping[str, Any]) -> BudgetStatus:
+            self._ledger = str(data["ledger"])
+            return BudgetStatus.from_dict(data["budget"])
+
+        return self._read(read, self._connection.ask("GET", "/v1/budget"))
+
+    @property
+    def history(self) -> Sequence[Asked]:
+        """The analyst's requests."""
+        found = self._connection.ask("GET", "/v1/history")
+        return self._read(lambda data: [Asked.from_dict(one) for one in data["requests"]], found)
+
+    @property
+    def schemas(self) -> Mapping[str, Schema]:
+        """The declared columns by table; asked for once."""
+        if self._schemas is None:
+
+            def read(data: Mapping[str, Any]) -> dict[str, Schema]:
+                return {
+                    table["name"]: Schema.from_dict(table["columns"], table["aliases"])
+                    for table in data["tables"]
+                }
+
+            self._schemas = self._read(read, self._connection.ask("GET", "/v1/tables"))
+        return self._schemas
+
+    def interrupt(self, thread: int) -> None:
+        """Stop the request that runs in a thread."""
+        self._connection.interrupt(thread)
+
+    def close(self) -> None:
+        """Close what is open towards the service."""
+        self._connection.close()
+
+    def _spend(self, path: str, body: Mapping[str, Any], cancel: threading.Event) -> Any:
+        """Ask for what costs, under one name: repeated, it is paid for once."""
+        return self._connection.ask("POST", path, body, secrets.token_hex(16), cancel)
+
+    @staticmethod
+    def _read(build: Callable[[Any], T], data: Any) -> T:
+        """Build a result from a reply."""
+        try:
+            return build(data)
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, DpnbError):
+            pass
+        raise ServiceError(
+            "the service's reply makes no sense", "Use the same version of dpnb on both sides."
+        )
+
+    def __repr__(self) -> str:
+        return f"HttpChannel({self._connection.address.url!r})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a session over HTTP holds a token and cannot be pickled")
+
+
+def _sent(question: Any) -> Any:
+    """Return a question as plain data; anything else as it is, to be refused in the same words."""
+    if isinstance(question, Question):
+        return question.to_dict()
+    return {"$type": "dict"} if isinstance(question, Mapping) else question

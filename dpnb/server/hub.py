@@ -1,0 +1,106 @@
+"""JupyterHub tells who asks, when the service runs as one of its services."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpnb.errors import RequestError
+from dpnb.server.auth import (
+    Analyst,
+    Headers,
+    Privilege,
+    bearer,
+    check_name,
+    highest,
+    privileges,
+    refused,
+)
+from dpnb.server.refusals import LATER, RefusedError
+
+_REMEMBER = 30
+"""Seconds for which the Hub's word is kept: so long a token that was revoked there still works."""
+
+
+def is_service(environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether a JupyterHub started this process as one of its services."""
+    return bool(environment.get("JUPYTERHUB_SERVICE_NAME")) and not environment.get(
+        "JUPYTERHUB_USER"
+    )
+
+
+class HubAuthenticator:
+    """Asks the Hub who sends a token; groups of the Hub give privileges.
+
+    A user needs the scope ``access:services!service=NAME`` and one of the groups.
+
+    Parameters
+    ----------
+    groups : mapping of str to int or tuple of int
+        Privileges by group. A user in several of them has the highest; one in none is refused.
+
+    Raises
+    ------
+    RequestError
+        Outside a JupyterHub, without groups, and when jupyterhub is not installed.
+    """
+
+    def __init__(self, groups: Mapping[str, Privilege]) -> None:
+        if not groups:
+            raise RequestError("no group has a privilege", "Add --group NAME=PRIVILEGE.")
+        if not is_service() or not os.environ.get("JUPYTERHUB_API_TOKEN"):
+            raise RequestError(
+                "this is no service of a JupyterHub", "Let the Hub start it, or use --tokens."
+            )
+        try:
+            from jupyterhub.services.auth import HubAuth
+        except ImportError:
+            raise RequestError(
+                "a service of JupyterHub needs jupyterhub", "Run pip install 'dpnb[server,hub]'."
+            ) from None
+        self._groups = dict(groups)
+        self._hub: Any = HubAuth(cache_max_age=_REMEMBER)
+        self._scopes = frozenset(self._hub.access_scopes)
+        if not self._scopes:
+            raise RequestError("the Hub names no scope for this service", "Give it a name.")
+
+    @property
+    def top(self) -> int:
+        """The highest privilege of any group."""
+        return max(map(highest, self._groups.values()))
+
+    def known(self) -> Sequence[Analyst]:
+        """Return nobody: the Hub names a user when she asks."""
+        return ()
+
+    async def identify(self, headers: Headers) -> Analyst:
+        """Return the user of the Hub that sends this token."""
+        token = bearer(headers)
+        user, failed = None, False
+        try:
+            user = await self._hub.user_for_token(token, sync=False)
+        except Exception:  # noqa: BLE001 - whatever the Hub's client raises; it may name the token
+            failed = True
+        if failed:
+            raise RefusedError(
+                503, "the Hub cannot be asked who you are", "Ask again later.", LATER
+            )
+        if not isinstance(user, dict):
+            raise refused()
+        allowed = self._hub.check_scopes(self._scopes, {"scopes": user.get("scopes", ())})
+        listed = user.get("groups")
+        privilege = privileges(self._groups, listed if isinstance(listed, list) else [])
+        if user.get("kind") != "user" or not allowed or privilege is None:
+            raise RefusedError(
+                403,
+                "you may not ask here",
+                "Ask the owner of the data to put you into a group of this service.",
+            )
+        try:
+            return Analyst(check_name(user.get("name")), privilege)
+        except RequestError as error:
+            raise RefusedError(403, error.what, error.mend) from None
+
+    def __repr__(self) -> str:
+        return f"HubAuthenticator({', '.join(self._groups)})"

@@ -1,0 +1,125 @@
+"""How much one analyst may ask at once, and which request a client's key stands for."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dpnb.errors import RequestError
+from dpnb.server.refusals import RefusedError
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the service takes from its clients.
+
+    Attributes
+    ----------
+    body : int
+        Bytes of one request's body.
+    rate : float
+        Requests per second of one analyst, on average,
+    burst : int
+        and how many of them may come at once.
+    concurrent : int
+        Requests of one analyst that run at the same time.
+    seconds : float
+        How long one request may take; then its scan is stopped.
+    upload : float
+        Seconds in which the body has to arrive.
+    threads : int
+        Requests that run at the same time, of all analysts.
+    keys : int
+        How many clients' keys are remembered.
+    """
+
+    body: int = 1_000_000
+    rate: float = 100.0
+    burst: int = 200
+    concurrent: int = 8
+    seconds: float = 300.0
+    upload: float = 20.0
+    threads: int = 32
+    keys: int = 10_000
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if not 0 < getattr(self, name) < math.inf:
+                raise RequestError(f"the limit {name} is not positive", "Give a positive number.")
+
+
+@dataclass(slots=True)
+class _Account:
+    tokens: float
+    filled: float
+    running: int = 0
+
+
+@dataclass(slots=True)
+class Gate:
+    """Lets each analyst's requests in, at the declared rate (a token bucket)."""
+
+    limits: Limits
+    clock: Callable[[], float] = time.monotonic
+    _accounts: dict[str, _Account] = field(default_factory=dict)
+
+    def enter(self, analyst: str) -> None:
+        """Count a request in.
+
+        Raises
+        ------
+        RefusedError
+            When there are too many.
+        """
+        now, limits = self.clock(), self.limits
+        account = self._accounts.setdefault(analyst, _Account(limits.burst, now))
+        filled = account.tokens + (now - account.filled) * limits.rate
+        account.tokens, account.filled = min(float(limits.burst), filled), now
+        if account.tokens < 1:
+            wait = math.ceil((1 - account.tokens) / limits.rate)
+            raise RefusedError(429, "too many requests", f"Ask again in {wait} s.", wait)
+        if account.running >= limits.concurrent:
+            raise RefusedError(
+                429,
+                f"{limits.concurrent} of your requests are running",
+                "Wait for one of them, or stop it.",
+                1,
+            )
+        account.tokens -= 1
+        account.running += 1
+
+    def leave(self, analyst: str) -> None:
+        """Count a request out."""
+        self._accounts[analyst].running -= 1
+
+
+@dataclass(slots=True)
+class Keys:
+    """The requests that clients' keys stand for: a key is for one request."""
+
+    most: int
+    _digests: OrderedDict[tuple[str, str], bytes] = field(default_factory=OrderedDict)
+
+    def check(self, analyst: str, key: str, digest: bytes) -> None:
+        """Remember what a key stands for.
+
+        Raises
+        ------
+        RefusedError
+            When it stood for another request.
+        """
+        name = analyst, key
+        known = self._digests.get(name)
+        if known is not None and known != digest:
+            raise RefusedError(
+                409,
+                "this request identifier was used for another request",
+                "Send a new identifier. Nothing was charged.",
+            )
+        self._digests[name] = digest
+        self._digests.move_to_end(name)
+        while len(self._digests) > self.most:
+            self._digests.popitem(last=False)

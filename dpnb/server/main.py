@@ -1,0 +1,282 @@
+"""The command line: ``dpnb serve`` and ``dpnb analyst``."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+from dpnb.curator import Curator
+from dpnb.errors import DpnbError, RequestError
+from dpnb.opening import read_budget, read_policy
+from dpnb.privacy.ledger import Ledger
+from dpnb.privacy.loss import Budget
+from dpnb.schema import read_toml
+from dpnb.server import tokens
+from dpnb.server.auth import Authenticator, Privilege, read_privilege
+from dpnb.server.hub import HubAuthenticator, is_service
+from dpnb.server.limits import Limits
+from dpnb.server.service import is_loopback, serve
+from dpnb.table import Table
+
+TOKENS = "tokens.json"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns its exit code: 0, 1 for an error, 2 for a mistyped command."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except DpnbError as error:
+        print(f"dpnb: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dpnb", description="Differential privacy for a table and its analysts."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_serve(commands.add_parser("serve", help="answer analysts over HTTP"))
+    analyst = commands.add_parser("analyst", help="let analysts in, or out")
+    _add_analyst(analyst.add_subparsers(required=True, metavar="COMMAND"))
+    return parser
+
+
+def _add_serve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("tables", nargs="+", metavar="TABLE.toml", help="files of the tables")
+    parser.add_argument("--host", help="where to listen; 127.0.0.1 by default")
+    parser.add_argument("--port", type=int, help="8899 by default; 0 takes a free one")
+    parser.add_argument("--rho", help="budget in zCDP; by default the [budget] of a table's file")
+    parser.add_argument("--epsilon", help="budget as epsilon; pure DP without --delta")
+    parser.add_argument("--delta", help="delta of the budget")
+    parser.add_argument(
+        "--ledger", metavar="PLACE", help="file or postgresql:// URL; by default TABLE.ledger"
+    )
+    parser.add_argument("--anchor", metavar="PATH", help="file that detects a restored ledger")
+    parser.add_argument("--new-version", action="store_true", help="accept other data")
+    parser.add_argument(
+        "--tokens", metavar="PATH", help=f"file made by dpnb analyst; {TOKENS} by default"
+    )
+    parser.add_argument(
+        "--group", action="append", default=[], metavar="NAME=PRIVILEGE",
+        help="as a service of a JupyterHub: whom a group lets in; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--top", type=int, metavar="N",
+        help="highest privilege that may ever be registered; by default the highest at the start",
+    )  # fmt: skip
+    parser.add_argument("--certificate", metavar="PATH", help="certificate for TLS, in PEM")
+    parser.add_argument("--key", metavar="PATH", help="its key")
+    parser.add_argument(
+        "--insecure", action="store_true", help="listen beyond this machine without TLS"
+    )
+    parser.add_argument(
+        "--rate", type=float, default=Limits().rate, metavar="N",
+        help="requests per second of one analyst; %(default)g by default",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seconds", type=float, default=Limits().seconds, metavar="N",
+        help="how long one request may take; %(default)g by default",
+    )  # fmt: skip
+    parser.set_defaults(run=_serve)
+
+
+def _add_analyst(commands: Any) -> None:
+    def command(name: str, words: str, run: Any) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = commands.add_parser(name, help=words)
+        parser.add_argument(
+            "--tokens", metavar="PATH", default=TOKENS, help="file of the tokens; %(default)s"
+        )
+        parser.set_defaults(run=run)
+        return parser
+
+    add = command("add", "let an analyst in; prints her token once", _add)
+    add.add_argument("name")
+    add.add_argument(
+        "--privilege", action="append", type=int, required=True, metavar="N",
+        help="how much she may learn; may be repeated for several levels",
+    )  # fmt: skip
+    renew = command("renew", "print a new token; the old one ends", _renew)
+    renew.add_argument("name")
+    for parser in (add, renew):
+        parser.add_argument("--expires", metavar="DAY", help="last day, as 2027-01-31")
+    command("revoke", "accept a token no longer", _revoke).add_argument("name")
+    command("list", "show who may ask", _list)
+
+
+def _add(options: argparse.Namespace) -> None:
+    _show_token(
+        tokens.add(Path(options.tokens), options.name, options.privilege, options.expires),
+        options.name,
+    )
+
+
+def _renew(options: argparse.Namespace) -> None:
+    _show_token(tokens.renew(Path(options.tokens), options.name, options.expires), options.name)
+
+
+def _show_token(token: str, name: str) -> None:
+    """Print a token alone to the output, so that it can be piped; the words go beside it."""
+    print(token)  # noqa: T201
+    _say(f"This is the token of {name}. It is shown once and kept nowhere: for DPNB_TOKEN.")
+
+
+def _revoke(options: argparse.Namespace) -> None:
+    tokens.revoke(Path(options.tokens), options.name)
+    _say(f"The token of {options.name} is no longer accepted.")
+
+
+def _list(options: argparse.Namespace) -> None:
+    for entry in tokens.entries(Path(options.tokens)):
+        levels = ",".join(map(str, entry.privilege))
+        state = "revoked" if entry.revoked else f"until {entry.expires or 'revoked'}"
+        print(f"{entry.name}\tprivilege {levels}\tsince {entry.created}\t{state}")  # noqa: T201
+
+
+def _serve(options: argparse.Namespace) -> None:
+    host, port = _place(options, os.environ)
+    limits = Limits(rate=options.rate, burst=max(1, int(2 * options.rate)), seconds=options.seconds)
+    prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "") if is_service() else ""
+    authenticator = _authenticator(options)
+    with contextlib.closing(_curator(options, authenticator)) as curator, _serving():
+        if not is_loopback(host) and options.certificate is None and options.insecure:
+            _say(
+                f"Warning: {host} without TLS. Whoever is on the way reads tokens and answers, "
+                "unless a proxy in front of it has TLS."
+            )
+        serve(
+            curator,
+            host,
+            port,
+            authenticator=authenticator,
+            certificate=options.certificate,
+            key=options.key,
+            insecure=options.insecure,
+            limits=limits,
+            prefix=prefix,
+        )
+
+
+def _place(options: argparse.Namespace, environment: Mapping[str, str]) -> tuple[str, int]:
+    """Return host and port: as given, else where the Hub looks for its service."""
+    url = urlsplit(environment.get("JUPYTERHUB_SERVICE_URL", "") if is_service() else "")
+    host = options.host or url.hostname or "127.0.0.1"
+    port = options.port if options.port is not None else url.port or 8899
+    return host, port
+
+
+def _authenticator(options: argparse.Namespace) -> Authenticator:
+    """Return who tells who asks: the Hub for its own service, else a file of tokens."""
+    if options.group and options.tokens is None:
+        return HubAuthenticator(dict(map(_group, options.group)))
+    if options.group:
+        raise RequestError("--group is for a JupyterHub, --tokens for a file", "Give one of them.")
+    if is_service() and options.tokens is None:
+        raise RequestError("no group has a privilege", "Add --group NAME=PRIVILEGE.")
+    return tokens.TokenFile(options.tokens or TOKENS)
+
+
+def _group(text: str) -> tuple[str, Privilege]:
+    name, _, levels = text.rpartition("=")
+    try:
+        found = [int(level) for level in levels.split(",")]
+    except ValueError:
+        found = []
+    if not name or not found:
+        raise RequestError(f"--group {text!r} is unusable", "Write --group analysts=4.")
+    return name, read_privilege(found)
+
+
+def _curator(options: argparse.Namespace, authenticator: Authenticator) -> Curator:
+    """Return a curator of the named tables; a new ledger takes its policy from who may ask."""
+    tables = [Table.load(path) for path in options.tables]
+    ledger = options.ledger or str(Path(options.tables[0]).with_suffix(".ledger"))
+    given = {} if options.top is None else {"top": options.top}
+    analysts = None
+    if _is_new(ledger):
+        analysts = {one.name: one.privilege for one in authenticator.known()}
+        if isinstance(authenticator, HubAuthenticator):
+            given.setdefault("top", authenticator.top)
+        elif not analysts:
+            raise RequestError("nobody may ask", "Run dpnb analyst add NAME --privilege 4.")
+    policy = read_policy(_declared(options, "policy"), **given)
+    return Curator(
+        tables,
+        budget=_budget(options),
+        ledger=ledger,
+        anchor=options.anchor,
+        analysts=analysts,
+        policy=policy,
+        views=_declared(options, "views") or (),
+        new_version=options.new_version,
+    )
+
+
+def _is_new(place: str) -> bool:
+    """Return whether nothing was written into a ledger yet."""
+    ledger = Ledger(place)
+    try:
+        return next(iter(ledger.read_new()), None) is None
+    finally:
+        ledger.close()
+
+
+def _budget(options: argparse.Namespace) -> Budget | None:
+    given = options.rho, options.epsilon, options.delta
+    stated = any(one is not None for one in given)
+    return read_budget(*given, None if stated else _declared(options, "budget"))
+
+
+def _declared(options: argparse.Namespace, entry: str) -> Any:
+    """Return what the tables' files say about the one ledger; None when they say nothing."""
+    contents = [read_toml(path) for path in options.tables]
+    found = [content[entry] for content in contents if entry in content]
+    if any(one != found[0] for one in found):
+        raise RequestError(
+            f"the tables' files declare different {entry!r}", "One ledger has one: name it once."
+        )
+    return found[0] if found else None
+
+
+@contextlib.contextmanager
+def _serving() -> Iterator[None]:
+    """Set this process up: the request log goes to the standard error, SIGTERM ends as Ctrl-C."""
+    log = logging.getLogger("dpnb.server")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    before = log.level, log.propagate
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    term = signal.signal(signal.SIGTERM, _end)
+    interval = sys.getswitchinterval()
+    # requests compete for the interpreter: shorter turns serve stored answers a fifth faster
+    sys.setswitchinterval(0.0005)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval)
+        signal.signal(signal.SIGTERM, term)
+        log.removeHandler(handler)
+        log.setLevel(before[0])
+        log.propagate = before[1]
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    """End on SIGTERM as on Ctrl-C."""
+    raise KeyboardInterrupt

@@ -1,0 +1,190 @@
+"""The service's description, OpenAPI 3.1, made from the table of endpoints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpnb.server.endpoints import ACCURACY, ENDPOINTS, MOST_STATEMENTS, OPTIONS, Endpoint
+from dpnb.server.limits import Limits
+
+_TEXT: dict[str, Any] = {"type": "string"}
+_NUMBER: dict[str, Any] = {"type": "number"}
+_TRUTH: dict[str, Any] = {"type": "boolean"}
+_WHOLE: dict[str, Any] = {"type": "integer"}
+_OBJECT: dict[str, Any] = {"type": "object"}
+_LIST: dict[str, Any] = {"type": "array"}
+_AMOUNT = {
+    "description": "A number, or its decimal text; exact either way.",
+    "oneOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "maxLength": 60}],
+}
+_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "Your name for this one request: send it again with the same name.",
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$"},
+}
+_PRIVILEGE = {
+    "name": "Dpnb-Privilege",
+    "in": "header",
+    "description": "One of your privileges, where you have several.",
+    "schema": {"type": "integer", "minimum": 1, "maximum": 10},
+}
+_STATUS = {
+    "400": "The request makes no sense; nothing was charged.",
+    "401": "The token is not accepted.",
+    "403": "It costs more than is left, or the analyst may not ask; nothing was charged.",
+    "404": "There is nothing here.",
+    "405": "The path takes another method.",
+    "408": "The body did not arrive in time.",
+    "409": "The key was used for another request.",
+    "413": "The body is too large.",
+    "415": "The body is not declared as JSON.",
+    "429": "Too many requests.",
+    "431": "The headers are too large.",
+    "500": "The data could not be read, or the service failed; asking again is free.",
+    "503": "The ledger cannot be used now, or the request took too long.",
+}
+_ENTRIES: dict[str, Any] = {
+    "sql": {**_TEXT, "description": "One SELECT with COUNT, SUM or AVG."},
+    "statements": {**_LIST, "items": _TEXT, "maxItems": MOST_STATEMENTS},
+    "params": {**_OBJECT, "description": "Values of :name; a date is {'$date': '2024-01-31'}."},
+    "accuracy": {"$ref": "#/components/schemas/Accuracy"},
+    "question": {"$ref": "#/components/schemas/Question"},
+    "options": {"$ref": "#/components/schemas/Options"},
+}
+
+
+def describe(prefix: str, limits: Limits) -> dict[str, Any]:
+    """Return the description of a service whose paths start with ``prefix``."""
+    paths: dict[str, Any] = {}
+    for endpoint in ENDPOINTS:
+        paths.setdefault(prefix + endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "dpnb",
+            "version": "1",
+            "description": "Questions to sensitive tables under differential privacy. "
+            f"Bodies have at most {limits.body:,} bytes.",
+        },
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": _schemas(),
+        },
+    }
+
+
+def _operation(endpoint: Endpoint) -> dict[str, Any]:
+    open_to_all = endpoint.handler is None
+    statuses = ["400", "404", "405", "413", "431", "500"]
+    if not open_to_all:
+        statuses += ["401", "403", "429", "503"]
+    if endpoint.entries:
+        statuses += ["408", "415"]
+    if endpoint.spends:
+        statuses += ["409"]
+    replies = {"200": _reply("What was asked for.", endpoint.reply)}
+    replies |= {status: _reply(_STATUS[status], "Error") for status in sorted(statuses)}
+    operation: dict[str, Any] = {
+        "operationId": endpoint.name,
+        "summary": endpoint.summary,
+        "security": [] if open_to_all else [{"token": []}],
+        "responses": replies,
+    }
+    if endpoint.entries:
+        schema = {
+            "type": "object",
+            "properties": {entry: _ENTRIES[entry] for entry in endpoint.entries},
+            "required": [entry for entry, needed in endpoint.entries.items() if needed],
+            "additionalProperties": False,
+        }
+        content = {"application/json": {"schema": schema}}
+        operation["requestBody"] = {"required": True, "content": content}
+    if not open_to_all:
+        operation["parameters"] = [_PRIVILEGE, *([_KEY] if endpoint.spends else [])]
+    return operation
+
+
+def _reply(words: str, schema: str) -> dict[str, Any]:
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+    return {"description": words, "content": content}
+
+
+def _object(required: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": required, "required": list(required), **more}
+
+
+def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _schemas() -> dict[str, Any]:
+    loss = {"$ref": "#/components/schemas/PrivacyLoss"}
+    losses = {"spent": loss, "remaining": loss, "cap": loss}
+    price = {**losses, "currency": _TEXT, "affordable": _TRUTH}
+    named = {"type": "object", "additionalProperties": _AMOUNT}
+    free: dict[str, Any] = {}
+    accuracy = dict.fromkeys(ACCURACY, free) | {
+        "rho": _or_null(_AMOUNT),
+        "epsilon": _or_null(_AMOUNT),
+        "error": _or_null({"anyOf": [_AMOUNT, named]}),
+        "rows": _or_null({**_WHOLE, "minimum": 1}),
+        "confidence": {**_NUMBER, "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+        "looks": {"enum": [1, "any"]},
+        "intervals": {"enum": ["simultaneous", "each"]},
+        "split": _or_null(_AMOUNT),
+    }
+    options = dict.fromkeys(OPTIONS, free) | {
+        "k": {**_WHOLE, "minimum": 1, "maximum": 100},
+        "rho": _or_null({"anyOf": [_AMOUNT, named]}),
+        "epsilon": _or_null(_AMOUNT),
+        "error": _or_null(_AMOUNT),
+        "confidence": accuracy["confidence"],
+        "joint": _TRUTH,
+        "mode": {"enum": ["tight", "paper"]},
+        "attributes": _or_null({**_LIST, "items": _TEXT}),
+        "exclude": {**_LIST, "items": _TEXT},
+        "length": {**_WHOLE, "minimum": 1, "maximum": 3},
+        "connective": {"enum": ["and", "or"]},
+        "ranges": _TRUTH,
+        "predicates": _or_null({**_LIST, "items": _TEXT}),
+        "lower": _AMOUNT,
+    }
+    question = {
+        "groups": {**_LIST, "items": _LIST}, "weights": {**_LIST, "items": _NUMBER},
+        "constant": _NUMBER, "left": _TEXT, "right": _TEXT, "aggregate": _TEXT, "function": _TEXT,
+        "estimate": _or_null(_NUMBER), "low": _or_null(_NUMBER), "high": _or_null(_NUMBER),
+        "valid": _TRUTH, "sentence": _TEXT, "confidence": _NUMBER, "planned": _TRUTH,
+        "private": _TRUTH, "conditional": _TRUTH, "mode": _TEXT, "rows": _or_null(_NUMBER),
+        "enough": _TRUTH, "note": _TEXT, "table": _TEXT, "version": _WHOLE, "ledger": _TEXT,
+        "request": _TEXT, "index": _WHOLE,
+    }  # fmt: skip
+    table = _object({"name": _TEXT, "columns": _OBJECT, "aliases": _LIST})
+    asked = _object({"time": _TEXT, "sql": _TEXT, "spent": loss, "conditional": _TRUTH})
+    status = _object({**losses, "currency": _TEXT, "delta": free, "kept": _TRUTH})
+    return {
+        "Accuracy": {"type": "object", "properties": accuracy, "additionalProperties": False},
+        "Options": {"type": "object", "properties": options, "additionalProperties": False},
+        "Question": _object(question, additionalProperties=False),
+        "PrivacyLoss": _object({"rho": _TEXT, "epsilon": _or_null(_TEXT), "delta": _TEXT}),
+        "Answer": _object(
+            {**losses, "sql": _TEXT, "table": _TEXT, "keys": _LIST, "groups": _LIST,
+             "estimates": _LIST, "rows": _LIST, "currency": _TEXT, "confidence": _NUMBER,
+             "stored": _TRUTH, "ledger": _TEXT, "request": _TEXT}
+        ),
+        "Explanation": _object(
+            {**losses, "question": {"$ref": "#/components/schemas/Question"}, "rows": _LIST,
+             "relative": _TRUTH, "candidates": _WHOLE, "stored": _TRUTH}
+        ),
+        "Prices": _object(
+            {"prices": {**_LIST, "items": _object({**price, "sql": _TEXT, "widths": _LIST})}}
+        ),
+        "ExplanationPrice": _object({**price, "candidates": _WHOLE, "rho": _OBJECT}),
+        "Budget": _object({"ledger": _TEXT, "budget": status}),
+        "History": _object({"requests": {**_LIST, "items": asked}}),
+        "Tables": _object({"tables": {**_LIST, "items": table}}),
+        "Health": _object({"status": {"const": "ok"}}),
+        "Description": _object({"openapi": _TEXT, "info": _OBJECT, "paths": _OBJECT}),
+        "Error": _object({"kind": _TEXT, "what": _TEXT, "mend": _TEXT, "where": _TEXT}),
+    }  # fmt: skip

@@ -1,0 +1,107 @@
+"""Errors over the wire: which status each one has, and the same error on the other side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpnb.errors import (
+    BudgetError,
+    DpnbError,
+    EngineError,
+    InterruptedRequestError,
+    LedgerError,
+    RequestError,
+    SchemaError,
+    ServiceError,
+    SqlError,
+)
+
+_STATUS: dict[type[DpnbError], int] = {
+    SqlError: 400,
+    RequestError: 400,
+    SchemaError: 400,
+    BudgetError: 403,
+    EngineError: 500,
+    LedgerError: 503,
+    InterruptedRequestError: 503,
+}
+_KINDS = (*_STATUS, ServiceError, DpnbError)
+LATER = 2
+"""Seconds after which it is worth while to ask again, where nothing better is known."""
+
+
+class RefusedError(ServiceError):
+    """A refusal of the service itself, with its HTTP status.
+
+    Parameters
+    ----------
+    status : int
+    what, mend : str
+    retry : int, optional
+        Seconds after which to ask again.
+    """
+
+    def __init__(self, status: int, what: str, mend: str, retry: int | None = None) -> None:
+        super().__init__(what, mend)
+        self.status = status
+        self.retry = retry
+
+
+def broken() -> RefusedError:
+    """Return the one text for whatever went wrong unforeseen."""
+    return RefusedError(
+        500,
+        "the service failed",
+        "Ask again: if it was charged, the answer is kept, and asking again is free.",
+    )
+
+
+def status_of(error: DpnbError) -> int:
+    """Return the HTTP status of an error."""
+    if isinstance(error, RefusedError):
+        return error.status
+    return next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
+
+
+def retry_of(error: DpnbError) -> int | None:
+    """Return after how many seconds to ask again; None where that would change nothing."""
+    if isinstance(error, RefusedError):
+        return error.retry
+    return LATER if isinstance(error, LedgerError) else None
+
+
+def to_dict(error: DpnbError) -> dict[str, Any]:
+    """Return an error as plain data.
+
+    What a ledger's error says (paths, hosts) is for the owner of the data; analysts read one text.
+    """
+    if isinstance(error, LedgerError):
+        error = LedgerError(
+            "the service's ledger cannot be used",
+            "Ask again later: what was charged is kept, and asking again is free.",
+        )
+    kind = next(kind for kind in _KINDS if isinstance(error, kind))
+    data: dict[str, Any] = {
+        "kind": kind.__name__, "what": error.what, "mend": error.mend, "where": error.where,
+    }  # fmt: skip
+    if isinstance(error, SqlError):
+        data |= {"line": error.line, "column": error.column, "text": error.text}
+    return data
+
+
+def from_dict(data: Any) -> DpnbError | None:
+    """Return the error that :func:`to_dict` wrote; None for anything else."""
+    if not isinstance(data, Mapping):
+        return None
+    kinds: dict[str, type[DpnbError]] = {known.__name__: known for known in _KINDS}
+    kind = kinds.get(str(data.get("kind")))
+    texts = [data.get(name) for name in ("what", "mend", "where")]
+    if kind is None or not all(isinstance(text, str) for text in texts):
+        return None
+    if kind is not SqlError:
+        return kind(*(str(text) for text in texts))
+    line, column, text = data.get("line"), data.get("column"), data.get("text")
+    if not isinstance(line, int) or not isinstance(column, int) or not isinstance(text, str):
+        return None
+    return SqlError(str(texts[0]), str(texts[1]), line=line, column=column, text=text)

@@ -1,0 +1,231 @@
+"""A running service: the app behind uvicorn, in this thread or in one of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import socket
+import ssl
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpnb.curator import Curator
+from dpnb.errors import RequestError, ServiceError
+from dpnb.server.auth import Authenticator
+from dpnb.server.limits import Limits
+from dpnb.server.tokens import TokenFile
+
+if TYPE_CHECKING:
+    import uvicorn
+
+_GRACE = 10
+"""Seconds in which running requests may complete at the end; scans are stopped after half of it."""
+_CONNECTIONS = 512
+
+
+class Service:
+    """A service in a thread of this process.
+
+    Attributes
+    ----------
+    url : str
+        Where it is.
+    """
+
+    def __init__(self, server: uvicorn.Server, listener: socket.socket, url: str) -> None:
+        self.url = url
+        self._server = server
+        self._thread = threading.Thread(
+            target=server.run, args=([listener],), name="dpnb service", daemon=True
+        )
+        self._thread.start()
+        while not server.started and self._thread.is_alive():
+            self._thread.join(0.01)
+        if not self._thread.is_alive():
+            raise ServiceError("the service did not start", "Look into the log.")
+
+    def close(self) -> None:
+        """Let running requests complete, and end the service. The curator stays open."""
+        self._server.should_exit = True
+        self._thread.join(2 * _GRACE)
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Service({self.url!r})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Service leads to sensitive data and cannot be pickled")
+
+
+def serve(
+    curator: Curator,
+    host: str = "127.0.0.1",
+    port: int = 8899,
+    *,
+    tokens: str | Path = "tokens.json",
+    authenticator: Authenticator | None = None,
+    certificate: str | Path | None = None,
+    key: str | Path | None = None,
+    insecure: bool = False,
+    limits: Limits | None = None,
+    prefix: str = "",
+    background: bool = False,
+) -> Service | None:
+    """Answer analysts over HTTP.
+
+    Parameters
+    ----------
+    curator : Curator
+    host, port : str, int
+        Where to listen; port 0 takes a free one.
+    tokens : str or Path
+        File of the analysts' tokens, see ``dpnb analyst``.
+    authenticator : Authenticator, optional
+        Instead of a file of tokens.
+    certificate, key : str or Path, optional
+        Files for TLS, in PEM.
+    insecure : bool
+        Listen beyond this machine without TLS: whoever is on the way reads tokens and answers.
+    limits : Limits, optional
+    prefix : str
+        What every path starts with.
+    background : bool
+        Return at once; the service runs in a thread until it is closed.
+
+    Returns
+    -------
+    Service or None
+        None when it has run here until it was interrupted.
+
+    Raises
+    ------
+    RequestError
+        For an unusable address, certificate or token file.
+    ServiceError
+        When the address cannot be listened on, and without starlette and uvicorn.
+    """
+    if (certificate is None) != (key is None):
+        raise RequestError("a certificate has its key", "Give certificate and key.")
+    if not (is_loopback(host) or certificate is not None or insecure):
+        raise RequestError(
+            f"{host} can be reached from other machines, and there is no TLS",
+            "Give certificate and key; or insecure=True (--insecure) behind a proxy that has them.",
+        )
+    if certificate is not None and key is not None:
+        _check_certificate(certificate, key)
+    try:
+        from dpnb.server.app import create_app
+
+        server_class = _server_class()
+    except ImportError:
+        raise ServiceError(
+            "a service needs starlette and uvicorn", "Run pip install 'dpnb[server]'."
+        ) from None
+    app = create_app(curator, authenticator or TokenFile(tokens), limits=limits, prefix=prefix)
+    listener = _listen(host, port)
+    server = server_class(_config(app, certificate, key), app.state.stop)
+    shown = f"[{host}]" if ":" in host else host
+    scheme = "http" if certificate is None else "https"
+    url = f"{scheme}://{shown}:{listener.getsockname()[1]}{prefix.rstrip('/')}"
+    logging.getLogger("dpnb.server").info("answering on %s", url)
+    if background:
+        return Service(server, listener, url)
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run([listener])
+    return None
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches a host."""
+    if host.casefold() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_certificate(certificate: str | Path, key: str | Path) -> None:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except (OSError, ValueError):
+        raise RequestError(
+            "the certificate or its key cannot be used", "Give two files in PEM that fit."
+        ) from None
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    listener: socket.socket | None = None
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        # named as TCP: only then asyncio switches off Nagle's algorithm, which costs 40 ms a reply
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_CONNECTIONS)
+    except (OSError, OverflowError, TypeError, UnicodeError):
+        if listener is not None:
+            listener.close()
+        raise ServiceError(
+            f"cannot listen on {host}, port {port}", "Is it in use? Give another port."
+        ) from None
+    return listener
+
+
+def _config(app: Any, certificate: str | Path | None, key: str | Path | None) -> Any:
+    import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    # the strict parser of the two
+    class Protocol(H11Protocol):
+        """Never writes uvicorn's own access log, which holds what stood in the query of a URL."""
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            self.access_log = False
+
+    return uvicorn.Config(
+        app,
+        http=Protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        # nobody's word on who asks, or from where
+        proxy_headers=False,
+        h11_max_incomplete_event_size=32_768,
+        limit_concurrency=_CONNECTIONS,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=_GRACE,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+    )
+
+
+def _server_class() -> Any:
+    import uvicorn
+
+    class Stoppable(uvicorn.Server):
+        """Stops running scans when its end is near; what has reached its commit completes."""
+
+        def __init__(self, config: uvicorn.Config, stop: Any) -> None:
+            super().__init__(config)
+            self._stop = stop
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            timer = asyncio.get_running_loop().call_later(_GRACE / 2, self._stop)
+            try:
+                await super().shutdown(sockets)
+            finally:
+                timer.cancel()
+
+    return Stoppable

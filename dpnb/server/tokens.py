@@ -1,0 +1,280 @@
+"""Tokens in a file: who may ask, as hashes. The file never holds a token."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from dpnb.errors import RequestError
+from dpnb.server.auth import (
+    Analyst,
+    Headers,
+    bearer,
+    check_name,
+    read_privilege,
+    refused,
+)
+
+TOKEN = re.compile(r"dpnb_[0-9a-f]{12}_[A-Za-z0-9_-]{20,}")
+"""What a token looks like, so that one in the wrong place is noticed."""
+_SERVICE = re.compile(r"[0-9a-f]{12}")
+_HASH = re.compile(r"[0-9a-f]{64}")
+_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One analyst in a token file.
+
+    Attributes
+    ----------
+    name : str
+    privilege : tuple of int
+    hash : str
+        SHA-256 of the token. One fast hash is right: a token is 256 random bits, so that there is
+        nothing to guess, unlike a password. The hash covers the service's id, which the token names.
+    created : str
+        Day.
+    expires : str or None
+        Last day, in UTC.
+    revoked : bool
+    """
+
+    name: str
+    privilege: tuple[int, ...]
+    hash: str = field(repr=False)
+    created: str
+    expires: str | None
+    revoked: bool
+
+    def valid(self, today: datetime.date) -> bool:
+        """Return whether the token is accepted."""
+        expired = self.expires is not None and self.expires < today.isoformat()
+        return not (self.revoked or expired)
+
+    @property
+    def analyst(self) -> Analyst:
+        """Who it is."""
+        return Analyst(self.name, read_privilege(self.privilege))
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    service: str
+    entries: tuple[Entry, ...]
+
+
+class TokenFile:
+    """A file of analysts and their tokens' hashes, mode 0600; read again when it changes.
+
+    A file that cannot be read, or that others may read or write, lets nobody in.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Raises
+    ------
+    RequestError
+        When there is no usable file.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._mark = self._stamp()
+        self._content: _Content | None = _read(self.path)
+
+    def known(self) -> Sequence[Analyst]:
+        """Return the analysts whose tokens are accepted today."""
+        content, today = self._current(), _today()
+        return [] if content is None else [e.analyst for e in content.entries if e.valid(today)]
+
+    async def identify(self, headers: Headers) -> Analyst:
+        """Return who sends this token.
+
+        Every token takes the same way: one hash, one comparison with each entry in constant time.
+        Whether it is unknown, foreign, expired or revoked is decided after it, and not told.
+        """
+        digest = _hash(bearer(headers))
+        content, today = self._current(), _today()
+        found: Analyst | None = None
+        for entry in () if content is None else content.entries:
+            same = hmac.compare_digest(digest, entry.hash)
+            if entry.valid(today) & same:
+                found = entry.analyst
+        if found is None:
+            raise refused()
+        return found
+
+    def _current(self) -> _Content | None:
+        """Return the content of the file as it is now; None when it is broken."""
+        mark = self._stamp()
+        if mark != self._mark:
+            self._mark = mark
+            try:
+                self._content = _read(self.path)
+            except RequestError:
+                self._content = None
+        return self._content
+
+    def _stamp(self) -> tuple[int, ...]:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return ()
+        return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode
+
+    def __repr__(self) -> str:
+        return f"TokenFile({str(self.path)!r})"
+
+
+def add(
+    path: Path, name: str, privilege: Sequence[int], expires: str | None = None
+) -> str:  # fmt: skip
+    """Let an analyst in; returns her token, which is kept nowhere.
+
+    Raises
+    ------
+    RequestError
+        When she is in already, and for an unusable name, privilege or day.
+    """
+    content = _read(path) if path.exists() else _Content(secrets.token_hex(6), ())
+    if any(entry.name == name for entry in content.entries):
+        raise RequestError(
+            f"{name!r} has a token already", f"Run dpnb analyst renew {name} for a new one."
+        )
+    read_privilege(privilege)
+    token = _token(content.service)
+    entry = Entry(
+        check_name(name), tuple(privilege), _hash(token), _today().isoformat(), _day(expires), False
+    )  # fmt: skip
+    _write(path, replace(content, entries=(*content.entries, entry)))
+    return token
+
+
+def renew(path: Path, name: str, expires: str | None = None) -> str:
+    """Return a new token for an analyst; the old one is no longer accepted."""
+    content = _read(path)
+    token = _token(content.service)
+    today = _today().isoformat()
+    changed = replace(
+        _find(content, name), hash=_hash(token), created=today, expires=_day(expires), revoked=False
+    )  # fmt: skip
+    _write(path, _with(content, changed))
+    return token
+
+
+def revoke(path: Path, name: str) -> None:
+    """Accept an analyst's token no longer."""
+    content = _read(path)
+    _write(path, _with(content, replace(_find(content, name), revoked=True)))
+
+
+def entries(path: Path) -> tuple[Entry, ...]:
+    """Return the analysts of a token file."""
+    return _read(path).entries
+
+
+def _token(service: str) -> str:
+    return f"dpnb_{service}_{secrets.token_urlsafe(_BYTES)}"
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode("ascii")).hexdigest()
+
+
+def _today() -> datetime.date:
+    return datetime.datetime.now(datetime.UTC).date()
+
+
+def _day(text: str | None) -> str | None:
+    """Return the last day of a token, checked."""
+    if text is None:
+        return None
+    try:
+        return datetime.date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise RequestError(f"{text!r} is no day", "Write --expires 2027-01-31.") from None
+
+
+def _find(content: _Content, name: str) -> Entry:
+    for entry in content.entries:
+        if entry.name == name:
+            return entry
+    raise RequestError(f"there is no analyst {name!r}", "See dpnb analyst list.")
+
+
+def _with(content: _Content, changed: Entry) -> _Content:
+    kept = (changed if entry.name == changed.name else entry for entry in content.entries)
+    return replace(content, entries=tuple(kept))
+
+
+def _refuse(path: Path, what: str, mend: str) -> NoReturn:
+    raise RequestError(f"the token file {what}", mend) from None
+
+
+def _read(path: Path) -> _Content:
+    """Return the content of a token file.
+
+    Raises
+    ------
+    RequestError
+        When anything about it is not as it should be.
+    """
+    try:
+        mode = path.stat().st_mode
+        data = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        _refuse(path, f"{path} does not exist", "Run dpnb analyst add NAME --privilege 4.")
+    except (OSError, ValueError, RecursionError):
+        _refuse(path, f"{path} cannot be read", "Restore it, or start a new one.")
+    if os.name == "posix" and mode & 0o077:
+        _refuse(path, f"{path} is open to others", f"Run chmod 600 {path}.")
+    try:
+        service, listed = data["service"], data["analysts"]
+        found = tuple(_entry(one) for one in listed)
+        right = _SERVICE.fullmatch(service) is not None and len({e.name for e in found}) == len(
+            found
+        )
+    except (LookupError, TypeError, ValueError, RequestError):
+        right = False
+    if not right:
+        _refuse(path, f"{path} makes no sense", "Restore it, or start a new one.")
+    return _Content(service, found)
+
+
+def _entry(data: dict[str, Any]) -> Entry:
+    entry = Entry(**{**data, "privilege": tuple(data["privilege"])})
+    check_name(entry.name)
+    read_privilege(entry.privilege)
+    if not _HASH.fullmatch(entry.hash) or not isinstance(entry.revoked, bool):
+        raise ValueError
+    for day in (entry.created, entry.expires):
+        if day is not None and datetime.date.fromisoformat(day).isoformat() != day:
+            raise ValueError
+    return entry
+
+
+def _write(path: Path, content: _Content) -> None:
+    """Replace a token file as a whole."""
+    data = {"service": content.service, "analysts": [asdict(entry) for entry in content.entries]}
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        # created with its mode: nobody reads it meanwhile
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            json.dump(data, file, indent=2)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        _refuse(path, f"{path} cannot be written", "Check its folder.")

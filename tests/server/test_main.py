@@ -1,0 +1,200 @@
+"""The command line: exit codes, texts, and a service in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+import dpnb
+from dpnb.server import tokens
+from dpnb.server.main import main
+
+TOML = """
+source = "people.csv"
+[columns.sex]
+type = "category"
+values = ["Female", "Male"]
+[columns.wage]
+type = "integer"
+low = 0
+high = 100
+[budget]
+rho = "0.5"
+delta = "1e-6"
+"""
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"sex": ["Female", "Male"] * 50, "wage": range(100)}).to_csv(
+        "people.csv", index=False
+    )
+    (tmp_path / "people.toml").write_text(TOML)
+    return tmp_path
+
+
+def run(capsys, *words):
+    code = main(words)
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+class TestAnalyst:
+    def test_add_prints_the_token_alone_once(self, home, capsys):
+        code, out, err = run(
+            capsys, "analyst", "add", "alice", "--privilege", "4", "--privilege", "1"
+        )
+        assert code == 0
+        assert tokens.TOKEN.fullmatch(out.strip())
+        assert out.strip() not in err
+        assert "DPNB_TOKEN" in err
+        assert stat.S_IMODE((home / "tokens.json").stat().st_mode) == 0o600
+
+    def test_list_revoke_renew(self, home, capsys):
+        _, first, _ = run(capsys, "analyst", "add", "alice", "--privilege", "4",
+                          "--expires", "2099-01-31")  # fmt: skip
+        code, out, _ = run(capsys, "analyst", "list")
+        assert code == 0
+        assert re.fullmatch(r"alice\tprivilege 4\tsince \d{4}-\d\d-\d\d\tuntil 2099-01-31\n", out)
+        assert first.strip() not in out
+        assert run(capsys, "analyst", "revoke", "alice")[0] == 0
+        assert "revoked" in run(capsys, "analyst", "list")[1].split("\t")[3]
+        code, second, _ = run(capsys, "analyst", "renew", "alice")
+        assert code == 0
+        assert second != first
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (("analyst", "list"), "does not exist"),
+            (("analyst", "revoke", "alice"), "dpnb analyst add"),
+            (("analyst", "add", "owner", "--privilege", "4"), "taken"),
+            (("analyst", "add", "a b", "--privilege", "4"), "no name"),
+            (("analyst", "add", "alice", "--privilege", "99"), "not within 1..10"),
+            (("analyst", "add", "alice", "--privilege", "4", "--expires", "soon"), "2027-01-31"),
+            (
+                ("analyst", "add", "alice", "--privilege", "4", "--tokens", "no/where"),
+                "cannot be written",
+            ),
+        ],
+    )
+    def test_errors_are_one_line_and_code_1(self, home, capsys, words, said):
+        code, out, err = run(capsys, *words)
+        assert (code, out) == (1, "")
+        assert said in err
+        assert err.startswith("dpnb: ")
+        assert err.count("\n") == 1
+
+    @pytest.mark.parametrize("words", [(), ("nope",), ("analyst",), ("analyst", "add", "alice")])
+    def test_mistyped_commands_are_code_2(self, home, capsys, words):
+        with pytest.raises(SystemExit) as caught:
+            main(words)
+        assert caught.value.code == 2
+        assert "usage" in capsys.readouterr().err
+
+
+class TestServe:
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            ((), "token file"),
+            (("--tokens", "nothing.json"), "nothing.json"),
+            (("--group", "a=1"), "no service of a JupyterHub"),
+            (("--group", "a"), "--group a"),
+        ],
+    )
+    def test_without_analysts_it_does_not_start(self, home, capsys, words, said):
+        code, _, err = run(capsys, "serve", "people.toml", "--port", "0", *words)
+        assert code == 1
+        assert said.replace("--group a", "--group 'a'") in err
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (("--host", "0.0.0.0"), "no TLS"),  # noqa: S104
+            (("--certificate", "c.pem"), "key"),
+            (("--rate", "0"), "rate"),
+            (("--rho", "-1"), "rho"),
+            (("--top", "3"), "not within 1..3"),
+            (("--ledger", "mysql://user:hunter2@host/db"), "postgresql://"),
+        ],
+    )
+    def test_unusable_options_are_told(self, home, capsys, words, said):
+        tokens.add(home / "tokens.json", "alice", [4])
+        code, _, err = run(capsys, "serve", "people.toml", "--port", "0", *words)
+        assert code == 1
+        assert said in err
+        assert "hunter2" not in err
+
+    def test_a_table_that_is_not_there(self, home, capsys):
+        tokens.add(home / "tokens.json", "alice", [4])
+        assert run(capsys, "serve", "nothing.toml")[0] == 1
+
+    def test_budgets_of_several_tables_agree(self, home, capsys):
+        tokens.add(home / "tokens.json", "alice", [4])
+        (home / "other.toml").write_text(TOML.replace('"0.5"', '"0.25"'))
+        code, _, err = run(capsys, "serve", "people.toml", "other.toml", "--port", "0")
+        assert code == 1
+        assert "different 'budget'" in err
+
+
+class TestProcess:
+    @pytest.fixture
+    def start(self, home):
+        running = []
+
+        def begin(*words):
+            process = subprocess.Popen(
+                [sys.executable, "-m", "dpnb", "serve", "people.toml", "--port", "0", *words],
+                stderr=subprocess.PIPE, text=True, cwd=home, env={**os.environ, "PYTHONWARNINGS": ""},
+            )  # fmt: skip
+            running.append(process)
+            lines = []
+            for line in process.stderr:
+                lines.append(line)
+                found = re.match(r"answering on (http\S+)", line)
+                if found:
+                    return process, found.group(1), lines
+            raise AssertionError("".join(lines))
+
+        yield begin
+        for process in running:
+            process.kill()
+            process.wait()
+            process.stderr.close()
+
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+    def test_it_serves_until_it_is_told_to_end_and_keeps_what_was_paid(self, home, start, number):
+        token = tokens.add(home / "tokens.json", "alice", [4])
+        process, url, _ = start()
+        with dpnb.connect(url, token=token) as session:
+            first = session.query("SELECT COUNT(*) AS n FROM people", rho=0.1)
+        process.send_signal(number)
+        rest = process.stderr.read()
+        assert process.wait(15) == 0
+        assert "Traceback" not in rest
+        assert token not in rest
+        assert "SELECT" not in rest
+        assert stat.S_IMODE((home / "people.ledger").stat().st_mode) == 0o600
+        later = tokens.add(home / "tokens.json", "bob", [2])
+        _, url, _ = start()
+        with dpnb.connect(url, token=token) as session:
+            again = session.query("SELECT COUNT(*) AS n FROM people", rho=0.1)
+        assert again.stored
+        assert again.estimates == first.estimates
+        with dpnb.connect(url, token=later) as session:
+            assert session.budget.spent.rho == 0
+
+    def test_beyond_this_machine_without_tls_it_warns(self, home, start):
+        tokens.add(home / "tokens.json", "alice", [4])
+        _, url, lines = start("--host", "0.0.0.0", "--insecure")  # noqa: S104
+        assert "Whoever is on the way reads tokens and answers" in "".join(lines)
+        assert url.startswith("http://0.0.0.0:")

@@ -1,0 +1,169 @@
+"""Tokens: issued once, kept as hashes, refused in one text."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import hashlib
+import json
+import os
+import stat
+
+import pytest
+
+from dpnb.errors import RequestError
+from dpnb.server import tokens
+from dpnb.server.auth import Analyst, bearer
+from dpnb.server.refusals import RefusedError
+from dpnb.server.tokens import TokenFile
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "tokens.json"
+
+
+def headers(token):
+    return [(b"authorization", f"Bearer {token}".encode())]
+
+
+def identify(file, token):
+    return asyncio.run(file.identify(headers(token)))
+
+
+def refusal(file, token):
+    with pytest.raises(RefusedError) as caught:
+        identify(file, token)
+    return caught.value.status, str(caught.value)
+
+
+class TestIssued:
+    def test_a_token_names_its_analyst_and_privileges(self, path):
+        one, two = tokens.add(path, "alice", [4]), tokens.add(path, "bob", [4, 1])
+        file = TokenFile(path)
+        assert identify(file, one) == Analyst("alice", 4)
+        assert identify(file, two) == Analyst("bob", (4, 1))
+        assert file.known() == [Analyst("alice", 4), Analyst("bob", (4, 1))]
+
+    def test_the_file_is_for_its_owner_and_holds_no_token(self, path):
+        token = tokens.add(path, "alice", [4])
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert token not in path.read_text()
+        assert token.rpartition("_")[2] not in path.read_text()
+        (entry,) = tokens.entries(path)
+        assert entry.hash == hashlib.sha256(token.encode()).hexdigest()
+        assert entry.hash not in repr(entry)
+
+    def test_tokens_have_256_random_bits_and_name_their_service(self, path):
+        found = [tokens.add(path, f"a{i}", [1]) for i in range(20)]
+        assert len(set(found)) == 20
+        assert len({token.split("_")[1] for token in found}) == 1
+        assert all(len(token.split("_", 2)[2]) == 43 for token in found)
+        assert all(tokens.TOKEN.fullmatch(token) for token in found)
+
+    @pytest.mark.parametrize(
+        "name", ["", "owner", "analyst", "a b", "a#1", "-a", "a" * 65, "ä", "a/b"]
+    )
+    def test_unusable_names_are_refused(self, path, name):
+        with pytest.raises(RequestError):
+            tokens.add(path, name, [1])
+        assert not path.exists()
+
+    @pytest.mark.parametrize("privilege", [[], [0], [11], [1, 1], [True], [1.5]])
+    def test_unusable_privileges_are_refused(self, path, privilege):
+        with pytest.raises(RequestError):
+            tokens.add(path, "alice", privilege)
+
+    def test_an_analyst_is_added_once(self, path):
+        tokens.add(path, "alice", [1])
+        with pytest.raises(RequestError, match="renew"):
+            tokens.add(path, "alice", [1])
+
+    def test_a_day_that_is_none_is_refused(self, path):
+        with pytest.raises(RequestError, match="no day"):
+            tokens.add(path, "alice", [1], "tomorrow")
+
+
+class TestRefused:
+    def test_all_refusals_say_the_same(self, path, tmp_path):
+        good = tokens.add(path, "alice", [4])
+        revoked = tokens.add(path, "bob", [4])
+        expired = tokens.add(path, "carol", [4], "2020-01-01")
+        renewed = tokens.add(path, "dave", [4])
+        foreign = tokens.add(tmp_path / "other.json", "alice", [4])
+        tokens.revoke(path, "bob")
+        tokens.renew(path, "dave")
+        file = TokenFile(path)
+        unknown = good[:-1] + ("A" if good[-1] != "A" else "B")
+        assert identify(file, good).name == "alice"
+        said = {
+            refusal(file, token) for token in (revoked, expired, renewed, foreign, unknown, "x")
+        }
+        assert len(said) == 1
+        assert next(iter(said))[0] == 401
+
+    def test_a_copied_hash_of_another_service_lets_nobody_in(self, path, tmp_path):
+        tokens.add(path, "alice", [4])
+        other = tmp_path / "other.json"
+        foreign = tokens.add(other, "alice", [4])
+        swapped = foreign.replace(foreign.split("_")[1], tokens._read(path).service)
+        assert refusal(TokenFile(path), swapped) == refusal(TokenFile(path), foreign)
+
+    def test_a_token_holds_through_its_last_day(self, path):
+        today = datetime.datetime.now(datetime.UTC).date()
+        token = tokens.add(path, "alice", [4], today.isoformat())
+        assert identify(TokenFile(path), token).name == "alice"
+
+    @pytest.mark.parametrize(
+        "sent",
+        [
+            [],
+            [(b"authorization", b"")],
+            [(b"authorization", b"Bearer")],
+            [(b"authorization", b"Basic YTpi")],
+            [(b"authorization", b"Bearer a b")],
+            [(b"authorization", b"Bearer \xff")],
+            [(b"authorization", b"Bearer a"), (b"authorization", b"Bearer b")],
+            [(b"cookie", b"token=a")],
+            [(b"x-forwarded-user", b"alice")],
+        ],
+    )
+    def test_anything_but_one_bearer_header_is_no_token(self, sent):
+        with pytest.raises(RefusedError):
+            bearer(sent)
+
+
+class TestFile:
+    def test_changes_hold_at_once(self, path):
+        token = tokens.add(path, "alice", [4])
+        file = TokenFile(path)
+        assert identify(file, token).name == "alice"
+        tokens.revoke(path, "alice")
+        assert refusal(file, token)[0] == 401
+        assert file.known() == []
+        fresh = tokens.renew(path, "alice")
+        assert identify(file, fresh).name == "alice"
+        assert refusal(file, token)[0] == 401
+
+    @pytest.mark.parametrize("damage", ["delete", "garbage", "empty", "mode", "shape", "twice"])
+    def test_a_broken_file_lets_nobody_in_until_it_is_mended(self, path, damage):
+        token = tokens.add(path, "alice", [4])
+        file, good = TokenFile(path), path.read_text()
+        data = json.loads(good)
+        if damage == "delete":
+            path.unlink()
+        elif damage == "mode":
+            path.chmod(0o644)
+        else:
+            data["analysts"] *= 2 if damage == "twice" else 1
+            data["analysts"][0]["hash"] = "" if damage == "shape" else data["analysts"][0]["hash"]
+            texts = {"garbage": "{", "empty": ""}
+            path.write_text(texts.get(damage, json.dumps(data)))
+        assert refusal(file, token)[0] == 401
+        with pytest.raises(RequestError, match="token file"):
+            TokenFile(path)
+        path.unlink(missing_ok=True)
+        path.touch(0o600)
+        path.write_text(good)
+        os.utime(path)
+        assert identify(file, token).name == "alice"
