@@ -39,9 +39,12 @@ class AnswerRequest:
     declared: DeclaredViews | None
     _names: dict[int, tuple[Accuracy, str]] = field(default_factory=dict, repr=False, compare=False)
     _plans: dict[str, Plan] = field(default_factory=dict, repr=False, compare=False)
+    _latest: dict[int, tuple[Plan, Cost]] = field(default_factory=dict, repr=False, compare=False)
 
     def plan(self) -> Plan:
         """Decide what would be measured: public facts, and what this analyst holds and has seen."""
+        if self.store.ledger.sequence in self._latest:
+            return self._latest[self.store.ledger.sequence][0]
         state, table = self.store.accountant, self.query.table
         version = self.store.version(table)
         accuracy, name = self._name(version)
@@ -61,6 +64,11 @@ class AnswerRequest:
         )
         if stored is not None and sum(map(_bins, made.parts)) <= _MOST_KEPT:
             self._plans[name] = made
+        elif stored is None:
+            # on one state of the ledger a plan and its cost are the same each time
+            self._latest.clear()
+            cost = state.cost(self.analyst, made.wishes())
+            self._latest[self.store.ledger.sequence] = made, cost
         return made
 
     def _name(self, version: int) -> tuple[Accuracy, str]:
@@ -90,6 +98,9 @@ class AnswerRequest:
 
     def cost(self, plan: Plan) -> Cost:
         """Return the increase that bringing the views up to their levels costs."""
+        latest = self._latest.get(self.store.ledger.sequence)
+        if latest is not None and latest[0] is plan:
+            return latest[1]
         return self.store.accountant.cost(self.analyst, plan.wishes())
 
     def needed(self, plan: Plan) -> Set[str]:

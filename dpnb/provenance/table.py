@@ -79,6 +79,7 @@ class ProvenanceTable:
         self.budget = self.state.budget
         self.currency = self.budget.currency
         self._limits: dict[Fraction, PrivacyLoss] = {}
+        self._shares: dict[str, Fraction] = {}
 
     def __repr__(self) -> str:
         return f"ProvenanceTable({len(self.rows)} rows)"
@@ -208,7 +209,9 @@ class ProvenanceTable:
         if self.policy is None or row not in self.rows:
             return self.state.cap
         given = self.limits.get(("row", row))
-        found = self._limit(self.policy.shares(self.rows)[row]) if given is None else given
+        if not self._shares:
+            self._shares = self.policy.shares(self.rows)
+        found = self._limit(self._shares[row]) if given is None else given
         return found if self.state.cap.exceeds(found, self.currency) else self.state.cap
 
     @property
@@ -362,6 +365,7 @@ class ProvenanceTable:
         made = Analyst(str(entry["name"]), tuple(entry["privileges"]), bool(entry["active"]))
         self.analysts[made.name] = made
         self.rows.update(made.rows())
+        self._shares = {}
 
     def _apply_limit(self, entry: Mapping[str, Any]) -> None:
         """Add one entry of kind ``limit``: another limit of a row, a view or the whole."""

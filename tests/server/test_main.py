@@ -198,3 +198,54 @@ class TestProcess:
         _, url, lines = start("--host", "0.0.0.0", "--insecure")  # noqa: S104
         assert "Whoever is on the way reads tokens and answers" in "".join(lines)
         assert url.startswith("http://0.0.0.0:")
+
+
+class TestDeclared:
+    """What a table's file says about several analysts."""
+
+    def opened(self, home, text):
+        from dpnb.server.main import _curator, _parser
+
+        (home / "people.toml").write_text(text)
+        if not (home / "tokens.json").exists():
+            tokens.add(home / "tokens.json", "alice", [4])
+            tokens.add(home / "tokens.json", "bob", [1])
+        options = _parser().parse_args(["serve", "people.toml"])
+        return _curator(options, tokens.TokenFile("tokens.json"))
+
+    def test_policy_and_views_are_those_of_the_file(self, home):
+        policy = '[policy]\nmechanism = "vanilla"\nrows = "sum"\nexpansion = "1.5"\n'
+        curator = self.opened(home, f'views = "attributes"\n{TOML}{policy}')
+        try:
+            found = curator.provenance
+            assert found.mechanism == "vanilla"
+            assert {column.name for column in found.columns} == {"sex", "wage"}
+            limits = {row.name: row.limit for row in found.rows}
+            assert 0 < limits["bob"].rho < limits["alice"].rho == dpnb.Budget(rho="0.5").cap.rho
+        finally:
+            curator.close()
+
+    def test_a_described_view(self, home):
+        views = "views = [ {columns = ['wage', 'sex'], bins = {wage = [0, 50, 100]}, name = 'w'} ]"
+        curator = self.opened(home, f"{views}\n{TOML}")
+        try:
+            (column,) = curator.provenance.columns
+            assert (column.name, column.kind) == ("w", "declared")
+        finally:
+            curator.close()
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            (f"{TOML}[policy]\nrow = 1\n", "[policy] has an unknown entry"),
+            (f'{TOML}[policy]\nrows = "most"\n', "rows is 'most'"),
+            (f'views = "each"\n{TOML}', "views is 'each'"),
+            (f"views = [['height']]\n{TOML}", "'height' is no declared column"),
+        ],
+    )
+    def test_what_makes_no_sense_is_told(self, home, capsys, text, said):
+        tokens.add(home / "tokens.json", "alice", [4])
+        (home / "people.toml").write_text(text)
+        code, _, err = run(capsys, "serve", "people.toml", "--port", "0")
+        assert code == 1
+        assert said in err

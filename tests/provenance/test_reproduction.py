@@ -1,0 +1,116 @@
+"""The numbers of answers that corrected DProvDB gives, on the real accounting (spec/dprovdb.md 6.8).
+
+A short form of the benchmarks in tests/benchmarks/dprovdb.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import dpnb
+from dpnb.errors import BudgetError
+
+FOLDER = Path(__file__).parents[1] / "benchmarks" / "dprovdb"
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(f"dpnb_dprovdb_{name}", FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+common, trees = load("common"), load("trees")
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "accountant", "rows", "wanted"),
+    [
+        ("path", "gdp", "max", (3643, 3579)),
+        ("additive", "basic", "max", (1880, 1696)),
+        ("vanilla", "basic", "sum", (737, 519)),
+    ],
+)
+def test_range_counts_are_answered_as_often_as_computed_independently(
+    mechanism, accountant, rows, wanted
+):
+    for run, answers in enumerate(wanted, 1):
+        case = common.Case(mechanism, "6.4", run, accountant=accountant, rows=rows)
+        outcome = common.play(case)
+        assert outcome.total == pytest.approx(answers, rel=0.03)
+        assert outcome.used <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "accountant", "rows"),
+    [("path", "gdp", "max"), ("additive", "basic", "max"), ("vanilla", "basic", "sum")],
+)
+def test_a_curator_answers_the_same_requests_as_the_accounting_without_data(
+    mechanism, accountant, rows
+):
+    case = common.Case(mechanism, "0.8", 3, accountant=accountant, rows=rows, count=100)
+    kind = dpnb.Real(0, common.BINS, bins=list(range(common.BINS + 1)))
+    schema = dpnb.Schema(dict.fromkeys(common.DOMAINS["adult"], kind))
+    frame = pd.DataFrame({name: [0.5, 7.0, 49.5] for name in schema})
+    curator = dpnb.Curator(
+        dpnb.Table("people", frame, schema),
+        budget=dpnb.Budget(
+            epsilon="0.8", delta="1e-5" if accountant == "basic" else "1e-9", accountant=accountant
+        ),
+        analysts={"analyst0": 1, "analyst1": 9},
+        policy=dpnb.Policy(mechanism=mechanism, rows=rows),
+        views="attributes",
+    )
+    sessions = [curator.session("analyst0"), curator.session("analyst1")]
+    served = bytearray()
+    for analyst, query in case.asked():
+        try:
+            answer = sessions[analyst].query(
+                f"SELECT COUNT(*) AS n FROM people WHERE {query.view} <= {query.bins}",
+                error=1.959963984540054 * math.sqrt(query.variance),
+            )
+        except BudgetError:
+            served.append(0)
+        else:
+            served.append(1 + analyst)
+            assert len(answer.levels) == 1
+    curator.close()
+    assert 10 < len(served) - served.count(0) < len(served)
+    assert bytes(served) == common.play(case).served
+
+
+def test_baselines_answer_as_often_as_computed_independently():
+    def mean(play, *rest):
+        case = common.Case("", "6.4", 1)
+        return math.fsum(play(one, *rest).total for one in common.runs(case)) / 4
+
+    assert round(mean(common.chorus)) == 69
+    assert mean(common.chorus, "bins") == pytest.approx(9, abs=0.5)
+    assert mean(common.static, 15) == pytest.approx(3756, rel=0.03)
+    assert mean(common.static, 30) == pytest.approx(30, abs=1)
+
+
+def test_trees_have_the_published_sizes():
+    assert {name: search.size() for name, search in trees.SEARCHES.items()} == {
+        "adult": 156,
+        "tpch": 43,
+    }
+
+
+def test_a_search_asks_for_less_and_less_and_takes_the_last_child_first():
+    asked = []
+
+    def ask(first, end, variance):
+        asked.append((first, end, variance))
+        return 10 if len(asked) <= 2 else 0
+
+    trees.alternate(trees.SEARCHES["adult"], [ask])
+    assert asked[:3] == [(0, 50, 24_900), (40, 50, 24_800), (48, 50, 24_700)]
+    assert len(asked) == 1 + 5 + 5
