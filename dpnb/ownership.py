@@ -189,7 +189,9 @@ class Ownership:
         """Who has learned how much of what, and what is left; for the owner."""
         with self._lock:
             self._store.follow()
-            return report(self._store, self._declared.all_names(self._store))
+            return report(
+                self._store, self._declared.all_names(self._store), lambda: self.provenance
+            )
 
     def coalition(self, *analysts: str) -> PrivacyLoss:
         """Return what some analysts, putting all their answers together, have learned: exactly.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from dpnb.answers.intervals import combination_half_width, mean_around_zero
 from dpnb.answers.numbers import amount_text, figure, loss_text, percent
 from dpnb.display import parts
 from dpnb.display.marks import GREY, Scale, difference_mark, interval_marks, scale
-from dpnb.display.text import MAX_ROWS, plain, sentences
+from dpnb.display.text import MAX_ROWS, plain, sentences, share_text
 
 if TYPE_CHECKING:
     from dpnb.answers.answer import Answer
@@ -75,13 +76,18 @@ def budget_html(status: BudgetStatus) -> str:
     cap, spent = status.cap.level(status.currency), status.spent.level(status.currency)
     share = min(1.0, float(spent / cap)) if cap else 1.0
     left = loss_text(status.remaining, status.currency, None)
-    label = f"{_share(share)} spent; left {left} of {amount_text(cap)}"
+    label = f"{share_text(share)} spent; left {left} of {amount_text(cap)}"
     bar = (
         f'<div class="dpnb-meter" style="max-width:420px;height:12px;border:1px solid {GREY}">'
         f'<div style="width:{100 * share:.2f}%;height:12px;background:{GREY}"></div></div>'
         f'<p class="dpnb-said"><strong>{escape(label)}</strong></p>'
     )
-    return parts.framed(f'<div class="dpnb-body">{bar}{listing_table(status.listing())}</div>')
+    listing, note = status.listing(), ""
+    if status.analyst is not None:
+        caption, _, promise = listing.caption.partition(". ")
+        listing = replace(listing, caption=caption)
+        note = f'<p class="dpnb-notes" style="max-width:46rem">{parts.text(promise)}</p>'
+    return parts.framed(f'<div class="dpnb-body">{bar}{listing_table(listing)}{note}</div>')
 
 
 def answer_body(answer: Answer) -> str:
@@ -213,11 +219,3 @@ def listing_table(listing: Listing) -> str:
         f'<table class="dpnb-table dpnb-listing">{parts.caption(listing.caption)}'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     )
-
-
-def _share(share: float) -> str:
-    """Return a share in percent; neither nothing nor all unless it is."""
-    shown = f"{100 * share:.0f} %"
-    if shown == "0 %" and share > 0:
-        return "less than 1 %"
-    return "more than 99 %" if shown == "100 %" and share < 1 else shown

@@ -56,6 +56,14 @@ def plain(value: str) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in value)
 
 
+def share_text(share: float) -> str:
+    """Return a share in percent; neither nothing nor all unless it is."""
+    shown = f"{100 * share:.0f} %"
+    if shown == "0 %" and share > 0:
+        return "less than 1 %"
+    return "more than 99 %" if shown == "100 %" and share < 1 else shown
+
+
 def _grid(header: list[str], rows: list[list[str]], left: Container[int]) -> list[str]:
     lines = [[plain(cell) for cell in line] for line in [header, *rows]]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]

@@ -1,0 +1,92 @@
+"""The provenance table as HTML, for the owner: who has learned how much of what.
+
+Tables that need neither scripts nor styles come first; the live view starts from the same ones.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from dpnb.display import parts
+from dpnb.display import provenance_tables as tables
+from dpnb.display.marks import GREY
+from dpnb.display.provenance_text import (
+    coalition_sentence,
+    fairness_sentences,
+    reading_sentences,
+    share,
+    summary_sentences,
+)
+from dpnb.display.provenance_timeline import timeline
+
+if TYPE_CHECKING:
+    from dpnb.provenance.report import Provenance
+
+
+def provenance_html(provenance: Provenance) -> str:
+    """Return the table as HTML that a notebook can keep."""
+    style = f"<style>{provenance_css()}</style>"
+    return parts.framed(f"{style}{provenance_body(provenance)}")
+
+
+def provenance_body(provenance: Provenance) -> str:
+    """Return the same without styles."""
+    first, *rest = summary_sentences(provenance)
+    part = share(provenance, provenance.spent, provenance.cap)
+    groups = tables.coalition_table(provenance)
+    if groups:
+        groups = (
+            '<p class="dpnb-prov-head"><strong>If analysts put their answers together</strong></p>'
+            f"{tables.said('dpnb-notes', coalition_sentence(provenance))}{groups}"
+        )
+    reading = "".join(tables.said("dpnb-more", one) for one in reading_sentences(provenance))
+    return (
+        '<div class="dpnb-body dpnb-prov">'
+        '<p class="dpnb-said dpnb-prov-title"><strong>Who has learned how much?</strong></p>'
+        f'<p class="dpnb-said"><strong>{parts.text(first).replace(" %", "&nbsp;%")}</strong></p>'
+        f"{tables.meter(part)}"
+        f"{tables.said('dpnb-notes', *rest)}{tables.analysts(provenance)}{_heat(provenance)}"
+        f"{timeline(provenance)}{tables.charge_list(provenance)}{_fairness(provenance)}"
+        f'<div class="dpnb-prov-coalitions">{groups}</div>'
+        f"{tables.opened('How to read this', reading)}</div>"
+    )
+
+
+def _heat(provenance: Provenance) -> str:
+    heat = tables.heat_map(provenance)
+    if not heat:
+        return ""
+    note = tables.said("dpnb-notes", tables.heat_note(provenance, tables.units(provenance)[0]))
+    return f'<div class="dpnb-prov-map">{heat}</div>{note}{tables.column_list(provenance)}'
+
+
+def _fairness(provenance: Provenance) -> str:
+    """Return how far the answers went to the privileged, as a place on a scale and in words."""
+    if len(provenance.rows) < 2:
+        return ""
+    found, ends, equal = provenance.ndcfg, provenance.ndcfg_range, provenance.ndcfg_even
+    drawn = ""
+    if found is not None and equal is not None and ends is not None and ends[1] > ends[0]:
+        place, even = (
+            f"{100 * (one - ends[0]) / (ends[1] - ends[0]):.2f}%" for one in (found, equal)
+        )
+        drawn = (
+            '<div class="dpnb-line" style="max-width:520px"><div class="dpnb-prov-scale" '
+            f'style="position:relative;height:12px;border-bottom:1px solid {GREY}">'
+            f'<span class="dpnb-mark" style="position:absolute;left:{place};bottom:-5px;width:10px;'
+            f'height:10px;margin-left:-5px;border-radius:5px;background:{GREY}"></span>'
+            f'<i class="dpnb-prov-even" style="left:{even}" data-label="equal numbers"></i></div>'
+            '<div class="dpnb-ends" style="display:flex;justify-content:space-between">'
+            f"<span>{ends[0]:.2f}</span> <span>{ends[1]:.2f}</span></div></div>"
+        )
+    return (
+        '<p class="dpnb-prov-head"><strong>Who was answered: fairness</strong></p>'
+        f"{drawn}{tables.said('dpnb-notes', *fairness_sentences(provenance))}"
+    )
+
+
+@cache
+def provenance_css() -> str:
+    """Return the styles of provenance, which stand beside those of every result."""
+    return (parts.STATIC / "provenance.css").read_text(encoding="utf-8")

@@ -1,0 +1,354 @@
+"""The provenance table in words: what is said of it in every rendering, and all of it for terminals."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from dpnb.answers.listing import Listing
+from dpnb.answers.numbers import amount_text, loss_text
+from dpnb.display.text import MAX_ROWS, listing_text, plain, share_text
+from dpnb.privacy.loss import PrivacyLoss, counts_rho, unit
+from dpnb.privacy.mechanisms import NONE
+from dpnb.provenance.requests import OWNER
+
+if TYPE_CHECKING:
+    from dpnb.provenance.report import Column, Provenance, Row
+
+MAX_COLUMNS = 30
+"""Columns shown before the rest is folded into one."""
+PAIRED = 5
+"""Most analysts of whom each pair is shown."""
+MOST_ALONE = 10
+"""Analysts shown alone where it is told what analysts know together."""
+KINDS = {"declared": "view", "statement": "statement", "release": "one-off"}
+TOGETHER = "all together"
+OWN = "you (the owner)"
+
+_NAME = 72
+"""Most characters of a name above a column."""
+_MECHANISMS = {
+    "path": "All answers from one view share their noise: together they reveal what the finest of them "
+    "reveals.",
+    "additive": "All answers from one view are made from one noisy version of it: together they reveal "
+    "at most what that reveals.",
+    "vanilla": "Each answer has noise of its own: what they reveal adds up.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the table as shown: an analyst's row, or what the owner released herself."""
+
+    name: str
+    label: str
+    limit: PrivacyLoss
+    known: PrivacyLoss
+    row: Row | None
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """One column as shown: its number by size, its kind in a word, its name in full and cut."""
+
+    number: int
+    kind: str
+    name: str
+    short: str
+    column: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Coalition:
+    """Some analysts, and what they have learned together."""
+
+    label: str
+    known: PrivacyLoss
+
+
+def said(provenance: Provenance, loss: PrivacyLoss, *, epsilon: bool = True) -> str:
+    """Return a loss in the ledger's currency, with its epsilon where there is a delta."""
+    return loss_text(loss, provenance.currency, provenance.delta if epsilon else None)
+
+
+def share(provenance: Provenance, loss: PrivacyLoss, limit: PrivacyLoss) -> float:
+    """Return a loss as a share of a limit; of no limit at all everything is the whole."""
+    level, most = (one.level(provenance.currency) for one in (loss, limit))
+    return float(level / most) if most else float(level > 0)
+
+
+def lines(provenance: Provenance) -> list[Line]:
+    """Return the rows, and a line for what the owner released where there is any."""
+    shown = [
+        Line(
+            row.name,
+            row.name if row.active else f"{row.name} (disabled)",
+            row.limit,
+            row.known,
+            row,
+        )
+        for row in provenance.rows
+    ]
+    if any(row == OWNER for row, _ in provenance.cells) and OWNER not in {
+        one.name for one in shown
+    }:
+        known = provenance.together([OWNER])
+        shown.append(Line(OWNER, OWN, provenance.cap, known, None))
+    return shown
+
+
+def heads(provenance: Provenance) -> list[Head]:
+    """Return the columns, those of which most is known first."""
+    found = sorted(
+        provenance.columns, key=lambda column: -column.known.level(provenance.currency)
+    )  # fmt: skip
+    times, seen = Counter(column.name for column in found), Counter[str]()
+    shown = []
+    for number, column in enumerate(found, 1):
+        name = " ".join(plain(column.name.replace("\n", " ").replace("\t", " ")).split())
+        seen[column.name] += 1
+        kind = KINDS[column.kind]
+        if times[column.name] > 1:
+            kind += f" ({seen[column.name]} of {times[column.name]})"
+        short = name if len(name) <= _NAME else f"{name[: _NAME - 1].rstrip()}…"
+        shown.append(Head(number, kind, name, short, column))
+    return shown
+
+
+def cell(provenance: Provenance, row: str, heads: Sequence[Head]) -> PrivacyLoss:
+    """Return what a row knows of some columns."""
+    return sum((provenance.cells.get((row, one.column.id), NONE) for one in heads), NONE)
+
+
+def known_of(heads: Sequence[Head]) -> PrivacyLoss:
+    """Return what all together know of some columns."""
+    return sum((one.column.known for one in heads), NONE)
+
+
+def coalitions(provenance: Provenance) -> list[Coalition]:
+    """Return analysts alone, those who learned most of many; each pair of few; and all together."""
+    names = list(dict.fromkeys(row.analyst for row in provenance.rows))
+    if len(names) < 2:
+        return []
+    alone = [_coalition(provenance, name) for name in names]
+    if len(alone) > MOST_ALONE:
+        alone = _largest_first(provenance, alone)[:MOST_ALONE]
+    pairs = combinations(names, 2) if 2 < len(names) <= PAIRED else ()
+    joined = _largest_first(provenance, [_coalition(provenance, *pair) for pair in pairs])
+    everyone = "both" if len(names) == 2 else f"all {len(names)}"
+    return [*alone, *joined, Coalition(f"{everyone} together", provenance.coalition(*names))]
+
+
+def _coalition(provenance: Provenance, *names: str) -> Coalition:
+    return Coalition(" + ".join(names), provenance.coalition(*names))
+
+
+def _largest_first(provenance: Provenance, groups: list[Coalition]) -> list[Coalition]:
+    return sorted(groups, key=lambda one: -one.known.level(provenance.currency))
+
+
+def summary_sentences(provenance: Provenance) -> list[str]:
+    """Return what all together have learned, of which cap, and what is left."""
+    whose = "All analysts together have" if len(provenance.rows) > 1 else "The analyst has"
+    if any(one.row is None for one in lines(provenance)):
+        whose = "All analysts together, with what you released yourself, have"
+    cap, left = (
+        said(provenance, provenance.cap),
+        said(provenance, provenance.remaining, epsilon=False),
+    )
+    if provenance.spent == NONE:
+        return [f"{whose} learned nothing so far: nothing was answered.", f"The cap is {cap}."]
+    part = _of_cap(provenance, provenance.spent)
+    return [
+        f"{whose} learned at most {said(provenance, provenance.spent)}: {part}.",
+        f"The cap is {cap}; {left} is left.",
+    ]
+
+
+def _of_cap(provenance: Provenance, loss: PrivacyLoss) -> str:
+    if loss.exceeds(provenance.cap, provenance.currency):
+        return "more than the cap, which was lowered"
+    return f"{share_text(share(provenance, loss, provenance.cap))} of the cap"
+
+
+def reading_sentences(provenance: Provenance) -> list[str]:
+    """Return how to read the tables."""
+    told = [_MECHANISMS[provenance.mechanism], _meaning(provenance)]
+    if any(row.spent != row.known for row in provenance.rows):
+        told.append(
+            "spent is what counts against a row's limit, learned what was learned through it. They "
+            "differ where one row was granted something at another one's expense."
+        )
+    if counts_rho(provenance.currency) and provenance.delta is not None:
+        told.append(
+            "rho adds up; epsilon (ε) is what a rho means at the delta, and does not add up."
+        )
+    told.append(
+        "Columns: a view was declared by you; a statement made views of its own, several where it "
+        "counted or summed several things; a one-off is a single release, such as an explanation."
+    )
+    return [sentence for sentence in told if sentence]
+
+
+def _meaning(provenance: Provenance) -> str:
+    """Return what the spent epsilon means for one person."""
+    if provenance.spent == NONE:
+        return ""
+    delta = provenance.delta
+    if not counts_rho(provenance.currency):
+        epsilon = float(provenance.spent.level(provenance.currency))
+        delta = float(provenance.spent.delta)
+    elif delta is None:
+        return ""
+    else:
+        epsilon = provenance.spent.epsilon_at(delta, provenance.currency)
+    if epsilon > 20:
+        return ""
+    beside = f", but for a chance of {delta:g}" if delta else ""
+    return (
+        "What that means for one person: being in the table or not changes the chance of whatever the "
+        f"analysts saw by at most the factor {amount_text(math.exp(epsilon))} (e to the epsilon)"
+        f"{beside}. One person is one row, or all rows of one id where the table has a privacy unit."
+    )
+
+
+def fairness_sentences(provenance: Provenance) -> list[str]:
+    """Return how much of what was answered went to the privileged, and how to read that."""
+    found, ends, even = provenance.ndcfg, provenance.ndcfg_range, provenance.ndcfg_even
+    if found is None or ends is None or even is None:
+        return ["Nothing was answered yet, so there is nothing to compare."]
+    low, high = (f(row.privilege for row in provenance.rows) for f in (min, max))
+    if low == high:
+        return [f"All rows have privilege {low}, so there is nothing to compare."]
+    if abs(found - even) < 0.005:
+        said = "those with more privilege were answered as often as the others"
+    else:
+        said = (
+            f"those with more privilege were answered {'more' if found > even else 'less'} often than "
+            "the others"
+        )
+    return [
+        f"nDCFG {found:.2f}, on a scale from {ends[0]:.2f} (only privilege {low} was answered) to "
+        f"{ends[1]:.2f} (only privilege {high} was).",
+        f"With as many answers for everyone it would be {even:.2f}, so {said}. It counts answers, not "
+        "how exact they are.",
+    ]
+
+
+def coalition_sentence(provenance: Provenance) -> str:
+    """Return what the limit of a row promises, and what it does not."""
+    known = "bounds" if provenance.currency == "basic" else "exact"
+    return (
+        "A row's limit bounds what its analyst learns as long as nobody asks on their behalf. For "
+        f"analysts who put their answers together, the figures here are {known}."
+    )
+
+
+def coalition_text(provenance: Provenance, names: Sequence[str]) -> str:
+    """Return what some analysts have learned together, and how much of the cap that is."""
+    known = provenance.coalition(*names)
+    who = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    have = "has" if len(names) == 1 else "together have"
+    if known == NONE:
+        return f"{who} {have} learned nothing so far."
+    part = _of_cap(provenance, known)
+    return f"{who} {have} learned at most {said(provenance, known)}: {part}."
+
+
+def timeline_sentence(provenance: Provenance) -> str:
+    """Return the course of spending in words."""
+    paid = [one for one in provenance.timeline if one.own != NONE or one.table != NONE]
+    if not paid:
+        return "Nothing was spent yet."
+    largest = max(paid, key=lambda one: one.table.level(provenance.currency))
+    name = OWN if largest.row == OWNER else largest.row
+    free = len(provenance.timeline) - len(paid)
+    told = (
+        f"{_times(len(paid))}, {span(paid[0].time, paid[-1].time)}. The total rose to "
+        f"{said(provenance, provenance.spent, epsilon=False)} of "
+        f"{amount_text(provenance.cap.level(provenance.currency))}; the largest step was "
+        f"{amount_text(largest.table.level(provenance.currency))}, by {name}."
+    )
+    return f"{told} {free:,} more {'was' if free == 1 else 'were'} free." if free else told
+
+
+def span(first: str, last: str) -> str:
+    """Return two moments in UTC, the second one in short where the day is the same."""
+    start, end = moment(first), moment(last)
+    if start == end:
+        return f"at {start} UTC"
+    return f"{start} to {end[11:] if start[:10] == end[:10] else end} UTC"
+
+
+def moment(time: str) -> str:
+    """Return a time of the ledger as day, hour and minute."""
+    return time[:16].replace("T", " ")
+
+
+def _times(count: int) -> str:
+    return "1 charge" if count == 1 else f"{count:,} charges"
+
+
+def provenance_text(provenance: Provenance) -> str:
+    """Return the table for a terminal."""
+    name, currency = unit(provenance.currency), provenance.currency
+
+    def amount(loss: PrivacyLoss) -> str:
+        return amount_text(loss.level(currency))
+
+    differ = any(row.spent != row.known for row in provenance.rows)
+    head = (
+        "analyst",
+        "privilege",
+        "limit",
+        "spent",
+        *(("learned",) if differ else ()),
+        "left",
+        "answers",
+    )
+    rows = tuple(
+        (
+            row.name if row.active else f"{row.name} (disabled)",
+            str(row.privilege), amount(row.limit), amount(row.spent),
+            *((amount(row.known),) if differ else ()), amount(row.remaining), f"{row.answered:,}",
+        )
+        for row in provenance.rows[:MAX_ROWS]
+    )  # fmt: skip
+    parts = [
+        *summary_sentences(provenance), "",
+        listing_text(Listing(f"Analysts, in {name}", head, rows)),
+        *more(len(provenance.rows), MAX_ROWS, "analysts"),
+    ]  # fmt: skip
+    columns = heads(provenance)
+    if columns:
+        shown = [one for one in lines(provenance) if one.known != NONE][:MAX_ROWS]
+        known = tuple(
+            (one.short, one.kind, amount(one.column.known),
+             *(amount(cell(provenance, line.name, [one])) for line in shown))
+            for one in columns[:MAX_COLUMNS]
+        )  # fmt: skip
+        titles = ("column", "kind", TOGETHER, *(line.name for line in shown))
+        parts += [
+            "", listing_text(Listing(f"Who knows how much of what, in {name}", titles, known)),
+            *more(len(columns), MAX_COLUMNS, "columns"),
+        ]  # fmt: skip
+    if len(provenance.rows) > 1:
+        parts += ["", *fairness_sentences(provenance)]
+    groups = coalitions(provenance)
+    if groups:
+        told = tuple(
+            (one.label, said(provenance, one.known), share_text(share(provenance, one.known, provenance.cap)))
+            for one in groups
+        )  # fmt: skip
+        listing = Listing("What they know together", ("who", "at most", "of the cap"), told)
+        parts += ["", listing_text(listing), coalition_sentence(provenance)]
+    return "\n".join(parts)
+
+
+def more(count: int, shown: int, what: str) -> list[str]:
+    """Return how many are not shown, as one sentence or none."""
+    return [f"{count - shown:,} more {what}: see to_frame()."] if count > shown else []

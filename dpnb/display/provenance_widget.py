@@ -1,0 +1,175 @@
+"""The live view of the provenance table: it reckons what any analysts learned together.
+
+What it shows is sent by message when a view asks for it: messages are kept nowhere, while a widget's
+traits are stored with the notebook by some front ends, and by batch runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import anywidget
+import traitlets
+
+from dpnb.display import provenance_tables as tables
+from dpnb.display.parts import STATIC, module
+from dpnb.display.provenance import provenance_body, provenance_css
+from dpnb.display.provenance_text import coalition_text, share
+from dpnb.errors import DpnbError, RequestError
+
+if TYPE_CHECKING:
+    from dpnb.privacy.loss import PrivacyLoss
+    from dpnb.provenance.report import Provenance
+
+_STILL = "This table is of one moment. Run the cell again for the newest."
+_RENEWED = "As of now, with {} charges."
+
+
+class ProvenanceWidget(anywidget.AnyWidget):
+    """The provenance table with check boxes for analysts who might put their answers together.
+
+    Parameters
+    ----------
+    provenance : Provenance
+
+    Attributes
+    ----------
+    provenance : Provenance
+        As shown; ``refresh`` replaces it.
+    chosen : tuple of str
+        The ticked analysts, settable from both sides. No part of the widget's stored state.
+    """
+
+    _esm = module("provenance.js")
+    _css = (STATIC / "answer.css").read_text(encoding="utf-8") + provenance_css()
+
+    chosen = traitlets.Tuple()
+
+    def __init__(self, provenance: Provenance) -> None:
+        self.provenance = provenance
+        self._hearing = self._open = False
+        super().__init__()
+        self._open = True
+        self.on_msg(self._hear)
+
+    @property
+    def analysts(self) -> tuple[str, ...]:
+        """Who can be ticked."""
+        return tuple(dict.fromkeys(row.analyst for row in self.provenance.rows))
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """What the ticked analysts have learned together: exactly."""
+        return self.provenance.coalition(*self.chosen)
+
+    def refresh(self) -> None:
+        """Show the table as it is now.
+
+        Raises
+        ------
+        RequestError
+            When the table does not know where it came from.
+        """
+        if self.provenance.renew is None:
+            raise RequestError("this table is of one moment", "Run the cell again.")
+        self.provenance = self.provenance.renew()
+        self._show(_RENEWED.format(f"{len(self.provenance.timeline):,}"))
+
+    @traitlets.validate("chosen")
+    def _known_analysts(self, proposal: Any) -> tuple[str, ...]:
+        names: tuple[str, ...] = proposal.value
+        unknown = [name for name in names if name not in self.analysts]
+        if unknown:
+            raise RequestError(
+                f"there is no analyst {unknown[0]!r}", f"Choose among {', '.join(self.analysts)}."
+            )
+        return tuple(name for name in self.analysts if name in names)
+
+    @traitlets.observe("chosen")
+    def _ticked(self, change: Any) -> None:
+        if self._open and not self._hearing:
+            self.send({"chosen": self._places()})
+            self._tell(self.chosen)
+
+    # what views ask
+
+    def _hear(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        """Answer a view's message; what no view sends is ignored."""
+        if not isinstance(content, Mapping) or not self._open:
+            return
+        try:
+            if content.get("ask") == "table":
+                self._show("")
+            elif content.get("ask") == "refresh":
+                self._renew()
+            elif self._are_places(content.get("together")):
+                self._reckon([self.analysts[place] for place in content["together"]])
+        except DpnbError as error:
+            self.send({"failed": f"{str(error)[:1].upper()}{str(error)[1:]}"})
+
+    def _are_places(self, places: object) -> bool:
+        return isinstance(places, Sequence) and all(
+            isinstance(place, int)
+            and not isinstance(place, bool)
+            and 0 <= place < len(self.analysts)
+            for place in places
+        )
+
+    def _places(self) -> list[int]:
+        return [self.analysts.index(name) for name in self.chosen]
+
+    def _renew(self) -> None:
+        if self.provenance.renew is None:
+            self.send({"failed": _STILL})
+        else:
+            self.refresh()
+
+    def _reckon(self, names: Sequence[str]) -> None:
+        """Take over what a view ticked, and tell what they learned."""
+        # not told back: boxes would jump
+        self._hearing = True
+        try:
+            self.chosen = tuple(names)
+        finally:
+            self._hearing = False
+        self._tell(self.chosen)
+
+    def _tell(self, names: Sequence[str]) -> None:
+        found = self.provenance
+        places = [self.analysts.index(name) for name in names]
+        text, part = "", 0.0
+        if names:
+            text = coalition_text(found, names)
+            part = min(1.0, share(found, found.coalition(*names), found.cap))
+        self.send({"together": places, "text": text, "share": part})
+
+    def _show(self, told: str) -> None:
+        """Send everything a view shows."""
+        units = tables.units(self.provenance)
+        self.send(
+            {
+                "body": provenance_body(self.provenance),
+                "heat": {
+                    one.name: [
+                        tables.heat_map(self.provenance, one),
+                        tables.heat_note(self.provenance, one),
+                    ]
+                    for one in units
+                },
+                "analysts": list(self.analysts),
+                "chosen": self._places(),
+                "renewed": told,
+            }
+        )
+
+    def close(self) -> None:
+        """Take the view off the screen."""
+        self._open = False
+        super().close()
+
+    def __repr__(self) -> str:
+        return "<ProvenanceWidget: for the owner only: shown live, kept nowhere>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a live view cannot be pickled")
