@@ -196,7 +196,8 @@ class Curator(Ownership):
         from dpnb.sql.parse import parse
 
         # a statement without bound parameters means the same every time
-        key = None if not isinstance(sql, str) or ":" in sql else (analyst, sql, _plain(accuracy))
+        asked = None if not isinstance(sql, str) or ":" in sql else _plain(accuracy)
+        key = None if asked is None else (analyst, sql, asked)
         if key in self._statements:
             return self._statements[key]
         query = parse(sql, self._tables, params)
@@ -462,11 +463,15 @@ class Curator(Ownership):
         raise TypeError("a Curator holds sensitive data and cannot be pickled")
 
 
-def _plain(accuracy: Mapping[str, Any]) -> tuple[tuple[object, ...], ...]:
+def _plain(accuracy: Mapping[str, Any]) -> tuple[tuple[object, ...], ...] | None:
     """Return an accuracy as a key: equal only for arguments of equal type, text and mark."""
-    return tuple(
-        (name, type(value), repr(value), is_picked(value)) for name, value in accuracy.items()
-    )
+    try:
+        return tuple(
+            (name, type(value), repr(value), is_picked(value)) for name, value in accuracy.items()
+        )
+    except ValueError:
+        # a whole number of thousands of digits has no text
+        return None
 
 
 def _interruptible(work: Callable[[], T], cancel: threading.Event | None) -> T:

@@ -91,8 +91,8 @@ def amount(value: object, name: str) -> Fraction:
     value = scalar(value)
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction, str)):
         raise RequestError(f"{name} is not a number", mend)
-    text = str(value).strip()
-    if len(text) > 60 or len(text.lower().partition("e")[2]) > 4:
+    text = "" if isinstance(value, int) and value.bit_length() > 1000 else str(value).strip()
+    if not text or len(text) > 60 or len(text.lower().partition("e")[2]) > 4:
         raise RequestError(f"{name} is out of range", mend)
     try:
         exact = value if isinstance(value, Fraction) else Fraction(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from dpnb.errors import RequestError, SchemaError
@@ -11,8 +12,10 @@ from dpnb.kinds import nearest
 from dpnb.privacy.loss import PrivacyLoss, amount, counts_rho
 from dpnb.provenance.catalogue import DeclaredViews, declaration, read_view
 from dpnb.provenance.histograms import Histogram, Strategy, histogram
+from dpnb.provenance.policy import privileges_of
 from dpnb.provenance.store import Store
 from dpnb.provenance.table import read_time
+from dpnb.scale import scalar
 from dpnb.table import Table
 
 EACH = "attributes"
@@ -27,15 +30,13 @@ class Administration:
     tables: Mapping[str, Table]
     declared: DeclaredViews
 
-    def add_analyst(self, name: str, privileges: int | Sequence[int]) -> None:
+    def add_analyst(self, name: str, privileges: object) -> None:
         """Register an analyst; see ``Curator.add_analyst``."""
-        several = isinstance(privileges, (list, tuple))
-        given: list[Any] = list(privileges) if several else [privileges]  # type: ignore[arg-type]
 
         def decide() -> dict[str, Any]:
-            state = self.store.accountant
-            self.store.provenance.check_new(name, given, bool(state.charges))
-            return {"kind": "analyst", "name": name, "privileges": given, "active": True}
+            started = bool(self.store.accountant.charges)
+            given = self.store.provenance.check_new(name, privileges, started)
+            return {"kind": "analyst", "name": name, "privileges": list(given), "active": True}
 
         self.store.write(decide)
 
@@ -47,9 +48,11 @@ class Administration:
         RequestError
             When a known one has other privileges.
         """
+        if not isinstance(analysts, Mapping):
+            raise RequestError("analysts have no privileges", "Write {'alice': 4, 'bob': 1}.")
         known = self.store.provenance.analysts
         for name, privileges in analysts.items():
-            given = (privileges,) if isinstance(privileges, int) else tuple(privileges)
+            given = privileges_of(privileges)
             if name not in known:
                 self.add_analyst(name, given)
             elif known[name].privileges != given:
@@ -74,7 +77,7 @@ class Administration:
 
     def _analyst(self, name: str) -> Any:
         analysts = self.store.provenance.analysts
-        if name not in analysts:
+        if not isinstance(name, str) or name not in analysts:
             raise RequestError(f"there is no analyst {name!r}", nearest(str(name), list(analysts)))
         return analysts[name]
 
@@ -83,8 +86,8 @@ class Administration:
         budget = self.store.accountant.budget
         if (rho is None) == (epsilon is None):
             raise RequestError("say once how much", "Give rho=0.1, or epsilon=1.")
-        given = rho if epsilon is None else epsilon
-        if given == 0:
+        given = scalar(rho if epsilon is None else epsilon)
+        if isinstance(given, (int, float, Fraction)) and not isinstance(given, bool) and given == 0:
             return PrivacyLoss.none()
         if rho is not None:
             if not counts_rho(budget.currency):
@@ -100,6 +103,8 @@ class Administration:
 
         def decide() -> dict[str, Any]:
             table, currency = self.store.provenance, self.store.accountant.currency
+            if name is not None and not isinstance(name, str):
+                raise RequestError("a limit is of a row or view by its name", "Write 'alice'.")
             if scope == "row" and name not in table.rows:
                 raise RequestError(f"there is no analyst {name!r}", "See curator.provenance.")
             if scope == "view" and name not in table.views:
@@ -125,7 +130,7 @@ class Administration:
             table = self.store.provenance
             level = loss.level(self.store.accountant.currency)
             for name in (giver, receiver):
-                table.row(name.partition("#")[0])
+                table.row(name.partition("#")[0] if isinstance(name, str) else name)
                 if name not in table.rows:
                     raise RequestError(f"there is no analyst {name!r}", "See curator.provenance.")
             if giver == receiver or level == 0:
@@ -164,6 +169,12 @@ class Administration:
             known = provenance.views.get(made.name)
             if known == content:
                 return None
+            for other in self.declared.of(chosen, self.store):
+                if other.id == made.id:
+                    raise RequestError(
+                        f"there is this view already, under the name {other.name!r}",
+                        "Use that one, or take other columns or bins.",
+                    )
             if known is not None:
                 raise RequestError(f"there is a view {made.name!r} already", "Give another name.")
             if provenance.static and state.charges:
@@ -179,7 +190,7 @@ class Administration:
     def _table(self, table: str | None) -> str:
         if table is None and len(self.tables) == 1:
             return next(iter(self.tables))
-        if table is None or table not in self.tables:
+        if not isinstance(table, str) or table not in self.tables:
             raise RequestError(
                 f"there is no table {table!r}", nearest(str(table), list(self.tables))
             )
@@ -196,12 +207,14 @@ class Administration:
                         self.add_view(
                             [column], table.name, None, _name(self.tables, table, column), None
                         )
+        elif not isinstance(views, (list, tuple)):
+            raise RequestError("views is no list", f"Write {EACH!r}, or a list of views.")
         else:
             for view in views:
                 if isinstance(view, Mapping):
                     self._add_described(view)
                 else:
-                    columns = [view] if isinstance(view, str) else list(view)
+                    columns = [view] if isinstance(view, str) else view
                     self.add_view(columns, None, None, None, None)
         self.declared.build(
             [made for table in self.tables for made in self.declared.of(table, self.store)]

@@ -65,10 +65,13 @@ class DeclaredViews:
         """Return the names of all declared views of the current data versions, by id."""
         return {made.id: made.name for table in self._tables for made in self.of(table, store)}
 
-    def names(self, views: Collection[str]) -> dict[str, str]:
+    def names(self, views: Collection[str]) -> dict[str, list[str]]:
         """Return the names of those of some views that are declared."""
-        made = [view for view in self._views.values() if view is not None]
-        return {view.id: view.name for view in made if view.id in views}
+        found: dict[str, list[str]] = {}
+        for view in self._views.values():
+            if view is not None and view.id in views:
+                found.setdefault(view.id, []).append(view.name)
+        return found
 
     def build(self, views: Iterable[Histogram]) -> None:
         """Count the bins of views that were not counted yet: one statement for each table."""

@@ -188,8 +188,15 @@ def histogram(
     RequestError, SchemaError
         For unknown or repeated columns, a Real without bins, and more than 100,000 bins.
     """
-    if isinstance(columns, str) or not columns or len(set(columns)) != len(columns):
+    listed = isinstance(columns, (list, tuple)) and all(isinstance(c, str) for c in columns)
+    if not listed or not columns or len(set(columns)) != len(columns):
         raise RequestError("a view is over columns, each once", "Write add_view(['age', 'sex']).")
+    if bins is not None and not isinstance(bins, Mapping):
+        raise RequestError("bins belong to columns", "Write bins={'age': [17, 30, 90]}.")
+    if name is not None and not _is_name(name):
+        raise RequestError("this is no name of a view", "Give a text of 1 to 100 characters.")
+    if strategy is not None and not isinstance(strategy, Strategy):
+        raise RequestError("the strategy is no dpnb.Strategy", "Write dpnb.Strategy(matrix).")
     for column in (*columns, *(bins or ())):
         if column not in schema:
             raise RequestError(
@@ -221,8 +228,15 @@ def _rebinned(kind: Kind, column: str, bins: Mapping[str, Sequence[Any] | None])
     declared, edges = kind.to_dict(), bins[column]
     if isinstance(edges, (str, Mapping)):
         raise SchemaError("bins are a list of edges", "Write bins={'age': [17, 30, 90]}.")
-    edges = None if edges is None else list(edges)
-    return type(kind)(declared["low"], declared["high"], bins=edges)
+    try:
+        edges = None if edges is None else list(edges)
+        return type(kind)(declared["low"], declared["high"], bins=edges)
+    except (TypeError, ValueError, OverflowError):
+        raise SchemaError("these are no bins", "Write bins={'age': [17, 30, 90]}.") from None
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and 0 < len(name) <= 100 and name.isprintable()
 
 
 def _cells(kind: Kind) -> tuple[tuple[Any, Any], ...]:

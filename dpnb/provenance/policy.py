@@ -10,6 +10,7 @@ from typing import Any, Literal
 from dpnb.errors import RequestError
 from dpnb.privacy.loss import Amount, Budget, amount
 from dpnb.privacy.mechanisms import MECHANISMS, Name
+from dpnb.scale import scalar
 
 MOST_PRIVILEGE = 10
 """Top of the privilege scale."""
@@ -85,9 +86,11 @@ class Policy:
             raise RequestError("reserve is above 1", "Give a share between 0 and 1.")
         if top is not None:
             check_privilege(top, MOST_PRIVILEGE)
-        pairs = tuple(tuple(pair) for pair in collusion)
-        if not all(len(pair) == 2 and all(isinstance(n, str) for n in pair) for pair in pairs):
+        if not isinstance(collusion, (list, tuple)) or not all(map(_is_pair, collusion)):
             raise RequestError("collusion names no pairs", "Write collusion=[('alice', 'bob')].")
+        pairs = tuple((first, second) for first, second in collusion)
+        if most_colluders is not None and not _is_count(most_colluders):
+            raise RequestError("most_colluders is no count", "Give a whole number of 1 or more.")
         if together is not None and mechanism != "path":
             raise RequestError(
                 "only noise paths can bound a coalition by its best-served member",
@@ -124,9 +127,10 @@ class Policy:
         found, edge = {analyst}, {analyst}
         while edge:
             near = {b if a in edge else a for a, b in self.collusion if a in edge or b in edge}
-            edge = (near & set(analysts)) - found
+            edge = near - found
             found |= edge
-        return frozenset(found)
+        # through whom they are joined may still be unknown
+        return frozenset(found & {analyst, *analysts})
 
     def with_top(self, top: int | None) -> Policy:
         """Return the same policy with a highest privilege."""
@@ -152,6 +156,18 @@ class Policy:
         return cls(**values)
 
 
+def _is_pair(pair: object) -> bool:
+    return (
+        isinstance(pair, (list, tuple))
+        and len(pair) == 2
+        and all(isinstance(name, str) for name in pair)
+    )
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
 def _one_of(name: str, value: object, words: Collection[str]) -> None:
     if not isinstance(value, str) or value not in words:
         raise RequestError(f"{name} is {value!r}", f"Use one of {', '.join(words)}.")
@@ -164,6 +180,7 @@ def check_privilege(privilege: object, most: int) -> int:
     ------
     RequestError
     """
+    privilege = scalar(privilege)
     if isinstance(privilege, bool) or not isinstance(privilege, int):
         raise RequestError("a privilege is a whole number", f"Give one from 1 to {most}.")
     if not 1 <= privilege <= most:
@@ -206,14 +223,23 @@ def policy_of(
         )
     if alone:
         return None
+    privileges = [one for own in (analysts or {}).values() for one in privileges_of(own)]
     if rules.top is None:
-        given = [one for own in (analysts or {}).values() for one in _several(own)]
-        privileges = [check_privilege(one, MOST_PRIVILEGE) for one in given]
         rules = rules.with_top(max(privileges, default=MOST_PRIVILEGE))
     if budget is not None and budget.delta is not None and rules.together is not None:
         budget.within(rules.together)
     return rules
 
 
-def _several(privileges: Any) -> list[Any]:
-    return list(privileges) if isinstance(privileges, (list, tuple)) else [privileges]
+def privileges_of(given: object, most: int = MOST_PRIVILEGE) -> tuple[int, ...]:
+    """Return one or several privileges as whole numbers, each once.
+
+    Raises
+    ------
+    RequestError
+    """
+    several = given if isinstance(given, (list, tuple)) else [given]
+    found = tuple(check_privilege(one, most) for one in several)
+    if not found or len(set(found)) != len(found):
+        raise RequestError("privileges are missing or repeated", "Give one, such as 4.")
+    return found

@@ -119,7 +119,7 @@ class Provenance:
         """
         known = {row.analyst for row in self.rows}
         for name in analysts:
-            if name not in known:
+            if not isinstance(name, str) or name not in known:
                 raise RequestError(f"there is no analyst {name!r}", "See rows.")
         return self.together([row.name for row in self.rows if row.analyst in analysts])
 

@@ -17,7 +17,7 @@ from dpnb.errors import BudgetError, RequestError
 from dpnb.privacy.accountant import Accountant, Cost, check, damaged, left_of
 from dpnb.privacy.loss import PrivacyLoss, epsilon_shown
 from dpnb.privacy.mechanisms import NONE
-from dpnb.provenance.policy import MOST_PRIVILEGE, Policy, check_privilege
+from dpnb.provenance.policy import MOST_PRIVILEGE, Policy, privileges_of
 from dpnb.provenance.requests import ANALYST, OWNER
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
@@ -106,6 +106,8 @@ class ProvenanceTable:
         RequestError
             For an unknown or disabled one, and for a privilege that she does not have.
         """
+        if not isinstance(analyst, str):
+            raise RequestError("an analyst is named by a text", "Write 'alice'.")
         if self.policy is None:
             if analyst == ANALYST:
                 return analyst
@@ -133,8 +135,8 @@ class ProvenanceTable:
         """Return all rows of some analysts."""
         return {row for name in names for row in self.analysts[name].rows()}
 
-    def check_new(self, name: object, privileges: Sequence[object], started: bool) -> None:
-        """Refuse an analyst who cannot be registered now.
+    def check_new(self, name: object, privileges: object, started: bool) -> tuple[int, ...]:
+        """Refuse an analyst who cannot be registered now; return the privileges.
 
         ``started`` tells whether anything was charged yet.
         """
@@ -150,11 +152,7 @@ class ProvenanceTable:
             raise RequestError(f"the name {name!r} is taken", "Choose another one.")
         if name in self.analysts:
             raise RequestError(f"there is an analyst {name!r} already", "Choose another name.")
-        if not privileges or len(set(privileges)) != len(privileges):
-            raise RequestError("privileges are missing or repeated", "Give one, such as 4.")
-        top = self.policy.top or MOST_PRIVILEGE
-        for privilege in privileges:
-            check_privilege(privilege, top)
+        given = privileges_of(privileges, self.policy.top or MOST_PRIVILEGE)
         if self.policy.rows == "sum" and started:
             raise RequestError(
                 "with limits by sum all analysts are registered before the first charge",
@@ -166,7 +164,8 @@ class ProvenanceTable:
             raise RequestError(
                 f"{name!r} would make a coalition of {len(members)}", f"At most {most} are allowed."
             )
-        self._check_reserve({**self.rows, **Analyst(name, tuple(privileges)).rows()})  # type: ignore[arg-type]
+        self._check_reserve({**self.rows, **Analyst(name, given).rows()})
+        return given
 
     def _check_reserve(self, rows: Mapping[str, int]) -> None:
         if self.policy is None or not self.policy.reserve:
@@ -202,6 +201,9 @@ class ProvenanceTable:
         epsilon = budget.epsilon
         if epsilon is None:
             epsilon = Fraction(epsilon_shown(budget.cap.rho, budget.delta, budget.currency))
+            if epsilon == 0:
+                # at a large delta a small rho has no epsilon to share
+                return PrivacyLoss(rho=budget.cap.rho * share)
         return budget.within(epsilon * share)
 
     def limit(self, row: str) -> PrivacyLoss:
@@ -262,7 +264,7 @@ class ProvenanceTable:
     # the filter
 
     def check(
-        self, row: str, request: str, cost: Cost, names: Mapping[str, str], now: str
+        self, row: str, request: str, cost: Cost, names: Mapping[str, Sequence[str]], now: str
     ) -> list[tuple[int, Fraction]]:
         """Refuse what would pass a limit; return what is taken from which grant.
 
@@ -310,11 +312,14 @@ class ProvenanceTable:
             raise BudgetError("budget exhausted", "Nothing was charged.")
         return taken
 
-    def _check_views(self, cost: Cost, names: Mapping[str, str]) -> None:
+    def _check_views(self, cost: Cost, names: Mapping[str, Sequence[str]]) -> None:
         for view, step in cost.steps.items():
-            limit = self.view_limit(names[view]) if view in names else None
-            new = step.column != self.state.synopses.column(view)
-            if limit is not None and new and step.column.exceeds(limit, self.currency):
+            if step.column == self.state.synopses.column(view):
+                continue
+            limits = [self.view_limit(name) for name in names.get(view, ())]
+            if any(
+                step.column.exceeds(limit, self.currency) for limit in limits if limit is not None
+            ):
                 raise BudgetError("the view's limit is reached", "Nothing was charged.")
 
     def _check_together(self, row: str, request: str, cost: Cost) -> None:
@@ -424,9 +429,9 @@ def read_time(until: object) -> str | None:
             moment = datetime.datetime.fromisoformat(moment)
         elif isinstance(moment, datetime.date) and not isinstance(moment, datetime.datetime):
             moment = datetime.datetime(moment.year, moment.month, moment.day, tzinfo=datetime.UTC)
-    except ValueError:
-        moment = None
-    if not isinstance(moment, datetime.datetime):
-        raise RequestError(f"{until!r} is no time", "Write until='2027-01-31'.")
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
-    return aware.astimezone(datetime.UTC).isoformat(timespec="seconds")
+        if isinstance(moment, datetime.datetime):
+            aware = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+            return aware.astimezone(datetime.UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError):
+        pass
+    raise RequestError("until is no time", "Write until='2027-01-31'.") from None
