@@ -255,8 +255,11 @@ class Accountant:
             raise damaged(sequence)
         for view, step in steps.items():
             made = entry["locals"].get(view)
-            drawn = self.mechanism_name == "vanilla" or not step.fresh or view in entry["knots"]
-            if not drawn or (made is not None and Fraction(made[1]) != step.source):
+            refined = step.fresh and self.mechanism_name == "additive"
+            drawn = [Fraction(level) for level, _ in entry["knots"].get(view, ())]
+            if drawn != ([step.source] if refined else []):
+                raise damaged(sequence)
+            if made is not None and Fraction(made[1]) != step.source:
                 raise damaged(sequence)
         return self._cost(analyst, steps, self.synopses)
 

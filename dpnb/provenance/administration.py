@@ -32,13 +32,12 @@ class Administration:
 
     def add_analyst(self, name: str, privileges: object) -> None:
         """Register an analyst; see ``Curator.add_analyst``."""
+        self.store.write(lambda: self._registration(name, privileges))
 
-        def decide() -> dict[str, Any]:
-            started = bool(self.store.accountant.charges)
-            given = self.store.provenance.check_new(name, privileges, started)
-            return {"kind": "analyst", "name": name, "privileges": list(given), "active": True}
-
-        self.store.write(decide)
+    def _registration(self, name: object, privileges: object) -> dict[str, Any]:
+        started = bool(self.store.accountant.charges)
+        given = self.store.provenance.check_new(name, privileges, started)
+        return {"kind": "analyst", "name": name, "privileges": list(given), "active": True}
 
     def register(self, analysts: Mapping[str, int | Sequence[int]]) -> None:
         """Register those of several analysts who are not known yet.
@@ -50,16 +49,24 @@ class Administration:
         """
         if not isinstance(analysts, Mapping):
             raise RequestError("analysts have no privileges", "Write {'alice': 4, 'bob': 1}.")
-        known = self.store.provenance.analysts
         for name, privileges in analysts.items():
-            given = privileges_of(privileges)
-            if name not in known:
-                self.add_analyst(name, given)
-            elif known[name].privileges != given:
+            self._register(name, privileges_of(privileges))
+
+    def _register(self, name: str, given: tuple[int, ...]) -> None:
+        def decide() -> dict[str, Any] | None:
+            # another process may have been first
+            known = self.store.provenance.analysts.get(name)
+            if known is None:
+                return self._registration(name, given)
+            if known.privileges != given:
                 raise RequestError(
                     f"the ledger knows {name!r} with other privileges",
                     "Pass those; a limit can be changed with curator.limit.",
                 )
+            return None
+
+        if decide() is not None:
+            self.store.write(decide)
 
     def enable(self, name: str, active: bool) -> None:
         """Disable an analyst, or enable her again; what she has learned is kept."""

@@ -124,7 +124,7 @@ class ProvenanceTable:
             raise RequestError(f"there is {what} analyst {analyst!r}", "Ask the owner of the data.")
         if privilege is None:
             return analyst
-        if privilege not in found.privileges:
+        if isinstance(privilege, bool) or privilege not in found.privileges:
             raise RequestError(
                 f"{analyst!r} has no privilege {privilege!r}",
                 f"Registered: {', '.join(map(str, found.privileges))}.",
@@ -394,6 +394,8 @@ class ProvenanceTable:
         """Add who answers for a charge: its own row, but for what was taken from grants."""
         row, cost = str(entry["analyst"]), PrivacyLoss.from_dict(entry["row"])
         currency = self.currency
+        if row != OWNER and (row != ANALYST if self.policy is None else row not in self.rows):
+            raise damaged(sequence)
         for place, part in entry.get("granted", ()):
             grant, level = self.grants[place], Fraction(part)
             if grant.receiver != row or not 0 < level <= grant.left(str(entry["time"])):

@@ -99,7 +99,7 @@ class TestShown:
     def test_versions_that_were_not_shown_are_not_printed(self):
         with dpnb.Session(table(), budget=dpnb.Budget(epsilon=60)) as session:
             session.query("SELECT COUNT(*) FROM t", epsilon=0.01)
-            for path in session._curator._store.accountant.paths.values():
+            for path in session._curator._store.accountant.synopses.paths.values():
                 assert str(path[-1].vector[0]) not in repr(path)
 
     def test_answers_hold_released_numbers_only(self, session):

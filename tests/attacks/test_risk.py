@@ -150,7 +150,7 @@ def script(curator, unit):
         yield (
             [
                 (charge.sql, charge.spent.to_dict(), charge.query)
-                for charge in curator.history("owner")
+                for charge in curator._store.accountant.history("owner")
             ],
             repr(curator.budget),
         )
@@ -569,7 +569,7 @@ class TestRepetition:
             for options in ({"form": "exact"}, {"form": "linear"}, {"by": "sex"}):
                 curator.risk(sql, **options).choose()
         assert len(noise.asked) == 1
-        assert len(curator.history("owner")) == 1
+        assert len(curator._store.accountant.history("owner")) == 1
         curator.close()
 
     def test_other_draws_of_the_same_counts_are_charged(self, table):

@@ -61,10 +61,14 @@ def opened(table, fast):
     """Open sessions; all are closed afterwards."""
     sessions = []
 
-    def open_(source=table, noise=None, ledger=None, **budget):
+    def open_(source=table, noise=None, ledger=None, analysts=None, **budget):
         cap = Budget(**budget) if budget else None
         noise = fast(1) if noise is None else noise
-        sessions.append(dpnb.Session(source, budget=cap, noise=noise, ledger=ledger))
+        given = {"budget": cap, "noise": noise, "ledger": ledger}
+        if analysts is None:
+            sessions.append(dpnb.Session(source, **given))
+        else:
+            sessions.append(dpnb.Curator(source, analysts=analysts, **given))
         return sessions[-1]
 
     yield open_
@@ -361,13 +365,15 @@ class TestPicked:
         session.explain(question, k=2, rho=Picked(0.3))
         assert session.explain(question, k=2, rho=0.3).conditional
 
-    def test_whoever_else_asks_for_a_release_is_told(self, session, question):
-        session.explain(question, k=1, rho=Picked(0.3))
-        curator = session._curator
-        own = curator.query("bob", SQL, None, {"rho": 1}).compare("north", "south", "m")
+    def test_whoever_else_asks_for_a_release_is_told(self, opened):
+        curator = opened(rho=100, analysts={"alice": 1, "bob": 1})
+        first, second = (curator.session(name) for name in ("alice", "bob"))
+        first.explain(first.query(SQL, rho=1).compare("north", "south", "m"), k=1, rho=Picked(0.3))
+        own = second.query(SQL, rho=1).compare("north", "south", "m")
         assert not own.conditional
-        found = curator.explain("bob", own, {"k": 1, "rho": 0.3})
-        assert (found.spent.rho, found.conditional) == (0, True)
+        before = curator.budget.spent
+        assert second.explain(own, k=1, rho=0.3).conditional
+        assert curator.budget.spent == before
         assert curator.history("bob")[-1].conditional
 
     def test_the_ledger_knows_it_for_good(self, opened, tmp_path):
@@ -569,7 +575,8 @@ class TestLedger:
         assert len(one.history) == len(two.history) == 2
 
     def test_a_second_analyst_gets_the_same_numbers_and_adds_nothing(self, opened):
-        curator = opened(rho=10)._curator
+        """Her own row pays in full, all together nothing more (design 7)."""
+        curator = opened(rho=10, analysts={"alice": 1, "bob": 1, "carol": 1})
         answer = {}
         for name in ("alice", "bob"):
             accuracy = {"rho": 1}
@@ -580,8 +587,10 @@ class TestLedger:
             for name in ("alice", "bob")
         }
         assert drawn(found["alice"]) == drawn(found["bob"])
-        assert found["bob"].spent.rho == 0
+        assert found["alice"].spent.rho == found["bob"].spent.rho == Fraction("0.3")
         assert curator.budget.spent.rho == spent.rho + Fraction("0.3")
+        for together in (("alice",), ("bob",), ("alice", "bob")):
+            assert curator.coalition(*together).rho == Fraction("1.3")
         with pytest.raises(RequestError, match="another session"):
             curator.explain("carol", answer["bob"].compare("north", "south", "m"), {"rho": "0.3"})
 
@@ -638,6 +647,7 @@ def rewrite(path, change):
 
 CHANGES = {
     "a smaller charge": lambda e: e["spent"].update(rho="1/10"),
+    "a smaller row": lambda e: e["row"].update(rho="1/10"),
     "no charge": lambda e: e.update(spent=PrivacyLoss.none().to_dict()),
     "a larger charge": lambda e: e["spent"].update(rho="1/2"),
     "another price": lambda e: e["query"]["rho"].update(topk="1/10"),
@@ -672,8 +682,8 @@ class TestEntries:
     def test_drawn_twice_is_refused(self):
         entry = {
             "kind": "release", "analyst": "a", "time": "", "request": "r", "sql": "", "version": 1,
-            "query": {"rho": {"a": "0.04", "b": "0.06"}},
-            "spent": PrivacyLoss(rho=Fraction("0.1")).to_dict(), "drawn": {"x": 1},
+            "query": {"rho": {"a": "0.04", "b": "0.06"}}, "drawn": {"x": 1},
+            **dict.fromkeys(("spent", "row"), PrivacyLoss(rho=Fraction("0.1")).to_dict()),
         }  # fmt: skip
         accountant = Accountant(Budget(rho=1))
         accountant.apply_release(1, entry)
@@ -681,7 +691,9 @@ class TestEntries:
         for again in (entry, {**entry, "spent": free}, {**entry, "analyst": "b"},
                       {**entry, "analyst": "b", "spent": free},
                       {**entry, "analyst": "b", "spent": free, "drawn": None,
-                       "query": {"rho": {"a": "0.04"}}}):  # fmt: skip
+                       "query": {"rho": {"a": "0.04"}}},
+                      {**entry, "analyst": "b", "spent": free, "row": free,
+                       "drawn": None}):  # fmt: skip
             with pytest.raises(LedgerError):
                 accountant.apply_release(2, again)
         accountant.apply_release(2, {**entry, "analyst": "b", "spent": free, "drawn": None})
@@ -693,7 +705,7 @@ class TestEntries:
             loss = PrivacyLoss(rho=Fraction("0.4")).to_dict()
             accountant.apply_release(i + 1, {
                 "analyst": "a", "time": "", "request": f"r{i}", "sql": "", "version": 1,
-                "query": {"rho": {"a": "0.4"}}, "spent": loss, "drawn": {},
+                "query": {"rho": {"a": "0.4"}}, "spent": loss, "row": loss, "drawn": {},
             })  # fmt: skip
         with pytest.raises(BudgetError):
             accountant.check(PrivacyLoss(rho=Fraction("0.3")))
@@ -705,8 +717,8 @@ class TestEntries:
         found = session.explain(session.query(SQL, rho=1).compare("north", "south", "m"), k=3)
         entry = entries(tmp_path / "l")[-1]
         assert set(entry) == {
-            "kind", "analyst", "time", "request", "sql", "query", "version", "spent", "drawn",
-            "conditional",
+            "kind", "analyst", "time", "request", "sql", "query", "version", "spent", "row",
+            "drawn", "conditional",
         }  # fmt: skip
         assert set(entry["drawn"]) == {"predicates", "influences", "ranks", "noise"}
         assert len(entry["drawn"]["influences"]) == len(found.rows) == 3

@@ -1,12 +1,16 @@
-"""A small declared table, and statements read against it."""
+"""A small declared table and statements read against it; curators over a small table of people."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
+import pandas as pd
 import pytest
 
+from dpnb.curator import Curator
 from dpnb.kinds import Category, Date, Integer, Real
+from dpnb.privacy.loss import Budget
 from dpnb.schema import Schema
 from dpnb.sql.parse import parse
 from dpnb.sql.query import Query
@@ -38,3 +42,71 @@ def read(schema: Schema) -> Callable[..., Query]:
         return parse(sql, {"t": table}, params)
 
     return parsed
+
+
+class Silent:
+    """Noise that adds none, and counts how often it was asked: answers are the exact numbers."""
+
+    private = False
+
+    def __init__(self) -> None:
+        self.drawn = 0
+
+    def gaussian(self, exact: Sequence[int], sigma: float) -> list[int]:
+        self.drawn += 1
+        return list(exact)
+
+    def laplace(self, exact: Sequence[int], scale: float) -> list[int]:
+        self.drawn += 1
+        return list(exact)
+
+    def coins(self, probability: float, count: int) -> list[bool]:
+        return [probability > 0.5] * count
+
+    def below(self, count: int) -> int:
+        return 0
+
+    def largest(self, scores: Any, scale: float) -> int:
+        self.drawn += 1
+        return int(scores.argmax())
+
+
+@pytest.fixture
+def silent() -> Silent:
+    """No noise at all; what is made with it is stamped NOT PRIVATE."""
+    return Silent()
+
+
+PEOPLE = Schema({"sex": Category(["F", "M"]), "n": Integer(0, 9), "job": Category(["a", "b", "c"])})
+
+
+@pytest.fixture(scope="session")
+def people() -> Table:
+    """120 people; 60 of either sex."""
+    rows = range(120)
+    return Table(
+        "t",
+        pd.DataFrame(
+            {
+                "sex": ["FM"[i % 2] for i in rows],
+                "n": [i % 10 for i in rows],
+                "job": ["abc"[i % 3] for i in rows],
+            }
+        ),
+        PEOPLE,
+    )
+
+
+@pytest.fixture
+def opened(people: Table) -> Iterator[Callable[..., Curator]]:
+    """Open curators; all are closed afterwards. By default rho 1, and analysts a: 1 and b: 4."""
+    made = []
+
+    def open_(table: Table = people, **options: Any) -> Curator:
+        options = {"budget": Budget(rho=1), "analysts": {"a": 1, "b": 4}, **options}
+        made.append(Curator(table, **options))
+        return made[-1]
+
+    yield open_
+    for curator in made:
+        curator.close()

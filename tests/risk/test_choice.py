@@ -88,7 +88,7 @@ class TestSuggest:
             choice = profile.suggest(0.5, policy=policy)
             assert choice.spent == PrivacyLoss.none()
         assert spent(curator, unit) == 0
-        assert list(curator.history("owner")) == []
+        assert list(curator._store.accountant.history("owner")) == []
 
     def test_what_it_suggests_can_be_asked_for(self, opened, four, budget, unit):
         """3.6 (f): tau is a total budget, of which the first release may take all."""
@@ -270,7 +270,7 @@ class TestPrivate:
     def test_it_is_in_the_history_of_the_owner_alone(self, method, opened, people, budget):
         curator = opened(people, **budget)
         choice = curator.risk(SUM).choose(tau_of(method), method=method)
-        (charge,) = curator.history("owner")
+        (charge,) = curator._store.accountant.history("owner")
         assert charge.sql == f"risk, {method}: {SUM}"
         assert charge.spent == choice.spent
         assert charge.query["mechanism"]["method"] == method
@@ -307,13 +307,13 @@ class TestPrivate:
         ]  # fmt: skip
         for i, option in enumerate(options, start=1):
             assert not profile.choose(**option).stored
-            assert len(curator.history("owner")) == i
+            assert len(curator._store.accountant.history("owner")) == i
         curator.risk("SELECT SUM(x) AS s FROM t WHERE x > 0").choose()
-        assert len(curator.history("owner")) == len(options) + 1
+        assert len(curator._store.accountant.history("owner")) == len(options) + 1
         # where an average's level goes changes its contributions
         for split in (0.5, 0.7):
             curator.risk("SELECT AVG(x) AS m FROM t", split=split).choose()
-        assert len(curator.history("owner")) == len(options) + 3
+        assert len(curator._store.accountant.history("owner")) == len(options) + 3
 
     @pytest.mark.parametrize("method", METHODS)
     def test_when_it_does_not_fit_it_is_refused_before_the_data_is_read(
@@ -499,7 +499,7 @@ class TestConditional:
         choice = profile.choose(0.9, **{unit: level})
         assert choice.conditional
         assert isinstance(getattr(choice, unit), Picked)
-        (charge,) = curator.history("owner")
+        (charge,) = curator._store.accountant.history("owner")
         assert charge.conditional
 
     def test_a_stored_private_choice_keeps_its_mark(self, opened, people, budget, unit):
@@ -695,7 +695,7 @@ class TestShare:
     def test_a_picked_cost_marks_it(self, opened, people, budget, unit):
         curator = opened(people, **budget)
         found = curator.risk(SUM).share(**{unit: Picked(0.5)})
-        (charge,) = curator.history("owner")
+        (charge,) = curator._store.accountant.history("owner")
         assert charge.conditional
         assert "CONDITIONAL" in repr(found)
 

@@ -797,7 +797,7 @@ class TestLooking:
         profile.suggest(0.9)
         assert path.read_bytes() == before
         assert curator.budget.spent.rho == 0
-        assert list(curator.history("owner")) == []
+        assert list(curator._store.accountant.history("owner")) == []
 
     def test_the_data_is_read_once(self, opened, mixed, unit, budget, monkeypatch):
         looks = []

@@ -1,0 +1,426 @@
+"""Several analysts of one curator: none sees the data, nor what another one asked or was told."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import pickle
+import sqlite3
+import unicodedata
+import warnings
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpnb
+from dpnb import Category, DpnbError, Integer, Policy, Schema, Table
+from dpnb.answers.question import Question
+from dpnb.errors import BudgetError, RequestError
+
+SCHEMA = Schema(
+    {
+        "sex": Category(["F", "M"]),
+        "age": Integer(17, 90, bins=[17, 40, 60, 90]),
+        "n": Integer(0, 9),
+        "job": Category(["a", "nobody's"]),
+    }
+)
+BY_SEX = "SELECT sex, COUNT(*) AS k FROM t GROUP BY sex"
+MEAN = "SELECT sex, AVG(n) AS m, SUM(n) AS s FROM t GROUP BY sex"
+OWN = "SELECT COUNT(*) AS k FROM t WHERE n > 3 AND age > 40"
+STATEMENTS = (BY_SEX, MEAN, OWN, "SELECT age, COUNT(*) AS k FROM t GROUP BY age", "SELECT 1")
+
+
+def people(rows=300, seed=3):
+    generator = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "sex": generator.choice(["F", "M"], rows),
+            "age": generator.integers(10, 99, rows),
+            "n": generator.integers(0, 10, rows),
+            "job": "a",
+        }
+    )
+
+
+BASE = people()
+TABLES = {
+    "one row more": pd.concat([BASE, BASE.iloc[[5]]], ignore_index=True),
+    "one row less": BASE.iloc[1:],
+    "empty": BASE.iloc[:0],
+    "all alike": BASE.assign(sex="M", age=50, n=9),
+    "all missing": BASE.assign(sex=pd.Series([None] * 300, dtype="string")),
+}
+
+
+class Blind:
+    """Noise that ignores what it is given: what is shown rests on public facts alone.
+
+    It selects the last of the candidates that no row satisfies, of which there is always one.
+    """
+
+    private = False
+
+    def gaussian(self, exact, sigma):
+        return [int(((i * 7919) % 101 - 20) * sigma / 7) for i in range(len(exact))]
+
+    laplace = gaussian
+
+    def coins(self, probability, count):
+        return [i % 3 == 0 for i in range(count)]
+
+    def largest(self, scores, scale):
+        return len(scores) - 1
+
+    def below(self, count):
+        return count - 1
+
+
+class Silent(Blind):
+    """No noise: every version of a view is the exact one, whoever had it drawn first."""
+
+    def gaussian(self, exact, sigma):
+        return list(exact)
+
+    laplace = gaussian
+
+
+def told(work):
+    """All that a piece of work returns or raises, as text."""
+    try:
+        found = work()
+    except DpnbError as error:
+        return type(error).__name__, error.args, str(error), repr(error.__cause__)
+    texts = [repr(found), type(found).__name__]
+    texts += [
+        json.dumps(getattr(found, name)(), sort_keys=True)
+        for name in ("to_dict", "record")
+        if hasattr(found, name)
+    ]
+    if hasattr(found, "to_markdown"):
+        texts += [found.to_markdown(), found.to_frame().to_csv()]
+    return texts
+
+
+def script(session, unit, others):
+    """What one analyst does, step by step, and is told; before each step others may act."""
+
+    def step(work):
+        others()
+        return told(work)
+
+    yield step(lambda: session)
+    for sql in STATEMENTS:
+        for level in ("0.01", "0.05", "0.02", "0.05", "0.2", "3", "-1"):
+            yield step(lambda q=sql, x=level: session.price(q, **{unit: x}))
+            yield step(lambda q=sql, x=level: session.query(q, **{unit: x}))
+            yield step(lambda: session.budget)
+        yield step(lambda q=sql: session.query(q, error=40, rows=50))
+        yield step(lambda q=sql: session.query(q, error="1e-9", rows=50))
+        yield step(lambda q=sql: session.query(q, **{unit: "0.01"}, looks="any"))
+    yield step(lambda: session.price([*STATEMENTS[:3]] * 2, **{unit: "0.3"}))
+    yield step(lambda: session.tables)
+
+    def explained():
+        question = session.query(BY_SEX, **{unit: "0.05"}).compare("F", "M")
+        return session.explain(question, k=1, rho="0.1", anyway=True)
+
+    yield step(explained)
+    yield step(explained)
+    # until nothing is left: refused at the same place, with the same words
+    for i in range(10):
+        sql = f"SELECT COUNT(*) AS k FROM t WHERE n = {i}"
+        yield step(lambda q=sql: session.price(q, **{unit: "0.15"}))
+        yield step(lambda q=sql: session.query(q, **{unit: "0.15"}))
+    others()
+    yield [row[2:] for row in session.history], repr(session.budget)
+
+
+def entries(path):
+    connection = sqlite3.connect(path)
+    found = [json.loads(b) for (b,) in connection.execute("SELECT body FROM entry ORDER BY seq")]
+    connection.close()
+    return [{k: v for k, v in body.items() if k not in ("time", "fingerprint")} for body in found]
+
+
+def opened(frame=BASE, accountant="zcdp", noise=None, **options):
+    budget = dpnb.Budget(epsilon=20, delta=1e-6, accountant=accountant)
+    options = {"analysts": {"a": 1, "b": 1}, "policy": Policy(top=2), **options}
+    # the ledger's name is drawn at random, whatever the data
+    with mock.patch("secrets.token_bytes", bytes):
+        return dpnb.Curator(
+            Table("t", frame, SCHEMA), budget=budget, noise=noise or Silent(),
+            views=["sex", ["sex", "n"], ["sex", "age"]], **options,
+        )  # fmt: skip
+
+
+def idle(curator):
+    return lambda: None
+
+
+def finer(curator):
+    """bob buys everything first, more finely than alice will."""
+    session = curator.session("b")
+
+    def act():
+        for sql in STATEMENTS[:4]:
+            told(lambda q=sql: session.query(q, rho="0.25"))
+        for i in range(4):
+            told(lambda i=i: session.query(f"SELECT COUNT(*) AS k FROM t WHERE n = {i}", rho="0.3"))
+
+    return act
+
+
+def between(curator):
+    """bob asks again and again, a little more finely each time, and is refused at last."""
+    session, levels = curator.session("b"), iter(range(1, 10**6))
+
+    def act():
+        i = next(levels)
+        told(lambda: session.query(STATEMENTS[i % 4], rho=f"{0.004 * i:.4f}"))
+
+    return act
+
+
+def explaining(curator):
+    """bob draws the one-off releases that alice will ask for."""
+    session = curator.session("b")
+
+    def act():
+        question = session.query(BY_SEX, rho="0.05").compare("F", "M")
+        told(lambda: session.explain(question, k=1, rho="0.1", anyway=True))
+
+    return act
+
+
+def exhausted(curator):
+    """bob has used up his limit on other views."""
+    session = curator.session("b")
+
+    def act():
+        left = session.budget.remaining.rho
+        if left:
+            session.query("SELECT COUNT(*) AS k FROM t WHERE age > 60 AND n = 0", rho=str(left))
+
+    return act
+
+
+OTHERS = {f.__name__: f for f in (finer, between, explaining, exhausted)}
+
+
+@pytest.fixture(scope="module", params=["zcdp", "gdp"])
+def alone(request):
+    """What alice is told where nobody else asks."""
+    curator = opened(accountant=request.param)
+    said = list(script(curator.session("a"), "rho", idle(curator)))
+    curator.close()
+    return request.param, said
+
+
+@pytest.fixture(scope="module")
+def known():
+    """Streams on the base table; filled by the first test that needs one."""
+    return {}
+
+
+class TestOthers:
+    """On noise paths an analyst is told the same, byte by byte, whatever others did (E21)."""
+
+    @pytest.mark.parametrize("name", OTHERS)
+    def test_an_analyst_is_told_the_same(self, name, alone):
+        accountant, expected = alone
+        curator = opened(accountant=accountant)
+        said = list(script(curator.session("a"), "rho", OTHERS[name](curator)))
+        assert curator.provenance.rows[1].known.rho > 0 or accountant == "gdp"
+        curator.close()
+        assert len(said) == len(expected)
+        for mine, theirs in zip(said, expected, strict=True):
+            assert mine == theirs
+
+    def test_the_script_meets_answers_and_every_kind_of_refusal(self, alone):
+        accountant, said = alone
+        kinds = {step[0] for step in said if isinstance(step, tuple) and len(step) == 4}
+        assert kinds == {"SqlError", "RequestError", "BudgetError"}
+        texts = " ".join(str(step) for step in said)
+        assert "is left" in texts
+        assert "budget exhausted" not in texts
+        assert ("Explanation" in texts) == (accountant == "zcdp")
+
+    @pytest.mark.parametrize("mechanism", ["additive", "vanilla"])
+    def test_the_comparison_would_notice_a_dependence(self, mechanism):
+        """With one synopsis of all, prices depend on others, as the paper has it."""
+        prices = []
+        for act in (False, True):
+            curator = opened(
+                accountant="basic", policy=Policy(mechanism=mechanism, top=2),
+            )  # fmt: skip
+            if act:
+                curator.session("b").query(BY_SEX, epsilon=2)
+            session = curator.session("a")
+            session.query(BY_SEX, epsilon=1)
+            prices.append(told(lambda s=session: s.price(BY_SEX, epsilon=2)))
+            curator.close()
+        assert (prices[0] == prices[1]) == (mechanism == "vanilla")
+
+    def test_only_one_text_tells_that_all_together_are_at_the_end(self):
+        """The shared cap is what is left to show; neither numbers nor the limit's name do."""
+        texts = set()
+        for view, rho in (("n = 1", "0.3"), ("n = 2", "0.1")):
+            curator = opened(policy=Policy(top=1))
+            curator.session("b").query(OWN, rho=str(curator.session("b").budget.remaining.rho))
+            session = curator.session("a")
+            before = repr(session.budget)
+            with pytest.raises(BudgetError) as refusal:
+                session.query(f"SELECT COUNT(*) AS k FROM t WHERE {view}", rho=rho)
+            assert refusal.value.__cause__ is None
+            assert refusal.value.__suppress_context__
+            texts.add(str(refusal.value))
+            assert repr(session.budget) == before
+            assert session.price(OWN, rho="0.01").affordable
+            curator.close()
+        assert texts == {"budget exhausted. Nothing was charged."}
+
+
+class TestData:
+    """The stream of messages and the ledger are the same on every table."""
+
+    def stream(self, frame, accountant, path, caplog, capfd):
+        with caplog.at_level(logging.DEBUG), warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            caplog.clear()
+            curator = opened(frame, accountant, Blind(), ledger=path)
+            others = between(curator)
+            said = list(script(curator.session("a"), "rho", others))
+            said.append(repr(curator.budget))
+            curator.close()
+        assert not warned
+        assert not caplog.records
+        assert capfd.readouterr() == ("", "")
+        return said, entries(path)
+
+    @pytest.mark.parametrize("name", TABLES)
+    @pytest.mark.parametrize("accountant", ["zcdp", "gdp"])
+    def test_it_is_the_same_on_neighbours(self, name, accountant, known, tmp_path, caplog, capfd):
+        if accountant not in known:
+            known[accountant] = self.stream(BASE, accountant, tmp_path / "base", caplog, capfd)
+        said, written = self.stream(TABLES[name], accountant, tmp_path / "other", caplog, capfd)
+        expected, base_written = known[accountant]
+        assert len(said) == len(expected)
+        for mine, theirs in zip(said, expected, strict=True):
+            assert mine == theirs
+        assert written == base_written
+
+    def test_the_comparison_would_notice_a_leak(self):
+        shown = []
+        for frame in (BASE, TABLES["one row more"]):
+            curator = opened(frame)
+            shown.append(told(lambda c=curator: c.session("a").query(BY_SEX, rho="0.1")))
+            curator.close()
+        assert shown[0] != shown[1]
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "owner", "analyst", "alice#4", "#", "a#1", "", " ", " a", "a ", "a\n", "a\t", "-a", ".a",
+            "a/b", "a\\b", "a'b", 'a"b', "a;b", "a,b", "a\0", "a" * 65,
+            # what looks like a: Cyrillic, full width, accents, zero width, direction marks
+            "\u0430", "\uff41", "\u00e1", "a\u0301", "a\u200b", "\u200ba", "a\u202e", "\u00aa", "\u2070wner",
+            "\u043ewner", "own\u0435r", "\u212bnalyst", None, 5, b"a", ("a",), ["a"],
+        ],
+    )  # fmt: skip
+    def test_names_that_mean_something_else_are_refused(self, name):
+        curator = opened()
+        before = [row.name for row in curator.provenance.rows]
+        with pytest.raises(RequestError) as refusal:
+            curator.add_analyst(name, 1)
+        assert refusal.value.mend
+        assert [row.name for row in curator.provenance.rows] == before
+        curator.close()
+        if isinstance(name, (str, bytes, int, tuple)) or name is None:
+            with pytest.raises(RequestError):
+                opened(analysts={name: 1}).close()
+
+    @pytest.mark.parametrize("name", ["alice", "alice@example.org", "a.b_c+d-e", "0", "A" * 64])
+    def test_ordinary_names_are_taken(self, name):
+        curator = opened()
+        curator.add_analyst(name, 1)
+        assert unicodedata.normalize("NFKC", name) == name
+        assert curator.session(name).budget.spent == dpnb.PrivacyLoss.none()
+        curator.close()
+
+    def test_upper_and_lower_case_are_two_analysts(self):
+        curator = opened()
+        curator.add_analyst("A", 1)
+        curator.session("a").query(OWN, rho="0.1")
+        assert len(curator.session("A").history) == 0
+        assert curator.coalition("A") == dpnb.PrivacyLoss.none()
+        curator.close()
+
+
+class TestReach:
+    SECRET = "SELECT COUNT(*) AS bobs FROM t WHERE n = 7 AND age > 60"
+
+    @pytest.fixture
+    def curator(self):
+        made = opened(noise=Blind())
+        made.session("b").query(self.SECRET, rho="0.123")
+        yield made
+        made.close()
+
+    def test_no_documented_method_leads_to_anothers_answers(self, curator):
+        session = curator.session("a")
+        session.query(BY_SEX, rho="0.1")
+        other = curator.session("b").query(self.SECRET, rho="0.123")
+        public = [name for name in dir(session) if not name.startswith("_")]
+        assert {"query", "explain", "price", "budget", "history", "tables", "ledger"} <= set(public)
+        for name in public:
+            found = getattr(session, name)
+            shown = repr(found) + (repr(list(found)) if name in ("history", "tables") else "")
+            for trace in ("bobs", "0.123", other.request, *other.levels):
+                assert trace not in shown
+        assert "bob" not in repr(session)
+
+    def test_the_same_question_is_paid_for_by_each(self, curator):
+        """A stored answer of another is no stored answer of hers."""
+        session = curator.session("a")
+        found = session.query(self.SECRET, rho="0.123")
+        assert (found.stored, float(found.spent.rho)) == (False, 0.123)
+
+    def test_a_question_of_another_cannot_be_explained(self, curator):
+        question = curator.session("b").query(BY_SEX, rho="0.1").compare("F", "M")
+        session = curator.session("a")
+        for forged in (question, Question.from_dict(question.to_dict())):
+            with pytest.raises(RequestError, match="another session"):
+                session.explain(forged, k=1, rho="0.1", anyway=True)
+            with pytest.raises(RequestError, match="another session"):
+                session.price(forged)
+        assert session.budget.spent == dpnb.PrivacyLoss.none()
+
+    def test_an_analysts_session_is_not_the_owners(self, curator):
+        session = curator.session("a")
+        assert session._curator is None
+        session.close()
+        # the curator goes on
+        assert curator.session("b").budget.spent.rho > 0
+        for use in (pickle.dumps, copy.copy, copy.deepcopy):
+            for item in (session, curator):
+                with pytest.raises(TypeError, match="cannot be pickled"):
+                    use(item)
+
+    def test_nothing_behind_a_session_shows_a_version(self, curator):
+        numbers = curator.session("b").query(self.SECRET, rho="0.123").estimates[0].count
+        state = curator._store.accountant
+        for item in (state, state.synopses, curator._store.provenance, curator._declared, curator):
+            assert repr(numbers[0]) not in repr(item)
+            assert "Knot(" not in repr(item)
+
+    def test_provenance_shows_charges_and_no_answers(self, curator):
+        answer = curator.session("b").query(self.SECRET, rho="0.123")
+        table = curator.provenance
+        for text in (repr(table), table.to_frame().to_csv()):
+            assert repr(answer.estimates[0].count[0]) not in text

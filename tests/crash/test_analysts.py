@@ -1,0 +1,132 @@
+"""Two processes serve several analysts of one ledger and are killed at random moments (dprovdb.md, S7).
+
+No analyst's limit and not the cap is ever passed, no answer is shown without a committed row, and a
+repeated identifier gives the same answer, whichever process is asked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent))
+
+import serving
+from dying import entries
+
+LONG = os.environ.get("DPNB_LONG") == "1"
+REQUESTS = 200
+
+
+class Server:
+    """A process that asks for two analysts in turn; see serving.py."""
+
+    def __init__(self, mechanism, ledger, acks, seed):
+        self.acks = acks
+        arguments = [mechanism, str(ledger), str(acks), str(seed), str(REQUESTS)]
+        self.process = subprocess.Popen(
+            [sys.executable, serving.__file__, *arguments], stderr=subprocess.PIPE, text=True
+        )
+
+    def wait(self):
+        _, told = self.process.communicate(timeout=120)
+        assert self.process.returncode in (0, -signal.SIGKILL), told
+        return self.process.returncode
+
+
+def acknowledged(paths):
+    """What was shown; a line that was cut off by a kill does not count."""
+    lines = [line for path in paths if path.exists() for line in path.read_text().split("\n")[:-1]]
+    return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("mechanism", ["path", "additive", "vanilla"])
+def test_two_processes_are_killed(mechanism, tmp_path):
+    ledger = tmp_path / "l"
+    generator = random.Random(mechanism)  # noqa: S311
+    acks, number, kills = [], 0, 0
+    for _ in range(6 if LONG else 2):
+        servers = []
+        for _ in range(2):
+            acks.append(tmp_path / f"acks{number}")
+            servers.append(Server(mechanism, ledger, acks[-1], number % 2))
+            number += 1
+        before = {path: path.stat().st_size if path.exists() else 0 for path in acks[-2:]}
+        patience = time.time() + 60
+        while time.time() < patience and not any(
+            path.exists() and path.stat().st_size > before[path] for path in acks[-2:]
+        ):
+            time.sleep(0.02)
+        time.sleep(generator.uniform(0, 0.6))
+        for server in servers:
+            os.kill(server.process.pid, signal.SIGKILL)
+        kills += [server.wait() for server in servers].count(-signal.SIGKILL)
+    assert kills > 0
+    # and once to the end
+    last = [tmp_path / f"acks{number + i}" for i in range(2)]
+    servers = [Server(mechanism, ledger, path, i) for i, path in enumerate(last)]
+    assert [server.wait() for server in servers] == [0, 0]
+    shown = acknowledged([*acks, *last])
+    assert len(acknowledged(last)) == 2 * REQUESTS
+
+    answers = [ack for ack in shown if "numbers" in ack]
+    refusals = {ack["text"] for ack in shown if "text" in ack}
+    assert answers
+    assert refusals
+    assert all("is left" in text or "budget exhausted" in text for text in refusals)
+    # the same identifier of the same analyst: the same answer, whoever was asked and when
+    first = {}
+    for ack in answers:
+        key = ack["analyst"], ack["identifier"]
+        assert first.setdefault(key, ack["numbers"]) == ack["numbers"]
+    # every answer has its row in the ledger
+    charged = [entry for entry in entries(ledger) if entry["kind"] == "answer"]
+    names = {(entry["analyst"], entry.get("identifier")) for entry in charged}
+    requests = {(entry["analyst"], entry["request"]) for entry in charged}
+    assert len(requests) == len(charged)
+    assert {(ack["analyst"], ack["request"]) for ack in answers} <= requests
+    assert len(names) > 1
+
+    curator = serving.opened(mechanism, ledger)
+    table = curator.provenance
+    counted = serving.COUNTED[mechanism]
+    assert curator.budget.spent.level(counted) == sum(
+        Fraction(entry["spent"][serving.UNIT[mechanism]]) for entry in charged
+    )
+    assert not curator.budget.spent.exceeds(curator.budget.cap, counted)
+    for row in table.rows:
+        assert not row.spent.exceeds(row.limit, counted)
+        own = [entry["row"] for entry in charged if entry["analyst"] == row.name]
+        unit = serving.UNIT[mechanism]
+        assert row.known.level(counted) == sum(Fraction(loss[unit]) for loss in own)
+    # asked once more, all of it is stored
+    for ack in answers[:: max(1, len(answers) // 20)]:
+        again = serving.ask(curator, ack["analyst"], ack["number"])
+        assert again.stored
+        assert serving.numbers(again) == ack["numbers"]
+    curator.close()
+
+
+def test_two_processes_that_open_a_new_ledger_agree(tmp_path):
+    ledger = tmp_path / "l"
+    acks = [tmp_path / f"acks{i}" for i in range(2)]
+    servers = [
+        subprocess.Popen(
+            [sys.executable, serving.__file__, "path", str(ledger), str(path), "0", "1"]
+        )
+        for path in acks
+    ]
+    assert [server.wait(60) for server in servers] == [0, 0]
+    one, other = acknowledged(acks)
+    assert one["numbers"] == other["numbers"]
+    kinds = [entry["kind"] for entry in entries(ledger)]
+    assert sorted(kinds) == sorted(["open", "table", "analyst", "analyst", "view", "answer"])

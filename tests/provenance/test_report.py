@@ -1,0 +1,151 @@
+"""The owner's view of a ledger, and how fair it was (DProvDB, section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpnb.curator import Curator
+from dpnb.privacy.loss import Budget, PrivacyLoss
+from dpnb.provenance.policy import Policy
+from dpnb.provenance.report import ndcfg
+
+Opened = Callable[..., Curator]
+BY_SEX = "SELECT sex, COUNT(*) AS k FROM t GROUP BY sex"
+
+
+class TestFairness:
+    @pytest.mark.parametrize(
+        ("answered", "expected"),
+        [((10, 3, 0), 1.16373337493), ((2, 4, 7), 2.35246393861)],
+    )
+    def test_of_three_levels(self, answered: tuple[int, ...], expected: float) -> None:
+        """T13."""
+        found = ndcfg(list(zip((1, 2, 4), answered, strict=True)))
+        assert found == pytest.approx(expected, rel=1e-9)
+        total = {(10, 3, 0): 15.1285338741, (2, 4, 7): 30.5820312019}[answered]
+        assert found is not None
+        assert found * sum(answered) == pytest.approx(total, rel=1e-9)
+
+    @pytest.mark.parametrize(
+        ("level", "weight"), [(1, 1), (4, 3.10628371951), (9, 6.57881347896), (10, 7.27254089734)]
+    )
+    def test_of_one_level(self, level: int, weight: float) -> None:
+        """T13."""
+        assert ndcfg([(level, 3)]) == pytest.approx(weight, rel=1e-9)
+
+    def test_nothing_answered_is_neither_fair_nor_unfair(self) -> None:
+        assert ndcfg([]) is None
+        assert ndcfg([(4, 0), (1, 0)]) is None
+
+    @given(st.lists(st.tuples(st.integers(1, 10), st.integers(0, 50)), min_size=1))
+    def test_it_lies_between_the_lowest_and_the_highest(self, rows: list[tuple[int, int]]) -> None:
+        found = ndcfg(rows)
+        if found is not None:
+            ends = [ndcfg([(level, 1)]) for level, count in rows if count]
+            assert min(ends) * (1 - 1e-12) <= found <= max(ends) * (1 + 1e-12)
+
+    def test_of_a_ledger(self, opened: Opened) -> None:
+        curator = opened(analysts={"a": 1, "b": 4}, budget=Budget(rho=9))
+        assert curator.provenance.ndcfg is None
+        for name, count in (("a", 1), ("b", 3)):
+            for i in range(count):
+                curator.session(name).query(f"{BY_SEX} LIMIT {i + 1}", rho=f"0.{i + 1}")
+        # asked again it is no other answer
+        curator.session("a").query(f"{BY_SEX} LIMIT 1", rho="0.1")
+        assert curator.provenance.ndcfg == pytest.approx((1 + 3 * 3.10628371951) / 4)
+
+
+class TestReport:
+    @pytest.fixture
+    def curator(self, opened: Opened) -> Curator:
+        made = opened(views=[["sex"], ["job"]], analysts={"a": (1, 2), "b": 4})
+        made.session("a").query(BY_SEX, rho="0.1")
+        made.session("b").query(BY_SEX, rho="0.3")
+        made.session("b").query("SELECT COUNT(*) AS k FROM t WHERE n = 1", rho="0.05")
+        made.session("a", 2).query(BY_SEX, rho="0.2")
+        return made
+
+    def test_columns_are_views_and_what_all_know_of_them(self, curator: Curator) -> None:
+        found = {column.name: column for column in curator.provenance.columns}
+        assert {name: (column.kind, column.known.rho) for name, column in found.items()} == {
+            "sex": ("declared", Fraction(3, 10)),
+            "SELECT COUNT(*) AS k FROM t WHERE n = 1": ("statement", Fraction(1, 20)),
+            "job": ("declared", Fraction(0)),
+        }
+        assert sum(c.known.rho for c in found.values()) == curator.provenance.spent.rho
+
+    def test_cells_are_what_each_row_knows(self, curator: Curator) -> None:
+        table = curator.provenance
+        words = {column.id: column.name for column in table.columns}
+        assert {(row, words[c]): known.rho for (row, c), known in table.cells.items()} == {
+            ("a", "sex"): Fraction(1, 10),
+            ("a#2", "sex"): Fraction(1, 5),
+            ("b", "sex"): Fraction(3, 10),
+            ("b", "SELECT COUNT(*) AS k FROM t WHERE n = 1"): Fraction(1, 20),
+        }
+        for row in table.rows:
+            mine = [known.rho for (name, _), known in table.cells.items() if name == row.name]
+            assert row.known.rho == sum(mine)
+            assert row.spent.rho + row.remaining.rho == row.limit.rho
+
+    def test_the_timeline_adds_up(self, curator: Curator) -> None:
+        table = curator.provenance
+        assert [one.row for one in table.timeline] == ["a", "b", "b", "a#2"]
+        assert [one.table.rho for one in table.timeline] == [
+            Fraction(1, 10), Fraction(1, 5), Fraction(1, 20), 0,
+        ]  # fmt: skip
+        assert sum(one.table.rho for one in table.timeline) == table.spent.rho
+        assert sum(one.own.rho for one in table.timeline) == sum(r.known.rho for r in table.rows)
+        assert [one.time for one in table.timeline] == sorted(one.time for one in table.timeline)
+
+    def test_one_line_for_each_row(self, curator: Curator) -> None:
+        frame = curator.provenance.to_frame()
+        assert list(frame["analyst"]) == ["a", "a#2", "b"]
+        assert list(frame["privilege"]) == [1, 2, 4]
+        assert frame["rho_limit"].tolist() == [0.25, 0.5, 1.0]
+        assert frame["rho_known"].tolist() == [0.1, 0.2, 0.35]
+
+    def test_it_is_that_of_one_moment(self, curator: Curator) -> None:
+        before = curator.provenance
+        curator.session("b").query("SELECT COUNT(*) AS k FROM t WHERE n = 2", rho="0.05")
+        assert before != curator.provenance
+        assert before.spent.rho == Fraction(35, 100)
+
+    def test_one_analyst_alone_has_one_too(self, opened: Opened) -> None:
+        curator = opened(analysts=None)
+        curator.session().query(BY_SEX, rho="0.1")
+        (row,) = curator.provenance.rows
+        assert (row.name, row.limit.rho, row.known.rho) == ("analyst", 1, Fraction(1, 10))
+        assert curator.coalition("analyst").rho == Fraction(1, 10)
+
+    def test_one_off_releases_are_columns(self, opened: Opened) -> None:
+        curator = opened(budget=Budget(rho=9), analysts={"a": 4, "b": 4})
+        for name in "ab":
+            session = curator.session(name)
+            question = session.query(BY_SEX, rho=1).compare("F", "M")
+            session.explain(question, k=1, rho="0.4", anyway=True)
+        table = curator.provenance
+        (release,) = (column for column in table.columns if column.kind == "release")
+        assert release.known.rho == Fraction(2, 5)
+        assert {row for row, column in table.cells if column == release.id} == {"a", "b"}
+        assert table.spent.rho == table.coalition("a", "b").rho == Fraction(7, 5)
+        assert [row.known.rho for row in table.rows] == [Fraction(7, 5)] * 2
+
+    def test_it_survives_a_policy_of_any_kind(self, opened: Opened) -> None:
+        for mechanism in ("additive", "vanilla"):
+            curator = opened(
+                budget=Budget(epsilon=4, delta=1e-6, accountant="basic"),
+                policy=Policy(mechanism=mechanism),
+            )
+            curator.session("a").query(BY_SEX, epsilon="0.5")
+            table = curator.provenance
+            assert (table.mechanism, table.currency) == (mechanism, "basic")
+            assert table.rows[0].known.epsilon == Fraction(1, 2)
+            assert table.rows[0].limit.epsilon == 1
+            assert table.coalition("b") == PrivacyLoss.none()
+            assert "epsilon_known" in table.to_frame()
