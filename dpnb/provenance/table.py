@@ -144,12 +144,7 @@ class ProvenanceTable:
             raise RequestError(
                 "this ledger was opened for one analyst", "Open one with analysts={...}."
             )
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise RequestError(
-                f"{name!r} is no analyst's name", "Use letters, digits and . _ @ + -, at most 64."
-            )
-        if name in (ANALYST, OWNER):
-            raise RequestError(f"the name {name!r} is taken", "Choose another one.")
+        name = check_name(name)
         if name in self.analysts:
             raise RequestError(f"there is an analyst {name!r} already", "Choose another name.")
         given = privileges_of(privileges, self.policy.top or MOST_PRIVILEGE)
@@ -414,6 +409,22 @@ class ProvenanceTable:
     def _add(self, row: str, cost: PrivacyLoss) -> None:
         if cost != NONE:
             self.liable[row] = self.spent(row) + cost
+
+
+def check_name(name: object) -> str:
+    """Return a name that an analyst may have.
+
+    Raises
+    ------
+    RequestError
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise RequestError(
+            "this is no analyst's name", "Use letters, digits and . _ @ + -, at most 64."
+        )
+    if name in (ANALYST, OWNER):
+        raise RequestError(f"the name {name!r} is taken", "Choose another one.")
+    return name
 
 
 def read_time(until: object) -> str | None:

@@ -7,16 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from dpnb.errors import RequestError
-from dpnb.provenance.policy import MOST_PRIVILEGE, check_privilege
-from dpnb.provenance.requests import ANALYST, OWNER
+from dpnb.provenance.policy import privileges_of
 from dpnb.server.refusals import RefusedError
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 """Names in lower case, as ASGI gives them."""
 Privilege: TypeAlias = int | tuple[int, ...]
 _HEADER = re.compile(rb"(?i:bearer|token) +([!-~]{1,500}) *")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +66,6 @@ def bearer(headers: Headers) -> str:
     return match.group(1).decode("ascii")
 
 
-def check_name(name: object) -> str:
-    """Return a name that an analyst may have.
-
-    Raises
-    ------
-    RequestError
-    """
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise RequestError(
-            f"{name!r} is no name of an analyst", "Use up to 64 letters, digits and . _ - @ +."
-        )
-    if name in (ANALYST, OWNER):
-        raise RequestError(f"the name {name!r} is taken", "Use another one.")
-    return name
-
-
 def read_privilege(levels: Sequence[object]) -> Privilege:
     """Return one privilege, or several levels of it.
 
@@ -93,9 +74,7 @@ def read_privilege(levels: Sequence[object]) -> Privilege:
     RequestError
         Unless they are different whole numbers from 1 to 10.
     """
-    whole = tuple(check_privilege(level, MOST_PRIVILEGE) for level in levels)
-    if not whole or len(set(whole)) < len(whole):
-        raise RequestError("privileges are missing or repeated", "Write --privilege 4.")
+    whole = privileges_of(list(levels))
     return whole[0] if len(whole) == 1 else whole
 
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dpnb.errors import RequestError
+from dpnb.provenance.table import check_name
 from dpnb.server.auth import (
     Analyst,
     Headers,
     bearer,
-    check_name,
     read_privilege,
     refused,
 )
