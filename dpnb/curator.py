@@ -20,7 +20,7 @@ from dpnb.ownership import Ownership
 from dpnb.privacy.accountant import Cost
 from dpnb.privacy.loss import Budget, PrivacyLoss, is_picked, unit
 from dpnb.privacy.noise import Noise, SecureNoise
-from dpnb.provenance.administration import Administration
+from dpnb.provenance.administration import Administration, read_views
 from dpnb.provenance.catalogue import DeclaredViews
 from dpnb.provenance.policy import Policy, policy_of
 from dpnb.provenance.requests import ANALYST, OWNER, P, R, Request, header, private
@@ -41,6 +41,8 @@ T = TypeVar("T")
 
 _MOST_STATEMENTS = 2_000
 """How many statements are kept parsed."""
+_MOST_TEXT = 2_000
+"""Accuracies that are longer as a text are read anew each time."""
 
 
 class Curator(Ownership):
@@ -100,6 +102,7 @@ class Curator(Ownership):
         if len({name.casefold() for name in self._tables}) != len(listed):
             raise SchemaError("two tables have one name", "Rename one of them.")
         rules = policy_of(budget, analysts, policy)
+        wanted = read_views(views, self._tables)
         self._noise: Noise = SecureNoise() if noise is None else noise
         if noise is None:
             SecureNoise.warm_up()
@@ -124,7 +127,7 @@ class Curator(Ownership):
             self._declared = DeclaredViews(self._tables, self._engines)
             self._owner = Administration(self._store, self._tables, self._declared)
             self._owner.register(analysts or {})
-            self._owner.add_views(views)
+            self._owner.add_views(wanted)
         except BaseException:
             self._store.ledger.close()
             raise
@@ -198,8 +201,9 @@ class Curator(Ownership):
         # a statement without bound parameters means the same every time
         asked = None if not isinstance(sql, str) or ":" in sql else _plain(accuracy)
         key = None if asked is None else (analyst, sql, asked)
-        if key in self._statements:
-            return self._statements[key]
+        known = self._statements.get(key)
+        if known is not None:
+            return known
         query = parse(sql, self._tables, params)
         if query.having is not None:
             raise RequestError(
@@ -212,6 +216,8 @@ class Curator(Ownership):
             analyst, sql, query, dict(accuracy), self._store, self._tables, declared
         )
         if key is not None:
+            # only what makes sense is kept
+            made.check()
             if len(self._statements) >= _MOST_STATEMENTS:
                 self._statements.clear()
             self._statements[key] = made
@@ -466,12 +472,13 @@ class Curator(Ownership):
 def _plain(accuracy: Mapping[str, Any]) -> tuple[tuple[object, ...], ...] | None:
     """Return an accuracy as a key: equal only for arguments of equal type, text and mark."""
     try:
-        return tuple(
+        found = [
             (name, type(value), repr(value), is_picked(value)) for name, value in accuracy.items()
-        )
+        ]
     except ValueError:
         # a whole number of thousands of digits has no text
         return None
+    return tuple(found) if sum(len(text) for _, _, text, _ in found) <= _MOST_TEXT else None
 
 
 def _interruptible(work: Callable[[], T], cancel: threading.Event | None) -> T:

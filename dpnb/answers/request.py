@@ -71,6 +71,10 @@ class AnswerRequest:
             self._latest[self.store.ledger.sequence] = made, cost
         return made
 
+    def check(self) -> None:
+        """Refuse an accuracy that makes no sense."""
+        self._name(self.store.version(self.query.table))
+
     def _name(self, version: int) -> tuple[Accuracy, str]:
         """Return the accuracy, and the name of the request on a data version."""
         if version not in self._names:

@@ -99,12 +99,14 @@ def _given(options: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 def _check_shape(question: Question) -> None:
     """Refuse what no answer makes: a question can be built by hand, or come over a wire."""
-    texts = (question.table, question.ledger, question.request, question.left, question.right)
+    texts = (
+        question.table, question.ledger, question.request, question.left, question.right,
+        question.aggregate,
+    )  # fmt: skip
     numbers = (question.low, question.high, question.estimate, question.rows)
     lists = (question.groups, question.weights)
     right = (
         all(isinstance(value, str) and _is_text(value) for value in texts)
-        and isinstance(question.aggregate, str)
         and isinstance(question.conditional, bool)
         and all(value is None or isinstance(value, (int, float)) for value in numbers)
         and all(isinstance(value, tuple) for value in lists)

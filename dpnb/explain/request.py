@@ -8,6 +8,7 @@ from typing import Any
 
 from dpnb.answers.question import Question
 from dpnb.engines.base import Engine, engine_failure
+from dpnb.errors import RequestError
 from dpnb.explain.assembly import explanation, plan_for
 from dpnb.explain.explanation import Explanation
 from dpnb.explain.mechanism import Influences, measure, release
@@ -32,6 +33,11 @@ class ExplanationRequest:
 
     def plan(self) -> ExplanationPlan:
         """Decide what would be measured. Public facts only."""
+        if self.store.provenance.static:
+            raise RequestError(
+                "with limits for each view, nothing else is answered",
+                "Explanations need Policy(views='water-filling').",
+            )
         return plan_for(self.question, self.analyst, self.store, self.tables, self.options)
 
     def table(self, plan: ExplanationPlan) -> str:

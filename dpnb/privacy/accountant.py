@@ -15,6 +15,9 @@ from dpnb.privacy.loss import Budget, Currency, PrivacyLoss, unit
 from dpnb.privacy.mechanisms import MECHANISMS, NONE, Local, Mechanism, Name, Step, Synopses, Wish
 from dpnb.privacy.path import Knot, find, insert
 
+_MOST_REPEATED = 10_000
+"""How many clients' names of repeated requests are remembered."""
+
 
 def loss(
     synopses: Synopses,
@@ -109,6 +112,7 @@ class Accountant:
         self._looks: dict[
             tuple[str, tuple[str, ...]], tuple[int, dict[tuple[Fraction, ...], int]]
         ] = {}
+        self._repeated: dict[tuple[str, str], str] = {}
         self.synopses = Synopses(self.currency, self.budget.release_delta)
 
     def __repr__(self) -> str:
@@ -177,17 +181,21 @@ class Accountant:
 
     def check_identifier(self, analyst: str, identifier: str | None, request: str) -> None:
         """Refuse a client's name for a request that was used for another one."""
-        known = None if identifier is None else self.identifiers.get((analyst, identifier))
-        if known is not None and known != request:
+        name = analyst, identifier or ""
+        known = self.identifiers.get(name, self._repeated.get(name))
+        if identifier is not None and known not in (None, request):
             raise RequestError(
                 "this request identifier was used for another request",
                 "Send a new identifier. Nothing was charged.",
             )
 
     def keep_identifier(self, analyst: str, identifier: str | None, charge: Charge) -> None:
-        """Remember, as long as the process lives, for what a client's name was used."""
-        if identifier is not None:
-            self.identifiers[analyst, identifier] = charge.request
+        """Remember, as long as there is room, for what a client's name was used."""
+        if identifier is None or (analyst, identifier) in self.identifiers:
+            return
+        if len(self._repeated) >= _MOST_REPEATED:
+            self._repeated.clear()
+        self._repeated[analyst, identifier] = charge.request
 
     def apply_doubling(self, sequence: int) -> None:
         """Add one entry of kind ``cap``: the next of the declared caps."""

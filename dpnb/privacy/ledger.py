@@ -179,6 +179,12 @@ class Ledger:
         """Forget what was read, so that the next read starts from the first entry."""
         self._sequence, self._hash = 0, _GENESIS
 
+    def _written(self, entry: Mapping[str, Any]) -> str:
+        """Return an entry as text; one that cannot be written is refused without showing it."""
+        with contextlib.suppress(TypeError, ValueError, RecursionError):
+            return json.dumps(entry, sort_keys=True, allow_nan=False)
+        self._refuse("this cannot be written into the ledger", "Nothing was charged.")
+
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Callable[[Mapping[str, Any]], None]]:
         """Hold the only right to write; yields ``append``.
@@ -193,7 +199,7 @@ class Ledger:
             pending: list[str] = []
 
             def append(entry: Mapping[str, Any]) -> None:
-                body = json.dumps(entry, sort_keys=True, ensure_ascii=False, allow_nan=False)
+                body = self._written(entry)
                 previous = pending[-1] if pending else self._hash
                 pending.append(_digest(previous, body))
                 sequence = self._sequence + len(pending)

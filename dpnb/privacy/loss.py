@@ -91,8 +91,11 @@ def amount(value: object, name: str) -> Fraction:
     value = scalar(value)
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction, str)):
         raise RequestError(f"{name} is not a number", mend)
-    text = "" if isinstance(value, int) and value.bit_length() > 1000 else str(value).strip()
-    if not text or len(text) > 60 or len(text.lower().partition("e")[2]) > 4:
+    exponents = (value.numerator, value.denominator) if isinstance(value, (int, Fraction)) else ()
+    if any(part.bit_length() > _BITS // 2 for part in exponents):
+        raise RequestError(f"{name} is out of range", mend)
+    text = str(value).strip()
+    if len(text) > 60 or len(text.lower().partition("e")[2]) > 4:
         raise RequestError(f"{name} is out of range", mend)
     try:
         exact = value if isinstance(value, Fraction) else Fraction(text)
@@ -103,6 +106,17 @@ def amount(value: object, name: str) -> Fraction:
     if not Fraction(1, 10**18) <= exact <= 10**18:
         raise RequestError(f"{name} is out of range", mend)
     return exact
+
+
+_BITS = 512
+"""Sums of amounts are exact up to so many binary digits after the point, and rounded up beyond."""
+
+
+def _bounded(total: Fraction) -> Fraction:
+    """Return a sum, rounded up where its denominator is huge: denominators multiply as sums go on."""
+    if total.denominator.bit_length() <= _BITS:
+        return total
+    return Fraction(math.ceil(total * 2**_BITS), 2**_BITS)
 
 
 def floor_digits(value: float) -> Fraction:
@@ -269,8 +283,10 @@ class PrivacyLoss:
 
     def __add__(self, other: PrivacyLoss) -> PrivacyLoss:
         pure = self.epsilon is not None and other.epsilon is not None
-        epsilon = self.epsilon + other.epsilon if pure else None  # type: ignore[operator]
-        return PrivacyLoss(self.rho + other.rho, epsilon, self.delta + other.delta)
+        epsilon = _bounded(self.epsilon + other.epsilon) if pure else None  # type: ignore[operator]
+        return PrivacyLoss(
+            _bounded(self.rho + other.rho), epsilon, _bounded(self.delta + other.delta)
+        )
 
     def __sub__(self, other: PrivacyLoss) -> PrivacyLoss:
         """Return what remains of this loss without ``other``, component by component."""

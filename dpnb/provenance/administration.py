@@ -162,7 +162,7 @@ class Administration:
         strategy: Strategy | None,
     ) -> Histogram:
         """Declare a view, whose bins are still to be counted; see ``Curator.add_view``."""
-        chosen = self._table(table)
+        chosen = _table(table, self.tables)
         version = self.store.version(chosen)
         made = histogram(
             chosen, version, self.tables[chosen].schema, columns, bins, name, strategy
@@ -194,49 +194,65 @@ class Administration:
         self.store.write(decide)
         return read_view(made.name, content, version, self.tables[chosen].schema)
 
-    def _table(self, table: str | None) -> str:
-        if table is None and len(self.tables) == 1:
-            return next(iter(self.tables))
-        if not isinstance(table, str) or table not in self.tables:
-            raise RequestError(
-                f"there is no table {table!r}", nearest(str(table), list(self.tables))
-            )
-        return table
-
-    def add_views(self, views: str | Sequence[Any]) -> None:
-        """Declare several views: 'attributes', or a list of columns, lists of columns or mappings."""
-        if isinstance(views, str):
-            if views != EACH:
-                raise RequestError(f"views is {views!r}", f"Write {EACH!r}, or a list of views.")
-            for table in self.tables.values():
-                for column in table.schema:
-                    if _fits(table, column):
-                        self.add_view(
-                            [column], table.name, None, _name(self.tables, table, column), None
-                        )
-        elif not isinstance(views, (list, tuple)):
-            raise RequestError("views is no list", f"Write {EACH!r}, or a list of views.")
-        else:
-            for view in views:
-                if isinstance(view, Mapping):
-                    self._add_described(view)
-                else:
-                    columns = [view] if isinstance(view, str) else view
-                    self.add_view(columns, None, None, None, None)
+    def add_views(self, views: Sequence[Mapping[str, Any]]) -> None:
+        """Declare several views, as :func:`read_views` returns them, and count all bins at once."""
+        for view in views:
+            self.add_view(**view)
         self.declared.build(
             [made for table in self.tables for made in self.declared.of(table, self.store)]
         )
 
-    def _add_described(self, view: Mapping[str, Any]) -> None:
-        unknown = set(view) - {"columns", "table", "bins", "name"}
-        if unknown or "columns" not in view:
-            raise RequestError(
-                "a view is described by columns, and by table, bins and name if needed",
-                "Write {'columns': ['age'], 'bins': {'age': [17, 30, 90]}}.",
-            )
-        self.add_view(
-            view["columns"], view.get("table"), view.get("bins"), view.get("name"), None
-        )  # fmt: skip
+
+def read_views(views: object, tables: Mapping[str, Table]) -> list[dict[str, Any]]:
+    """Return the arguments of :meth:`Administration.add_view` for several views.
+
+    Parameters
+    ----------
+    views : 'attributes' or sequence
+        One for each column that can have one; or columns, lists of columns, and mappings with
+        columns, table, bins and name.
+
+    Raises
+    ------
+    RequestError, SchemaError
+        For what no table can have; nothing was written.
+    """
+    if isinstance(views, str):
+        if views != EACH:
+            raise RequestError(f"views is {views!r}", f"Write {EACH!r}, or a list of views.")
+        listed: list[Any] = [
+            {"columns": [column], "table": table.name, "name": _name(tables, table, column)}
+            for table in tables.values()
+            for column in table.schema
+            if _fits(table, column)
+        ]
+    elif isinstance(views, (list, tuple)):
+        listed = list(views)
+    else:
+        raise RequestError("views is no list", f"Write {EACH!r}, or a list of views.")
+    return [_read_view(view, tables) for view in listed]
+
+
+def _read_view(view: Any, tables: Mapping[str, Table]) -> dict[str, Any]:
+    if not isinstance(view, Mapping):
+        view = {"columns": [view] if isinstance(view, str) else view}
+    if "columns" not in view or set(view) - {"columns", "table", "bins", "name"}:
+        raise RequestError(
+            "a view is described by columns, and by table, bins and name if needed",
+            "Write {'columns': ['age'], 'bins': {'age': [17, 30, 90]}}.",
+        )
+    made = {"table": None, "bins": None, "name": None, "strategy": None, **view}
+    table = _table(made["table"], tables)
+    histogram(table, 1, tables[table].schema, made["columns"], made["bins"], made["name"])
+    return made
+
+
+def _table(table: object, tables: Mapping[str, Table]) -> str:
+    if table is None and len(tables) == 1:
+        return next(iter(tables))
+    if not isinstance(table, str) or table not in tables:
+        raise RequestError(f"there is no table {table!r}", nearest(str(table), list(tables)))
+    return table
 
 
 def _name(tables: Mapping[str, Table], table: Table, column: str) -> str:

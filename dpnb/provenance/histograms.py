@@ -109,6 +109,19 @@ class Histogram(View):
         """A name that is equal for equal definitions."""
         return super().id
 
+    def ends(self, column: str) -> tuple[Any, Any]:
+        """Return the first and last code of each cell of a column, but for the one of missing values."""
+        return self._ends[self.keys.index(column)]
+
+    @cached_property
+    def _ends(self) -> list[tuple[Any, Any]]:
+        import numpy as np
+
+        return [
+            (np.array([low for low, _ in axis.cells]), np.array([high for _, high in axis.cells]))
+            for axis in self.axes
+        ]
+
     @cached_property
     def inverse(self) -> Values | None:
         """The strategy's B^+, None without a strategy."""
@@ -382,14 +395,15 @@ def _inside(where: Predicate, view: Histogram, schema: Schema) -> Bools | None:
     import numpy as np
 
     if isinstance(where, Within):
-        scale = schema[where.column].scale
-        axis = view.axes[view.keys.index(where.column)]
-        found = np.zeros(axis.size, dtype=bool)
-        for i, cell in enumerate(axis.cells):
-            shared = scale.intersection((cell,), where.intervals)
-            if shared and shared != (cell,):
-                return None
-            found[i] = bool(shared)
+        lows, highs = view.ends(where.column)
+        found = np.zeros(len(lows) + 1, dtype=bool)
+        touched = np.zeros(len(lows), dtype=bool)
+        # intervals are disjoint, and no two of them are neighbours
+        for low, high in schema[where.column].scale.union(where.intervals):
+            found[:-1] |= (lows >= low) & (highs <= high)
+            touched |= (highs >= low) & (lows <= high)
+        if (touched & ~found[:-1]).any():
+            return None
         found[-1] = where.null
         return _along(found, view, where.column)
     conjunction = isinstance(where, And)
@@ -409,19 +423,14 @@ def _groups(query: Query, view: Histogram, schema: Schema) -> npt.NDArray[np.int
     number = np.zeros([1] * len(view.axes), dtype=np.int64)
     outside = np.zeros([1] * len(view.axes), dtype=bool)
     for key in query.keys:
-        axis, declared = view.axes[view.keys.index(key.column)], schema[key.column].cells()
-        scale = schema[key.column].scale
-        place = np.full(axis.size, -1, dtype=np.int64)
-        start = 0
-        for i, cell in enumerate(axis.cells):
-            while start < len(declared) and declared[start].high < cell[0]:
-                start += 1
-            if start == len(declared):
-                continue
-            shared = scale.intersection((cell,), ((declared[start].low, declared[start].high),))
-            if shared and shared != (cell,):
-                return None
-            place[i] = start if shared else -1
+        declared = schema[key.column].cells()
+        lows, highs = view.ends(key.column)
+        starts, stops = (np.array([getattr(c, end) for c in declared]) for end in ("low", "high"))
+        first = np.minimum(np.searchsorted(stops, lows), len(declared) - 1)
+        touched = (starts[first] <= highs) & (stops[first] >= lows)
+        if (touched & ((starts[first] > lows) | (stops[first] < highs))).any():
+            return None
+        place = np.append(np.where(touched, first, -1), -1)
         along = _along(place, view, key.column)
         number = number * len(declared) + np.maximum(along, 0)
         outside = outside | (along < 0)

@@ -223,7 +223,8 @@ def policy_of(
         )
     if alone:
         return None
-    privileges = [one for own in (analysts or {}).values() for one in privileges_of(own)]
+    most = rules.top or MOST_PRIVILEGE
+    privileges = [one for own in (analysts or {}).values() for one in privileges_of(own, most)]
     if rules.top is None:
         rules = rules.with_top(max(privileges, default=MOST_PRIVILEGE))
     if budget is not None and budget.delta is not None and rules.together is not None:

@@ -84,7 +84,13 @@ def read_address(url: object, *, insecure: bool = False) -> Address:
             "the address of a service holds more than host and path",
             "Leave user, password and query out; put the token in DPNB_TOKEN.",
         )
-    if not usable or parts.scheme not in _PORTS or not parts.hostname or "\\" in str(url):
+    if (
+        not usable
+        or port == 0
+        or parts.scheme not in _PORTS
+        or not parts.hostname
+        or "\\" in str(url)
+    ):
         raise RequestError("this is no address of a service", mend)
     if not _PATH.fullmatch(parts.path) or ".." in parts.path:
         raise RequestError("the path of the address is unusable", mend)
@@ -119,6 +125,10 @@ def find_token(
     return Token(text.strip())
 
 
+_HUB_PORTS = (80, 443, 8000)
+"""Where a JupyterHub is reached as a rule."""
+
+
 def is_service_of_hub(address: Address, environment: Mapping[str, str]) -> bool:
     """Return whether an address is a service of the JupyterHub in which this process runs.
 
@@ -136,8 +146,10 @@ def is_service_of_hub(address: Address, environment: Mapping[str, str]) -> bool:
     found = [(p.scheme, p.hostname, p.port or _PORTS.get(p.scheme)) for p in map(urlsplit, public)]
     if found:
         return (address.scheme, address.host, address.port) in found
-    # the Hub does not tell its public address: the host of its API, whatever the port of the proxy
-    return address.host == urlsplit(environment.get("JUPYTERHUB_API_URL", "")).hostname
+    # the Hub does not tell its public address: the host of its API, and a port where a proxy of it is;
+    # on any other one of a shared machine somebody else may listen
+    api = urlsplit(environment.get("JUPYTERHUB_API_URL", ""))
+    return address.host == api.hostname and address.port in (api.port, *_HUB_PORTS)
 
 
 def _typed(address: Address) -> str | None:

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
@@ -146,7 +147,8 @@ def _list(options: argparse.Namespace) -> None:
 
 def _serve(options: argparse.Namespace) -> None:
     host, port = _place(options, os.environ)
-    limits = Limits(rate=options.rate, burst=max(1, int(2 * options.rate)), seconds=options.seconds)
+    limits = Limits(rate=options.rate, seconds=options.seconds)
+    limits = replace(limits, burst=max(1, int(min(2 * options.rate, 1e6))))
     prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "") if is_service() else ""
     authenticator = _authenticator(options)
     with contextlib.closing(_curator(options, authenticator)) as curator, _serving():

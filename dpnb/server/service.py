@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _GRACE = 10
 """Seconds in which running requests may complete at the end; scans are stopped after half of it."""
 _CONNECTIONS = 512
+_FIRST = 10
+"""Seconds in which the first request of a connection has to arrive."""
 
 
 class Service:
@@ -108,10 +110,21 @@ def serve(
     Raises
     ------
     RequestError
-        For an unusable address, certificate or token file.
+        For an unusable address, certificate, token file or other option.
     ServiceError
         When the address cannot be listened on, and without starlette and uvicorn.
     """
+    if not isinstance(host, str) or isinstance(port, bool) or not isinstance(port, int):
+        raise RequestError("host is a text and port a whole number", "Write port=8899.")
+    if not isinstance(prefix, str) or (prefix and not prefix.startswith("/")):
+        raise RequestError("the prefix is no path", "Write prefix='/services/dpnb/'.")
+    if limits is not None and not isinstance(limits, Limits):
+        raise RequestError("limits is no Limits", "Write dpnb.server.limits.Limits(rate=10).")
+    if authenticator is not None and not hasattr(authenticator, "identify"):
+        raise RequestError("this is no authenticator", "See dpnb.server.auth.Authenticator.")
+    paths = [path for path in (tokens, certificate, key) if path is not None]
+    if not all(isinstance(path, (str, Path)) and "\0" not in str(path) for path in paths):
+        raise RequestError("tokens, certificate and key are files", "Give their paths.")
     if (certificate is None) != (key is None):
         raise RequestError("a certificate has its key", "Give certificate and key.")
     if not (is_loopback(host) or certificate is not None or insecure):
@@ -145,7 +158,7 @@ def serve(
 
 def is_loopback(host: str) -> bool:
     """Return whether only this machine reaches a host."""
-    if host.casefold() == "localhost":
+    if host.isascii() and host.lower() == "localhost":
         return True
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
@@ -186,11 +199,23 @@ def _config(app: Any, certificate: str | Path | None, key: str | Path | None) ->
 
     # the strict parser of the two
     class Protocol(H11Protocol):
-        """Never writes uvicorn's own access log, which holds what stood in the query of a URL."""
+        """Never writes uvicorn's own access log, which holds what stood in the query of a URL.
+
+        Closes a connection whose first request does not come in time.
+        """
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
             self.access_log = False
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self.loop.call_later(_FIRST, self._close_unused)
+
+        def _close_unused(self) -> None:
+            cycle: object = self.cycle
+            if cycle is None and not self.transport.is_closing():
+                self.transport.close()
 
     return uvicorn.Config(
         app,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import hmac
@@ -9,7 +10,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -147,36 +148,57 @@ def add(
     RequestError
         When she is in already, and for an unusable name, privilege or day.
     """
-    content = _read(path) if path.exists() else _Content(secrets.token_hex(6), ())
-    if any(entry.name == name for entry in content.entries):
-        raise RequestError(
-            f"{name!r} has a token already", f"Run dpnb analyst renew {name} for a new one."
-        )
-    read_privilege(privilege)
-    token = _token(content.service)
-    entry = Entry(
-        check_name(name), tuple(privilege), _hash(token), _today().isoformat(), _day(expires), False
-    )  # fmt: skip
-    _write(path, replace(content, entries=(*content.entries, entry)))
+    with _changing(path) as file:
+        content = _read(file) if file.exists() else _Content(secrets.token_hex(6), ())
+        if any(entry.name == name for entry in content.entries):
+            raise RequestError(
+                f"{name!r} has a token already", f"Run dpnb analyst renew {name} for a new one."
+            )
+        read_privilege(privilege)
+        token = _token(content.service)
+        entry = Entry(
+            check_name(name), tuple(privilege), _hash(token), _today().isoformat(), _day(expires),
+            False,
+        )  # fmt: skip
+        _write(file, replace(content, entries=(*content.entries, entry)))
     return token
 
 
 def renew(path: Path, name: str, expires: str | None = None) -> str:
     """Return a new token for an analyst; the old one is no longer accepted."""
-    content = _read(path)
-    token = _token(content.service)
-    today = _today().isoformat()
-    changed = replace(
-        _find(content, name), hash=_hash(token), created=today, expires=_day(expires), revoked=False
-    )  # fmt: skip
-    _write(path, _with(content, changed))
+    with _changing(path) as file:
+        content = _read(file)
+        token = _token(content.service)
+        changed = replace(
+            _find(content, name), hash=_hash(token), created=_today().isoformat(),
+            expires=_day(expires), revoked=False,
+        )  # fmt: skip
+        _write(file, _with(content, changed))
     return token
 
 
 def revoke(path: Path, name: str) -> None:
     """Accept an analyst's token no longer."""
-    content = _read(path)
-    _write(path, _with(content, replace(_find(content, name), revoked=True)))
+    with _changing(path) as file:
+        content = _read(file)
+        _write(file, _with(content, replace(_find(content, name), revoked=True)))
+
+
+@contextlib.contextmanager
+def _changing(path: Path) -> Iterator[Path]:
+    """Hold the right to change a token file, so that no change is lost; yields where it really is."""
+    import fcntl
+
+    file = path.resolve()
+    try:
+        descriptor = os.open(file.with_name(f".{file.name}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
+    except OSError:
+        raise RequestError("the token file cannot be written", "Check its folder.") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield file
+    finally:
+        os.close(descriptor)
 
 
 def entries(path: Path) -> tuple[Entry, ...]:

@@ -141,6 +141,8 @@ class TestHub:
         here = read_address("http://127.0.0.1:8000/services/dpnb")
         assert access.is_service_of_hub(here, environment)
         assert not access.is_service_of_hub(read_address("https://host/services/x"), environment)
+        elsewhere = read_address("http://127.0.0.1:9999/services/dpnb")
+        assert not access.is_service_of_hub(elsewhere, environment)
 
     def test_the_base_url_of_the_hub_counts(self):
         environment = {**HUB, "JUPYTERHUB_BASE_URL": "/jupyter/"}

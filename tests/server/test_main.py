@@ -77,7 +77,7 @@ class TestAnalyst:
             (("analyst", "list"), "does not exist"),
             (("analyst", "revoke", "alice"), "dpnb analyst add"),
             (("analyst", "add", "owner", "--privilege", "4"), "taken"),
-            (("analyst", "add", "a b", "--privilege", "4"), "no name"),
+            (("analyst", "add", "a b", "--privilege", "4"), "no analyst's name"),
             (("analyst", "add", "alice", "--privilege", "99"), "not within 1..10"),
             (("analyst", "add", "alice", "--privilege", "4", "--expires", "soon"), "2027-01-31"),
             (

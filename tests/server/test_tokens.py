@@ -167,3 +167,41 @@ class TestFile:
         path.write_text(good)
         os.utime(path)
         assert identify(file, token).name == "alice"
+
+
+def test_no_change_is_lost_beside_another_one(tmp_path):
+    """A revocation holds, however many analysts are let in at the same time."""
+    import threading
+
+    path = tmp_path / "tokens.json"
+    tokens.add(path, "victim", [1])
+    starting = threading.Barrier(3)
+
+    def let_in(letter):
+        starting.wait()
+        for i in range(15):
+            tokens.add(path, f"{letter}{i}", [1])
+
+    def shut_out():
+        starting.wait()
+        tokens.revoke(path, "victim")
+
+    workers = [threading.Thread(target=let_in, args=(letter,)) for letter in "ab"]
+    workers.append(threading.Thread(target=shut_out))
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    found = {entry.name: entry.revoked for entry in tokens.entries(path)}
+    assert len(found) == 31
+    assert found["victim"]
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    real, link = tmp_path / "real" / "tokens.json", tmp_path / "tokens.json"
+    tokens.add(real, "alice", [1])
+    link.symlink_to(real)
+    tokens.revoke(link, "alice")
+    assert link.is_symlink()
+    assert [entry.revoked for entry in tokens.entries(real)] == [True]
