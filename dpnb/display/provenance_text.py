@@ -175,6 +175,15 @@ def _of_cap(provenance: Provenance, loss: PrivacyLoss) -> str:
     return f"{share_text(share(provenance, loss, provenance.cap))} of the cap"
 
 
+_RULES = {
+    "rdp": "Renyi DP",
+    "zcdp": "zCDP, sharp",
+    "gdp": "Gaussian DP, exact",
+    "basic": "sum of the epsilons",
+    "kov": "optimal, for charges fixed beforehand",
+}
+
+
 def reading_sentences(provenance: Provenance) -> list[str]:
     """Return how to read the tables."""
     told = [_MECHANISMS[provenance.mechanism], _meaning(provenance)]
@@ -187,6 +196,9 @@ def reading_sentences(provenance: Provenance) -> list[str]:
         told.append(
             "rho adds up; epsilon (ε) is what a rho means at the delta, and does not add up."
         )
+    if found := provenance.epsilons:
+        rules = "; ".join(f"{_RULES[name]} {amount_text(value)}" for name, value in found.items())
+        told.append(f"The epsilon of all together by different rules of composition: {rules}.")
     told.append(
         "Columns: a view was declared by you; a statement made views of its own, several where it "
         "counted or summed several things; a one-off is a single release, such as an explanation."

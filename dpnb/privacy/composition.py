@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from fractions import Fraction
 
 from dpnb.privacy.loss import Currency, PrivacyLoss, epsilon_of_rho, epsilon_shown
@@ -40,7 +39,7 @@ def rdp_epsilon(rho: Fraction | float, delta: Fraction | float) -> float:
     return float(rho) + 2 * math.sqrt(float(rho) * -math.log(delta))
 
 
-def epsilons(loss: PrivacyLoss, delta: Fraction | float, currency: Currency) -> Mapping[str, float]:
+def epsilons(loss: PrivacyLoss, delta: Fraction | float, currency: Currency) -> dict[str, float]:
     """Return the epsilons that a loss means at ``delta``, by the name of the rule.
 
     ``gdp`` only where all releases are Gaussian; ``basic`` only where it is counted.

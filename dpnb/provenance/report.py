@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpnb.errors import RequestError
 from dpnb.privacy.accountant import Accountant, loss
+from dpnb.privacy.composition import epsilons, kov
 from dpnb.privacy.loss import Currency, PrivacyLoss, unit
 from dpnb.privacy.mechanisms import NONE
 from dpnb.provenance.store import Store
@@ -122,6 +123,24 @@ class Provenance:
             if not isinstance(name, str) or name not in known:
                 raise RequestError(f"there is no analyst {name!r}", "See rows.")
         return self.together([row.name for row in self.rows if row.analyst in analysts])
+
+    @property
+    def epsilons(self) -> dict[str, float]:
+        """What all together have learned as an epsilon at ``delta``, by the name of the rule.
+
+        ``kov``, optimal composition, stands beside ``basic`` where all charges were equal; it holds
+        for charges that were fixed beforehand only. Without a delta or a charge there are none.
+        """
+        if self.delta is None or self.spent == NONE:
+            return {}
+        found = epsilons(self.spent, self.delta, self.currency)
+        charges = {(one.table.epsilon, one.table.delta) for one in self.timeline}
+        if self.currency == "basic" and len(charges) == 1:
+            ((epsilon, delta),) = charges
+            pairs = kov(len(self.timeline), float(epsilon or 0), float(delta))
+            fitting = [total for total, failing in pairs if failing <= self.delta]
+            found |= {"kov": min(fitting)} if fitting and epsilon else {}
+        return found
 
     @property
     def ndcfg(self) -> float | None:

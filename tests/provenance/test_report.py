@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import dpnb
 from dpnb.curator import Curator
 from dpnb.privacy.loss import Budget, PrivacyLoss
 from dpnb.provenance.policy import Policy
@@ -149,3 +151,41 @@ class TestReport:
             assert table.rows[0].limit.epsilon == 1
             assert table.coalition("b") == PrivacyLoss.none()
             assert "epsilon_known" in table.to_frame()
+
+
+class TestEpsilons:
+    """The same loss by different rules: looser ones say more."""
+
+    def test_of_noise_paths(self) -> None:
+        found = curator_of("zcdp").provenance.epsilons
+        assert set(found) == {"rdp", "zcdp"}
+        assert found["zcdp"] < found["rdp"]
+
+    def test_of_gaussian_releases(self) -> None:
+        found = curator_of("gdp").provenance.epsilons
+        assert found["gdp"] < found["zcdp"] < found["rdp"]
+
+    def test_of_equal_charges_that_are_added_up(self) -> None:
+        """Twenty of epsilon 0.1 are 2.0 by the sum, 1.6 by optimal composition (T15)."""
+        found = curator_of("basic", asked=20).provenance.epsilons
+        assert found["basic"] == pytest.approx(2.0)
+        assert found["kov"] == pytest.approx(1.6)
+        assert found["gdp"] < found["kov"]
+
+    def test_before_the_first_charge_there_is_none(self) -> None:
+        assert curator_of("gdp", asked=0).provenance.epsilons == {}
+
+
+def curator_of(accountant: str, asked: int = 1) -> dpnb.Curator:
+    frame = pd.DataFrame({"sex": ["Female", "Male"] * 50, "age": range(100)})
+    schema = dpnb.Schema({"sex": dpnb.Category(["Female", "Male"]), "age": dpnb.Integer(0, 99)})
+    curator = dpnb.Curator(
+        [dpnb.Table("people", frame, schema)],
+        budget=dpnb.Budget(epsilon=5, delta="1e-5", accountant=accountant),
+        analysts={"alice": 1},
+        policy=dpnb.Policy(mechanism="vanilla" if accountant == "basic" else "path"),
+    )
+    alice = curator.session("alice")
+    for i in range(asked):
+        alice.query(f"SELECT COUNT(*) AS n FROM people WHERE age >= {i}", epsilon=0.1)
+    return curator
