@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import pickle
+import re
 import sqlite3
 import stat
 import subprocess
@@ -41,7 +42,8 @@ EXACT = {str(ROWS), str((ROWS + 2) // 3), str(ROWS - (ROWS + 2) // 3), f"{ROWS:,
 
 
 def tells(text):
-    return {value for value in EXACT if value in text}
+    """Return the exact values that stand in a text as whole numbers, not as digits of another one."""
+    return {value for value in EXACT if re.search(rf"(?<![\w.]){value}(\.0+)?(?![\w.])", text)}
 
 
 @pytest.fixture
@@ -333,3 +335,10 @@ def test_a_stored_request_is_priced_at_nothing(session):
     asked = {"error": 900, "looks": "any"}
     session.query("SELECT COUNT(*) FROM t", **asked)
     assert session.price("SELECT COUNT(*) FROM t", **asked).spent.rho == 0
+
+
+def test_the_search_for_exact_values_would_find_one():
+    for text in ("48611", "n: 48,611 rows", '{"k": 16204.0}', "32407,1", "(32407)"):
+        assert tells(text), text
+    for text in ("0.148611", "1.16204e-05", "a16204b", "132407", "16204.37"):
+        assert not tells(text), text
