@@ -132,6 +132,7 @@ class TestUsers:
     def test_a_notebook_of_the_hub_has_its_token_already(self, served, monkeypatch):
         monkeypatch.delenv("DPNB_TOKEN", raising=False)
         monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "alice-token")
+        monkeypatch.setenv("JUPYTERHUB_HOST", served.url)
         with dpnb.connect(served.url) as session:
             assert session.query("SELECT COUNT(*) AS n FROM people", rho=0.01).spent.rho > 0
 

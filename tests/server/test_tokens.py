@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -28,7 +29,9 @@ def headers(token):
 
 
 def identify(file, token):
-    return asyncio.run(file.identify(headers(token)))
+    # in a thread of its own: a browser's test may have left an event loop running in this one
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(asyncio.run, file.identify(headers(token))).result()
 
 
 def refusal(file, token):

@@ -142,7 +142,9 @@ def constants(column: str) -> st.SearchStrategy[tuple[str, Any]]:
             ["1e0", "25e-1", "-.5", "0.1", "2.", "1E1", "0.30000000000000004", "1e-320"]
         ),
     )
-    return numbers.map(lambda text: (text, Fraction(text)))
+    # beside a Real a decimal means the float that it names
+    meant = float if isinstance(kind, Real) else Fraction
+    return numbers.map(lambda text: (text, Fraction(meant(text))))
 
 
 def exact(value: Any) -> Any:
