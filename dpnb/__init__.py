@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpnb.errors import DpnbError
 from dpnb.kinds import Category, Date, Integer, Real
-from dpnb.privacy.loss import Budget, PrivacyLoss
+from dpnb.privacy.budget import Budget
+from dpnb.privacy.loss import PrivacyLoss
 from dpnb.schema import Schema
 from dpnb.table import Table, Unit
 

@@ -18,7 +18,8 @@ from dpnb.engines.base import Engine
 from dpnb.errors import DpnbError, InterruptedRequestError, RequestError, SchemaError
 from dpnb.ownership import Ownership
 from dpnb.privacy.accountant import Cost
-from dpnb.privacy.loss import Budget, PrivacyLoss, is_picked, unit
+from dpnb.privacy.budget import Budget
+from dpnb.privacy.loss import PrivacyLoss, is_picked, unit
 from dpnb.privacy.noise import Noise, SecureNoise
 from dpnb.provenance.administration import Administration, read_views
 from dpnb.provenance.catalogue import DeclaredViews
@@ -243,11 +244,7 @@ class Curator(Ownership):
         """
         while True:
             with self._lock:
-                self._store.follow()
-                if request.analyst != OWNER:
-                    self._store.provenance.admit(request.analyst)
-                plan = request.plan()
-                self._store.accountant.check_identifier(request.analyst, identifier, plan.request)
+                plan = self._plan(request, identifier)
                 stored = self._store.accountant.charges.get((request.analyst, plan.request))
                 if stored is not None:
                     self._store.accountant.keep_identifier(request.analyst, identifier, stored)
@@ -271,12 +268,8 @@ class Curator(Ownership):
         """Charge and release in one transaction; None when more has to be measured first."""
         with self._lock:
             with self._store.ledger.transaction() as append:
-                self._store.follow()
-                if request.analyst != OWNER:
-                    self._store.provenance.admit(request.analyst)
-                plan = request.plan()
+                plan = self._plan(request, identifier)
                 key = request.analyst, plan.request
-                self._store.accountant.check_identifier(request.analyst, identifier, plan.request)
                 fresh = key not in self._store.accountant.charges
                 if fresh:
                     if not request.needed(plan) <= measured:
@@ -287,6 +280,15 @@ class Curator(Ownership):
                     append({**entry, **header(*key, cost, now, granted, identifier)})
             self._store.follow()
             return request.result(plan, self._store.accountant.charges[key], fresh=fresh)
+
+    def _plan(self, request: Request[P, R], identifier: str | None) -> P:
+        """Plan a request on the newest state; refuse who may not ask, and a name used before."""
+        self._store.follow()
+        if request.analyst != OWNER:
+            self._store.provenance.admit(request.analyst)
+        plan = request.plan()
+        self._store.accountant.check_identifier(request.analyst, identifier, plan.request)
+        return plan
 
     def _admitted(self, row: str) -> str:
         """Return an analyst's row; refuse one that may not ask, or not any more."""

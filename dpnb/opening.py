@@ -7,7 +7,7 @@ from inspect import signature
 from typing import Any
 
 from dpnb.errors import RequestError
-from dpnb.privacy.loss import Budget
+from dpnb.privacy.budget import Budget
 from dpnb.provenance.policy import Policy
 
 

@@ -15,7 +15,8 @@ from dpnb.answers.question import Question
 from dpnb.channel import Channel, LocalChannel
 from dpnb.curator import Curator
 from dpnb.errors import DpnbError, RequestError
-from dpnb.privacy.loss import PICKED, Budget
+from dpnb.privacy.budget import Budget
+from dpnb.privacy.loss import PICKED
 from dpnb.provenance.requests import ANALYST
 from dpnb.table import Table
 from dpnb.waiting import Progress, wait

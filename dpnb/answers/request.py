@@ -13,9 +13,10 @@ from dpnb.privacy.accountant import Charge, Cost, plain_step
 from dpnb.privacy.mechanisms import Drawn, Step
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.path import laplace_chain
+from dpnb.provenance.accuracy import Accuracy, read_accuracy
 from dpnb.provenance.catalogue import Choice, DeclaredViews
 from dpnb.provenance.histograms import Histogram
-from dpnb.provenance.plan import Accuracy, Part, Plan, plan, read_accuracy, request_name
+from dpnb.provenance.plan import Part, Plan, plan, request_name
 from dpnb.provenance.store import Store
 from dpnb.provenance.views import View
 from dpnb.sql.canonical import describe

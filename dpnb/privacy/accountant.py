@@ -11,7 +11,8 @@ from fractions import Fraction
 from typing import Any
 
 from dpnb.errors import BudgetError, LedgerError, RequestError
-from dpnb.privacy.loss import Budget, Currency, PrivacyLoss, unit
+from dpnb.privacy.budget import Budget
+from dpnb.privacy.loss import Currency, PrivacyLoss, unit
 from dpnb.privacy.mechanisms import MECHANISMS, NONE, Local, Mechanism, Name, Step, Synopses, Wish
 from dpnb.privacy.path import Knot, find, insert
 

@@ -12,8 +12,10 @@ from dpnb.engines.base import Engine
 from dpnb.errors import RequestError, SchemaError
 from dpnb.privacy.accountant import Accountant
 from dpnb.privacy.mechanisms import Wish
-from dpnb.provenance.histograms import Alignment, Histogram, Strategy, align, columns_of, histogram
-from dpnb.provenance.plan import Accuracy, Part, basic_level, declared_level
+from dpnb.provenance.accuracy import Accuracy
+from dpnb.provenance.alignment import Alignment, align, columns_of
+from dpnb.provenance.histograms import Histogram, Strategy, histogram
+from dpnb.provenance.plan import Part, basic_level, declared_level
 from dpnb.provenance.store import Store
 from dpnb.provenance.views import View
 from dpnb.schema import Schema

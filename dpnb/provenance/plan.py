@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Protocol
 
 from dpnb.engines.base import Scan
 from dpnb.errors import RequestError
@@ -21,185 +21,18 @@ from dpnb.privacy.calibrate import (
     level_for_mean_error,
     sum_quantile,
 )
-from dpnb.privacy.loss import Currency, amount, counts_rho, is_picked, rho_meant, unit
+from dpnb.privacy.loss import Currency
 from dpnb.privacy.mechanisms import Wish, level_of_epsilon
 from dpnb.privacy.path import LEAST_LEVEL, grid, snap
-from dpnb.provenance.histograms import Alignment, level_for_mean
+from dpnb.provenance.accuracy import Accuracy
+from dpnb.provenance.alignment import Alignment, level_for_mean
 from dpnb.provenance.views import View, views_of
-from dpnb.scale import scalar
 from dpnb.schema import Schema
 from dpnb.sql.canonical import describe
 from dpnb.sql.query import EVERY, Aggregate, Query
 
 MOST_LEVEL = Fraction(10**12)
 """Largest level of a vector: far above it the lattice would be felt."""
-Intervals: TypeAlias = Literal["simultaneous", "each"]
-ANY_LOOK = 6 / math.pi**2
-"""Share of the failure probability of look 1; look i gets ANY_LOOK / i^2, and they add up to 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class Accuracy:
-    """What was asked for: a level (``rho`` or ``epsilon``) or an ``error``, and how to state it.
-
-    Parameters
-    ----------
-    level : Fraction or None
-        The level of the statement in the session's currency.
-    error : mapping of alias to float, or None
-        Wished half-widths of the displayed intervals.
-    rows : int or None
-        Group size for which the error of an AVG holds.
-    confidence : float
-        Between 0 and 1.
-    looks : 1 or 'any'
-        Whether intervals hold for a precision fixed before looking, or at every look.
-    intervals : {'simultaneous', 'each'}
-        Whether the confidence is for all intervals together or for each on its own.
-    split : Fraction or None
-        Share of an AVG's level that goes to its sum.
-    conditional : bool
-        Whether the level was picked by looking at the data.
-    """
-
-    level: Fraction | None
-    error: Mapping[str, float] | None
-    rows: int | None
-    confidence: float
-    looks: Literal[1, "any"]
-    intervals: Intervals
-    split: Fraction | None
-    conditional: bool = False
-
-    def alpha(self, intervals: int, look: int) -> float:
-        """Return the failure probability of one of ``intervals`` intervals at the given look.
-
-        Simultaneous intervals share it equally (union bound); so do the looks, as 1/i^2.
-        """
-        alpha = 1 - self.confidence
-        if self.intervals == "simultaneous":
-            alpha /= intervals
-        return alpha * ANY_LOOK / look**2 if self.looks == "any" else alpha
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the accuracy as plain data."""
-        return {
-            "level": None if self.level is None else str(self.level),
-            "error": None if self.error is None else dict(sorted(self.error.items())),
-            "rows": self.rows,
-            "confidence": self.confidence,
-            "looks": self.looks,
-            "intervals": self.intervals,
-            "split": None if self.split is None else str(self.split),
-            "conditional": self.conditional,
-        }
-
-
-def _real(value: object, name: str, mend: str) -> float:
-    value = scalar(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
-        raise RequestError(f"{name} is not a number", mend)
-    if not -(10**30) < value < 10**30:
-        raise RequestError(f"{name} is out of range", mend)
-    return float(value)
-
-
-def read_accuracy(
-    query: Query,
-    currency: Currency,
-    delta: Fraction | None,
-    *,
-    rho: object = None,
-    epsilon: object = None,
-    error: object = None,
-    rows: object = None,
-    confidence: object = 0.95,
-    looks: object = 1,
-    intervals: object = "simultaneous",
-    split: object = None,
-) -> Accuracy:
-    """Check the arguments of a request; public facts only.
-
-    Raises
-    ------
-    RequestError
-        When not exactly one of rho, epsilon and error is given, or one of them makes no sense.
-    """
-    if sum(value is not None for value in (rho, epsilon, error)) != 1:
-        raise RequestError(
-            "say once how accurate the answer shall be", f"Give {unit(currency)}=0.05, or error=50."
-        )
-    level: Fraction | None = None
-    if rho is not None:
-        if not counts_rho(currency):
-            raise RequestError("this session counts epsilon", "Give epsilon=, not rho=.")
-        level = amount(rho, "rho")
-    elif epsilon is not None:
-        if counts_rho(currency):
-            level = rho_meant(epsilon, delta, currency)
-        else:
-            level = amount(epsilon, "epsilon")
-    sure = _real(confidence, "confidence", "Give a number between 0 and 1, such as 0.95.")
-    if not 0 < sure < 1:
-        raise RequestError(
-            f"confidence is {sure:g}", "Give a number between 0 and 1, such as 0.95."
-        )
-    if not isinstance(looks, (int, str)) or looks not in (1, "any"):
-        raise RequestError(f"looks is {looks!r}", "Write looks=1 or looks='any'.")
-    if not isinstance(intervals, str) or intervals not in ("simultaneous", "each"):
-        raise RequestError(
-            f"intervals is {intervals!r}", "Write intervals='simultaneous' or intervals='each'."
-        )
-    share = None if split is None else amount(split, "split")
-    if share is not None and not Fraction(1, 1000) <= share <= Fraction(999, 1000):
-        raise RequestError(
-            "split is not between 0.001 and 0.999", "Give the share of the sum, such as 0.5."
-        )
-    averages = [a for a in query.aggregates if a.function == "AVG"]
-    size = None
-    if rows is not None:
-        number = _real(rows, "rows", "Give a whole number of rows.")
-        if not (number >= 1 and number == int(number)):
-            raise RequestError("rows is not a whole number of 1 or more", "Give rows=100.")
-        size = int(number)
-    wished = None if error is None else _errors(error, query)
-    if wished is not None and averages and size is None:
-        raise RequestError(
-            "the error of an AVG depends on the size of the group",
-            "Add rows=100: the error then holds for groups of at least 100 rows.",
-        )
-    return Accuracy(
-        level=level,
-        error=wished,
-        rows=size,
-        confidence=sure,
-        looks=1 if looks == 1 else "any",
-        intervals="each" if intervals == "each" else "simultaneous",
-        split=share,
-        conditional=is_picked(rho, epsilon, error),
-    )
-
-
-def _errors(error: object, query: Query) -> dict[str, float]:
-    if query.derived:
-        raise RequestError(
-            "the error of a formula cannot be fixed beforehand: it depends on the released values",
-            "Give rho=0.05 (or epsilon) instead of error, and look at the intervals.",
-        )
-    aliases = [aggregate.alias for aggregate in query.aggregates]
-    given = error if isinstance(error, Mapping) else dict.fromkeys(aliases, error)
-    if sorted(given, key=str) != sorted(aliases):
-        raise RequestError(
-            "error does not name each aggregate once",
-            f"Give one number, or a dict for {', '.join(aliases)}.",
-        )
-    wished = {}
-    for alias in aliases:
-        value = _real(given[alias], "error", "Give a positive number.")
-        if not 0 < value < math.inf:
-            raise RequestError(f"error is {value:g}", "Give a positive number.")
-        wished[alias] = value
-    return wished
 
 
 @dataclass(frozen=True, slots=True)

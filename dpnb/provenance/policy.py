@@ -8,7 +8,8 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from dpnb.errors import RequestError
-from dpnb.privacy.loss import Amount, Budget, amount
+from dpnb.privacy.budget import Budget
+from dpnb.privacy.loss import Amount, amount
 from dpnb.privacy.mechanisms import MECHANISMS, Name
 from dpnb.scale import scalar
 
@@ -23,8 +24,8 @@ class Policy:
     Parameters
     ----------
     mechanism : {'path', 'additive', 'vanilla'}
-        How several analysts are served from one view. ``path`` is the best of them in every case;
-        the others are DProvDB's, corrected.
+        How several analysts are served from one view. ``path`` answered most
+        statements in every case that was run; the others are DProvDB's, corrected.
     rows : {'max', 'sum'}
         Limit of an analyst with privilege l: the cap times l / top, or times l / sum of all
         privileges. With ``sum`` all analysts must be known before the first charge.

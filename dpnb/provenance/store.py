@@ -12,8 +12,8 @@ from typing import Any
 
 from dpnb.errors import LedgerError, RequestError
 from dpnb.privacy.accountant import Accountant
+from dpnb.privacy.budget import Budget
 from dpnb.privacy.ledger import FORMAT, Ledger
-from dpnb.privacy.loss import Budget
 from dpnb.provenance.policy import Policy
 from dpnb.provenance.requests import now
 from dpnb.provenance.table import ProvenanceTable

@@ -50,19 +50,24 @@ class View:
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
     @property
+    def norm(self) -> int:
+        """L1 and L2 sensitivity in ticks: one row is in one cell at most."""
+        return self.measure.sensitivity
+
+    @property
     def scale(self) -> int:
         """Lattice units in one tick: a power of two, from the public sensitivity alone."""
-        return 1 << max(0, LATTICE_BITS - (self.measure.sensitivity - 1).bit_length())
+        return 1 << max(0, LATTICE_BITS - (self.norm - 1).bit_length())
 
     @property
     def sensitivity(self) -> int:
-        """L1 and L2 sensitivity in lattice units: one row is in one cell at most."""
-        return self.measure.sensitivity * self.scale
+        """Sensitivity in lattice units."""
+        return self.norm * self.scale
 
     @property
     def reach(self) -> float:
         """Sensitivity in units of the measure."""
-        return float(self.measure.sensitivity * self.measure.step)
+        return float(self.norm * self.measure.step)
 
     @property
     def granularity(self) -> Fraction:

@@ -16,7 +16,8 @@ from dpnb.errors import RequestError
 from dpnb.kinds import cell_count, nearest
 from dpnb.privacy.calibrate import law
 from dpnb.privacy.loss import unit
-from dpnb.provenance.plan import Plan, plan, read_accuracy, shares
+from dpnb.provenance.accuracy import read_accuracy
+from dpnb.provenance.plan import Plan, plan, shares
 from dpnb.provenance.store import Store
 from dpnb.provenance.views import View, view_keys
 from dpnb.risk import paper

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 from dpnb.curator import Curator
 from dpnb.errors import DpnbError, RequestError
 from dpnb.opening import read_budget, read_policy
+from dpnb.privacy.budget import Budget
 from dpnb.privacy.ledger import Ledger
-from dpnb.privacy.loss import Budget
 from dpnb.schema import read_toml
 from dpnb.server import tokens
 from dpnb.server.auth import Authenticator, Privilege, read_privilege

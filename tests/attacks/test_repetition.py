@@ -12,7 +12,8 @@ import pytest
 
 import dpnb
 from dpnb import Category, Integer, Real, Schema, Table
-from dpnb.provenance.plan import plan, read_accuracy
+from dpnb.provenance.accuracy import read_accuracy
+from dpnb.provenance.plan import plan
 from dpnb.sql.parse import parse
 
 SCHEMA = Schema(

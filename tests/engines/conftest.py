@@ -10,7 +10,8 @@ import pytest
 from dpnb import Schema, Table
 from dpnb.engines.base import Exact
 from dpnb.engines.duckdb import DuckDBEngine
-from dpnb.provenance.plan import plan, read_accuracy
+from dpnb.provenance.accuracy import read_accuracy
+from dpnb.provenance.plan import plan
 from dpnb.sql.parse import parse
 
 

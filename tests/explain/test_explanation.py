@@ -18,7 +18,8 @@ from dpnb import Category, Integer, Real, Schema, Table
 from dpnb.errors import BudgetError, DpnbError, LedgerError, RequestError
 from dpnb.explain.explanation import Explanation
 from dpnb.privacy.accountant import Accountant
-from dpnb.privacy.loss import Budget, Picked, PrivacyLoss, rho_of_epsilon
+from dpnb.privacy.budget import Budget
+from dpnb.privacy.loss import Picked, PrivacyLoss, rho_of_epsilon
 from dpnb.session import EXPLANATION_RHO
 
 SCHEMA = Schema(

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from dpnb.errors import BudgetError, LedgerError, RequestError
 from dpnb.privacy.accountant import Accountant, left_of, loss, plain_step, read_step
-from dpnb.privacy.loss import Budget, PrivacyLoss
+from dpnb.privacy.budget import Budget
+from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.mechanisms import MECHANISMS, Name, Step, Synopses, Wish
 from dpnb.privacy.path import Knot
 

@@ -7,9 +7,10 @@ from fractions import Fraction
 
 import pytest
 
+from dpnb.privacy.budget import Budget
 from dpnb.privacy.composition import epsilons, kov, rdp_epsilon
 from dpnb.privacy.gaussian import epsilon_from, mu_from
-from dpnb.privacy.loss import Budget, PrivacyLoss, gdp_delta
+from dpnb.privacy.loss import PrivacyLoss, gdp_delta
 from dpnb.privacy.mechanisms import epsilon_of_level, level_of_epsilon
 
 CLOSE = 1e-9

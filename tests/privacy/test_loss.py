@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from dpnb.errors import RequestError
+from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import (
-    Budget,
     Picked,
     PrivacyLoss,
     amount,

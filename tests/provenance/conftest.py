@@ -10,7 +10,7 @@ import pytest
 
 from dpnb.curator import Curator
 from dpnb.kinds import Category, Date, Integer, Real
-from dpnb.privacy.loss import Budget
+from dpnb.privacy.budget import Budget
 from dpnb.schema import Schema
 from dpnb.sql.parse import parse
 from dpnb.sql.query import Query

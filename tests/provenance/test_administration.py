@@ -18,7 +18,8 @@ import pytest
 from dpnb.curator import Curator
 from dpnb.errors import BudgetError, LedgerError, RequestError, SchemaError
 from dpnb.kinds import Category, Integer
-from dpnb.privacy.loss import Budget, PrivacyLoss
+from dpnb.privacy.budget import Budget
+from dpnb.privacy.loss import PrivacyLoss
 from dpnb.provenance.policy import Policy
 from dpnb.schema import Schema
 from dpnb.table import Table

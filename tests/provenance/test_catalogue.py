@@ -10,7 +10,8 @@ import pytest
 
 from dpnb.answers.answer import Answer
 from dpnb.curator import Curator
-from dpnb.privacy.loss import Budget, PrivacyLoss
+from dpnb.privacy.budget import Budget
+from dpnb.privacy.loss import PrivacyLoss
 from dpnb.provenance.histograms import Strategy
 from dpnb.provenance.policy import Policy
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from dpnb.curator import Curator
 from dpnb.errors import BudgetError, RequestError
+from dpnb.privacy.budget import Budget
 from dpnb.privacy.gaussian import epsilon_from, sigma_from
-from dpnb.privacy.loss import Budget, PrivacyLoss
+from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.mechanisms import MECHANISMS, Synopses, Wish
 from dpnb.provenance.policy import Policy
 

@@ -14,9 +14,10 @@ from dpnb.answers.estimates import estimate
 from dpnb.curator import Curator
 from dpnb.errors import RequestError, SchemaError
 from dpnb.kinds import Category, Date, Integer, Real
+from dpnb.privacy.budget import Budget
 from dpnb.privacy.calibrate import Law
-from dpnb.privacy.loss import Budget
-from dpnb.provenance.histograms import Alignment, Strategy, align, histogram
+from dpnb.provenance.alignment import Alignment, align
+from dpnb.provenance.histograms import Strategy, histogram
 from dpnb.schema import Schema
 from dpnb.sql.parse import parse
 from dpnb.table import Table

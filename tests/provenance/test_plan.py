@@ -14,7 +14,8 @@ from dpnb.errors import RequestError
 from dpnb.privacy.calibrate import SUM_SHARE
 from dpnb.privacy.loss import Currency, Picked, epsilon_of_rho
 from dpnb.privacy.path import grid
-from dpnb.provenance.plan import Accuracy, Plan, half_width, plan, read_accuracy
+from dpnb.provenance.accuracy import Accuracy, read_accuracy
+from dpnb.provenance.plan import Plan, half_width, plan
 from dpnb.schema import Schema
 from dpnb.sql.query import Query
 

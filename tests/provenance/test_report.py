@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import dpnb
 from dpnb.curator import Curator
-from dpnb.privacy.loss import Budget, PrivacyLoss
+from dpnb.privacy.budget import Budget
+from dpnb.privacy.loss import PrivacyLoss
 from dpnb.provenance.policy import Policy
 from dpnb.provenance.report import ndcfg
 

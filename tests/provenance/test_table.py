@@ -11,7 +11,8 @@ import pytest
 
 from dpnb.curator import Curator
 from dpnb.errors import BudgetError, LedgerError, RequestError
-from dpnb.privacy.loss import Budget, PrivacyLoss
+from dpnb.privacy.budget import Budget
+from dpnb.privacy.loss import PrivacyLoss
 from dpnb.provenance.policy import Policy
 from dpnb.provenance.report import Provenance, Row
 from dpnb.provenance.table import read_time

@@ -14,7 +14,8 @@ import pytest
 from dpnb import Integer, Real, Schema, Table
 from dpnb.engines.contributions import Contributions, ContributionScan, Part
 from dpnb.engines.duckdb import DuckDBEngine
-from dpnb.provenance.plan import plan, read_accuracy, shares
+from dpnb.provenance.accuracy import read_accuracy
+from dpnb.provenance.plan import plan, shares
 from dpnb.risk.request import counted
 from dpnb.risk.selection import STEPS
 from dpnb.sql.parse import parse

@@ -12,7 +12,8 @@ import pytest
 
 from dpnb import Category, Integer, Schema, Table
 from dpnb.errors import RequestError
-from dpnb.provenance.plan import plan, read_accuracy
+from dpnb.provenance.accuracy import read_accuracy
+from dpnb.provenance.plan import plan
 from dpnb.risk import assembly
 from dpnb.risk.preferences import FloorMaxRatio, search
 from dpnb.sql.parse import parse

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from dpnb import Category, Date, DpnbError, Integer, Real, Schema, Table
 from dpnb.engines.duckdb import DuckDBEngine
-from dpnb.provenance.plan import plan, read_accuracy
+from dpnb.provenance.accuracy import read_accuracy
+from dpnb.provenance.plan import plan
 from dpnb.sql.canonical import describe, read
 from dpnb.sql.parse import parse
 

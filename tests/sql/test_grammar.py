@@ -22,7 +22,8 @@ from dpnb import Category, Date, Integer, Real, Schema, Table
 from dpnb.engines.base import Count
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import SqlError
-from dpnb.provenance.plan import plan, read_accuracy
+from dpnb.provenance.accuracy import read_accuracy
+from dpnb.provenance.plan import plan
 from dpnb.sql.canonical import describe, read
 from dpnb.sql.parse import parse
 from dpnb.sql.values import Column

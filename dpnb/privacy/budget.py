@@ -1,0 +1,154 @@
+"""The most that may ever be spent on one ledger, and how losses are counted against it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Literal
+
+from dpnb.errors import RequestError
+from dpnb.privacy.loss import Amount, Currency, PrivacyLoss, amount, counts_rho, rho_within
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Budget:
+    """The most that may ever be spent on one ledger.
+
+    Parameters
+    ----------
+    rho : number, optional
+        A cap in zCDP.
+    epsilon, delta : number, optional
+        With both, a cap in (epsilon, delta)-DP, turned into the largest rho that respects it. With
+        ``epsilon`` alone, a cap in pure DP. ``delta`` beside ``rho`` is used to show epsilons.
+    accountant : {'zcdp', 'gdp', 'basic'}
+        How losses add up under a cap with delta. ``gdp`` counts Gaussian answers exactly and allows
+        nothing else; ``basic`` adds the (epsilon, release_delta) of each release, as DProvDB does.
+    release_delta : number
+        Delta of one release under ``basic``.
+    doubling : bool
+        Declares the caps B, 2B, 4B, ... from the start, for who does not know the last one yet:
+        ``Curator.double_cap`` goes on to the next (spec/rdr.md 3.6). Each is a hard cap while it
+        lasts. In zCDP only.
+
+    Examples
+    --------
+    >>> Budget(epsilon=1).currency
+    'pure'
+    >>> Budget(rho="0.5").cap
+    PrivacyLoss(rho=0.5)
+    """
+
+    rho: Fraction | None
+    epsilon: Fraction | None
+    delta: Fraction | None
+    accountant: Literal["zcdp", "gdp", "basic"]
+    release_delta: Fraction
+    doubling: bool
+
+    def __init__(
+        self,
+        *,
+        rho: Amount | None = None,
+        epsilon: Amount | None = None,
+        delta: Amount | None = None,
+        accountant: str = "zcdp",
+        release_delta: Amount = "1e-9",
+        doubling: bool = False,
+    ) -> None:
+        if (rho is None) == (epsilon is None):
+            raise RequestError(
+                "a budget is either rho or epsilon",
+                "Write Budget(epsilon=3, delta=1e-6), Budget(rho=0.5) or Budget(epsilon=1).",
+            )
+        exact_delta = None if delta is None else amount(delta, "delta")
+        if exact_delta is not None and exact_delta >= 1:
+            raise RequestError("delta is 1 or more", "Give a small delta, such as 1e-6.")
+        object.__setattr__(self, "rho", None if rho is None else amount(rho, "rho"))
+        object.__setattr__(self, "epsilon", None if epsilon is None else amount(epsilon, "epsilon"))
+        object.__setattr__(self, "delta", exact_delta)
+        self._set_accountant(accountant, amount(release_delta, "release_delta"))
+        if not isinstance(doubling, bool):
+            raise RequestError("doubling is neither True nor False", "Write doubling=True.")
+        object.__setattr__(self, "doubling", doubling)
+        if doubling and not counts_rho(self.currency):
+            raise RequestError(
+                "caps of epsilon do not double: pure noise is drawn up to the cap at first use",
+                "Write Budget(rho=..., doubling=True), or leave doubling out.",
+            )
+
+    def _set_accountant(self, accountant: str, release_delta: Fraction) -> None:
+        if not isinstance(accountant, str) or accountant not in ("zcdp", "gdp", "basic"):
+            raise RequestError(f"accountant is {accountant!r}", "Use 'zcdp', 'gdp' or 'basic'.")
+        gaussian = accountant != "zcdp"
+        if gaussian and self.delta is None:
+            raise RequestError(
+                f"the accountant {accountant!r} needs a delta",
+                f"Write Budget(epsilon=3, delta=1e-6, accountant={accountant!r}).",
+            )
+        if accountant == "basic" and self.epsilon is None:
+            raise RequestError("the accountant 'basic' counts epsilon", "Give epsilon and delta.")
+        deltas = [value for value in (self.delta, release_delta) if value is not None]
+        if gaussian and not all(
+            Fraction(1, 10**15) <= value <= Fraction(1, 10) for value in deltas
+        ):
+            raise RequestError("delta is not within 1e-15..0.1", "Give a small delta, as 1e-9.")
+        if gaussian and self.epsilon is not None and self.epsilon > 50:
+            raise RequestError("epsilon is more than 50", "It would protect nobody.")
+        if accountant == "gdp" and self.rho is not None and self.rho > 1000:
+            raise RequestError("rho is more than 1,000", "It would protect nobody.")
+        object.__setattr__(self, "accountant", accountant)
+        object.__setattr__(self, "release_delta", release_delta)
+
+    @property
+    def currency(self) -> Currency:
+        """``pure`` for epsilon without delta, else the accountant."""
+        return "pure" if self.rho is None and self.delta is None else self.accountant
+
+    @property
+    def cap(self) -> PrivacyLoss:
+        """The cap in the session's currency."""
+        if self.rho is not None:
+            return PrivacyLoss(rho=self.rho)
+        if self.epsilon is None:
+            raise RequestError("the budget is empty", "Give rho or epsilon.")
+        if self.delta is None:
+            return PrivacyLoss.of(self.epsilon, "pure")
+        return self.within(self.epsilon)
+
+    def within(self, epsilon: Fraction) -> PrivacyLoss:
+        """Return the cap that an epsilon means at the budget's delta and for its accountant."""
+        if self.delta is None or self.currency == "basic":
+            loss = PrivacyLoss.of(epsilon, self.currency)
+            return loss if self.delta is None else replace(loss, delta=self.delta)
+        try:
+            return PrivacyLoss(rho=rho_within(epsilon, self.delta, self.currency))
+        except ValueError:
+            raise RequestError("epsilon is out of range", "Give one between 0 and 50.") from None
+
+    def to_dict(self) -> dict[str, str | bool | None]:
+        """Return the declaration as plain data."""
+        amounts = {"rho": self.rho, "epsilon": self.epsilon, "delta": self.delta}
+        texts = {name: None if value is None else str(value) for name, value in amounts.items()}
+        named = {"accountant": self.accountant, "release_delta": str(self.release_delta)}
+        return {**texts, **named, "doubling": self.doubling}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Budget:
+        """Build a budget from :meth:`to_dict`."""
+        return cls(**data)
+
+    def __repr__(self) -> str:
+        given = [
+            f"{name}={float(value):g}"
+            for name, value in (
+                ("rho", self.rho),
+                ("epsilon", self.epsilon),
+                ("delta", self.delta),
+            )
+            if value is not None
+        ]
+        given += [f"accountant={self.accountant!r}"] if self.accountant != "zcdp" else []
+        given += ["doubling=True"] if self.doubling else []
+        return f"Budget({', '.join(given)})"
