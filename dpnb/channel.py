@@ -16,6 +16,7 @@ from dpnb.schema import Schema
 if TYPE_CHECKING:
     from dpnb.explain.explanation import Explanation
     from dpnb.explain.price import ExplanationPrice
+    from dpnb.inference.inference import Inference
 
 
 class Channel(Protocol):
@@ -29,6 +30,12 @@ class Channel(Protocol):
         cancel: threading.Event,
     ) -> Answer:
         """Answer a statement; see ``Session.query``."""
+        ...
+
+    def infer(
+        self, sql: str, params: Mapping[str, object] | None, options: Mapping[str, Any]
+    ) -> Inference:
+        """Work a statement out from past answers; see ``Session.infer``."""
         ...
 
     def explain(
@@ -96,6 +103,12 @@ class LocalChannel:
     ) -> Answer:
         """Answer a statement."""
         return self.curator.query(self.analyst, sql, params, accuracy, cancel)
+
+    def infer(
+        self, sql: str, params: Mapping[str, object] | None, options: Mapping[str, Any]
+    ) -> Inference:
+        """Work a statement out from past answers."""
+        return self.curator.infer(self.analyst, sql, params, options)
 
     def explain(
         self, question: Question, options: Mapping[str, Any], cancel: threading.Event

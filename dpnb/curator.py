@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,9 @@ from dpnb.answers.question import Question
 from dpnb.answers.request import AnswerRequest
 from dpnb.engines.base import Engine
 from dpnb.errors import DpnbError, InterruptedRequestError, RequestError, SchemaError
+from dpnb.inference.held import Shelf
+from dpnb.inference.online import OnlinePlan, OnlineRequest
+from dpnb.inference.pricing import priced
 from dpnb.ownership import Ownership
 from dpnb.privacy.accountant import Cost
 from dpnb.privacy.budget import Budget
@@ -23,9 +26,11 @@ from dpnb.privacy.loss import PrivacyLoss, is_picked, unit
 from dpnb.privacy.noise import Noise, SecureNoise
 from dpnb.provenance.administration import Administration, read_views
 from dpnb.provenance.catalogue import DeclaredViews
+from dpnb.provenance.plan import Plan
 from dpnb.provenance.policy import Policy, policy_of
 from dpnb.provenance.requests import ANALYST, OWNER, P, R, Request, header, private
 from dpnb.provenance.store import Store
+from dpnb.sql.query import Query
 from dpnb.table import Table
 from dpnb.waiting import Progress
 
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     from dpnb.explain.explanation import Explanation
     from dpnb.explain.price import ExplanationPrice
     from dpnb.explain.request import ExplanationRequest
+    from dpnb.inference.inference import Inference
     from dpnb.risk.paper import PaperProfile
     from dpnb.risk.profile import RiskProfile
     from dpnb.server.service import Service
@@ -109,6 +115,7 @@ class Curator(Ownership):
             SecureNoise.warm_up()
         self._lock = threading.RLock()
         self._statements: dict[object, AnswerRequest] = {}
+        self._shelf = Shelf()
         self._store = Store(ledger, anchor)
         try:
             if self._store.new and budget is None:
@@ -175,8 +182,12 @@ class Curator(Ownership):
         ``identifier`` is the client's name for this one request: used again, it gives the same
         answer, and with another statement it is refused.
         """
-        request = self._statement(self._admitted(analyst), sql, params, accuracy)
-        return self._serve(request, cancel, identifier)
+        request = self._asked(self._admitted(analyst), sql, params, accuracy)
+        if isinstance(request, AnswerRequest):
+            return self._serve(request, cancel, identifier)
+        with self._lock:
+            known = request.from_past(self._plan(request, identifier))
+        return self._serve(request, cancel, identifier) if known is None else known
 
     def explain(
         self,
@@ -189,6 +200,19 @@ class Curator(Ownership):
         """Explain a question; see ``Session.explain``, and :meth:`query` for ``identifier``."""
         request = self._explanation(self._admitted(analyst), question, options)
         return self._serve(request, cancel, identifier)
+
+    def _asked(
+        self,
+        analyst: str,
+        sql: str,
+        params: Mapping[str, object] | None,
+        accuracy: Mapping[str, Any],
+    ) -> AnswerRequest | OnlineRequest:
+        """Return the request for a statement; with a wished error past answers may help."""
+        own = self._statement(analyst, sql, params, accuracy)
+        if accuracy.get("error") is None or accuracy.get("history") is False:
+            return own
+        return OnlineRequest(own, self._shelf)
 
     def _statement(
         self,
@@ -206,12 +230,7 @@ class Curator(Ownership):
         if known is not None:
             return known
         query = parse(sql, self._tables, params)
-        if query.having is not None:
-            raise RequestError(
-                "HAVING is not answered here: the groups it lets pass would tell more than was paid",
-                "Leave it out and filter the released rows, answer.to_frame().query(...); "
-                "they are noisy, so a group near the limit may fall on either side.",
-            )
+        check_having(query)
         declared = None if analyst == OWNER else self._declared
         made = AnswerRequest(
             analyst, sql, query, dict(accuracy), self._store, self._tables, declared
@@ -301,8 +320,77 @@ class Curator(Ownership):
         self, request: Request[P, R], plan: P, cost: Cost, now: str
     ) -> list[tuple[int, Fraction]]:
         """Refuse what would pass a limit; return what is taken from which grant."""
+        self._protect(request, plan, cost)
         names = {} if not cost.steps else self._declared.names(cost.steps)
         return self._store.provenance.check(request.analyst, plan.request, cost, names, now)
+
+    def _protect(self, request: Request[P, R], plan: P, cost: Cost) -> None:
+        """Refuse releases that would all but settle a claim that the owner protects."""
+        if not self._store.provenance.claims or request.analyst == OWNER:
+            return
+        if isinstance(plan, Plan | OnlinePlan):
+            from dpnb.inference.control import guard
+
+            schema = self._tables[request.table(plan)].schema
+            levels = {name: step.level for name, step in cost.steps.items()}
+            guard(self._store, self._shelf, request.analyst, plan.views, levels, schema)
+
+    # what past answers tell
+
+    def infer(
+        self,
+        analyst: str,
+        sql: str,
+        params: Mapping[str, object] | None,
+        options: Mapping[str, Any],
+    ) -> Inference:
+        """Work a statement out from what an analyst holds; see ``Session.infer``. No data is read."""
+        row = self._admitted(analyst)
+        return self._inferred([row], sql, params, options)
+
+    def infer_together(
+        self,
+        analysts: Sequence[str],
+        sql: str,
+        *,
+        params: Mapping[str, object] | None = None,
+        **options: Any,
+    ) -> Inference:
+        """Work out what some analysts could infer by putting their answers together. For the owner.
+
+        The options are those of ``Session.infer``.
+
+        Raises
+        ------
+        SqlError, RequestError
+        """
+        with self._lock:
+            self._store.follow()
+            table = self._store.provenance
+            for name in analysts:
+                table.row(name)
+            rows = table.rows_of(analysts) if table.policy is not None else set(analysts)
+        return self._inferred(rows, sql, params, options)
+
+    def _inferred(
+        self,
+        rows: Collection[str],
+        sql: str,
+        params: Mapping[str, object] | None,
+        options: Mapping[str, Any],
+    ) -> Inference:
+        from dpnb.inference.assembly import infer
+        from dpnb.inference.options import read_options
+        from dpnb.sql.parse import parse
+
+        wanted = read_options(options)
+        query = parse(sql, self._tables, params)
+        check_having(query)
+        with self._lock:
+            self._store.follow()
+            schema = self._tables[query.table].schema
+            known = self._shelf.known(self._store, rows, query.table, schema)
+        return infer(sql, query, wanted, known, schema)
 
     # what only the owner may see
 
@@ -401,30 +489,12 @@ class Curator(Ownership):
     ) -> list[Price]:
         """Price statements as if asked one after the other; spends nothing."""
         row = self._admitted(analyst)
-        return self._priced([self._statement(row, sql, params, accuracy) for sql in statements])
+        return self._priced([self._asked(row, sql, params, accuracy) for sql in statements])
 
-    def _priced(self, requests: Sequence[AnswerRequest]) -> list[Price]:
+    def _priced(self, requests: Sequence[AnswerRequest | OnlineRequest]) -> list[Price]:
         with self._lock:
             self._store.follow()
-            state = self._store.accountant
-            tried = state.synopses.sketch()
-            left: dict[str, PrivacyLoss] = {}
-            prices = []
-            for request in requests:
-                row, wanted = request.analyst, request.plan()
-                stored = state.charges.get((row, wanted.request))
-                cost = state.cost(row, wanted.wishes() if stored is None else {}, tried)
-                levels = {view: step.level for view, step in cost.steps.items()}
-                levels = levels if stored is None else dict(stored.levels)
-                rest = left.setdefault(row, assembly.status(self._store, row).remaining)
-                prices.append(
-                    assembly.price(request.sql, wanted, row, levels, cost.row, rest, self._store)
-                )
-                if prices[-1].affordable:
-                    left[row] = rest - cost.row
-                    for view, step in cost.steps.items():
-                        tried.note(row, view, step)
-            return prices
+            return priced(self._store, requests)
 
     @property
     def ledger(self) -> str:
@@ -469,6 +539,16 @@ class Curator(Ownership):
 
     def __reduce__(self) -> Any:
         raise TypeError("a Curator holds sensitive data and cannot be pickled")
+
+
+def check_having(query: Query) -> None:
+    """Refuse HAVING where a statement is answered."""
+    if query.having is not None:
+        raise RequestError(
+            "HAVING is not answered here: the groups it lets pass would tell more than was paid",
+            "Leave it out and filter the released rows, answer.to_frame().query(...); "
+            "they are noisy, so a group near the limit may fall on either side.",
+        )
 
 
 def _plain(accuracy: Mapping[str, Any]) -> tuple[tuple[object, ...], ...] | None:

@@ -16,6 +16,7 @@ from dpnb.provenance.catalogue import DeclaredViews
 from dpnb.provenance.histograms import Strategy
 from dpnb.provenance.report import Provenance, report
 from dpnb.provenance.store import Store
+from dpnb.table import Table
 
 
 class Ownership:
@@ -25,6 +26,7 @@ class Ownership:
     _lock: threading.RLock
     _declared: DeclaredViews
     _owner: Administration
+    _tables: dict[str, Table]
 
     @property
     def budget(self) -> BudgetStatus:
@@ -183,6 +185,47 @@ class Ownership:
             self._declared.build([self._owner.add_view(columns, table, bins, name, strategy)])
 
         self._administer(change)
+
+    def protect(
+        self,
+        sql: str,
+        operator: str,
+        value: float,
+        *,
+        probability: float = 0.9,
+        params: Mapping[str, object] | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Protect a claim: answers that would make an analyst surer of it than a limit are withheld.
+
+        Decided from what the analyst holds already and from the noise of what she asks for, never from
+        the data. A policy tool, no guarantee: a first answer is not withheld, and explanations do not
+        count. What she holds stays free to infer from.
+
+        Parameters
+        ----------
+        sql : str
+            One COUNT, SUM or AVG without GROUP BY.
+        operator : {'>', '<'}
+        value : float
+            The claim is that the aggregate is above, or below, so much.
+        probability : float
+            Above 0.5 and below 1.
+        params : mapping
+            Values of the bound parameters ``:name``.
+        name : str, optional
+            A claim of the same name is replaced.
+
+        Raises
+        ------
+        SqlError, RequestError
+        """
+        from dpnb.inference.control import read_claim
+        from dpnb.sql.parse import parse
+
+        query = parse(sql, self._tables, params)
+        claim = read_claim(sql, query, operator, value, probability, name)
+        self._administer(partial(self._store.write, claim.entry))
 
     @property
     def provenance(self) -> Provenance:

@@ -21,12 +21,16 @@ class Schema(Mapping[str, Kind]):
     aliases : sequence of sequences of str
         Sets of columns that say the same in other words (``education`` and ``education_num``). An
         explanation uses the first of a set only, and none of a set that its question is about.
+    complete : sequence of str
+        Columns that are never missing. A row that lacks a value in one of them is left out of the
+        table, silently: so the groups of such a column add up to all rows, and past answers tell more
+        about new questions.
 
     Raises
     ------
     SchemaError
-        When two names differ by case only, a name is empty, a kind is unknown, or an alias is no
-        column or stands in two sets.
+        When two names differ by case only, a name is empty, a kind is unknown, an alias is no column
+        or stands in two sets, or a complete column is none.
 
     Examples
     --------
@@ -35,9 +39,14 @@ class Schema(Mapping[str, Kind]):
     ['sex', 'age']
     """
 
-    __slots__ = ("_columns", "_folded", "aliases")
+    __slots__ = ("_columns", "_folded", "aliases", "complete")
 
-    def __init__(self, columns: Mapping[str, Kind], aliases: Sequence[Sequence[str]] = ()) -> None:
+    def __init__(
+        self,
+        columns: Mapping[str, Kind],
+        aliases: Sequence[Sequence[str]] = (),
+        complete: Sequence[str] = (),
+    ) -> None:
         if not isinstance(columns, Mapping) or not all(isinstance(n, str) for n in columns):
             raise SchemaError("a schema maps column names to kinds", "Write Schema({'age': ...}).")
         self._columns = dict(columns)
@@ -53,6 +62,7 @@ class Schema(Mapping[str, Kind]):
                     "Use Category, Integer, Real or Date.",
                 )
         self.aliases = _checked_aliases(aliases, self._columns)
+        self.complete = _checked_complete(complete, self._columns)
 
     def __getitem__(self, name: str) -> Kind:
         return self._columns[name]
@@ -66,17 +76,19 @@ class Schema(Mapping[str, Kind]):
     def __repr__(self) -> str:
         inner = ", ".join(f"{name!r}: {kind!r}" for name, kind in self._columns.items())
         aliases = f", aliases={[list(names) for names in self.aliases]!r}" if self.aliases else ""
-        return f"Schema({{{inner}}}{aliases})"
+        complete = f", complete={list(self.complete)!r}" if self.complete else ""
+        return f"Schema({{{inner}}}{aliases}{complete})"
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Schema)
             and list(self.items()) == list(other.items())
             and self.aliases == other.aliases
+            and self.complete == other.complete
         )
 
     def __hash__(self) -> int:
-        return hash((tuple(self._columns.items()), self.aliases))
+        return hash((tuple(self._columns.items()), self.aliases, self.complete))
 
     def find(self, name: str) -> str | None:
         """Return the declared spelling of a column name, or None."""
@@ -88,7 +100,10 @@ class Schema(Mapping[str, Kind]):
 
     @classmethod
     def from_dict(
-        cls, columns: Mapping[str, Mapping[str, Any]], aliases: Sequence[Sequence[str]] = ()
+        cls,
+        columns: Mapping[str, Mapping[str, Any]],
+        aliases: Sequence[Sequence[str]] = (),
+        complete: Sequence[str] = (),
     ) -> Schema:
         """Build a schema from plain data; the inverse of :meth:`to_dict`."""
         kinds: dict[str, Kind] = {}
@@ -108,20 +123,37 @@ class Schema(Mapping[str, Kind]):
                 ) from None
             except SchemaError as error:
                 raise SchemaError(error.what, error.mend, f"column {name!r}") from None
-        return cls(kinds, aliases)
+        return cls(kinds, aliases, complete)
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """Read ``aliases`` and the ``[columns]`` of a TOML file."""
-        content = read_toml(path)
-        return cls.from_dict(content.get("columns", {}), content.get("aliases", ()))
+        """Read ``aliases``, ``complete`` and the ``[columns]`` of a TOML file."""
+        return cls.of(read_toml(path))
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> Schema:
+        """Build a schema from what a TOML file holds."""
+        columns = content.get("columns", {})
+        return cls.from_dict(columns, content.get("aliases", ()), content.get("complete", ()))
 
     def to_toml(self) -> str:
         """Return the schema as the text of a TOML file."""
         import tomli_w
 
         aliases = {"aliases": [list(names) for names in self.aliases]} if self.aliases else {}
-        return tomli_w.dumps({**aliases, "columns": self.to_dict()})
+        complete = {"complete": list(self.complete)} if self.complete else {}
+        return tomli_w.dumps({**aliases, **complete, "columns": self.to_dict()})
+
+
+def _checked_complete(complete: Sequence[str], columns: Mapping[str, Kind]) -> tuple[str, ...]:
+    """Return the columns that are never missing, in the order of their declaration."""
+    mend = "Write complete=['age', 'sex']."
+    if not isinstance(complete, (list, tuple)):
+        raise SchemaError("complete is a list of column names", mend)
+    for name in complete:
+        if not isinstance(name, str) or name not in columns:
+            raise SchemaError(f"the complete column {name!r} is no column", mend)
+    return tuple(name for name in columns if name in complete)
 
 
 def _checked_aliases(
@@ -145,8 +177,8 @@ def _checked_aliases(
 def read_toml(path: str | Path) -> dict[str, Any]:
     """Read a table's TOML file.
 
-    Its entries: ``name``, ``source``, ``public``, ``aliases``, ``columns``, ``unit``, ``budget``, and for
-    several analysts ``policy`` and ``views``.
+    Its entries: ``name``, ``source``, ``public``, ``aliases``, ``complete``, ``columns``, ``unit``,
+    ``budget``, and for several analysts ``policy`` and ``views``.
     """
     try:
         content = tomllib.loads(Path(path).read_text("utf-8"))
@@ -155,14 +187,15 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SchemaError(f"the file is not valid TOML: {error}", "", str(path)) from None
     known = {
-        "name", "source", "public", "aliases", "columns", "unit", "budget", "policy", "views",
+        "name", "source", "public", "aliases", "complete", "columns", "unit", "budget", "policy",
+        "views",
     }  # fmt: skip
     unknown = sorted(set(content) - known)
     if unknown:
         raise SchemaError(
             f"unknown entry {unknown[0]!r}",
-            "A table's file has name, source, public, aliases, views, [columns], [unit], [budget] and "
-            "[policy].",
+            "A table's file has name, source, public, aliases, complete, views, [columns], [unit], "
+            "[budget] and [policy].",
             str(path),
         )
     return content

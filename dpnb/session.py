@@ -14,7 +14,7 @@ from dpnb.answers.numbers import loss_text
 from dpnb.answers.question import Question
 from dpnb.channel import Channel, LocalChannel
 from dpnb.curator import Curator
-from dpnb.errors import DpnbError, RequestError
+from dpnb.errors import BudgetError, DpnbError, RequestError
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import PICKED
 from dpnb.provenance.requests import ANALYST
@@ -24,6 +24,7 @@ from dpnb.waiting import Progress, wait
 if TYPE_CHECKING:
     from dpnb.explain.explanation import Explanation
     from dpnb.explain.price import ExplanationPrice
+    from dpnb.inference.inference import Inference
     from dpnb.privacy.noise import Noise
 
 EXPLANATION_RHO = "0.3"
@@ -99,6 +100,7 @@ class Session:
         looks: object = 1,
         intervals: object = "simultaneous",
         split: object = None,
+        history: object = True,
         params: Mapping[str, object] | None = None,
         progress: Progress | None = None,
     ) -> Answer:
@@ -115,7 +117,8 @@ class Session:
             rule; what is already held is deducted. One that was picked by looking at the data, a
             ``Picked``, marks the answer and what follows from it as conditional.
         error : number or dict of alias to number
-            Instead of a level: the half-width of the displayed intervals.
+            Instead of a level: the half-width of the displayed intervals. What past answers to other
+            statements tell is used first, and only what is missing is bought.
         rows : int
             With AVG and ``error``: the error holds for groups of at least so many rows.
         confidence : float
@@ -126,6 +129,8 @@ class Session:
             Whether the confidence is for all intervals together or for each on its own.
         split : number
             Share of an AVG's level that goes to its sum.
+        history : bool
+            False leaves past answers to other statements aside.
         params : mapping
             Values of the bound parameters ``:name``.
         progress : callable
@@ -154,6 +159,7 @@ class Session:
             "looks": looks,
             "intervals": intervals,
             "split": split,
+            "history": history,
         }
         cancel = threading.Event()
 
@@ -161,6 +167,102 @@ class Session:
             return self._channel.query(sql, params, accuracy, cancel)
 
         return wait(ask, cancel, self._channel.interrupt, progress)
+
+    def query_all(self, statements: Sequence[str], **options: Any) -> list[Answer]:
+        """Answer statements one after the other; none is asked unless all can be paid.
+
+        The options are those of :meth:`query`; what each will cost tells :meth:`price` with the same
+        list. Later statements rest on the answers to earlier ones.
+
+        Raises
+        ------
+        BudgetError
+            When the statements cannot be paid together; nothing was charged.
+        SqlError, RequestError, EngineError, InterruptedRequestError
+            As :meth:`query`; answers that were given before an interruption are kept by the ledger.
+        """
+        priced = {name: value for name, value in options.items() if name != "progress"}
+        prices = self.price(list(statements), **priced)
+        if not prices:
+            raise RequestError("there is no statement", "Pass a list of SQL texts.")
+        whole = Price.together(prices)
+        if not whole.affordable:
+            cost, left = (
+                loss_text(loss, whole.currency, None) for loss in (whole.spent, whole.remaining)
+            )
+            raise BudgetError(
+                f"these statements cost {cost} together, but {left} is left",
+                "Leave some out, or ask for larger errors. Nothing was charged.",
+            )
+        return [self.query(one, **options) for one in statements]
+
+    def infer(
+        self,
+        sql: str,
+        *,
+        confidence: object = None,
+        error: object = None,
+        between: Sequence[object] | None = None,
+        intervals: object = "simultaneous",
+        method: object = "blue",
+        guaranteed: bool = False,
+        prior: object = None,
+        chosen: object = 1,
+        params: Mapping[str, object] | None = None,
+    ) -> Inference:
+        """Work a statement out from past answers alone. Always free: the data are not looked at.
+
+        Parameters
+        ----------
+        sql : str
+            As for :meth:`query`, without computed columns.
+        confidence : float
+            Between 0 and 1; 0.95 by default.
+        error : number
+            Half-width of the intervals. Alone: the confidence that it has is found. With a
+            confidence: whether past answers reach it is said.
+        between : pair of numbers
+            An interval, whose confidence is found. Not with ``confidence`` or ``error``.
+        intervals : {'simultaneous', 'each'}
+            Whether the confidence is for all intervals together or for each on its own.
+        method : {'blue', 'exact', 'mc', 'pc'}
+            'blue': best linear unbiased estimate with the exact law of its noise; for Gaussian noise
+            it is the whole posterior. 'exact': the posterior under Laplace noise, of a few numbers.
+            'mc', 'pc': the approximations of Xiao and Xiong, for study.
+        guaranteed : bool
+            Bounds that hold whatever was asked and however it was chosen, and also where past answers
+            do not determine a value (linear programs; wider).
+        prior : optional
+            'nonnegative', or public knowledge about the value: see ``dpnb.inference.priors``.
+        chosen : int
+            How many questions this one was picked from after seeing their answers.
+        params : mapping
+            Values of the bound parameters ``:name``.
+
+        Returns
+        -------
+        Inference
+
+        Raises
+        ------
+        SqlError, RequestError
+            Also when past answers determine none of the values; says what is missing.
+        """
+        if prior is not None:
+            from dpnb.inference.priors import plain_prior
+
+            prior = plain_prior(prior)
+        options = {
+            "confidence": confidence,
+            "error": error,
+            "between": between,
+            "intervals": intervals,
+            "method": method,
+            "guaranteed": guaranteed,
+            "prior": prior,
+            "chosen": chosen,
+        }
+        return self._channel.infer(sql, params, options)
 
     def explain(
         self,

@@ -95,7 +95,7 @@ class Table:
             )
         source = Path(path).parent / str(content["source"])
         name = str(content.get("name", Path(path).stem))
-        schema = Schema.from_dict(content["columns"], content.get("aliases", ()))
+        schema = Schema.of(content)
         public = content.get("public", False)
         if not isinstance(public, bool):
             raise SchemaError("public is neither true nor false", "Write public = true.", str(path))
@@ -109,6 +109,7 @@ class Table:
             "name": self.name,
             "columns": columns,
             "aliases": aliases,
+            "complete": list(self.schema.complete),
             "unit": None,
             "public": self.public,
         }

@@ -31,6 +31,7 @@ CALLED = {
     ("explain", "display"),
     ("risk", "display"),
     ("provenance", "display"),
+    ("inference", "display"),
     # the handle on a curator is made by the curator
     ("curator", "session"),
     ("curator", "channel"),
@@ -150,6 +151,10 @@ def test_nothing_but_the_noise_module_draws_random_numbers():
         "privacy/noise.py",
         # resamples released values: nothing is hidden by these draws
         "answers/bootstrap.py",
+        # simulate noise of released values, or its law alone
+        "inference/exact.py",
+        "inference/posterior.py",
+        "inference/study.py",
     }
     wrong = []
     for path in modules():

@@ -12,6 +12,7 @@ from dpnb.answers.estimates import Estimates
 from dpnb.answers.formula import text
 from dpnb.answers.intervals import Mode
 from dpnb.answers.numbers import cost_text, percent
+from dpnb.answers.origin import Origin
 from dpnb.answers.plain import listed
 from dpnb.answers.question import Question, label
 from dpnb.errors import RequestError
@@ -64,6 +65,8 @@ class Answer:
         Public definition of each view, by its id.
     ledger, request : str
         Public names of the ledger and of the request in it.
+    origin : Origin or None
+        How an answer of a wished error was come by, where past answers to other statements helped.
     """
 
     sql: str
@@ -90,6 +93,7 @@ class Answer:
     definitions: Mapping[str, Any]
     ledger: str
     request: str
+    origin: Origin | None = None
 
     def estimates_of(self, alias: str | None = None) -> Estimates:
         """Return one aggregate by its alias; the first one without an alias."""
@@ -207,6 +211,12 @@ class Answer:
         )
         return f"{cost} A finer answer is held: ask with more." if self.finer else cost
 
+    def origin_sentence(self) -> str:
+        """Return how the answer was come by, where past answers helped; else ''."""
+        if self.origin is None:
+            return ""
+        return self.origin.sentence(self.spent, self.currency, self.delta)
+
     def note(self) -> str:
         """Return where the ledger lives, when that matters for what was just spent."""
         if self.kept or self.spent.level(self.currency) == 0:
@@ -243,6 +253,7 @@ class Answer:
         for name in ("spent", "remaining", "cap"):
             data[name] = data[name].to_dict()
         data["estimates"] = [found.to_dict() for found in self.estimates]
+        data["origin"] = None if self.origin is None else self.origin.to_dict()
         return {name: listed(value) for name, value in data.items()}
 
     @classmethod
@@ -255,6 +266,8 @@ class Answer:
         values["groups"] = tuple(tuple(group) for group in values["groups"])
         values["rows"] = tuple(values["rows"])
         values["estimates"] = tuple(Estimates.from_dict(found) for found in values["estimates"])
+        origin = values["origin"]
+        values["origin"] = None if origin is None else Origin.from_dict(origin)
         return cls(**values)
 
     def record(self) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from fractions import Fraction
 
 from dpnb.answers.answer import Answer
 from dpnb.answers.estimates import Estimates, derived, estimate
-from dpnb.answers.listing import BudgetStatus, Price
+from dpnb.answers.listing import BudgetStatus, Price, Width
+from dpnb.answers.origin import Origin
 from dpnb.engines.base import Sum
 from dpnb.privacy.accountant import Accountant, Charge
 from dpnb.privacy.calibrate import Law
@@ -47,9 +48,19 @@ def status(store: Store, row: str | None = None) -> BudgetStatus:
 
 
 def answer(
-    sql: str, wanted: Plan, charge: Charge, store: Store, schema: Schema, *, fresh: bool
+    sql: str,
+    wanted: Plan,
+    charge: Charge,
+    store: Store,
+    schema: Schema,
+    *,
+    fresh: bool,
+    worked_out: Sequence[Estimates] | None = None,
 ) -> Answer:
-    """Build the answer of a committed charge; ``fresh`` when it was committed just now."""
+    """Build the answer of a committed charge; ``fresh`` when it was committed just now.
+
+    ``worked_out`` are the values of all outputs where other releases have a part in them.
+    """
     state, query = store.accountant, wanted.query
     cells = [schema[key.column].cells() for key in query.keys]
     places = list(itertools.product(*(range(len(column)) for column in cells)))
@@ -59,7 +70,7 @@ def answer(
         bounds = _bounds(part, schema)
         return _estimates(part, wanted, charge, state, order, bounds, leaves)
 
-    found = tuple(
+    found = tuple(worked_out or ()) or tuple(
         _derived(output, wanted, estimates)
         if isinstance(output, Derived)
         else estimates(_part(output, wanted))
@@ -76,7 +87,7 @@ def answer(
             for place in places
         ),
         estimates=found,
-        rows=_ordered(query, places, found),
+        rows=ordered(query, places, {one.alias: one.estimate for one in found}),
         spent=charge.row if fresh else PrivacyLoss.none(),
         remaining=budget.remaining,
         cap=budget.cap,
@@ -92,8 +103,11 @@ def answer(
         kept=budget.kept,
         private=store.private,
         conditional=charge.conditional,
-        levels={view: str(level) for view, level in charge.levels.items()},
-        definitions={name: view.definition() for name, view in wanted.views.items()},
+        levels={view: str(level) for view, level in {**charge.past, **charge.levels}.items()},
+        definitions={
+            **{name: dict(state.definitions[name]) for name in charge.past},
+            **{name: view.definition() for name, view in wanted.views.items()},
+        },
         ledger=store.name,
         request=charge.request,
     )
@@ -169,52 +183,60 @@ def _bounds(part: Part, schema: Schema) -> tuple[float, float]:
     return float(bounds.low), float(bounds.high)
 
 
-def _ordered(
-    query: Query, groups: Sequence[Sequence[int]], found: Sequence[Estimates]
+def ordered(
+    query: Query,
+    groups: Sequence[Sequence[int]],
+    values: Mapping[str, Sequence[float | None]],
 ) -> tuple[int, ...]:
     """Return the indices of the rows to show: ORDER BY and LIMIT on released values.
 
-    ``groups`` holds each group's cell numbers, so keys sort in declared order. Unknown values come
-    last in either direction.
+    ``groups`` holds each group's cell numbers, so keys sort in declared order; ``values`` those of
+    each output by its alias. Unknown values come last in either direction.
     """
     rows = list(range(len(groups)))
     for term in reversed(query.order):
         sign = -1 if term.descending else 1
         places = [i for i, key in enumerate(query.keys) if key.alias == term.alias]
         ranks: list[float | None] = (
-            [group[places[0]] for group in groups]
-            if places
-            else list(next(e.estimate for e in found if e.alias == term.alias))
+            [group[places[0]] for group in groups] if places else list(values[term.alias])
         )
         keyed = [(rank is None, sign * (rank or 0.0)) for rank in ranks]
         rows.sort(key=keyed.__getitem__)
     return tuple(rows if query.limit is None else rows[: query.limit])
 
 
-def price(
-    sql: str,
-    wanted: Plan,
-    analyst: str,
-    levels: Mapping[str, Fraction],
-    cost: PrivacyLoss,
-    left: PrivacyLoss,
-    store: Store,
-) -> Price:
-    """Return the price of a plan: ``cost`` of ``left``, and the widths at ``levels``."""
-    budget = status(store, analyst)
+def widths(
+    wanted: Plan, analyst: str, levels: Mapping[str, Fraction], store: Store
+) -> tuple[Width, ...]:
+    """Return the half-width to expect of each output of a plan at ``levels``."""
     rows = PRICED_ROWS if wanted.accuracy.rows is None else (wanted.accuracy.rows,)
-    widths: list[tuple[str, int | None, float | None]] = []
+    found: list[Width] = []
     for output in wanted.query.outputs:
         if isinstance(output, Derived):
-            widths.append((output.alias, None, None))
+            found.append((output.alias, None, None))
             continue
         part = _part(output, wanted)
         sizes: tuple[int | None, ...] = rows if part.is_mean else (None,)
         look = store.accountant.look(analyst, {v.id: levels[v.id] for v in part.views()})
-        widths += [
+        found += [
             (part.aggregate.alias, size, half_width(part, wanted, levels, look, size or 1))
             for size in sizes
         ]
+    return tuple(found)
+
+
+def price(
+    sql: str,
+    wanted: Plan,
+    analyst: str,
+    cost: PrivacyLoss,
+    left: PrivacyLoss,
+    store: Store,
+    expected: tuple[Width, ...],
+    origin: Origin | None = None,
+) -> Price:
+    """Return the price of a plan: ``cost`` of ``left``, and the widths to expect."""
+    budget = status(store, analyst)
     return Price(
         sql=sql.strip(),
         spent=cost,
@@ -224,5 +246,6 @@ def price(
         delta=budget.delta,
         confidence=wanted.accuracy.confidence,
         affordable=not cost.exceeds(left, budget.currency),
-        widths=tuple(widths),
+        widths=expected,
+        origin=origin,
     )

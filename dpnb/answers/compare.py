@@ -162,10 +162,12 @@ def _check_mode(answer: Answer, estimates: Estimates, mode: object) -> None:
         raise RequestError(f"{mode!r} is no mode", "Use 'tight' or 'paper'.")
     if mode == "paper" and answer.currency == "pure":
         raise RequestError("the paper's intervals are for Gaussian noise", "Open a zcdp session.")
-    if estimates.function != "FORMULA":
+    if not estimates.plain:
         return
     if mode == "paper":
-        raise RequestError("the paper compares no computed columns", "Leave mode out.")
+        raise RequestError(
+            "the paper compares no computed columns or merged answers", "Leave mode out."
+        )
     if answer.intervals != "simultaneous":
         raise RequestError(
             f"the intervals of {estimates.alias!r} hold each on its own, so they cannot be combined",

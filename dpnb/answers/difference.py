@@ -43,8 +43,9 @@ def difference(
     """Return the interval of sum(weight x exact value) - constant (spec/dpxplain.md 3.3).
 
     COUNT and SUM: the noise of the sum. AVG: one interval for each group, at alpha / compared groups
-    each for planned questions and at alpha / groups otherwise, combined by their ends. FORMULA: the
-    answer's intervals, which hold together, combined likewise.
+    each for planned questions and at alpha / groups otherwise, combined by their ends. FORMULA, and
+    what was worked out from several releases: the answer's intervals, which hold together, combined
+    likewise.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ def difference(
         'paper': as DPXPlain, section 4.2: boxes for AVG, and always as if planned.
     """
     shares = list(weights.values())
-    if estimates.function == "FORMULA":
+    if estimates.plain:
         shown = [(estimates.low[i], estimates.high[i]) for i in weights]
         return combine(shown, shares, -constant)
     planned = planned or mode == "paper"

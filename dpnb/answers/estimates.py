@@ -12,6 +12,8 @@ from dpnb.answers.intervals import around, mean_around_zero
 from dpnb.answers.numbers import figure
 from dpnb.privacy.calibrate import Law
 from dpnb.sql.formulas import Formula, plain_formula, read_formula
+from dpnb.sql.query import Aggregate
+from dpnb.sql.values import Column
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,28 @@ class Estimates:
     high: tuple[float, ...]
     formula: Formula | None = None
     leaves: tuple[Estimates, ...] = ()
+
+    @classmethod
+    def worked_out(
+        cls,
+        aggregate: Aggregate,
+        values: Sequence[float | None],
+        ends: Sequence[tuple[float, float]],
+        alpha: float,
+        look: int,
+    ) -> Estimates:
+        """Return values that were worked out from several releases: there is no one law of noise."""
+        value = aggregate.value
+        return cls(
+            aggregate.alias, aggregate.function, value.name if isinstance(value, Column) else None,
+            None, None, None, None, 0.0, 0.0, look, alpha, tuple(values),
+            tuple(low for low, _ in ends), tuple(high for _, high in ends),
+        )  # fmt: skip
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing but the intervals is known: of a formula, and of what was worked out."""
+        return self.total is None and self.count is None
 
     def text(self, group: int) -> str:
         """Return the estimate as shown."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.answers.numbers import amount_text, figure, loss_text
+from dpnb.answers.origin import Origin
 from dpnb.answers.plain import listed
 from dpnb.privacy.loss import Currency, PrivacyLoss, unit
 
@@ -52,6 +53,10 @@ class Listing:
         return listing_html(self)
 
 
+Width: TypeAlias = tuple[str, int | None, float | None]
+"""An aggregate, the group size or None, and the half-width of its intervals or None."""
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
     """What a statement would cost and how wide its intervals would be. Nothing was spent.
@@ -67,6 +72,8 @@ class Price:
     widths : tuple of (alias, rows or None, half-width or None)
         For each aggregate the half-width of its intervals; for AVG on groups of ``rows`` rows. None
         for formulas, whose intervals depend on the released values.
+    origin : Origin or None
+        How the answer would be come by, where past answers to other statements help.
     """
 
     sql: str
@@ -77,7 +84,25 @@ class Price:
     delta: float | None
     confidence: float
     affordable: bool
-    widths: tuple[tuple[str, int | None, float | None], ...]
+    widths: tuple[Width, ...]
+    origin: Origin | None = None
+
+    @classmethod
+    def together(cls, prices: Sequence[Price]) -> Price:
+        """Return the price of several statements that are asked one after the other."""
+        first = prices[0]
+        return replace(
+            first,
+            sql=";\n".join(price.sql for price in prices),
+            spent=sum((price.spent for price in prices[1:]), first.spent),
+            affordable=all(price.affordable for price in prices),
+            widths=tuple(
+                (f"{i}: {alias}", size, width)
+                for i, price in enumerate(prices, start=1)
+                for alias, size, width in price.widths
+            ),
+            origin=None,
+        )
 
     def share(self) -> float:
         """Return the cost as a share of what is left; infinite when nothing is left."""
@@ -97,16 +122,21 @@ class Price:
             self.spent, self.remaining, self.cap, self.currency, self.delta,
             affordable=self.affordable,
         )  # fmt: skip
+        if self.origin is not None:
+            caption = f"{caption} {self.origin.forecast(self.currency, self.delta)}"
         return Listing(caption, ("aggregate", "group size", "half-width to expect"), rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the price as plain data (JSON)."""
-        return plain_losses(self)
+        origin = None if self.origin is None else self.origin.to_dict()
+        return {**plain_losses(self), "origin": origin}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Price:
         """Build the price from :meth:`to_dict`."""
         values = read_losses(data)
+        origin = values["origin"]
+        values["origin"] = None if origin is None else Origin.from_dict(origin)
         values["widths"] = tuple(tuple(width) for width in values["widths"])
         return cls(**values)
 

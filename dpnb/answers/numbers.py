@@ -77,7 +77,7 @@ def cost_text(
     if free and stored:
         cost = "Answered from the ledger at no cost"
     elif free:
-        cost = "No cost: these numbers were bought before"
+        cost = "No cost: bought before, or about rows of which less was told so far"
     else:
         cost = f"Cost {loss_text(spent, currency, delta)}"
     left = loss_text(remaining, currency, None)

@@ -68,7 +68,7 @@ class AnswerRequest:
         elif stored is None:
             # on one state of the ledger a plan and its cost are the same each time
             self._latest.clear()
-            cost = state.cost(self.analyst, made.wishes())
+            cost = state.cost(self.analyst, made.wishes(), _definitions(made))
             self._latest[self.store.ledger.sequence] = made, cost
         return made
 
@@ -106,7 +106,7 @@ class AnswerRequest:
         latest = self._latest.get(self.store.ledger.sequence)
         if latest is not None and latest[0] is plan:
             return latest[1]
-        return self.store.accountant.cost(self.analyst, plan.wishes())
+        return self.store.accountant.cost(self.analyst, plan.wishes(), _definitions(plan))
 
     def needed(self, plan: Plan) -> Set[str]:
         """Return the views that take a look at the data, given what the ledger holds."""
@@ -155,7 +155,7 @@ class AnswerRequest:
             "accuracy": plan.accuracy.to_dict(),
             "version": self.store.version(plan.query.table),
             "levels": {name: str(step.level) for name, step in steps.items()},
-            "views": {name: view.definition() for name, view in plan.views.items()},
+            "views": _definitions(plan),
             "knots": knots,
             "declared": [
                 None if part.alignment is None else part.alignment.view.id for part in plan.parts
@@ -187,6 +187,10 @@ class AnswerRequest:
         """Build the answer from the committed knots."""
         schema = self.tables[plan.query.table].schema
         return assembly.answer(self.sql, plan, charge, self.store, schema, fresh=fresh)
+
+
+def _definitions(plan: Plan) -> dict[str, dict[str, Any]]:
+    return {name: view.definition() for name, view in plan.views.items()}
 
 
 def _bins(part: Part) -> int:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dpnb.answers.answer import Answer
     from dpnb.answers.question import Question
     from dpnb.explain.explanation import Explanation
+    from dpnb.inference.inference import Inference
     from dpnb.risk.profile import RiskProfile
 
 _ROW_INCHES = 0.34
@@ -33,7 +34,7 @@ def plot_answer(answer: Answer, ax: Axes | None = None) -> Axes:
     """
     found = answer.estimates_of()
     rows = answer.rows[:MAX_ROWS]
-    ax = ax or _axes(len(rows))
+    ax = ax or row_axes(len(rows))
     for place, row in enumerate(rows):
         value = found.estimate[row]
         if value is not None:
@@ -41,7 +42,7 @@ def plot_answer(answer: Answer, ax: Axes | None = None) -> Axes:
             ax.plot(value, place, "o", color="C0", markersize=5)
     told = [found.estimate[row] is not None for row in rows]
     labels = [
-        _label(answer.group_label(row)) + ("" if known else " (too few rows to tell)")
+        formula_free(answer.group_label(row)) + ("" if known else " (too few rows to tell)")
         for row, known in zip(rows, told, strict=True)
     ]
     ax.set_yticks(range(len(rows)), labels)
@@ -49,10 +50,10 @@ def plot_answer(answer: Answer, ax: Axes | None = None) -> Axes:
         if not known:
             tick.set_color("grey")
     ax.set_ylim(max(len(rows) - 0.5, 0.5), -0.5)
-    ax.set_xlabel(f"{_label(found.alias)}, {percent(answer.confidence)} intervals")
+    ax.set_xlabel(f"{formula_free(found.alias)}, {percent(answer.confidence)} intervals")
     if found.function in ("COUNT", "SUM"):
         ax.axvline(0, color="grey", linewidth=0.8)
-    return _finished(ax, answer)
+    return finished(ax, answer)
 
 
 def plot_question(question: Question, ax: Axes | None = None) -> Axes:
@@ -64,7 +65,7 @@ def plot_question(question: Question, ax: Axes | None = None) -> Axes:
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     """
-    ax = ax or _axes(1)
+    ax = ax or row_axes(1)
     low, high = question.low, question.high
     # a line to an infinite end ends in an arrow
     reach = 1.5 * max((abs(end) for end in (low, high) if math.isfinite(end)), default=0.0) or 1.0
@@ -81,8 +82,8 @@ def plot_question(question: Question, ax: Axes | None = None) -> Axes:
     sides = f"{question.left} minus {_grouped(question.right)}"
     lines = textwrap.wrap(plain(sides), 70, max_lines=2, placeholder=" ...")
     lines[-1] += plain(f" in {question.aggregate}, {percent(question.confidence)} interval")
-    ax.set_xlabel("\n".join(map(_label, lines)))
-    return _finished(ax, question)
+    ax.set_xlabel("\n".join(map(formula_free, lines)))
+    return finished(ax, question)
 
 
 def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
@@ -97,7 +98,7 @@ def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
         Where to draw; a new figure by default.
     """
     rows = explanation.rows[:MAX_ROWS]
-    ax = ax or _axes(1.5 * len(rows))
+    ax = ax or row_axes(1.5 * len(rows))
     times = 100 if explanation.relative else 1
     for place, row in enumerate(rows):
         silent = explanation.indistinct(row)
@@ -111,7 +112,7 @@ def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
             textcoords="offset points", va="center", color="grey" if silent else None,
         )  # fmt: skip
     labels = [
-        "\n".join(_label(text) for text in (row.predicate, explanation.effect_text(row)))
+        "\n".join(formula_free(text) for text in (row.predicate, explanation.effect_text(row)))
         for row in rows
     ]
     ax.set_yticks(range(len(rows)), labels)
@@ -121,8 +122,8 @@ def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.axvline(0, color=ax.xaxis.label.get_color(), linewidth=0.8)
     unit = "% of the difference" if explanation.relative else explanation.influence_unit
-    ax.set_xlabel(f"influence in {_label(unit)}, {percent(explanation.confidence)} intervals")
-    return _finished(ax, explanation)
+    ax.set_xlabel(f"influence in {formula_free(unit)}, {percent(explanation.confidence)} intervals")
+    return finished(ax, explanation)
 
 
 def plot_risk(profile: RiskProfile, ax: Axes | None = None) -> Axes:
@@ -139,7 +140,7 @@ def plot_risk(profile: RiskProfile, ax: Axes | None = None) -> Axes:
     found = profile.histogram()
     low, high, rows = found["r_low"], found["r_high"], found["rows"]
     width = high[1] - low[1]
-    ax = ax or _axes(6)
+    ax = ax or row_axes(6)
     if rows.any():
         ax.set_yscale("log")
     # those who add nothing have a place of their own
@@ -157,7 +158,8 @@ def plot_risk(profile: RiskProfile, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _axes(rows: float) -> Axes:
+def row_axes(rows: float) -> Axes:
+    """Return the axes of a new figure with room for so many rows."""
     from matplotlib import pyplot as plt
 
     _, ax = plt.subplots(figsize=(6.4, 1.0 + _ROW_INCHES * rows), layout="constrained")
@@ -168,12 +170,13 @@ def _grouped(side: str) -> str:
     return f"({side})" if " + " in side or " - " in side else side
 
 
-def _label(text: str) -> str:
+def formula_free(text: str) -> str:
     """Return a text that matplotlib does not read as a formula."""
     return plain(text).replace("$", r"\$")
 
 
-def _finished(ax: Axes, result: Answer | Question | Explanation) -> Axes:
+def finished(ax: Axes, result: Answer | Question | Explanation | Inference) -> Axes:
+    """Take away what frames nothing, and put the stamps of a result above it."""
     ax.spines[["left", "right", "top"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     # long names at the left leave little room above the axes

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dpnb.answers.estimates import Estimates
     from dpnb.answers.listing import BudgetStatus, Listing
     from dpnb.answers.question import Question
+    from dpnb.inference.inference import Inferred
 
 EACH = (
     " Nothing is known of differences here: these intervals hold each on its own. "
@@ -94,12 +95,20 @@ def answer_body(answer: Answer) -> str:
     """Return the table of an answer and what is said about it, without styles and scripts."""
     rows = answer.rows[:MAX_ROWS]
     axes = [scale(found, rows) for found in answer.estimates]
+    alone = len(axes) == 1
     head = "".join(parts.head(key) for key in answer.keys or ("",)) + "".join(
-        _aggregate_head(answer, index, axis) for index, axis in enumerate(axes)
+        aggregate_head(found, index, answer.confidence, axis, alone=alone)
+        for index, (found, axis) in enumerate(zip(answer.estimates, axes, strict=True))
     )
     body = "".join(
         f"<tr>{''.join(parts.row_head(str(value)) for value in answer.groups[row] or ('all rows',))}"
-        f"{''.join(_aggregate_cells(answer, index, row, axis) for index, axis in enumerate(axes))}</tr>"
+        + "".join(
+            aggregate_cells(
+                found, index, row, axis, drawn=interval_marks(found, row, axis), alone=alone
+            )
+            for index, (found, axis) in enumerate(zip(answer.estimates, axes, strict=True))
+        )
+        + "</tr>"
         for row in rows
     )
     names = " and ".join(found.alias for found in answer.estimates)
@@ -147,7 +156,8 @@ def _pairs(answer: Answer, found: Estimates) -> dict[str, Any]:
     rows = answer.rows[:MAX_ROWS]
     if len(rows) < 2:
         return {}
-    if found.function == "FORMULA":
+    if found.function == "FORMULA" or (found.total_law is None and found.count_law is None):
+        # only intervals are known: of formulas, and of what was worked out from past answers
         if answer.intervals != "simultaneous":
             nothing = {"low": ["-Infinity"] * len(rows), "high": ["Infinity"] * len(rows)}
             return {**nothing, "note": EACH}
@@ -177,31 +187,46 @@ def _ends(ends: Sequence[float], rows: Sequence[int]) -> list[float | str]:
     return [end if math.isfinite(end) else "Infinity" if end > 0 else "-Infinity" for end in shown]
 
 
-def _aggregate_head(answer: Answer, index: int, axis: Scale) -> str:
+def aggregate_head(
+    found: Estimates | Inferred, index: int, confidence: float, axis: Scale, *, alone: bool
+) -> str:
+    """Return the heads of one aggregate's columns: value, interval, and the scale of what is drawn.
+
+    Parameters
+    ----------
+    found : Estimates or Inferred
+    index : int
+        Which of the aggregates it is.
+    confidence : float
+    axis : Scale
+    alone : bool
+        Whether it is the only one, and so has more room.
+    """
     start, end, step = axis
-    name = parts.text(answer.estimates[index].alias)
-    width = 160 if len(answer.estimates) == 1 else 90
     return (
-        f'<th scope="col" data-agg="{index}" style="text-align:right">{name}</th>'
+        f'<th scope="col" data-agg="{index}" style="text-align:right">{parts.text(found.alias)}</th>'
         f'<th scope="col" data-agg="{index}" style="text-align:right">'
-        f"{percent(answer.confidence)} interval</th>"
-        f'<th scope="col" data-agg="{index}" class="dpnb-plot" style="min-width:{width}px">'
+        f"{percent(confidence)} interval</th>"
+        f'<th scope="col" data-agg="{index}" class="dpnb-plot" '
+        f'style="min-width:{160 if alone else 90}px">'
         '<span class="dpnb-axis" style="display:flex;justify-content:space-between">'
         f"<span>{figure(start, 10 * step)}</span> <span>{figure(end, 10 * step)}</span></span></th>"
     )
 
 
-def _aggregate_cells(answer: Answer, index: int, row: int, axis: Scale) -> str:
-    found = answer.estimates[index]
+def aggregate_cells(
+    found: Estimates | Inferred, index: int, row: int, axis: Scale, *, drawn: str, alone: bool
+) -> str:
+    """Return one group's cells of one aggregate: value, interval, and what is ``drawn`` of it."""
     few = found.estimate[row] is None
     value = f"<i>{found.text(row)}</i>" if few else found.text(row)
     cell = f'<td data-agg="{index}"' + (' class="dpnb-few"' if few else "")
-    style = "text-align:right" + (";white-space:nowrap" if len(answer.estimates) == 1 else "")
+    style = "text-align:right" + (";white-space:nowrap" if alone else "")
     return (
         f'{cell} style="{style}">{value}</td>'
         f'{cell} style="{style}">{found.interval_text(row)}</td>'
         f'<td data-agg="{index}" class="dpnb-plot" style="text-align:left;white-space:nowrap;'
-        f'--dpnb-steps:{round((axis[1] - axis[0]) / axis[2])}">{interval_marks(found, row, axis)}</td>'
+        f'--dpnb-steps:{round((axis[1] - axis[0]) / axis[2])}">{drawn}</td>'
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from dpnb.answers.estimates import Estimates
+    from dpnb.inference.inference import Inferred
 
 GREY = "#767676"
 """Readable on white (4.5:1) and on JupyterLab's dark ground (4.1:1)."""
@@ -15,9 +16,12 @@ Scale: TypeAlias = tuple[float, float, float]
 """Start, end and step."""
 
 
-def scale(found: Estimates, rows: tuple[int, ...]) -> Scale:
-    """Return a scale in round numbers; counts and sums start from 0. Infinite ends are beyond it."""
-    told = [row for row in rows if found.estimate[row] is not None] or list(rows)
+def scale(found: Estimates | Inferred, rows: tuple[int, ...], *, bounds: bool = False) -> Scale:
+    """Return a scale in round numbers; counts and sums start from 0. Infinite ends are beyond it.
+
+    With ``bounds`` there is also room for intervals without an estimate.
+    """
+    told = [row for row in rows if bounds or found.estimate[row] is not None] or list(rows)
     ends = [end for row in told for end in (found.low[row], found.high[row])]
     ends = [end for end in ends if math.isfinite(end)]
     low, high = min(ends, default=0.0), max(ends, default=0.0)
@@ -35,7 +39,7 @@ def round_scale(low: float, high: float, steps: int) -> Scale:
     return start, end if end > start else start + step, step
 
 
-def interval_marks(found: Estimates, row: int, axis: Scale) -> str:
+def interval_marks(found: Estimates | Inferred, row: int, axis: Scale) -> str:
     """Return an interval with its estimate as a dot, in inline styles alone."""
     value = found.estimate[row]
     if value is None:

@@ -44,7 +44,7 @@ def plot_provenance(provenance: Provenance, ax: Axes | None = None) -> Axes:
     names = [f"{_wrapped(group[0].short)}\n({group[0].kind})" for group in groups]
     if len(columns) > MAX_COLUMNS:
         groups.append(columns[MAX_COLUMNS:])
-        names.append(f"and {len(groups[-1]):,} more")
+        names.append(f"and {len(groups[-1]):,} more, at most")
     unit = units(provenance)[0]
     texts, shares = [], []
     for line in shown:

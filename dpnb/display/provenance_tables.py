@@ -285,7 +285,7 @@ def _cells(cells: Iterable[tuple[str, str]]) -> str:
 def _column_head(group: Sequence[Head]) -> str:
     first = group[0]
     if len(group) > 1:
-        kind, name, full = "", f"and {len(group):,} more", "See the list of all columns."
+        kind, name, full = "", f"and {len(group):,} more, at most", "See the list of all columns."
     else:
         kind, name, full = first.kind, first.short, first.name
     long = ' class="dpnb-prov-long"' if len(name) > _LONG else ""

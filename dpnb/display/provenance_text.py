@@ -120,12 +120,12 @@ def heads(provenance: Provenance) -> list[Head]:
 
 
 def cell(provenance: Provenance, row: str, heads: Sequence[Head]) -> PrivacyLoss:
-    """Return what a row knows of some columns."""
+    """Return what a row knows of some columns, at most."""
     return sum((provenance.cells.get((row, one.column.id), NONE) for one in heads), NONE)
 
 
 def known_of(heads: Sequence[Head]) -> PrivacyLoss:
-    """Return what all together know of some columns."""
+    """Return what all together know of some columns, at most."""
     return sum((one.column.known for one in heads), NONE)
 
 
@@ -192,6 +192,7 @@ def reading_sentences(provenance: Provenance) -> list[str]:
             "spent is what counts against a row's limit, learned what was learned through it. They "
             "differ where one row was granted something at another one's expense."
         )
+    told.append(sharing_sentence(provenance))
     if counts_rho(provenance.currency) and provenance.delta is not None:
         told.append(
             "rho adds up; epsilon (ε) is what a rho means at the delta, and does not add up."
@@ -204,6 +205,16 @@ def reading_sentences(provenance: Provenance) -> list[str]:
         "counted or summed several things; a one-off is a single release, such as an explanation."
     )
     return [sentence for sentence in told if sentence]
+
+
+def sharing_sentence(provenance: Provenance) -> str:
+    """Return why the total can be less than the sum of the columns; '' where it is the sum."""
+    if provenance.currency == "basic" or len(provenance.columns) < 2:
+        return ""
+    return (
+        "Views on disjoint parts of the data share: the total is what the worst-off row pays, and can "
+        "be less than the sum of the columns."
+    )
 
 
 def _meaning(provenance: Provenance) -> str:
@@ -346,7 +357,7 @@ def provenance_text(provenance: Provenance) -> str:
         titles = ("column", "kind", TOGETHER, *(line.name for line in shown))
         parts += [
             "", listing_text(Listing(f"Who knows how much of what, in {name}", titles, known)),
-            *more(len(columns), MAX_COLUMNS, "columns"),
+            *more(len(columns), MAX_COLUMNS, "columns"), *filter(None, [sharing_sentence(provenance)]),
         ]  # fmt: skip
     if len(provenance.rows) > 1:
         parts += ["", *fairness_sentences(provenance)]

@@ -44,7 +44,9 @@ def table_cells(answer: Answer) -> tuple[list[str], list[list[str]]]:
 
 def sentences(answer: Answer) -> list[str]:
     """Return what is said about an answer, the same in every rendering."""
-    said = [answer.interval_sentence(), answer.cost_sentence(), answer.note()]
+    said = [
+        answer.interval_sentence(), answer.cost_sentence(), answer.origin_sentence(), answer.note(),
+    ]  # fmt: skip
     hidden = len(answer.rows) - MAX_ROWS
     if hidden > 0:
         said.insert(0, f"{hidden:,} more rows: see to_frame().")
@@ -64,7 +66,8 @@ def share_text(share: float) -> str:
     return "more than 99 %" if shown == "100 %" and share < 1 else shown
 
 
-def _grid(header: list[str], rows: list[list[str]], left: Container[int]) -> list[str]:
+def aligned(header: list[str], rows: list[list[str]], left: Container[int]) -> list[str]:
+    """Return the lines of a table in columns; those in ``left`` start at the left."""
     lines = [[plain(cell) for cell in line] for line in [header, *rows]]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     return [
@@ -85,7 +88,7 @@ def answer_text(answer: Answer) -> str:
     """Return an answer for a terminal."""
     header, rows = table_cells(answer)
     above = [f"{stamp}\n" for stamp in stamps(answer.private, answer.conditional)]
-    grid = _grid(header, rows, range(len(answer.keys)))
+    grid = aligned(header, rows, range(len(answer.keys)))
     return "\n".join([*above, *grid, "", *sentences(answer)])
 
 
@@ -123,7 +126,7 @@ def explanation_text(explanation: Explanation) -> str:
     """Return an explanation for a terminal: the verdict, the table, and what it means."""
     above = [f"{stamp}\n" for stamp in stamps(explanation.private, explanation.conditional)]
     above += [plain(explanation.title), plain(explanation.question.sentence), ""]
-    grid = _grid(*explanation_cells(explanation), (0, 3))
+    grid = aligned(*explanation_cells(explanation), (0, 3))
     return "\n".join([*above, *grid, "", *map(plain, explanation_sentences(explanation))])
 
 
@@ -156,7 +159,7 @@ def _strong(value: str) -> str:
 def listing_text(listing: Listing) -> str:
     """Return a listing for a terminal."""
     rows = [[" ".join(cell.split()) for cell in row] for row in listing.rows]
-    grid = _grid(list(listing.header), rows, (0,))
+    grid = aligned(list(listing.header), rows, (0,))
     if any(len(line) > 160 for line in grid):
         grid = [line if len(line) <= 160 else line[:157] + "..." for line in grid]
     return "\n".join([listing.caption, "", *grid])

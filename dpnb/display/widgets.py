@@ -1,4 +1,4 @@
-"""Live results: answers and explanations as widgets, and what a cell displays."""
+"""Live results: answers, explanations and inferences as widgets, and what a cell displays."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from ipywidgets.widgets.widget_string import HTML
 from dpnb.answers.answer import Answer
 from dpnb.display.explanation import explanation_body, explanation_data, explanation_html
 from dpnb.display.html import answer_body, answer_html, view_data
+from dpnb.display.inference import inference_html
+from dpnb.display.inference_widget import InferenceWidget
 from dpnb.display.parts import STATIC, module
 from dpnb.display.text import MAX_ROWS
 from dpnb.errors import RequestError
+from dpnb.inference.inference import Inference
 
 if TYPE_CHECKING:
     from dpnb.answers.question import Question
@@ -144,12 +147,12 @@ def html_widget(html: str) -> HTML:
     return HTML(html)
 
 
-def display_result(result: Answer | Explanation, mode: str = "auto") -> None:
-    """Display an answer or an explanation in the running cell.
+def display_result(result: Answer | Explanation | Inference, mode: str = "auto") -> None:
+    """Display an answer, an explanation or an inference in the running cell.
 
     Parameters
     ----------
-    result : Answer or Explanation
+    result : Answer, Explanation or Inference
     mode : {'auto', 'static', 'widget'}
         'static' displays the record: text, and HTML that scripts make interactive. 'widget'
         displays the live widget in a second output; the record, folded while the widget lives, is
@@ -163,10 +166,13 @@ def display_result(result: Answer | Explanation, mode: str = "auto") -> None:
     """
     live = is_live(mode)
     token = uuid4().hex if live else ""
-    widget: AnswerWidget | ExplanationWidget | None = None
+    widget: AnswerWidget | ExplanationWidget | InferenceWidget | None = None
     if isinstance(result, Answer):
         html = answer_html(result, token)
         widget = AnswerWidget(result, token=token) if live else None
+    elif isinstance(result, Inference):
+        html = inference_html(result, token)
+        widget = InferenceWidget(result, token=token) if live else None
     else:
         html = explanation_html(result, token)
         widget = ExplanationWidget(result, token=token) if live else None

@@ -119,7 +119,11 @@ class DuckDBEngine:
                 self._run(f"CREATE TYPE e{i} AS ENUM ({values})")
             code = normaliser(kind, quoted(found), types[found], f"e{i}")
             columns.append(f"{code} AS c{i}")
-        self._run(f"CREATE TABLE rows AS SELECT {', '.join(columns)} FROM {relation}")
+        # a row without a value that is declared never to be missing is no row of the table
+        present = [i for i, name in enumerate(table.schema) if name in table.schema.complete]
+        whole = " AND ".join(["TRUE", *(f"c{i} IS NOT NULL" for i in present)])
+        rows = f"SELECT * FROM (SELECT {', '.join(columns)} FROM {relation}) WHERE {whole}"
+        self._run(f"CREATE TABLE rows AS {rows}")
         if relation == "texts":
             self._run("DROP TABLE texts")
         elif relation == "source_rows":

@@ -14,6 +14,7 @@ from traitlets import Enum, Float
 from dpnb.answers.numbers import loss_text
 from dpnb.errors import RequestError
 from dpnb.magics.explaining import explanation_options, hint, read_question
+from dpnb.magics.inferring import inference_options
 from dpnb.magics.lines import (
     Progress,
     accuracy_options,
@@ -29,11 +30,9 @@ from dpnb.magics.risking import open_picker
 from dpnb.session import Session
 
 
-def _spending(magic: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that every spending magic takes."""
+def _showing(magic: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options on what becomes of a result."""
     for option in (
-        argument("--dry-run", action="store_true", help="show price and widths, spend nothing"),
-        argument("--yes", action="store_true", help="spend without asking"),
         argument("-o", "--out", metavar="NAME", help="variable for the result"),
         argument("-q", "--quiet", action="store_true", help="do not show the result"),
         argument("--widget", action="store_true", help="show as a widget"),
@@ -41,6 +40,16 @@ def _spending(magic: Callable[..., Any]) -> Callable[..., Any]:
     ):
         magic = option(magic)
     return magic
+
+
+def _spending(magic: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that every spending magic takes."""
+    for option in (
+        argument("--dry-run", action="store_true", help="show price and widths, spend nothing"),
+        argument("--yes", action="store_true", help="spend without asking"),
+    ):
+        magic = option(magic)
+    return _showing(magic)
 
 
 def _accuracy(magic: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,6 +62,7 @@ def _accuracy(magic: Callable[..., Any]) -> Callable[..., Any]:
         argument("--confidence", default="0.95", help="between 0 and 1; 0.95 by default"),
         argument("--each", action="store_true", help="confidence for each interval on its own"),
         argument("--any-look", action="store_true", help="intervals that hold at every look"),
+        argument("--no-history", action="store_true", help="leave other past answers aside"),
         argument("--on", metavar="NAME", help="session to ask; the one opened last by default"),
     ):
         magic = option(magic)
@@ -150,6 +160,50 @@ class Dpnb(Magics):
 
     @no_var_expand
     @line_cell_magic
+    @magic_arguments("%%dpinfer")
+    @argument("--confidence", metavar="C", help="how sure the intervals are; 0.95 by default")
+    @argument("--error", metavar="E", help="half-width of the intervals: how sure are these?")
+    @argument(
+        "--between", nargs=2, metavar=("LOW", "HIGH"), help="how sure is it that it lies in here?"
+    )
+    @argument("--each", action="store_true", help="confidence for each interval on its own")
+    @argument(
+        "--guaranteed", action="store_true", help="bounds that hold whatever was asked; wider"
+    )
+    @argument("--method", help="blue (the default) or exact; mc or pc as published, for study")
+    @argument("--nonnegative", action="store_true", help="count on it that the value is 0 or more")
+    @argument(
+        "--chosen", default="1", metavar="N", help="of how many that you looked at this was picked"
+    )
+    @argument("--on", metavar="NAME", help="session to ask; the one opened last by default")
+    @_showing
+    def dpinfer(self, line: str, cell: str | None = None) -> Any:
+        """Work a SELECT out from answers that you have already. Free, and never looks at the data.
+
+        Example::
+
+            %%dpquery --rho 0.02
+            SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex
+
+            %%dpinfer
+            SELECT COUNT(*) AS n FROM adult
+
+        The answers for women and men, added up, tell about all: the estimate, an interval, and which
+        answers it comes from. What they do not tell is said, and what to ask for it. With
+        ``--error 50`` alone: how sure you can be of the estimate up to 50. With ``--widget``: how
+        likely the value is above a number that you pick.
+        """
+        name, line = split_binding(line)
+        line, statement = split_statement(line, cell)
+        options = read_options(self.dpinfer, line)
+        name = _variable(name, options)
+        given = inference_options(options)
+        session = self._session(options.on)
+        found = session.infer(statement, params=self._namespace, **given)
+        return self._told(found, name, options, cell)
+
+    @no_var_expand
+    @line_cell_magic
     @magic_arguments("%%dpexplain")
     @argument("answer", help="variable that holds an answer, or a question")
     @argument("--of", metavar="ALIAS", help="aggregate to compare; the first one by default")
@@ -244,6 +298,10 @@ class Dpnb(Magics):
             found = ask(progress=progress)
         finally:
             progress.clear()
+        return self._told(found, name, options, cell)
+
+    def _told(self, found: Any, name: str | None, options: Any, cell: str | None) -> Any:
+        """Bind a result, and return what the cell's result shall be."""
         if name is not None:
             self.shell.user_ns[name] = found
         if options.quiet:

@@ -11,7 +11,7 @@ from dpnb.kinds import Category
 from dpnb.schema import Schema
 from dpnb.session import Session
 
-_MAGIC = re.compile(r"\s*%%?(dpquery|dpexplain|dprisk)\b")
+_MAGIC = re.compile(r"\s*%%?(dpquery|dpinfer|dpexplain|dprisk)\b")
 _EXPLAIN = re.compile(r"\s*%%?(?:\w+\s*<<)?\s*dpexplain\s+(\w*)")
 _WORDS = (
     "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "AND", "OR", "NOT", "IN",
@@ -19,8 +19,12 @@ _WORDS = (
     "CASE WHEN", "THEN", "ELSE", "END", "EXP(", "LN(",
 )  # fmt: skip
 _OPTIONS = (
-    "--rho", "--epsilon", "--error", "--rows", "--confidence", "--each", "--any-look", "--on",
-    "--dry-run", "--yes", "--out", "--quiet", "--widget", "--static",
+    "--rho", "--epsilon", "--error", "--rows", "--confidence", "--each", "--any-look", "--no-history",
+    "--on", "--dry-run", "--yes", "--out", "--quiet", "--widget", "--static",
+)  # fmt: skip
+_INFER_OPTIONS = (
+    "--confidence", "--error", "--between", "--each", "--guaranteed", "--method", "--nonnegative",
+    "--chosen", "--on", "--out", "--quiet", "--widget", "--static",
 )  # fmt: skip
 _EXPLAIN_OPTIONS = (
     "--of", "--k", "--rho", "--epsilon", "--error", "--confidence", "--joint", "--planned",
@@ -47,7 +51,8 @@ def candidates(
     if "\n" not in before:
         if re.search(r"--on\s+\S*$", first):
             return list(sessions)
-        return list(_RISK_OPTIONS if "dprisk" in first else _OPTIONS)
+        kinds = {"dprisk": _RISK_OPTIONS, "dpinfer": _INFER_OPTIONS}
+        return list(next((kinds[name] for name in kinds if name in first), _OPTIONS))
     schemas = {
         name: schema
         for session in sessions.values()

@@ -10,7 +10,7 @@ from dpnb.answers.question import Question
 from dpnb.answers.reading import read
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
-from dpnb.magics.lines import listed, read_amount, read_number
+from dpnb.magics.lines import listed, read_amount, read_number, read_whole
 
 
 def read_question(name: str, body: str | None, options: Any, names: Mapping[str, Any]) -> Question:
@@ -48,14 +48,14 @@ def hint(question: Question) -> str:
 def explanation_options(options: Any, names: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of ``Session.explain`` from a magic's options."""
     given: dict[str, Any] = {
-        "k": _whole(options.k, "--k"),
+        "k": read_whole(options.k, "--k"),
         "rho": None if options.rho is None else _rho(options.rho, names),
         "epsilon": read_amount(options.epsilon, "--epsilon", names),
         "error": None if options.error is None else _error(options.error),
         "confidence": read_number(options.confidence, "--confidence"),
         "joint": options.joint,
         "mode": options.mode,
-        "length": _whole(options.length, "--length"),
+        "length": read_whole(options.length, "--length"),
         "connective": "or" if options.any_of else "and",
         "ranges": options.ranges,
         "exclude": listed(options.exclude),
@@ -70,13 +70,6 @@ def explanation_options(options: Any, names: Mapping[str, Any]) -> dict[str, Any
             )
         given["predicates"] = names[options.predicates]
     return given
-
-
-def _whole(text: str, option: str) -> int:
-    number = read_number(text, option)
-    if not number.is_integer():
-        raise RequestError(f"{option} {text!r} is not a whole number", f"Write {option} 3.")
-    return int(number)
 
 
 def _rho(text: str, names: Mapping[str, Any]) -> Any:

@@ -64,6 +64,8 @@ def accuracy_options(options: Any, names: Mapping[str, Any]) -> dict[str, Any]:
     given["confidence"] = read_number(options.confidence, "--confidence")
     given["looks"] = "any" if options.any_look else 1
     given["intervals"] = "each" if options.each else "simultaneous"
+    if options.no_history:
+        given["history"] = False
     return given
 
 
@@ -73,6 +75,14 @@ def read_number(text: str, option: str) -> float:
         return float(text)
     except ValueError:
         raise RequestError(f"{option} {text!r} is not a number", f"Write {option} 100.") from None
+
+
+def read_whole(text: str, option: str) -> int:
+    """Return the whole number that an option holds."""
+    number = read_number(text, option)
+    if not number.is_integer():
+        raise RequestError(f"{option} {text!r} is not a whole number", f"Write {option} 3.")
+    return int(number)
 
 
 def listed(text: str) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from dpnb.errors import BudgetError, LedgerError, RequestError
 from dpnb.privacy.budget import Budget
+from dpnb.privacy.cells import Region, region, worst_off
 from dpnb.privacy.loss import Currency, PrivacyLoss, unit
 from dpnb.privacy.mechanisms import MECHANISMS, NONE, Local, Mechanism, Name, Step, Synopses, Wish
 from dpnb.privacy.path import Knot, find, insert
@@ -28,26 +29,46 @@ def loss(
 ) -> PrivacyLoss:
     """Return what some rows of the provenance table, taken together, have learned.
 
-    The sum over views of what the rows together know of each, which on noise paths is the most that
-    one of them knows, plus every one-off release that any of them holds, each distinct one counted
-    once. Different views compose by addition.
+    What the rows together know of each view, which on noise paths is the most that one of them knows,
+    adds up where views can tell about the same row of a table: the worst-off cell counts (spec/bayes.md
+    3.6). On top comes every one-off release that any of them holds, each distinct one counted once.
     """
     views = dict.fromkeys(view for row, view in synopses.cells if row in rows)
-    shared = {name: price for (row, name), price in once.items() if row in rows}
-    known = (mechanism.together(synopses, view, rows) for view in views)
-    return sum([*known, *shared.values()], PrivacyLoss.none())
+    held = {name: price for (row, name), price in once.items() if row in rows}
+    if synopses.currency == "basic":
+        known = (mechanism.together(synopses, view, rows) for view in views)
+        return sum([*known, *held.values()], NONE)
+    learned: dict[Region, PrivacyLoss] = {}
+    for view in views:
+        _add(learned, synopses.regions[view], mechanism.together(synopses, view, rows))
+    return sum(held.values(), worst_off(learned))
+
+
+def _increase(new: PrivacyLoss, old: PrivacyLoss) -> PrivacyLoss:
+    """Return by how much a loss has grown; what was too large before is not given back."""
+    more = new - old
+    epsilon = None if more.epsilon is None else max(more.epsilon, Fraction(0))
+    grown = PrivacyLoss(max(more.rho, Fraction(0)), epsilon, max(more.delta, Fraction(0)))
+    return grown if grown.rho or epsilon or grown.delta else NONE
+
+
+def _add(learned: dict[Region, PrivacyLoss], where: Region, more: PrivacyLoss) -> None:
+    learned[where] = learned[where] + more if where in learned else more
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
     """What a request adds: to what all together know, and to what its own analyst knows.
 
-    ``steps`` says how each of its views changes; a one-off release has none.
+    Of what is known of the worst-off row of each, so that views on disjoint parts of a table share.
+    ``steps`` says how each of its views changes, ``regions`` which rows each may tell about; a one-off
+    release has none.
     """
 
     table: PrivacyLoss
     row: PrivacyLoss
     steps: Mapping[str, Step] = field(default_factory=dict)
+    regions: Mapping[str, Region] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +78,8 @@ class Charge:
     ``spent`` is what it added to the loss of all together, ``row`` what to that of the analyst.
     ``levels`` are those of the views of an answer, ``declared`` the declared view that each of its
     aggregates came from; ``query`` its plain meaning. A one-off release has no levels. ``conditional`` when its amount, or that of a release it rests on, was picked by
-    looking at the data.
+    looking at the data. ``past`` holds the versions of views of other statements that the answer
+    was merged with, ``way`` how it was come by, and ``alone`` what it would have cost without them.
     """
 
     sequence: int
@@ -72,6 +94,9 @@ class Charge:
     query: Mapping[str, Any]
     conditional: bool
     declared: tuple[str | None, ...] = ()
+    past: Mapping[str, Fraction] = field(default_factory=dict)
+    way: str | None = None
+    alone: PrivacyLoss = NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +118,7 @@ class Accountant:
     what price; ``known`` what each row of the provenance table has learned. ``conditional`` holds the
     names of the views and one-off releases that were ever released conditionally. All versions of a
     view are correlated, so whatever is released of it from then on is conditional, too.
+    ``definitions`` holds the public definition of every view that was ever released, by its id.
     """
 
     budget: Budget
@@ -105,6 +131,7 @@ class Accountant:
     conditional: set[str] = field(default_factory=set)
     spent: PrivacyLoss = field(default_factory=PrivacyLoss.none)
     identifiers: dict[tuple[str, str], str] = field(default_factory=dict)
+    definitions: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.currency: Currency = self.budget.currency
@@ -150,27 +177,63 @@ class Accountant:
         """Return the finest level of a view that anybody holds; 0 for none."""
         return self.synopses.finest.get(view, Fraction(0))
 
-    def cost(self, analyst: str, wishes: Mapping[str, Wish], state: Synopses | None = None) -> Cost:
-        """Return what serving an analyst's wishes would change; spends nothing."""
+    def cost(
+        self,
+        analyst: str,
+        wishes: Mapping[str, Wish],
+        definitions: Mapping[str, Mapping[str, Any]],
+        state: Synopses | None = None,
+    ) -> Cost:
+        """Return what serving an analyst's wishes would change; spends nothing.
+
+        Parameters
+        ----------
+        wishes, definitions : mapping
+            What is wanted of views, and their public definitions, by their ids.
+        state : Synopses, optional
+            A sketch to try it on.
+        """
         state = self.synopses if state is None else state
         steps = {
             view: self.mechanism.step(state, analyst, view, wish) for view, wish in wishes.items()
         }
-        return self._cost(analyst, steps, state)
+        return self._cost(analyst, steps, definitions, state)
 
     @staticmethod
-    def _cost(analyst: str, steps: Mapping[str, Step], state: Synopses) -> Cost:
-        table, row = PrivacyLoss.none(), PrivacyLoss.none()
-        for view, step in steps.items():
-            if step.column != (column := state.column(view)):
-                table += step.column - column
-            if step.cell != (cell := state.cell(analyst, view)):
-                row += step.cell - cell
-        return Cost(table, row, steps)
+    def _cost(
+        analyst: str,
+        steps: Mapping[str, Step],
+        definitions: Mapping[str, Mapping[str, Any]],
+        state: Synopses,
+    ) -> Cost:
+        known = state.regions
+        regions = {v: known[v] if v in known else region(definitions[v]) for v in steps}
+        table = _more_known(state, None, _changes(state, None, steps), regions)
+        row = _more_known(state, analyst, _changes(state, analyst, steps), regions)
+        return Cost(table, row, steps, regions)
+
+    def note(self, analyst: str, cost: Cost, state: Synopses | None = None) -> None:
+        """Take over what serving an analyst's wishes changes, in a sketch when one is given."""
+        state = self.synopses if state is None else state
+        for who, loss in ((None, cost.table), (analyst, cost.row)):
+            learned = state.learned.setdefault(who, {})
+            for view, more in _changes(state, who, cost.steps).items():
+                _add(learned, cost.regions[view], more)
+            if cost.steps and loss != NONE:
+                state.charged[who] = state.charged.get(who, NONE) + loss
+        state.regions.update(cost.regions)
+        for view, step in cost.steps.items():
+            state.note(analyst, view, step)
 
     def loss(self, rows: Collection[str]) -> PrivacyLoss:
         """Return what some rows of the provenance table, taken together, have learned."""
         return loss(self.synopses, self.mechanism, self.once, rows)
+
+    def loss_after(self, rows: Collection[str], analyst: str, cost: Cost) -> PrivacyLoss:
+        """Return what some rows would have learned together once an analyst's views were served."""
+        tried = self.synopses.sketch()
+        self.note(analyst, cost, tried)
+        return loss(tried, self.mechanism, self.once, rows)
 
     def remaining(self) -> PrivacyLoss:
         """Return the part of the cap that is left."""
@@ -209,8 +272,10 @@ class Accountant:
         levels = {view: Fraction(level) for view, level in entry["levels"].items()}
         charge = _charge(sequence, entry, levels)
         analyst, state = charge.analyst, self.synopses
+        definitions = self._definitions(sequence, entry, levels)
         if self.mechanism_name == "path":
-            cost = self.cost(analyst, {view: Wish(level) for view, level in levels.items()})
+            wishes = {view: Wish(level) for view, level in levels.items()}
+            cost = self.cost(analyst, wishes, definitions)
         else:
             cost = self._written(sequence, analyst, entry)
         wrong = any(step.level != levels[view] for view, step in cost.steps.items())
@@ -242,13 +307,24 @@ class Accountant:
                 insert(state.paths.setdefault(view, []), knot)
         for view, made in own.items():
             state.locals.setdefault((analyst, view), {})[made.level] = made
-        for view, step in cost.steps.items():
-            state.note(analyst, view, step)
+        self.definitions.update(definitions)
+        self.note(analyst, cost)
+        for view in cost.steps:
             self.served.setdefault((analyst, view), []).append(charge)
         if charge.conditional:
             self.conditional.update(levels)
         self._keep(charge, entry, total)
         return charge
+
+    def _definitions(
+        self, sequence: int, entry: Mapping[str, Any], views: Collection[str]
+    ) -> dict[str, Mapping[str, Any]]:
+        """Return the definitions of an entry's views; refuses one that is known otherwise."""
+        definitions = {view: entry["views"][view] for view in views}
+        for view, definition in definitions.items():
+            if self.definitions.get(view, definition) != definition:
+                raise damaged(sequence)
+        return definitions
 
     def _written(self, sequence: int, analyst: str, entry: Mapping[str, Any]) -> Cost:
         """Return the steps that an entry names, when the mechanism would take them.
@@ -270,7 +346,7 @@ class Accountant:
                 raise damaged(sequence)
             if made is not None and Fraction(made[1]) != step.source:
                 raise damaged(sequence)
-        return self._cost(analyst, steps, self.synopses)
+        return self._cost(analyst, steps, entry["views"], self.synopses)
 
     def apply_release(self, sequence: int, entry: Mapping[str, Any]) -> Charge:
         """Add one entry of kind ``release``: a one-off draw.
@@ -333,6 +409,39 @@ class Accountant:
         """Return the analyst's committed requests, oldest first."""
         mine: Iterable[Charge] = (c for c in self.charges.values() if c.analyst == analyst)
         return sorted(mine, key=lambda charge: charge.sequence)
+
+
+def _changes(state: Synopses, who: str | None, steps: Mapping[str, Step]) -> dict[str, PrivacyLoss]:
+    """Return by how much more a row, or all together, will know of each view that changes for them."""
+    found = {}
+    for view, step in steps.items():
+        if who is None:
+            new, old = step.column, state.column(view)
+        else:
+            new, old = step.cell, state.cell(who, view)
+        if new != old:
+            found[view] = new - old
+    return found
+
+
+def _more_known(
+    state: Synopses,
+    who: str | None,
+    changes: Mapping[str, PrivacyLoss],
+    regions: Mapping[str, Region],
+) -> PrivacyLoss:
+    """Return the charge for what changes: the increase of what is known of the worst-off row.
+
+    Where nothing changes, what was charged is enough already. It never falls, so that all charges
+    together are a bound of the loss.
+    """
+    if not changes or state.currency == "basic":
+        return sum(changes.values(), NONE)
+    learned = dict(state.learned.get(who, {}))
+    for view, more in changes.items():
+        _add(learned, regions[view], more)
+    found = worst_off(learned, {regions[view] for view in changes})
+    return _increase(found, state.charged.get(who, NONE))
 
 
 def left_of(cap: PrivacyLoss, spent: PrivacyLoss, currency: Currency) -> PrivacyLoss:
@@ -409,6 +518,9 @@ def _charge(sequence: int, entry: Mapping[str, Any], levels: Mapping[str, Fracti
         query=dict(entry["query"]),
         conditional=bool(entry.get("conditional", False)),
         declared=tuple(entry.get("declared", ())),
+        past={view: Fraction(level) for view, level in entry.get("past", {}).items()},
+        way=entry.get("way"),
+        alone=PrivacyLoss.from_dict(entry["alone"]) if "alone" in entry else NONE,
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal, Protocol, TypeAlias
 
+from dpnb.privacy.cells import Region
 from dpnb.privacy.gaussian import epsilon_from, mu_from
 from dpnb.privacy.loss import Currency, PrivacyLoss, ceiling_digits, floor_digits
 from dpnb.privacy.noise import Noise
@@ -73,7 +74,9 @@ class Local:
 class Synopses:
     """Who holds which version of which view. Vectors are private, the rest is bookkeeping.
 
-    Rows are analysts (or one privilege of an analyst), columns are views.
+    Rows are analysts (or one privilege of an analyst), columns are views. ``regions`` has what is public
+    about views: which rows of its table each one may tell about. What each row, and all together (None),
+    know of the views of each region is in ``learned``; what they were charged for it in ``charged``.
     """
 
     currency: Currency
@@ -84,6 +87,9 @@ class Synopses:
     finest: dict[str, Fraction] = field(default_factory=dict)
     cells: dict[tuple[str, str], PrivacyLoss] = field(default_factory=dict)
     columns: dict[str, PrivacyLoss] = field(default_factory=dict)
+    regions: dict[str, Region] = field(default_factory=dict)
+    learned: dict[str | None, dict[Region, PrivacyLoss]] = field(default_factory=dict)
+    charged: dict[str | None, PrivacyLoss] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return "Synopses(private)"
@@ -117,6 +123,9 @@ class Synopses:
             locals={key: dict(made) for key, made in self.locals.items()},
             held=dict(self.held), finest=dict(self.finest),
             cells=dict(self.cells), columns=dict(self.columns),
+            regions=dict(self.regions),
+            learned={who: dict(known) for who, known in self.learned.items()},
+            charged=dict(self.charged),
         )  # fmt: skip
 
 

@@ -40,6 +40,8 @@ class Accuracy:
         Share of an AVG's level that goes to its sum.
     conditional : bool
         Whether the level was picked by looking at the data.
+    history : bool
+        Whether past answers to other statements may help to reach the error.
     """
 
     level: Fraction | None
@@ -50,6 +52,7 @@ class Accuracy:
     intervals: Intervals
     split: Fraction | None
     conditional: bool = False
+    history: bool = True
 
     def alpha(self, intervals: int, look: int) -> float:
         """Return the failure probability of one of ``intervals`` intervals at the given look.
@@ -72,6 +75,7 @@ class Accuracy:
             "intervals": self.intervals,
             "split": None if self.split is None else str(self.split),
             "conditional": self.conditional,
+            "history": self.history,
         }
 
 
@@ -97,6 +101,7 @@ def read_accuracy(
     looks: object = 1,
     intervals: object = "simultaneous",
     split: object = None,
+    history: object = True,
 ) -> Accuracy:
     """Check the arguments of a request; public facts only.
 
@@ -130,6 +135,8 @@ def read_accuracy(
         raise RequestError(
             f"intervals is {intervals!r}", "Write intervals='simultaneous' or intervals='each'."
         )
+    if not isinstance(history, bool):
+        raise RequestError("history is neither true nor false", "Write history=False.")
     share = None if split is None else amount(split, "split")
     if share is not None and not Fraction(1, 1000) <= share <= Fraction(999, 1000):
         raise RequestError(
@@ -157,6 +164,7 @@ def read_accuracy(
         intervals="each" if intervals == "each" else "simultaneous",
         split=share,
         conditional=is_picked(rho, epsilon, error),
+        history=history,
     )
 
 

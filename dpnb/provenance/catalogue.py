@@ -147,7 +147,8 @@ class Choice:
 
     def _rank(self, part: Part, query: Query, accuracy: Accuracy) -> tuple[Any, ...]:
         view = part.views()[0]
-        cost = self.state.cost(self.row, {view.id: self._wish(part, view, query, accuracy)})
+        wish = self._wish(part, view, query, accuracy)
+        cost = self.state.cost(self.row, {view.id: wish}, {view.id: view.definition()})
         currency = self.state.currency
         alone = self.state.mechanism_name == "path"
         table = Fraction(0) if alone else cost.table.level(currency)

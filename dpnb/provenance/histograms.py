@@ -96,6 +96,10 @@ class Histogram(View):
 
     def definition(self) -> dict[str, Any]:
         """Return the public definition as plain data."""
+        return self._definition
+
+    @cached_property
+    def _definition(self) -> dict[str, Any]:
         axes = [[axis.column, _plain_cells(axis.cells)] for axis in self.axes]
         matrix = None if self.strategy is None else [list(row) for row in self.strategy.matrix]
         return {**super().definition(), "histogram": axes, "strategy": matrix}

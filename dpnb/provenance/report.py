@@ -52,6 +52,7 @@ class Row:
 class Column:
     """One view, or one one-off release: its name in words and what all together know of it.
 
+    Views on disjoint parts of a table share: columns add up to the total or more.
     ``kind`` tells declared views, views that a statement made, and one-off releases apart.
     """
 

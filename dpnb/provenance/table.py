@@ -74,6 +74,7 @@ class ProvenanceTable:
     limits: dict[tuple[str, str], PrivacyLoss] = field(default_factory=dict)
     grants: list[Grant] = field(default_factory=list)
     liable: dict[str, PrivacyLoss] = field(default_factory=dict)
+    claims: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.budget = self.state.budget
@@ -319,15 +320,15 @@ class ProvenanceTable:
 
     def _check_together(self, row: str, request: str, cost: Cost) -> None:
         limit, state = self.together_limit(), self.state
-        if limit is None or self.policy is None or row not in self.rows or cost.row == NONE:
+        if limit is None or self.policy is None or row not in self.rows:
+            return
+        cells = ((step.cell, state.synopses.cell(row, view)) for view, step in cost.steps.items())
+        # what costs her row nothing can still tell the coalition more
+        if cost.row == NONE and all(new == old for new, old in cells):
             return
         members = self.policy.coalition(row.partition("#")[0], self.analysts)
         rows = self.rows_of(members)
-        total = state.loss(rows)
-        for view, step in cost.steps.items():
-            before = state.mechanism.together(state.synopses, view, rows)
-            if step.cell.level(state.currency) > before.level(state.currency):
-                total += step.cell - before
+        total = state.loss_after(rows, row, cost)
         if not cost.steps and all((other, request) not in state.once for other in rows):
             total += cost.row
         if total.exceeds(limit, state.currency):
@@ -348,17 +349,22 @@ class ProvenanceTable:
     # entries of the ledger
 
     def apply(self, entry: Mapping[str, Any]) -> None:
-        """Add one entry about analysts, views, limits or grants."""
+        """Add one entry about analysts, views, limits, grants or claims."""
         {
             "analyst": self._apply_analyst,
             "view": self._apply_view,
             "limit": self._apply_limit,
             "grant": self._apply_grant,
+            "claim": self._apply_claim,
         }[entry["kind"]](entry)
 
     def _apply_view(self, entry: Mapping[str, Any]) -> None:
         """Add one entry of kind ``view``: a declared view."""
         self.views[str(entry["name"])] = dict(entry["definition"])
+
+    def _apply_claim(self, entry: Mapping[str, Any]) -> None:
+        """Add one entry of kind ``claim``: what the owner protects from being settled."""
+        self.claims[str(entry["name"])] = dict(entry)
 
     def _apply_analyst(self, entry: Mapping[str, Any]) -> None:
         """Add one entry of kind ``analyst``: registered, disabled or enabled again."""

@@ -21,6 +21,7 @@ from dpnb.session import Session
 if TYPE_CHECKING:
     from dpnb.explain.explanation import Explanation
     from dpnb.explain.price import ExplanationPrice
+    from dpnb.inference.inference import Inference
 
 T = TypeVar("T")
 
@@ -101,6 +102,15 @@ class HttpChannel:
         body = {"sql": sql, "params": named([sql], params), "accuracy": accuracy}
         return self._read(Answer.from_dict, self._spend("/v1/query", body, cancel))
 
+    def infer(
+        self, sql: str, params: Mapping[str, object] | None, options: Mapping[str, Any]
+    ) -> Inference:
+        """Work a statement out from past answers."""
+        from dpnb.inference.inference import Inference
+
+        body = {"sql": sql, "params": named([sql], params), "options": options}
+        return self._read(Inference.from_dict, self._connection.ask("POST", "/v1/infer", body))
+
     def explain(
         self, question: Question, options: Mapping[str, Any], cancel: threading.Event
     ) -> Explanation:
@@ -162,10 +172,7 @@ class HttpChannel:
         if self._schemas is None:
 
             def read(data: Mapping[str, Any]) -> dict[str, Schema]:
-                return {
-                    table["name"]: Schema.from_dict(table["columns"], table["aliases"])
-                    for table in data["tables"]
-                }
+                return {table["name"]: Schema.of(table) for table in data["tables"]}
 
             self._schemas = self._read(read, self._connection.ask("GET", "/v1/tables"))
         return self._schemas

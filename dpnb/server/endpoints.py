@@ -18,7 +18,18 @@ from dpnb.server import wire
 if TYPE_CHECKING:
     from dpnb.curator import Curator
 
-ACCURACY = ("rho", "epsilon", "error", "rows", "confidence", "looks", "intervals", "split")
+ACCURACY = ("rho", "epsilon", "error", "rows", "confidence", "looks", "intervals", "split",
+            "history")  # fmt: skip
+INFERENCE = (
+    "confidence",
+    "error",
+    "between",
+    "intervals",
+    "method",
+    "guaranteed",
+    "prior",
+    "chosen",
+)
 OPTIONS = (
     "k", "rho", "epsilon", "error", "confidence", "joint", "mode", "attributes", "exclude", "length",
     "connective", "ranges", "predicates", "lower",
@@ -109,6 +120,12 @@ def _query(curator: Curator, asked: Asked) -> Any:
     return answer.to_dict()
 
 
+def _infer(curator: Curator, asked: Asked) -> Any:
+    body = asked.body
+    options = _names(body.get("options"), INFERENCE, "options")
+    return curator.infer(asked.analyst, body["sql"], body.get("params"), options).to_dict()
+
+
 def _explain(curator: Curator, asked: Asked) -> Any:
     question, options = _explained(asked.body)
     explanation = curator.explain(
@@ -151,6 +168,7 @@ def _tables(curator: Curator, asked: Asked) -> Any:
                 for column, kind in table.schema.items()
             },
             "aliases": [list(names) for names in table.schema.aliases],
+            "complete": list(table.schema.complete),
         }
         for name, table in curator.tables.items()
     ]
@@ -227,6 +245,8 @@ MOST_STATEMENTS = 100
 ENDPOINTS = (
     Endpoint("POST", "/v1/query", "query", "Answer one statement.", _query,
              {"sql": True, "params": False, "accuracy": False}, "Answer", spends=True),
+    Endpoint("POST", "/v1/infer", "infer", "Work a statement out from past answers; spends nothing.",
+             _infer, {"sql": True, "params": False, "options": False}, "Inference"),
     Endpoint("POST", "/v1/explain", "explain", "Explain a question about an answer.", _explain,
              {"question": True, "options": False}, "Explanation", spends=True),
     Endpoint("POST", "/v1/price", "price", "Price statements; spends nothing.", _price,

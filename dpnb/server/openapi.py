@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpnb.server.endpoints import ACCURACY, ENDPOINTS, MOST_STATEMENTS, OPTIONS, Endpoint
+from dpnb.server.endpoints import (
+    ACCURACY,
+    ENDPOINTS,
+    INFERENCE,
+    MOST_STATEMENTS,
+    OPTIONS,
+    Endpoint,
+)
 from dpnb.server.limits import Limits
 
 _TEXT: dict[str, Any] = {"type": "string"}
@@ -52,6 +59,8 @@ _ENTRIES: dict[str, Any] = {
     "question": {"$ref": "#/components/schemas/Question"},
     "options": {"$ref": "#/components/schemas/Options"},
 }
+_INFERENCE: dict[str, Any] = {"options": {"$ref": "#/components/schemas/InferenceOptions"}}
+"""Entries that mean something else where past answers are asked."""
 
 
 def describe(prefix: str, limits: Limits) -> dict[str, Any]:
@@ -93,9 +102,10 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         "responses": replies,
     }
     if endpoint.entries:
+        known = {**_ENTRIES, **(_INFERENCE if endpoint.reply == "Inference" else {})}
         schema = {
             "type": "object",
-            "properties": {entry: _ENTRIES[entry] for entry in endpoint.entries},
+            "properties": {entry: known[entry] for entry in endpoint.entries},
             "required": [entry for entry, needed in endpoint.entries.items() if needed],
             "additionalProperties": False,
         }
@@ -134,7 +144,21 @@ def _schemas() -> dict[str, Any]:
         "looks": {"enum": [1, "any"]},
         "intervals": {"enum": ["simultaneous", "each"]},
         "split": _or_null(_AMOUNT),
+        "history": _TRUTH,
     }
+    inference = dict.fromkeys(INFERENCE, free) | {
+        "confidence": _or_null(accuracy["confidence"]),
+        "error": _or_null(_AMOUNT),
+        "between": _or_null({**_LIST, "items": _NUMBER, "minItems": 2, "maxItems": 2}),
+        "intervals": accuracy["intervals"],
+        "method": {"enum": ["blue", "exact", "mc", "pc"]},
+        "guaranteed": _TRUTH,
+        "prior": {"description": "'nonnegative', or public knowledge as an object; null for none."},
+        "chosen": {**_WHOLE, "minimum": 1},
+    }
+    origin = _object(
+        {"way": {"enum": ["history", "refined", "new"]}, "alone": loss, "past": _WHOLE}
+    )
     options = dict.fromkeys(OPTIONS, free) | {
         "k": {**_WHOLE, "minimum": 1, "maximum": 100},
         "rho": _or_null({"anyOf": [_AMOUNT, named]}),
@@ -160,18 +184,26 @@ def _schemas() -> dict[str, Any]:
         "enough": _TRUTH, "note": _TEXT, "table": _TEXT, "version": _WHOLE, "ledger": _TEXT,
         "request": _TEXT, "index": _WHOLE,
     }  # fmt: skip
-    table = _object({"name": _TEXT, "columns": _OBJECT, "aliases": _LIST})
+    table = _object({"name": _TEXT, "columns": _OBJECT, "aliases": _LIST, "complete": _LIST})
     asked = _object({"time": _TEXT, "sql": _TEXT, "spent": loss, "conditional": _TRUTH})
     status = _object({**losses, "currency": _TEXT, "delta": free, "kept": _TRUTH})
     return {
         "Accuracy": {"type": "object", "properties": accuracy, "additionalProperties": False},
+        "InferenceOptions": {
+            "type": "object", "properties": inference, "additionalProperties": False,
+        },
         "Options": {"type": "object", "properties": options, "additionalProperties": False},
         "Question": _object(question, additionalProperties=False),
         "PrivacyLoss": _object({"rho": _TEXT, "epsilon": _or_null(_TEXT), "delta": _TEXT}),
         "Answer": _object(
             {**losses, "sql": _TEXT, "table": _TEXT, "keys": _LIST, "groups": _LIST,
              "estimates": _LIST, "rows": _LIST, "currency": _TEXT, "confidence": _NUMBER,
-             "stored": _TRUTH, "ledger": _TEXT, "request": _TEXT}
+             "stored": _TRUTH, "ledger": _TEXT, "request": _TEXT, "origin": _or_null(origin)}
+        ),
+        "Inference": _object(
+            {"sql": _TEXT, "table": _TEXT, "keys": _LIST, "groups": _LIST, "aggregates": _LIST,
+             "rows": _LIST, "confidence": _NUMBER, "method": _TEXT, "prior": _TEXT, "joint": _OBJECT,
+             "shares": _LIST, "missing": _LIST, "consistency": _OBJECT, "ledger": _TEXT}
         ),
         "Explanation": _object(
             {**losses, "question": {"$ref": "#/components/schemas/Question"}, "rows": _LIST,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import os
 import signal
 import threading
@@ -184,6 +185,20 @@ class TestQuery:
         ran = shell.run(f"%%dpquery --rho 0.01\n{SQL}")
         assert "%dpopen" in str(ran.error)
 
+    def test_past_answers_can_be_left_aside(self, opened, monkeypatch):
+        real, given = dpnb.Session.query, []
+
+        @functools.wraps(real)
+        def query(*args, **options):
+            given.append(options)
+            return real(*args, **options)
+
+        monkeypatch.setattr(dpnb.Session, "query", query)
+        assert opened.run(f"%%dpquery --error 60 --yes\n{SQL}").error is None
+        assert opened.run(f"%%dpquery --error 50 --no-history --yes\n{SQL}").error is None
+        assert "history" not in given[0]
+        assert given[1]["history"] is False
+
 
 class TestAsking:
     def test_large_spending_asks(self, opened, monkeypatch):
@@ -306,7 +321,7 @@ class TestStatus:
         assert "marital_status" in opened.run("%dptables").stdout
         assert "SELECT sex" in opened.run("%dphistory").stdout
 
-    @pytest.mark.parametrize("magic", ["%%dpquery", "%dpopen", "%dpbudget", "%dptables"])
+    @pytest.mark.parametrize("magic", ["%%dpquery", "%%dpinfer", "%dpopen", "%dpbudget"])
     def test_help_has_an_example(self, shell, magic):
         name = magic.strip("%")
         text = shell.ip.find_cell_magic(name) if magic[:2] == "%%" else shell.ip.find_magic(name)
@@ -324,6 +339,9 @@ class TestCompletion:
         ("cell", "expected"),
         [
             ("%%dpquery --dr", "--dry-run"),
+            ("%%dpquery --no-h", "--no-history"),
+            ("%%dpinfer --gua", "--guaranteed"),
+            ("%%dpinfer\nSELECT COUNT(*) FROM adult WHERE sex = 'Fem", "Female"),
             ("%%dpquery --rho 1\nSELECT marital_s", "marital_status"),
             ("%%dpquery --rho 1\nSELECT COUNT(*) FROM ad", "adult"),
             ("%%dpquery\nSELECT COUNT(*) FROM adult WHERE marital_status = 'Married-c", "Married-civ-spouse"),

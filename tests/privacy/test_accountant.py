@@ -15,12 +15,19 @@ from hypothesis import strategies as st
 from dpnb.errors import BudgetError, LedgerError, RequestError
 from dpnb.privacy.accountant import Accountant, left_of, loss, plain_step, read_step
 from dpnb.privacy.budget import Budget
+from dpnb.privacy.cells import region
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.mechanisms import MECHANISMS, Name, Step, Synopses, Wish
 from dpnb.privacy.path import Knot
 
 THIRD = Fraction(1, 3)
 NONE = PrivacyLoss.none()
+WHOLE = {
+    "table": "t", "version": 1, "unit": None, "keys": [], "where": {"and": []},
+    "measure": ["count", None],
+}  # fmt: skip
+"""The definition of a view of all rows; such views add up, whatever they are called."""
+NAMES = dict.fromkeys([*"abcuvw", *(f"v{number}" for number in range(10))], WHOLE)
 
 
 def state(accountant: Accountant) -> dict[str, object]:
@@ -47,7 +54,7 @@ def entry(
 ) -> dict[str, Any]:
     """What the curator would write: the increases, and a vector for every new level."""
     state = accountant.synopses
-    cost = accountant.cost(analyst, {view: Wish(x) for view, x in levels.items()})
+    cost = accountant.cost(analyst, {view: Wish(x) for view, x in levels.items()}, NAMES)
     knots, own = {}, {}
     for view, step in cost.steps.items():
         if accountant.mechanism_name == "path":
@@ -69,6 +76,7 @@ def entry(
         "spent": cost.table.to_dict(),
         "row": cost.row.to_dict(),
         "levels": {view: str(step.level) for view, step in cost.steps.items()},
+        "views": {view: NAMES[view] for view in cost.steps},
         "knots": knots,
     }
     if accountant.mechanism_name != "path":
@@ -100,7 +108,9 @@ def once(
 
 def buy(accountant: Accountant, analyst: str, **levels: Fraction) -> PrivacyLoss:
     """Check and apply one request; return what it adds to what all together know."""
-    charge = accountant.cost(analyst, {view: Wish(level) for view, level in levels.items()}).table
+    charge = accountant.cost(
+        analyst, {view: Wish(level) for view, level in levels.items()}, NAMES
+    ).table
     accountant.check(charge)
     number = len(accountant.charges) + 1
     accountant.apply(number, entry(accountant, analyst, levels, f"r{number}"))
@@ -109,7 +119,7 @@ def buy(accountant: Accountant, analyst: str, **levels: Fraction) -> PrivacyLoss
 
 def row_of(accountant: Accountant, analyst: str, **levels: Fraction) -> Fraction:
     """What one request adds to what its analyst knows."""
-    cost = accountant.cost(analyst, {view: Wish(level) for view, level in levels.items()})
+    cost = accountant.cost(analyst, {view: Wish(level) for view, level in levels.items()}, NAMES)
     return cost.row.level(accountant.currency)
 
 
@@ -126,6 +136,7 @@ def known(**cells: Fraction) -> Synopses:
         row, _, view = name.partition("_")
         step = MECHANISMS["path"].step(made, row, view, Wish(level))
         made.note(row, view, step)
+        made.regions[view] = region(WHOLE)
     return made
 
 
@@ -141,6 +152,7 @@ class TestLoss:
     def test_pure_epsilons_add_and_their_squares_are_rho(self) -> None:
         made = Synopses("pure", Fraction(0))
         for view, level in (("v", Fraction(3, 10)), ("w", Fraction(1, 5))):
+            made.regions[view] = region(WHOLE)
             made.note("alice", view, self.PATH.step(made, "alice", view, Wish(level)))
         found = loss(made, self.PATH, {}, ("alice",))
         assert found.epsilon == Fraction(1, 2)
@@ -182,7 +194,7 @@ class TestCost:
     def test_what_is_held_or_coarser_is_free(self, accountant: Accountant) -> None:
         buy(accountant, "alice", v=THIRD)
         for level in (THIRD, THIRD / 2, Fraction(1, 10**9)):
-            cost = accountant.cost("alice", {"v": Wish(level)})
+            cost = accountant.cost("alice", {"v": Wish(level)}, NAMES)
             assert (cost.table, cost.row) == (NONE, NONE)
 
     def test_a_second_analyst_adds_nothing_to_what_is_known_already(
@@ -204,7 +216,7 @@ class TestCost:
             buy(accountant, "bob", v=level)
             prices.append(row_of(accountant, "alice", v=THIRD))
         assert prices == [THIRD] * 3
-        cost = accountant.cost("alice", {"v": Wish(Fraction(3, 4))})
+        cost = accountant.cost("alice", {"v": Wish(Fraction(3, 4))}, NAMES)
         assert cost.row.level(accountant.currency) == Fraction(3, 4)
         assert cost.table.level(accountant.currency) == Fraction(1, 4)
 
@@ -221,7 +233,7 @@ class TestCost:
     def test_asking_the_price_changes_nothing(self, accountant: Accountant) -> None:
         buy(accountant, "alice", v=THIRD)
         before = state(accountant)
-        accountant.cost("bob", {"v": Wish(Fraction(2, 3)), "w": Wish(Fraction(1))})
+        accountant.cost("bob", {"v": Wish(Fraction(2, 3)), "w": Wish(Fraction(1))}, NAMES)
         accountant.remaining()
         accountant.loss(("alice",))
         accountant.once_cost("r", NONE)
@@ -259,7 +271,7 @@ class TestCheck:
             made["knots"]["v"][0][1] = numbers
             accountant.apply(1, made)
             with pytest.raises(BudgetError) as refusal:
-                accountant.check(accountant.cost("alice", {"w": Wish(THIRD)}).table)
+                accountant.check(accountant.cost("alice", {"w": Wish(THIRD)}, NAMES).table)
             texts.add(str(refusal.value))
         assert len(texts) == 1
 
@@ -524,7 +536,7 @@ class TestAnySequence:
                 charge = buy(accountant, analyst, **served)
             except BudgetError:
                 wishes = {view: Wish(level) for view, level in served.items()}
-                cost = accountant.cost(analyst, wishes).table.level(currency)
+                cost = accountant.cost(analyst, wishes, NAMES).table.level(currency)
                 assert accountant.spent.level(currency) + cost > accountant.cap.level(currency)
                 assert state(accountant) == before
                 continue

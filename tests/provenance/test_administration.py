@@ -25,7 +25,7 @@ from dpnb.schema import Schema
 from dpnb.table import Table
 
 Opened = Callable[..., Curator]
-COUNT = "SELECT COUNT(*) AS k FROM t WHERE n = {}"
+COUNT = "SELECT COUNT(*) AS k FROM t WHERE n >= {}"
 BY_SEX = "SELECT sex, COUNT(*) AS k FROM t GROUP BY sex"
 
 

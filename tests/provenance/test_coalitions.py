@@ -21,7 +21,7 @@ from dpnb.privacy.mechanisms import MECHANISMS, Synopses, Wish
 from dpnb.provenance.policy import Policy
 
 Opened = Callable[..., Curator]
-COUNT = "SELECT COUNT(*) AS k FROM t WHERE n = {}"
+COUNT = "SELECT COUNT(*) AS k FROM t WHERE n >= {}"
 EXHAUSTED = "budget exhausted. Nothing was charged."
 FOUR = {"a": 4, "b": 4, "c": 4, "d": 4}
 

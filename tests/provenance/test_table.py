@@ -18,7 +18,7 @@ from dpnb.provenance.report import Provenance, Row
 from dpnb.provenance.table import read_time
 
 Opened = Callable[..., Curator]
-COUNT = "SELECT COUNT(*) AS k FROM t WHERE n = {}"
+COUNT = "SELECT COUNT(*) AS k FROM t WHERE n >= {}"
 EXHAUSTED = "budget exhausted. Nothing was charged."
 
 

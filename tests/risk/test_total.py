@@ -83,6 +83,6 @@ class TestPublicRule:
             choice = profile.suggest(tau, policy="paper-dynamic")
             assert choice.level is not None
             assert choice.level > spent
-            curator.session().query(f"SELECT COUNT(*) FROM t WHERE x = {i}", rho=choice.level)
+            curator.session().query(f"SELECT COUNT(*) FROM t WHERE x >= {i}", rho=choice.level)
             spent = curator.budget.spent.rho
         assert float(spent) == pytest.approx(0.01 + 0.05 + 0.1 + 0.3 + 1)

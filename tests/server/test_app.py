@@ -13,6 +13,7 @@ from openapi_spec_validator import validate
 
 import dpnb
 from dpnb.curator import Curator
+from dpnb.inference.inference import Inference
 from dpnb.server import tokens
 from dpnb.server.endpoints import ENDPOINTS
 from dpnb.server.limits import Limits
@@ -63,6 +64,33 @@ class TestAnswers:
         assert prices == ["1/100", "0"]
         (table,) = house.get("/v1/tables").json()["tables"]
         assert dpnb.Schema.from_dict(table["columns"]) == house.curator.tables["people"].schema
+
+    def test_past_answers_are_worked_out_at_no_cost(self, house):
+        house.post("/v1/query", BODY)
+        sql = "SELECT COUNT(*) AS n FROM people WHERE sex IN ('Male', 'Female')"
+        body = {"sql": sql, "options": {"confidence": 0.9}}
+        reply = house.post("/v1/infer", body)
+        assert reply.status_code == 200
+        found = Inference.from_dict(reply.json())
+        assert found.low < found.estimate < found.high
+        assert found.confidence == 0.9
+        assert house.get("/v1/budget").json()["budget"]["spent"]["rho"] == "1/100"
+        assert len(house.get("/v1/history").json()["requests"]) == 1
+
+    def test_nobody_infers_from_what_another_one_asked(self, house):
+        house.post("/v1/query", BODY)
+        reply = house.post("/v1/infer", {"sql": "SELECT COUNT(*) AS n FROM people"}, "bob")
+        assert reply.status_code == 400
+        assert "past answers" in reply.json()["what"]
+
+    @pytest.mark.parametrize(
+        "body",
+        [{}, {"sql": SQL, "accuracy": {}}, {"sql": SQL, "options": []},
+         {"sql": SQL, "options": {"rho": 1}}, {"sql": SQL, "options": {"prior": [1]}},
+         {"sql": SQL, "options": {"between": {"a": 1}}}, {"sql": [SQL]}],
+    )  # fmt: skip
+    def test_inferences_of_nonsense_are_refused(self, house, body):
+        assert house.post("/v1/infer", body).status_code == 400
 
     def test_health_and_description_are_for_everybody_and_nothing_else_is(self, house):
         for endpoint in ENDPOINTS:

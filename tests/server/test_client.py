@@ -58,6 +58,37 @@ class TestResults:
         sql = f"SELECT {deep} AS n FROM people WHERE {'NOT (' * 20}sex = 'Male'{')' * 20}"
         assert remote.query(sql, rho=0.001).estimates == local.query(sql, rho=0.001).estimates
 
+    @pytest.mark.parametrize(
+        "options",
+        [{}, {"error": 30}, {"error": 30, "confidence": 0.9}, {"between": [3900, 4100]},
+         {"prior": "nonnegative"}, {"prior": {"uniform": [0, 5000]}}, {"chosen": 9}],
+    )  # fmt: skip
+    def test_an_inference_is_the_local_one(self, remote, local, options):
+        remote.query(SQL, rho=0.01)
+        sql = "SELECT COUNT(*) AS n FROM people WHERE sex IN ('Male', 'Female')"
+        far, near = remote.infer(sql, **options), local.infer(sql, **options)
+        assert far.to_dict() == near.to_dict()
+        assert repr(far) == repr(near)
+        assert far._repr_html_() == near._repr_html_()
+        assert far.probability(">", 4000) == near.probability(">", 4000)
+        assert float(remote.budget.spent.rho) == 0.01
+
+    def test_an_inference_takes_only_the_named_parameters(self, remote, local):
+        remote.query(SQL, rho=0.01)
+        sql = "SELECT COUNT(*) AS n FROM people WHERE sex = :who"
+        params = {"who": "Male", "unsent": object()}
+        assert remote.infer(sql, params=params).to_dict() == (
+            local.infer(sql, params={"who": "Male"}).to_dict()
+        )
+
+    def test_infinite_ends_of_an_inference_come_over(self, remote, local):
+        remote.query("SELECT COUNT(*) AS n FROM people WHERE sex = 'Male'", rho=0.01)
+        sql = "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex"
+        found = remote.infer(sql)
+        assert found.to_dict() == local.infer(sql).to_dict()
+        assert not found.told
+        assert "not told" in repr(found)
+
     def test_an_explanation_is_the_local_one(self, remote, local):
         answer = remote.query(SQL, rho=0.05)
         question = answer.compare("Male", "Female", "n")
@@ -111,6 +142,7 @@ class TestArguments:
             ({"epsilon": 0.3, "confidence": 0.9}, {"x": 40}),
             ({"error": {"n": 50, "m": 20}, "rows": 100, "looks": "any"}, {"x": 40}),
             ({"rho": 0.01, "intervals": "each", "split": "0.5"}, {"x": 40}),
+            ({"error": 90, "rows": 100, "history": False}, {"x": 40}),
         ],
     )
     def test_mean_the_same_on_both_sides(self, remote, local, options, params):
@@ -180,6 +212,23 @@ class TestArguments:
             assert caught.value.__cause__ is None
         assert said[0] == said[1]
         assert remote.budget.spent.rho == 0
+
+    def test_errors_of_inferences_are_the_local_ones(self, remote, local):
+        remote.query(SQL, rho=0.05)
+        for sql, options in (
+            ("SELECT COUNT(*) FROM people WHERE wage > 3", {}), (SQL, {"confidence": 2}),
+            (SQL, {"error": -1}), (SQL, {"between": [1]}), (SQL, {"between": "ab"}),
+            (SQL, {"method": "magic"}), (SQL, {"prior": "high"}), (SQL, {"prior": {"odd": 1}}),
+            (SQL, {"prior": object()}), (SQL, {"chosen": 0}), (SQL, {"intervals": "none"}),
+            (SQL, {"confidence": float("nan")}), (7, {}), ("SELECT nope FROM people", {}),
+        ):  # fmt: skip
+            said = []
+            for session in (local, remote):
+                with pytest.raises(DpnbError) as caught:
+                    session.infer(sql, **options)
+                said.append((type(caught.value), str(caught.value)))
+                assert caught.value.__cause__ is None
+            assert said[0] == said[1]
 
     def test_errors_of_explanations_are_the_local_ones(self, remote, local):
         question = remote.query(SQL, rho=0.05).compare("Male", "Female", "n")

@@ -1,0 +1,81 @@
+"""What past answers tell, as matplotlib figures."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from dpnb.answers.numbers import percent
+from dpnb.display.figures import finished, formula_free, row_axes
+from dpnb.display.inference_curve import curve, density_at, has_curve
+from dpnb.display.text import MAX_ROWS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from dpnb.inference.inference import Inference
+
+
+def plot_inference(inference: Inference, ax: Axes | None = None) -> Axes:
+    """Draw how likely each value is, or of groups the intervals of the first aggregate.
+
+    Groups that past answers do not determine say so beside their name.
+
+    Parameters
+    ----------
+    inference : Inference
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    """
+    found = inference.aggregates[0]
+    if len(inference.groups) == 1 and has_curve(inference, found, 0):
+        points = curve(inference, found, 0)
+        if points:
+            return _density(inference, points, ax)
+    return _intervals(inference, ax)
+
+
+def _density(inference: Inference, points: list[tuple[float, float]], ax: Axes | None) -> Axes:
+    found = inference.aggregates[0]
+    ax = ax or row_axes(6)
+    values, densities = [at for at, _ in points], [density for _, density in points]
+    low, high = max(found.low[0], values[0]), min(found.high[0], values[-1])
+    within = [low, *(at for at in values if low < at < high), high]
+    ax.plot(values, densities, color="C0", linewidth=2)
+    shaded = [density_at(points, at) for at in within]
+    ax.fill_between(within, shaded, color="C0", alpha=0.3, linewidth=0)
+    ax.axvline(float(found.estimate[0] or 0.0), color=ax.xaxis.label.get_color(), linewidth=1)
+    ax.set_ylim(bottom=0)
+    ax.set_yticks([])
+    sure = percent(inference.confidence)
+    ax.set_xlabel(f"{formula_free(found.alias)} by past answers, {sure} interval shaded")
+    return finished(ax, inference)
+
+
+def _intervals(inference: Inference, ax: Axes | None) -> Axes:
+    found, rows = inference.aggregates[0], inference.rows[:MAX_ROWS]
+    ax = ax or row_axes(len(rows))
+    told = []
+    for place, row in enumerate(rows):
+        ends, value = [found.low[row], found.high[row]], found.estimate[row]
+        drawn = all(map(math.isfinite, ends))
+        told.append(drawn and (value is not None or inference.method == "guaranteed"))
+        if told[-1]:
+            ax.plot(ends, [place, place], color="C0", linewidth=2)
+        if told[-1] and value is not None:
+            ax.plot(value, place, "o", color="C0", markersize=5)
+    labels = [
+        formula_free(inference.group_label(row)) + ("" if known else f" ({found.text(row)})")
+        for row, known in zip(rows, told, strict=True)
+    ]
+    ax.set_yticks(range(len(rows)), labels)
+    for tick, known in zip(ax.get_yticklabels(), told, strict=True):
+        if not known:
+            tick.set_color("grey")
+    ax.set_ylim(max(len(rows) - 0.5, 0.5), -0.5)
+    ax.set_xlabel(
+        f"{formula_free(found.alias)} by past answers, {percent(inference.confidence)} intervals"
+    )
+    if found.function in ("COUNT", "SUM"):
+        ax.axvline(0, color="grey", linewidth=0.8)
+    return finished(ax, inference)

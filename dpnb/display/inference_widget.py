@@ -1,0 +1,152 @@
+"""What past answers tell as a live widget: how likely a claim is, and the interval at any confidence."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import anywidget
+import traitlets
+
+from dpnb.display.inference import inference_body, inference_css, inference_data, value_name
+from dpnb.display.parts import STATIC, module
+from dpnb.display.text import MAX_ROWS, plain
+from dpnb.errors import RequestError
+
+if TYPE_CHECKING:
+    from dpnb.inference.inference import Inference, Inferred
+
+_WORDS = {">": "above", "<": "below", ">=": "at least", "<=": "at most"}
+
+
+class InferenceWidget(anywidget.AnyWidget):
+    """An inference that tells how likely a claim about a value is, free of charge.
+
+    Parameters
+    ----------
+    inference : Inference
+    token : str
+        Names this widget to the record that accompanies it.
+
+    Attributes
+    ----------
+    data : dict
+        What the view shows. Released values only.
+    at : int
+        Which value the claim is about: the shown groups of the first aggregate from 0 on, then those of
+        the next one; settable from both sides.
+    operator : {'>', '<', '>=', '<='}
+        Settable from both sides, as is
+    number : float
+        what the value is compared with.
+    said : str
+        The probability of the claim in words, reckoned here.
+    """
+
+    _esm = module("inference.js")
+    _css = (STATIC / "answer.css").read_text(encoding="utf-8") + inference_css()
+
+    data = traitlets.Dict().tag(sync=True)
+    at = traitlets.Int(0).tag(sync=True)
+    operator = traitlets.Unicode(">").tag(sync=True)
+    number = traitlets.Float(0.0).tag(sync=True)
+    said = traitlets.Unicode().tag(sync=True)
+    token = traitlets.Unicode().tag(sync=True)
+
+    def __init__(self, inference: Inference, *, token: str = "") -> None:
+        self._inference = inference
+        self._rows = inference.rows[:MAX_ROWS]
+        super().__init__(
+            data={**inference_data(inference), "body": inference_body(inference)},
+            number=_start(inference, self._rows),
+            token=token,
+        )
+        self._reckon()
+
+    def __repr__(self) -> str:
+        return repr(self._inference)
+
+    @property
+    def probability(self) -> float | None:
+        """How likely the claim is; None where past answers do not tell."""
+        found, row = self._value()
+        try:
+            return self._inference.probability(
+                self.operator, self.number, self._inference.groups[row], found.alias
+            )
+        except RequestError:
+            return None
+
+    def _value(self) -> tuple[Inferred, int]:
+        aggregate, row = divmod(self.at, len(self._rows))
+        return self._inference.aggregates[aggregate], self._rows[row]
+
+    @traitlets.observe("at", "operator", "number")
+    def _asked(self, change: Any) -> None:
+        self._reckon()
+
+    def _reckon(self) -> None:
+        """Tell how likely the claim is."""
+        if not self._rows:
+            return
+        found, row = self._value()
+        name, chance = value_name(self._inference, found, row), self.probability
+        if chance is None:
+            self.said = f"Past answers do not determine {name}: ask for it with a budget."
+            return
+        claim = f"{name} is {_WORDS[self.operator]} {number_text(self.number)}"
+        self.said = f"The probability that {claim} is {chance_text(chance)}."
+
+    @traitlets.validate("at")
+    def _a_shown_value(self, proposal: Any) -> int:
+        at: int = proposal.value
+        most = len(self._rows) * len(self._inference.aggregates)
+        if not 0 <= at < max(most, 1):
+            raise RequestError(f"{at} is no shown value", f"Set at from 0 to {most - 1}.")
+        return at
+
+    @traitlets.validate("operator")
+    def _a_comparison(self, proposal: Any) -> str:
+        operator: str = proposal.value
+        if operator not in _WORDS:
+            raise RequestError(f"{operator!r} is no comparison", "Use >, <, >= or <=.")
+        return operator
+
+    @traitlets.validate("number")
+    def _a_finite_number(self, proposal: Any) -> float:
+        number: float = proposal.value
+        if not math.isfinite(number):
+            raise RequestError("this is no number", "Give a finite number.")
+        return number
+
+
+def number_text(number: float) -> str:
+    """Return a number as a reader wrote it, with thousands separators."""
+    return plain(f"{number:,.12g}")
+
+
+def chance_text(chance: float) -> str:
+    """Return a probability in percent; neither nothing nor all unless it is.
+
+    Examples
+    --------
+    >>> chance_text(0.9731), chance_text(1e-5), chance_text(1.0)
+    ('97.3 %', 'less than 0.1 %', '100 %')
+    """
+    if 0 < chance < 0.001:
+        return "less than 0.1 %"
+    if 0.999 < chance < 1:
+        return "more than 99.9 %"
+    return f"{100 * chance:.3g} %" if chance in (0, 1) else f"{100 * chance:.1f} %"
+
+
+def _start(inference: Inference, rows: tuple[int, ...]) -> float:
+    """Return a number to start from: the first estimate, in as many digits as it deserves."""
+    for found in inference.aggregates:
+        for row in rows:
+            value, half = found.estimate[row], found.half_width(row)
+            if value is None or not math.isfinite(half):
+                continue
+            digits = -math.floor(math.log10(half)) if half > 0 else 0
+            return round(value, digits) + 0.0
+    return 0.0

@@ -1,0 +1,127 @@
+// The view of what past answers tell, for the widget and for the record that a notebook keeps. The
+// interval at every confidence comes with it; how likely a claim is, the kernel reckons.
+import { make, opened, pickable } from "./table.js";
+
+/**
+ * @typedef {[string, string, number, number]} Point confidence, interval, and its ends in thousandths
+ * @typedef {{groups: string[], aggregates: string[], points: Point[][], start: number,
+ *   note: string, body?: string}} Data
+ */
+
+/** What a reader typed as a number; null while it is none. @param {string} text */
+export function read(text) {
+  const number = text.trim() === "" ? NaN : Number(text.trim());
+  return Number.isFinite(number) ? number : null;
+}
+
+/** What is said of a point. @param {Point} point @param {string} note */
+export const told = ([sure, interval], note) =>
+  `${sure} interval${note ? ` ${note}` : ""}: ${interval}`;
+
+/** Where a bar lies, in percent. @param {Point} point */
+export const placed = ([, , low, high]) => ({ start: low / 10, width: (high - low) / 10 });
+
+/** The value of a group and an aggregate, which come one aggregate after the other.
+ * @param {number} at @param {number} groups */
+export const split = (at, groups) => ({ aggregate: Math.floor(at / groups), group: at % groups });
+
+function control(tag, type) {
+  const node = make(tag, "");
+  node.setAttribute("data-lm-suppress-shortcuts", "true");
+  if (type) node.type = type;
+  return node;
+}
+
+function spoken() {
+  const node = make("output", "");
+  node.ariaLive = "polite";
+  return node;
+}
+
+/** @param {string[]} options @param {(place: number) => void} act */
+function list(options, act) {
+  const node = make("select", "", ...options.map((text, i) => new Option(text, String(i))));
+  return Object.assign(node, { onchange: () => act(+node.value) });
+}
+
+/** @param {{model: any, el: HTMLElement}} context */
+function render({ model, el }) {
+  const data = /** @type {Data} */ (model.get("data")), { table, change } = opened({ model, el });
+  const { groups, aggregates } = data;
+  if (!groups.length) return undefined;
+  const now = () => split(model.get("at"), groups.length);
+  const go = (to) => {
+    const { aggregate, group } = { ...now(), ...to };
+    change("at", aggregate * groups.length + group);
+  };
+  const shown = list(aggregates, (aggregate) => go({ aggregate }));
+  if (aggregates.length > 1) table.before(make("label", "dpnb-show", "Show ", shown));
+  const parts = [data.body && claim(model, data, change), widths(data)].filter(Boolean);
+  const several = parts.length > 0 && groups.length > 1;
+  const about = list(groups, (group) => go({ group }));
+  const mark = several && pickable(table, groups, (group) => go({ group }));
+  if (several) parts[0].line.prepend(make("label", "", "About ", about), " ");
+  if (parts.length) table.after(make("div", "dpnb-ask", ...parts.map((part) => part.node)));
+  const draw = () => {
+    const { aggregate, group } = now();
+    shown.value = aggregate;
+    about.value = group;
+    table.querySelectorAll("[data-agg]").forEach((cell) =>
+      cell.classList.toggle("dpnb-other", +cell.dataset.agg !== aggregate));
+    if (mark) mark(groups.map((_, i) => (i === group ? "✓" : "")));
+    parts.forEach((part) => part.draw(model.get("at")));
+  };
+  for (const name of ["at", "operator", "number", "said"]) model.on(`change:${name}`, draw);
+  draw();
+  return () => model.off(null, draw);
+}
+
+/** The claim, which needs a kernel. */
+function claim(model, data, change) {
+  const name = make("b", ""), said = spoken(), number = control("input", "number");
+  const operator = list(["above", "below"], (place) => change("operator", "><"[place]));
+  operator.ariaLabel = "above or below";
+  number.step = "any";
+  number.ariaLabel = "number to compare with";
+  number.oninput = () => {
+    const found = read(number.value);
+    if (found !== null) change("number", found);
+    else said.textContent = "Write a number.";
+  };
+  const line = make("p", "", "How likely is ", name, " ", operator, " ", number, "?");
+  const draw = (at) => {
+    name.textContent = data.aggregates[split(at, data.groups.length).aggregate];
+    operator.value = "><".indexOf(model.get("operator")[0]);
+    if (read(number.value) !== model.get("number")) number.value = String(model.get("number"));
+    said.textContent = model.get("said");
+  };
+  return { node: make("div", "", line, said), line, draw };
+}
+
+/** The interval at every confidence, by a slider. @param {Data} data */
+function widths(data) {
+  if (!data.points.some((points) => points.length)) return null;
+  let level = data.start, now = 0;
+  const slider = control("input", "range"), said = spoken(), mark = make("span", "dpnb-mark");
+  const drawn = make("div", "dpnb-width", mark), line = make("p", "");
+  const label = make("label", "", make("span", "", "Confidence"), slider);
+  const node = make("div", "", line, make("div", "dpnb-sure", label, said), drawn);
+  const draw = (at) => {
+    now = at;
+    const points = data.points[at];
+    label.hidden = drawn.hidden = !points.length;
+    if (!points.length) {
+      said.textContent = "Past answers do not determine this value.";
+      return;
+    }
+    const point = points[level], { start, width } = placed(point);
+    Object.assign(slider, { min: 0, max: points.length - 1, step: 1, value: level });
+    slider.ariaValueText = point[0];
+    said.textContent = told(point, data.note);
+    mark.style.cssText = `left:${start}%;width:${width}%`;
+  };
+  slider.oninput = () => { level = +slider.value; draw(now); };
+  return { node, line, draw };
+}
+
+export default { render };

@@ -1,0 +1,1 @@
+"""What past answers tell about new questions (Xiao and Xiong)."""

@@ -1,0 +1,258 @@
+"""From a statement and what an analyst holds to an ``Inference``. No way to the data leads here."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from dpnb.answers.assembly import ordered
+from dpnb.answers.formula import linear
+from dpnb.engines.base import Sum
+from dpnb.errors import RequestError
+from dpnb.inference.evidence import Evidence
+from dpnb.inference.held import Known
+from dpnb.inference.inference import Inference, Inferred, Missing, Source
+from dpnb.inference.measuring import asked, measured
+from dpnb.inference.options import Options
+from dpnb.inference.posterior import Joint
+from dpnb.provenance.views import View, transposition, views_of
+from dpnb.provenance.wording import cell_text, view_text
+from dpnb.schema import Schema
+from dpnb.sql.query import Aggregate, Derived, Query
+from dpnb.sql.values import Column, bounds_of
+
+if TYPE_CHECKING:
+    from dpnb.inference.domain import Ints, Values
+    from dpnb.inference.intervals import Pair
+
+    Rows: TypeAlias = list[tuple[Ints, Values]]
+
+_REASON = "Past answers do not determine every value."
+MOST_NAMED = 10
+"""For how many values it is said what is missing."""
+MOST_GROUPS = 1_000
+"""Largest number of values that one inference gives."""
+SHOWN_SOURCES = 20
+"""How many past answers are named for each value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One output of a statement as weighted sums of views: (count), (sum) or (centred sum, count)."""
+
+    output: Aggregate | Derived
+    parts: tuple[tuple[tuple[View, float], ...], ...]
+    offset: float = 0.0
+
+    @property
+    def views(self) -> list[View]:
+        """Return the views in use."""
+        return [view for weighted in self.parts for view, _ in weighted]
+
+    @property
+    def function(self) -> str:
+        """Return COUNT, SUM, AVG or FORMULA."""
+        return "FORMULA" if isinstance(self.output, Derived) else self.output.function
+
+
+def parts_of(query: Query, schema: Schema, version: int) -> list[Part]:
+    """Return the outputs of a statement as weighted sums of views.
+
+    Raises
+    ------
+    RequestError
+        For a computed column that is no weighted sum of counts and sums.
+    """
+    found = []
+    for output in query.outputs:
+        if isinstance(output, Derived):
+            found.append(_formula(output, query, schema, version))
+        else:
+            views = views_of(output, query, schema, version)
+            parts = [((views[name], 1.0),) for name in ("sum", "count") if name in views]
+            found.append(Part(output, tuple(parts)))
+    return found
+
+
+def _formula(output: Derived, query: Query, schema: Schema, version: int) -> Part:
+    weights = linear(output.formula)
+    if weights is None or any(leaf.function == "AVG" for leaf in output.leaves):
+        raise RequestError(
+            f"{output.alias!r} is no weighted sum of counts and sums",
+            "Infer its aggregates, and use .ratio() or .difference() of the result.",
+        )
+    constant, factors = weights
+    views = []
+    for place, factor in factors.items():
+        (view,) = views_of(output.leaves[place], query, schema, version).values()
+        if isinstance(view.measure, Sum) and view.measure.shift:
+            raise AssertionError
+        views.append((view, float(factor)))
+    return Part(output, (tuple(views),), float(constant))
+
+
+def infer(
+    sql: str,
+    query: Query,
+    options: Options,
+    known: Known,
+    schema: Schema,
+) -> Inference:
+    """Work a statement out from what is held; see ``Session.infer``.
+
+    Raises
+    ------
+    RequestError
+        When past answers determine none of the values, unless bounds are wanted.
+    """
+    outputs = parts_of(query, schema, known.version)
+    cells = [schema[key.column].cells() for key in query.keys]
+    groups = math.prod(len(column) for column in cells)
+    if groups * len(outputs) > MOST_GROUPS:
+        raise RequestError(
+            f"this would infer more than {MOST_GROUPS:,} values",
+            "Group by fewer columns, or pick groups with WHERE.",
+        )
+    evidence = Evidence(schema, known.held, [view for part in outputs for view in part.views])
+    order = transposition(query, schema)
+    rows: Rows = []
+    places: list[list[tuple[int, ...]]] = []
+    untold: Rows = []
+    wanted: list[list[Rows]] = []
+    for part in outputs:
+        made = [in_order(evidence.combined(weighted), order) for weighted in part.parts]
+        wanted.append(made)
+        told = [evidence.told(each) for each in made]
+        own: list[tuple[int, ...]] = []
+        for group in range(groups):
+            if not all(known[group] for known in told):
+                own.append(())
+                untold += [each[group] for each in made]
+                continue
+            own.append(tuple(range(len(rows), len(rows) + len(made))))
+            rows += [each[group] for each in made]
+        places.append(own)
+    missing = _missing(evidence, untold)
+    if not rows and options.method != "guaranteed":
+        raise RequestError(
+            "past answers do not determine this",
+            f"{missing[0].reason} {missing[0].statement} Or ask for guaranteed=True bounds.",
+        )
+    joint = evidence.history.joint(rows)
+    alpha = options.alpha(groups * len(outputs))
+    measure = partial(measured, joint, options, evidence, alpha)
+    inferred = [
+        _inferred(part, own, made, measure, schema)
+        for part, own, made in zip(outputs, places, wanted, strict=True)
+    ]
+    confidence, met, inferred = asked(inferred, joint, options, groups * len(outputs))
+    numbers = list(itertools.product(*(range(len(column)) for column in cells)))
+    return Inference(
+        sql=sql.strip(),
+        table=query.table,
+        version=known.version,
+        keys=tuple(key.alias for key in query.keys),
+        groups=tuple(
+            tuple(column[i].label for column, i in zip(cells, place, strict=True))
+            for place in numbers
+        ),
+        aggregates=tuple(inferred),
+        rows=ordered(query, numbers, {one.alias: one.estimate for one in inferred}),
+        confidence=confidence,
+        intervals="each" if options.each else "simultaneous",
+        method=options.method,
+        chosen=options.chosen,
+        met=met,
+        prior=options.prior,
+        joint=joint,
+        shares=tuple(_sources(joint, i, evidence, schema) for i in range(len(joint))),
+        missing=missing,
+        consistency=evidence.history.consistency(),
+        left_out=tuple(view_text(one.view, schema) for one in evidence.left_out),
+        private=known.private,
+        conditional=any(one.name in known.conditional for one in evidence.used),
+        ledger=known.ledger,
+    )
+
+
+def in_order(rows: Rows, order: Sequence[int]) -> Rows:
+    """Return a view's rows in the order of a statement's groups."""
+    return [rows[i] for i in order]
+
+
+def _inferred(
+    part: Part,
+    places: Sequence[tuple[int, ...]],
+    rows: Sequence[Rows],
+    measure: Callable[..., tuple[float | None, Pair]],
+    schema: Schema,
+) -> Inferred:
+    output, middle, reach = part.output, 0.0, 0.0
+    if part.function == "AVG" and not isinstance(output, Derived):
+        middle, reach = centre(part, output, schema)
+    found = [
+        measure(part, place, [each[group] for each in rows], reach)
+        for group, place in enumerate(places)
+    ]
+    shift = part.offset + middle
+    column = None
+    if isinstance(output, Aggregate) and isinstance(output.value, Column):
+        column = output.value.name
+    return Inferred(
+        output.alias,
+        part.function,
+        column,
+        tuple(None if value is None else shift + value for value, _ in found),
+        tuple(shift + low for _, (low, _) in found),
+        tuple(shift + high for _, (_, high) in found),
+        tuple(places),
+        shift,
+        reach,
+    )
+
+
+def centre(part: Part, output: Aggregate, schema: Schema) -> tuple[float, float]:
+    """Return the origin of an AVG's sums, and the largest distance of a value from it."""
+    ((view, _),) = part.parts[0]
+    if not isinstance(view.measure, Sum) or output.value is None:
+        return 0.0, 0.0
+    middle, bounds = float(view.measure.shift), bounds_of(output.value, schema)
+    # rounding to ticks may end just inside the declared bounds
+    return middle, max(view.reach, float(bounds.high) - middle, middle - float(bounds.low))
+
+
+def _missing(evidence: Evidence, untold: Rows) -> tuple[Missing, ...]:
+    """Return what would have to be asked for values that past answers do not determine."""
+    found: dict[str, Missing] = {}
+    for row in untold[:MOST_NAMED]:
+        best = evidence.history.cheapest_missing(*row)
+        where = None if best is None or best.kind == "query" else evidence.box(best.index)
+        if where is None:
+            one = Missing("Ask the statement itself.", _REASON)
+        else:
+            one = Missing(f"Enough would be: COUNT(*) WHERE {where or 'TRUE'}.", _REASON)
+        found.setdefault(one.statement, one)
+    return tuple(found.values())
+
+
+def _sources(joint: Joint, place: int, evidence: Evidence, schema: Schema) -> tuple[Source, ...]:
+    answers = {row.name: row for row in evidence.history.rows}
+    found = []
+    for name, weight, share in joint.variance_shares(place)[:SHOWN_SOURCES]:
+        one, number = evidence.sources[name]
+        row = answers[name]
+        found.append(
+            Source(
+                view_text(one.view, schema),
+                cell_text(one.view, number, schema),
+                row.answer,
+                math.sqrt(row.variance),
+                weight,
+                share,
+            )
+        )
+    return tuple(found)

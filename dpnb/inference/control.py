@@ -1,0 +1,172 @@
+"""Claims that an owner protects: answers that would all but settle one are withheld.
+
+Xiao and Xiong, section 5 (statistical inference control; spec/bayes.md 3.4). A policy tool, no guarantee of
+privacy: it is decided from what the analyst holds already, so a refusal tells her nothing new, and the
+first answer that bears on a claim is never withheld.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpnb.errors import RequestError
+from dpnb.inference.held import Held, Shelf, planned
+from dpnb.provenance.store import Store
+from dpnb.provenance.views import View
+from dpnb.schema import Schema
+from dpnb.sql.canonical import describe, read
+from dpnb.sql.query import Query
+
+OPERATORS = (">", "<")
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """That one count, sum or mean lies above or below a number.
+
+    Attributes
+    ----------
+    name, sql : str
+    query : Query
+    operator : {'>', '<'}
+    value : float
+        In units of the aggregate.
+    probability : float
+        From where on answers that make the claim surer are withheld.
+    """
+
+    name: str
+    sql: str
+    query: Query
+    operator: str
+    value: float
+    probability: float
+
+    def entry(self) -> dict[str, Any]:
+        """Return the ledger's entry."""
+        return {
+            "kind": "claim", "name": self.name, "sql": self.sql, "query": describe(self.query),
+            "operator": self.operator, "value": self.value, "probability": self.probability,
+        }  # fmt: skip
+
+    @classmethod
+    def from_entry(cls, entry: Mapping[str, Any]) -> Claim:
+        """Build a claim from :meth:`entry`."""
+        return cls(
+            str(entry["name"]), str(entry["sql"]), read(entry["query"]), str(entry["operator"]),
+            float(entry["value"]), float(entry["probability"]),
+        )  # fmt: skip
+
+
+def read_claim(
+    sql: str, query: Query, operator: object, value: object, probability: object, name: object
+) -> Claim:
+    """Check a claim.
+
+    Raises
+    ------
+    RequestError
+        For a statement with GROUP BY or without exactly one aggregate, another operator, and numbers
+        that make no sense.
+    """
+    if query.keys or query.derived or len(query.aggregates) != 1:
+        raise RequestError(
+            "a claim is about one COUNT, SUM or AVG without GROUP BY",
+            "Name the group in WHERE, and protect each group on its own.",
+        )
+    if not isinstance(operator, str) or operator not in OPERATORS:
+        raise RequestError(f"{operator!r} is no comparison of a claim", "Use '>' or '<'.")
+    numbers = [value, probability]
+    if not all(isinstance(n, (int, float)) and not isinstance(n, bool) for n in numbers):
+        raise RequestError("value and probability are numbers", "Write probability=0.9.")
+    limit, chance = float(value), float(probability)  # type: ignore[arg-type]
+    if not -1e30 < limit < 1e30:
+        raise RequestError("the value of the claim is out of range", "Give a finite number.")
+    if not 0.5 < chance < 1:
+        raise RequestError(
+            f"probability is {chance:g}", "Give one above 0.5 and below 1, such as 0.9."
+        )
+    if name is not None and not (isinstance(name, str) and 0 < len(name) <= 100):
+        raise RequestError("the name of a claim is a text", "Leave it out, or shorten it.")
+    made = name or f"{' '.join(sql.split())} {operator} {limit:g}"
+    return Claim(str(made), sql.strip(), query, operator, limit, chance)
+
+
+def guard(
+    store: Store,
+    shelf: Shelf,
+    analyst: str,
+    views: Mapping[str, View],
+    levels: Mapping[str, Fraction],
+    schema: Schema,
+) -> None:
+    """Refuse an analyst's views at levels that would all but settle a claim of the owner's.
+
+    Raises
+    ------
+    RequestError
+    """
+    tables = {view.table for view in views.values()}
+    for table in tables:
+        known = shelf.known(store, [analyst], table, schema)
+        currency = store.accountant.currency
+        bought = [planned(view, levels[name], currency) for name, view in views.items()]
+        claims = [Claim.from_entry(entry) for entry in store.provenance.claims.values()]
+        about = [claim for claim in claims if claim.query.table == table]
+        check(about, known.held, bought, schema, known.version)
+
+
+def check(
+    claims: Iterable[Claim],
+    held: Sequence[Held],
+    bought: Sequence[Held],
+    schema: Schema,
+    version: int,
+) -> None:
+    """Refuse releases that would make a protected claim too sure.
+
+    The claim's probability is taken at the estimate from what is held, with the law of noise that the
+    planned releases would leave.
+
+    Raises
+    ------
+    RequestError
+    """
+    for claim in claims:
+        if _settles(claim, held, bought, schema, version):
+            raise RequestError(
+                "this answer is withheld: it would all but settle a claim that the owner protects",
+                "Past answers stay free: work it out from them with infer. Nothing was charged.",
+            )
+
+
+def _settles(
+    claim: Claim, held: Sequence[Held], bought: Sequence[Held], schema: Schema, version: int
+) -> bool:
+    from dpnb.inference.assembly import centre, parts_of
+    from dpnb.inference.evidence import Evidence
+
+    (part,) = parts_of(claim.query, schema, version)
+    shift = centre(part, claim.query.aggregates[0], schema)[0] if part.function == "AVG" else 0.0
+    weights = [1.0] if len(part.parts) == 1 else [1.0, shift - claim.value]
+    number = claim.value if len(part.parts) == 1 else 0.0
+    parts = [
+        (view, weight * factor)
+        for factor, weighted in zip(weights, part.parts, strict=True)
+        for view, weight in weighted
+    ]
+    before = Evidence(schema, held, part.views)
+    rows = before.combined(parts)
+    if not all(before.told(rows)):
+        return False
+    names = {one.name for one in bought}
+    rest = [one for one in held if one.name not in names]
+    after = Evidence(schema, [*rest, *bought], part.views)
+    known, then = before.history.joint(rows), after.history.joint(after.combined(parts))
+    if then.law(0).sd >= known.law(0).sd * (1 - 1e-9):
+        return False
+    above = then.law(0).cdf(float(known.estimates[0]) - number)
+    return (above if claim.operator == ">" else 1 - above) > claim.probability

@@ -1,0 +1,129 @@
+"""What an analyst holds: versions of views with the law of their noise."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from dpnb.answers.estimates import Estimates
+from dpnb.privacy.accountant import Accountant
+from dpnb.privacy.calibrate import Law, law
+from dpnb.privacy.loss import Currency
+from dpnb.provenance.definitions import read_view
+from dpnb.provenance.store import Store
+from dpnb.provenance.views import View
+from dpnb.schema import Schema
+
+_MOST_KEPT = 500
+_NOTHING = Fraction(0), ""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A version of a view that an analyst holds, or plans to buy (then without values)."""
+
+    view: View
+    name: str
+    level: Fraction
+    law: Law
+    values: tuple[float, ...] | None
+
+    @property
+    def planned(self) -> bool:
+        """Whether it is not bought yet."""
+        return self.values is None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What some rows hold of one table's data version, and the public facts that go with it.
+
+    Attributes
+    ----------
+    held : tuple of Held
+    version : int
+    ledger : str
+    private : bool
+    conditional : frozenset of str
+        Names of the views that were ever released conditionally.
+    """
+
+    held: tuple[Held, ...]
+    version: int
+    ledger: str
+    private: bool
+    conditional: frozenset[str]
+
+
+@dataclass
+class Shelf:
+    """Reads what analysts hold from an accountant; keeps views and merged answers that it has read."""
+
+    worked_out: dict[tuple[str, str, int], list[Estimates]] = field(
+        default_factory=dict, repr=False
+    )
+    _views: dict[str, View | None] = field(default_factory=dict, repr=False)
+
+    def known(self, store: Store, rows: Collection[str], table: str, schema: Schema) -> Known:
+        """Return what some rows hold of a table's current data version."""
+        state, version = store.accountant, store.version(table)
+        held = self.held(state, rows, table, version, schema)
+        return Known(tuple(held), version, store.name, store.private, frozenset(state.conditional))
+
+    def held(
+        self,
+        state: Accountant,
+        rows: Collection[str],
+        table: str,
+        version: int,
+        schema: Schema,
+        levels: Mapping[str, Fraction] | None = None,
+    ) -> list[Held]:
+        """Return the finest version of each view of a data version that some rows hold together.
+
+        On a noise path it is a sufficient statistic of all coarser ones: these are the finest one
+        plus independent noise (spec/bayes.md H6; spec/dprovdb.md 3.7). Of independent or additive
+        versions the others are left aside. ``levels`` instead: the versions that one row held at some moment.
+        """
+        best: dict[str, tuple[Fraction, str]] = {}
+        for (row, name), level in state.synopses.held.items():
+            if row in rows and level > best.get(name, _NOTHING)[0]:
+                best[name] = level, row
+        if levels is not None:
+            (own,) = rows
+            best = {name: (level, own) for name, level in levels.items()}
+        found = []
+        for name, (level, row) in best.items():
+            definition = state.definitions.get(name)
+            if definition is None or (definition["table"], definition["version"]) != (
+                table,
+                version,
+            ):
+                continue
+            view = self._view(name, definition, schema)
+            if view is not None:
+                values = tuple(view.values(state.vector(row, name, level)))
+                noise = law(level, view.reach, state.currency)
+                found.append(Held(view, name, level, noise, values))
+        return found
+
+    def keep(self, name: tuple[str, str, int], found: list[Estimates]) -> None:
+        """Remember what a committed request was worked out to, as long as there is room."""
+        if len(self.worked_out) >= _MOST_KEPT:
+            self.worked_out.clear()
+        self.worked_out[name] = found
+
+    def _view(self, name: str, definition: Mapping[str, Any], schema: Schema) -> View | None:
+        if name not in self._views:
+            try:
+                self._views[name] = read_view(definition, schema)
+            except (KeyError, ValueError):
+                self._views[name] = None
+        return self._views[name]
+
+
+def planned(view: View, level: Fraction, currency: Currency) -> Held:
+    """Return a version that is planned to be bought: its law is known, its values are not."""
+    return Held(view, view.id, level, law(level, view.reach, currency), None)

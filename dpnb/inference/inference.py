@@ -1,0 +1,559 @@
+"""What past answers tell about one statement: estimates, intervals and where they come from. Free."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from dpnb.answers.numbers import figure, percent
+from dpnb.answers.plain import listed
+from dpnb.answers.question import label
+from dpnb.errors import RequestError
+from dpnb.inference.history import Consistency
+from dpnb.inference.posterior import Joint, Quantity
+from dpnb.kinds import nearest
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One past answer that an estimate rests on.
+
+    Attributes
+    ----------
+    statement, group : str
+        What was asked, and the group in it; '' without groups.
+    value, sd : float
+        As released, and the standard deviation of its noise; in units of the measure.
+    weight : float
+        The estimate is the sum of weight x value.
+    share : float
+        Part of the estimate's variance that this answer brings, 0 to 1.
+    """
+
+    statement: str
+    group: str
+    value: float
+    sd: float
+    weight: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What would have to be asked so that an estimate exists.
+
+    Attributes
+    ----------
+    statement : str
+        The cheapest question, in words.
+    reason : str
+    """
+
+    statement: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A one-sided test of a claim about a true value.
+
+    Attributes
+    ----------
+    claim : str
+    p_value : float
+        With a flat prior also the probability that the claim is true.
+    level : float
+    rejected : bool
+    """
+
+    claim: str
+    p_value: float
+    level: float
+    rejected: bool
+
+    def __repr__(self) -> str:
+        verdict = "rejected" if self.rejected else "not rejected"
+        return f"{self.claim}: p = {self.p_value:.4g}, {verdict} at level {self.level:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """One aggregate over all declared groups.
+
+    Attributes
+    ----------
+    alias, function : str
+    column : str or None
+    estimate : tuple of float or None
+        None where past answers do not determine it, or an AVG has too few rows to tell.
+    low, high : tuple of float
+        Infinite where past answers say nothing.
+    places : tuple of tuples of int
+        The linear parts of each group's value in the joint law: (count,), (sum,) or (centred sum,
+        count); () where there are none.
+    middle, reach : float
+        What is added to the linear part, or to the mean for AVG: the origin of its sums; and for AVG
+        the largest distance from it.
+    """
+
+    alias: str
+    function: str
+    column: str | None
+    estimate: tuple[float | None, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    places: tuple[tuple[int, ...], ...]
+    middle: float = 0.0
+    reach: float = 0.0
+
+    def half_width(self, group: int) -> float:
+        """Return half the width of a group's interval."""
+        return (self.high[group] - self.low[group]) / 2
+
+    def text(self, group: int) -> str:
+        """Return the estimate as shown."""
+        found = self.estimate[group]
+        if found is None:
+            return "not told" if not self.places[group] else "too few rows to tell"
+        return figure(
+            max(found, 0.0) if self.function == "COUNT" else found, self.half_width(group)
+        )
+
+    def interval_text(self, group: int) -> str:
+        """Return the interval as shown."""
+        half = self.half_width(group)
+        if math.isinf(half):
+            return "not told"
+        return f"{figure(self.low[group], half)} to {figure(self.high[group], half)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """What past answers tell about one statement. Holds released values only; costs nothing.
+
+    Attributes
+    ----------
+    sql, table : str
+    version : int
+        Data version of the ledger.
+    keys : tuple of str
+    groups : tuple of tuples
+    aggregates : tuple of Inferred
+    rows : tuple of int
+        Indices of the groups to show, after ORDER BY and LIMIT.
+    confidence : float
+        Of the intervals; of a wished half-width or interval, what was found for it.
+    intervals : {'simultaneous', 'each'}
+    method : {'blue', 'exact', 'mc', 'pc', 'guaranteed'}
+    chosen : int
+        How many questions this one may have been picked from after seeing their answers; 1 for none.
+    met : bool or None
+        Whether a wished half-width is reached at the wished confidence; None where none was wished.
+    prior : optional
+        Plain data of ``dpnb.inference.priors``; None for a flat one.
+    joint : Joint
+        The joint law of all linear parts.
+    shares : tuple of tuples of Source
+        For each linear part the past answers it rests on, the most important first.
+    missing : tuple of Missing
+        What would have to be asked for the groups that are not told.
+    consistency : Consistency
+        Whether past answers fit each other.
+    left_out : tuple of str
+        Past answers for which there was no room.
+    private, conditional : bool
+        As in an Answer.
+    ledger : str
+    """
+
+    sql: str
+    table: str
+    version: int
+    keys: tuple[str, ...]
+    groups: tuple[tuple[str | int, ...], ...]
+    aggregates: tuple[Inferred, ...]
+    rows: tuple[int, ...]
+    confidence: float
+    intervals: str
+    method: str
+    chosen: int
+    met: bool | None
+    prior: Any
+    joint: Joint
+    shares: tuple[tuple[Source, ...], ...]
+    missing: tuple[Missing, ...]
+    consistency: Consistency
+    left_out: tuple[str, ...]
+    private: bool
+    conditional: bool
+    ledger: str
+
+    # what is told
+
+    @property
+    def estimate(self) -> Any:
+        """The estimate of the first aggregate: a float, with GROUP BY a tuple of floats or None."""
+        return self._first("estimate")
+
+    @property
+    def low(self) -> Any:
+        """The lower end of the first aggregate's interval; with GROUP BY a tuple."""
+        return self._first("low")
+
+    @property
+    def high(self) -> Any:
+        """The upper end of the first aggregate's interval; with GROUP BY a tuple."""
+        return self._first("high")
+
+    def _first(self, name: str) -> Any:
+        found = getattr(self.aggregates[0], name)
+        return found if self.keys else found[0]
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The past answers that this rests on, the most important first.
+
+        Of a single value with their weights; of several, each past answer once, where it counts most.
+        """
+        if len(self.shares) == 1:
+            return self.shares[0]
+        best: dict[tuple[str, str], Source] = {}
+        for part in self.shares:
+            for source in part:
+                name = source.statement, source.group
+                if name not in best or source.share > best[name].share:
+                    best[name] = source
+        return tuple(sorted(best.values(), key=lambda source: -source.share))
+
+    def sources_of(self, group: object = None, alias: str | None = None) -> tuple[Source, ...]:
+        """Return the past answers that one group's value rests on, the most important first."""
+        parts = self._of(alias).places[self._index(group)]
+        found = [source for place in parts for source in self.shares[place]]
+        return tuple(sorted(found, key=lambda source: -source.share))
+
+    def probability(
+        self, operator: str, value: float, group: object = None, alias: str | None = None
+    ) -> float:
+        """Return the probability that a true value is above (>, >=) or below (<, <=) a number.
+
+        With a flat prior (or no prior at all) it is the one-sided p-value of the opposite
+        (spec/bayes.md 3.4).
+
+        Parameters
+        ----------
+        operator : {'>', '>=', '<', '<='}
+        value : float
+        group : group as shown
+            Needed with GROUP BY; a tuple for several group columns.
+        alias : str, optional
+            The first aggregate by default.
+
+        Raises
+        ------
+        RequestError
+            Also when past answers do not determine the value.
+        """
+        above = _direction(operator)
+        estimate, law = self._against(value, group, alias)
+        if self.prior is not None:
+            from dpnb.inference.priors import read_prior, update
+
+            number = _number(value)
+            updated = update(read_prior(self.prior), estimate + number, law)
+            chance: float = updated.probability(low=number)
+            return chance if above else 1 - chance
+        # theta = estimate - X for a symmetric X
+        chance = law.cdf(estimate)
+        return chance if above else 1 - chance
+
+    def between(
+        self, low: float, high: float, group: object = None, alias: str | None = None
+    ) -> float:
+        """Return the probability that a true value lies between two numbers.
+
+        Raises
+        ------
+        RequestError
+            When ``low`` is above ``high``, and as :meth:`probability`.
+        """
+        ends = _number(low), _number(high)
+        if ends[0] > ends[1]:
+            raise RequestError("low is above high", "Write between(10, 20).")
+        return max(
+            0.0,
+            self.probability(">", ends[0], group, alias)
+            - self.probability(">", ends[1], group, alias),
+        )
+
+    def test(
+        self,
+        operator: str,
+        value: float,
+        group: object = None,
+        alias: str | None = None,
+        *,
+        level: float = 0.05,
+    ) -> Test:
+        """Test the claim that a true value is above (>) or below (<) a number.
+
+        Rejected when its probability is at most ``level``. A claim that a value is exactly a number
+        has no probability under a flat prior and is not tested; look whether the interval has it.
+        """
+        if not 0 < _number(level) < 1:
+            raise RequestError("level is not between 0 and 1", "Write level=0.05.")
+        chance = self.probability(operator, value, group, alias)
+        name = self._of(alias).alias + ("" if group is None else f" of {group!r}")
+        return Test(f"{name} {operator} {value:g}", chance, float(level), chance <= level)
+
+    # several values together
+
+    def difference(self, left: object, right: object, alias: str | None = None) -> Quantity:
+        """Return one group's value minus another one's, with an interval of its own."""
+        return self.joint.difference(*self._pair(left, right, alias), 1 - self.confidence)
+
+    def ratio(self, left: object, right: object, alias: str | None = None) -> Quantity:
+        """Return one group's value divided by another one's, from draws of the joint law.
+
+        All reals when the second one is not clearly away from 0.
+        """
+        return self.joint.ratio(*self._pair(left, right, alias), 1 - self.confidence)
+
+    def slope(self, positions: Sequence[float], alias: str | None = None) -> Quantity:
+        """Return the slope of the least-squares line through the groups' values at some positions."""
+        places, xs = self._linear(alias), [_number(x) for x in positions]
+        return self.joint.slope(xs, places, 1 - self.confidence)
+
+    def argmax(self, alias: str | None = None) -> dict[tuple[str | int, ...], float]:
+        """Return for each group the probability that its value is the largest."""
+        return dict(zip(self.groups, self.joint.argmax(self._linear(alias)), strict=True))
+
+    def _pair(self, left: object, right: object, alias: str | None) -> tuple[int, int]:
+        places = self._places(alias)
+        pair = []
+        for group in (left, right):
+            place = places[self._index(group)]
+            if len(place) != 1:
+                raise RequestError(
+                    "past answers do not determine this group's value, or it is an AVG",
+                    "Compare counts or sums that are told.",
+                )
+            pair.append(place[0])
+        return pair[0], pair[1]
+
+    def _linear(self, alias: str | None) -> list[int]:
+        places = self._places(alias)
+        if any(len(place) != 1 for place in places):
+            raise RequestError(
+                "not every group is told, or this is an AVG", "Use counts or sums that are told."
+            )
+        return [place[0] for place in places]
+
+    def _places(self, alias: str | None) -> tuple[tuple[int, ...], ...]:
+        return self._of(alias).places
+
+    def _against(self, value: object, group: object, alias: str | None) -> tuple[float, Any]:
+        """Return the estimate of a true value minus a number, and the law of its noise.
+
+        For AVG: of the sum minus the number times the count, which has the same sign.
+        """
+        found, number = self._of(alias), _number(value)
+        place = found.places[self._index(group)]
+        if not place:
+            raise RequestError(
+                "past answers do not determine this value", "Ask for it with a budget."
+            )
+        shift, weights = number - found.middle, {place[0]: 1.0}
+        if len(place) == 2:
+            shift, weights = 0.0, {place[0]: 1.0, place[1]: found.middle - number}
+        return self.joint.estimate(weights) - shift, self.joint.law(weights)
+
+    def _of(self, alias: str | None) -> Inferred:
+        if alias is None:
+            return self.aggregates[0]
+        for found in self.aggregates:
+            if found.alias == alias:
+                return found
+        names = [found.alias for found in self.aggregates]
+        raise RequestError(
+            f"{alias!r} is no aggregate of this inference", nearest(str(alias), names)
+        )
+
+    def _index(self, group: object) -> int:
+        if group is None:
+            if len(self.groups) == 1:
+                return 0
+            raise RequestError("there are several groups", "Name one, as in group='Female'.")
+        wanted = tuple(map(str, group)) if isinstance(group, tuple) else (str(group),)
+        for i, labels in enumerate(self.groups):
+            if tuple(map(str, labels)) == wanted:
+                return i
+        raise RequestError(
+            f"{label(wanted)!r} is no group here",
+            nearest(label(wanted), [label(labels) for labels in self.groups]),
+        )
+
+    # in words
+
+    @property
+    def told(self) -> bool:
+        """Whether past answers determine every value."""
+        return all(place for found in self.aggregates for place in found.places)
+
+    def interval_sentence(self) -> str:
+        """Return what the intervals promise."""
+        sure, number = percent(self.confidence), len(self.groups) * len(self.aggregates)
+        if self.method == "guaranteed":
+            return (
+                f"With {sure} confidence all values lie within their bounds, whatever was asked and "
+                "however it was chosen."
+            )
+        if self.intervals == "each" and number > 1:
+            meaning = f"With {sure} confidence, each on its own, an interval has its exact value."
+        elif number == 1:
+            meaning = f"With {sure} confidence the interval has the exact value."
+        else:
+            meaning = f"With {sure} confidence all {number} intervals have their exact values."
+        if self.chosen > 1:
+            return f"{meaning} It holds although the question is one of {self.chosen:,} seen."
+        return f"{meaning} It holds for a question that was not chosen by looking at its answer."
+
+    def cost_sentence(self) -> str:
+        """Return where the numbers come from, and that they cost nothing."""
+        number = len({name.rpartition("/")[0] for name in self.joint.names})
+        if not number:
+            return "No past answer bears on this. No cost."
+        past = "one past answer" if number == 1 else f"{number} past answers"
+        return f"Worked out from {past}, without a look at the data. No cost."
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what else has to be said, one sentence each."""
+        found = []
+        if self.consistency.alarmed:
+            found.append(
+                "The past answers hardly fit each other: was one changed, rounded, or entered twice?"
+            )
+        found += [f"{one.reason} {one.statement}" for one in self.missing[:3]]
+        if self.left_out:
+            found.append(f"Left out for want of room: {'; '.join(self.left_out[:5])}.")
+        if self.prior is not None:
+            from dpnb.inference.priors import prior_text
+
+            found.append(f"Known beforehand: {prior_text(self.prior)}.")
+        if self.met is not None:
+            found.append(
+                "The wished width is reached." if self.met else "The wished width is not reached."
+            )
+        return tuple(found)
+
+    def group_label(self, index: int) -> str:
+        """Return a group's name as shown."""
+        return label(self.groups[index])
+
+    # exports
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the shown rows: key columns, then alias, alias_low and alias_high.
+
+        NaN and infinite ends where past answers do not determine a value.
+        """
+        import pandas as pd
+
+        columns: dict[str, list[Any]] = {
+            key: [self.groups[row][i] for row in self.rows] for i, key in enumerate(self.keys)
+        }
+        for found in self.aggregates:
+            values = [found.estimate[row] for row in self.rows]
+            columns[found.alias] = [math.nan if v is None else v for v in values]
+            columns[f"{found.alias}_low"] = [found.low[row] for row in self.rows]
+            columns[f"{found.alias}_high"] = [found.high[row] for row in self.rows]
+        return pd.DataFrame(columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the inference as plain data (JSON); infinite ends are None."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        data["aggregates"] = [_plain(found) for found in self.aggregates]
+        data["shares"] = [[_plain(one) for one in part] for part in self.shares]
+        data["missing"] = [_plain(one) for one in self.missing]
+        data["joint"] = self.joint.to_dict()
+        data["consistency"] = self.consistency.to_dict()
+        return {name: listed(value) for name, value in data.items()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Inference:
+        """Build an inference from :meth:`to_dict`."""
+        values = dict(data)
+        for name in ("keys", "rows", "left_out"):
+            values[name] = tuple(values[name])
+        values["groups"] = tuple(map(tuple, values["groups"]))
+        values["aggregates"] = tuple(_read_inferred(found) for found in values["aggregates"])
+        values["shares"] = tuple(
+            tuple(Source(**source) for source in part) for part in values["shares"]
+        )
+        values["missing"] = tuple(Missing(**one) for one in values["missing"])
+        values["joint"] = Joint.from_dict(values["joint"])
+        values["consistency"] = Consistency.from_dict(values["consistency"])
+        return cls(**values)
+
+    def __repr__(self) -> str:
+        from dpnb.display.inference import inference_text
+
+        return inference_text(self)
+
+    def _repr_html_(self) -> str:
+        from dpnb.display.inference import inference_html
+
+        return inference_html(self)
+
+    def to_html(self, path: str) -> None:
+        """Write the inference as a page that needs nothing else."""
+        from dpnb.display.parts import write_page
+
+        write_page(path, self._repr_html_())
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the density of a single value, or the intervals of the groups."""
+        from dpnb.display.inference_figures import plot_inference
+
+        return plot_inference(self, ax)
+
+    def widget(self) -> Any:
+        """Return the inference as a Jupyter widget: ask for the probability of a claim."""
+        from dpnb.display.inference_widget import InferenceWidget
+
+        return InferenceWidget(self)
+
+
+def _direction(operator: object) -> bool:
+    if operator not in (">", ">=", "<", "<="):
+        raise RequestError(f"{operator!r} is no comparison", "Use >, >=, < or <=.")
+    return operator in (">", ">=")
+
+
+def _number(value: object) -> float:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not math.isfinite(float(value)):  # type: ignore[arg-type]
+        raise RequestError("this is no number", "Give a finite number.")
+    return float(value)  # type: ignore[arg-type]
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    data = {field.name: getattr(value, field.name) for field in fields(value)}
+    for name in ("low", "high"):
+        if name in data:
+            data[name] = [end if math.isfinite(end) else None for end in data[name]]
+    return {name: listed(found) for name, found in data.items()}
+
+
+def _read_inferred(data: Mapping[str, Any]) -> Inferred:
+    values = dict(data)
+    for name, end in (("low", -math.inf), ("high", math.inf)):
+        values[name] = tuple(end if at is None else at for at in values[name])
+    values["estimate"] = tuple(values["estimate"])
+    values["places"] = tuple(map(tuple, values["places"]))
+    return Inferred(**values)

@@ -1,0 +1,191 @@
+"""Each value's estimate and interval, by the method, prior and accuracy that were asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from dpnb.errors import RequestError
+from dpnb.inference.evidence import Evidence
+from dpnb.inference.inference import Inferred
+from dpnb.inference.intervals import Pair, count_interval, mean_interval
+from dpnb.inference.mixture import Mixture
+from dpnb.inference.options import Options
+from dpnb.inference.posterior import Joint
+
+if TYPE_CHECKING:
+    from dpnb.inference.assembly import Part
+    from dpnb.inference.domain import Ints, Values
+
+    Rows: TypeAlias = list[tuple[Ints, Values]]
+
+DRAWS = 100_000
+"""Draws of the Monte-Carlo method: errors of intervals' levels below 0.005, all but surely."""
+MOST_RANK = 60
+"""Largest number of unknowns for the exact posterior."""
+MOST_EXACT_ROWS = 1_000
+_NOWHERE: Pair = (-math.inf, math.inf)
+
+
+def measured(
+    joint: Joint,
+    options: Options,
+    evidence: Evidence,
+    alpha: float,
+    part: Part,
+    place: tuple[int, ...],
+    rows: Rows,
+    reach: float,
+) -> tuple[float | None, Pair]:
+    """Return one value's estimate and interval; for AVG around the origin of its sums.
+
+    ``place`` holds the value's linear parts in ``joint``, ``rows`` the same as rows over atoms.
+    """
+    if options.method == "guaranteed":
+        return _guaranteed(joint, options, evidence, part, place, rows, reach)
+    if not place:
+        return None, (-reach, reach) if part.function == "AVG" else _NOWHERE
+    if part.function == "AVG":
+        return _mean(joint, options, alpha, place, reach)
+    law, estimate = joint.law(place[0]), float(joint.estimates[place[0]])
+    if options.method == "exact":
+        return _exact(evidence, rows[0], alpha)
+    if options.prior is not None:
+        return _updated(options, estimate, law, alpha, whole=part.function == "COUNT")
+    half = _half_width(law, options, alpha)
+    if part.function == "COUNT":
+        return estimate, count_interval(estimate, half)
+    return estimate, (estimate - half, estimate + half)
+
+
+def _half_width(law: Mixture, options: Options, alpha: float) -> float:
+    if options.method == "blue":
+        return law.half_width(alpha)
+    from dpnb.inference.study import grid, monte_carlo_half_width
+
+    if options.method == "mc":
+        return monte_carlo_half_width(law, alpha, DRAWS, 0)
+    if law.variance:
+        raise RequestError("the grid method is for Laplace noise", "Use method='blue'.")
+    return grid(law.scales).half_width(alpha) + law.margin if law.scales else law.margin
+
+
+def _mean(
+    joint: Joint, options: Options, alpha: float, place: tuple[int, ...], reach: float
+) -> tuple[float | None, Pair]:
+    if options.method != "blue" or options.prior is not None:
+        raise RequestError(
+            "an AVG is inferred by method 'blue', without a prior", "Leave method and prior out."
+        )
+    total, count = place
+    found = mean_interval(joint, total, count, alpha, reach)
+    s, c = float(joint.estimates[total]), float(joint.estimates[count])
+    if c <= joint.half_width(count, alpha):
+        return None, found
+    return max(-reach, min(reach, s / c)), found
+
+
+def _exact(evidence: Evidence, row: tuple[Ints, Values], alpha: float) -> tuple[float, Pair]:
+    from dpnb.inference.exact import interval, posterior
+
+    space = evidence.history.space
+    if space.rank > MOST_RANK or space.rows > MOST_EXACT_ROWS:
+        raise RequestError(
+            f"the exact posterior is for at most {MOST_RANK} unknowns",
+            "Use method='blue', which is exact for Gaussian noise.",
+        )
+    laws = [each.law for each in evidence.history.rows]
+    query = space.solve(*row).coordinates
+    if not query.any():
+        return 0.0, (0.0, 0.0)
+    law = posterior(space.coordinates, space.answers, laws, query)
+    return law.mean, interval(law, alpha)
+
+
+def _updated(
+    options: Options, estimate: float, law: Mixture, alpha: float, *, whole: bool
+) -> tuple[float, Pair]:
+    from dpnb.inference.priors import AtMost, NonNegative, read_prior, update
+
+    prior = read_prior(options.prior)
+    found = update(prior, estimate, law, integer=whole)
+    shown = estimate if isinstance(prior, (NonNegative, AtMost)) else found.mean
+    return shown, found.interval(alpha)
+
+
+def _guaranteed(
+    joint: Joint,
+    options: Options,
+    evidence: Evidence,
+    part: Part,
+    place: tuple[int, ...],
+    rows: Rows,
+    reach: float,
+) -> tuple[float | None, Pair]:
+    """Return bounds that hold for all values together: their failure probability is not shared."""
+    if part.function == "AVG":
+        raise RequestError(
+            "guaranteed bounds are for counts and sums", "Ask for SUM and COUNT instead of AVG."
+        )
+    from dpnb.inference.bounds import guaranteed
+
+    counted = len(evidence.domain.moments) == 1
+    confidence = 0.95 if options.confidence is None else options.confidence
+    ((low, high),) = guaranteed(evidence.history, rows, 1 - confidence, nonnegative=counted)
+    estimate = float(joint.estimates[place[0]]) if place else None
+    return estimate, (max(0.0, low) if part.function == "COUNT" else low, high)
+
+
+def asked(
+    inferred: Sequence[Inferred], joint: Joint, options: Options, intervals: int
+) -> tuple[float, bool | None, list[Inferred]]:
+    """Return the confidence of the intervals, whether a wished width is met, and the intervals.
+
+    With a confidence its intervals stand; a wished half-width or interval alone is put in their place
+    and its confidence found: of several values together by the union bound.
+    """
+    found = list(inferred)
+    if options.confidence is not None:
+        met = None
+        if options.error is not None:
+            widths = [one.half_width(group) for one in found for group in range(len(one.low))]
+            met = max(widths) <= options.error * (1 + 1e-12)
+        return options.confidence, met, found
+    if any(one.function == "AVG" for one in found):
+        raise RequestError(
+            "the confidence of a given width is found for counts and sums",
+            "Give a confidence for an AVG.",
+        )
+    if options.between is not None and intervals > 1:
+        raise RequestError(
+            "an interval is for one value, and this statement has several",
+            "Use .between(low, high, group) of the inference.",
+        )
+    missed = []
+    for i, one in enumerate(found):
+        ends = []
+        for group, place in enumerate(one.places):
+            misses, pair = _missed(one, group, place, joint, options)
+            missed.append(misses * options.chosen)
+            ends.append(pair)
+        found[i] = replace(
+            one, low=tuple(low for low, _ in ends), high=tuple(high for _, high in ends)
+        )
+    total = max(missed) if options.each else math.fsum(missed)
+    return max(0.0, 1 - total), None, found
+
+
+def _missed(
+    one: Inferred, group: int, place: tuple[int, ...], joint: Joint, options: Options
+) -> tuple[float, Pair]:
+    """Return the probability that a given interval misses, and its ends."""
+    estimate = one.estimate[group]
+    if not place or estimate is None:
+        return 1.0, _NOWHERE
+    if options.between is not None:
+        low, high = options.between
+        return 1 - joint.between(place[0], low - one.middle, high - one.middle), (low, high)
+    error = options.error or 0.0
+    return 1 - joint.confidence(place[0], error), (estimate - error, estimate + error)

@@ -1,0 +1,252 @@
+"""The arithmetic of answering online: what past answers suffice for, what is missing, and the merged whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeAlias
+
+from dpnb.answers.estimates import Estimates
+from dpnb.inference.assembly import Part as Output
+from dpnb.inference.assembly import centre, in_order, parts_of
+from dpnb.inference.evidence import Evidence
+from dpnb.inference.held import Held
+from dpnb.inference.intervals import count_interval, mean_interval
+from dpnb.inference.mixture import Mixture
+from dpnb.inference.posterior import Joint
+from dpnb.privacy.calibrate import Law
+from dpnb.privacy.loss import ceiling_digits
+from dpnb.privacy.path import LEAST_LEVEL, grid
+from dpnb.provenance.plan import Part, Plan
+from dpnb.provenance.views import transposition
+from dpnb.schema import Schema
+from dpnb.sql.query import Aggregate
+
+if TYPE_CHECKING:
+    from dpnb.inference.domain import Ints, Values
+
+    Rows: TypeAlias = list[tuple[Ints, Values]]
+
+SLACK = 1 - 1e-9
+"""A wished error is aimed at from just below, so that rounding never passes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One aggregate with its wished error, and the outputs it is made of."""
+
+    part: Part
+    output: Output
+    error: float
+    rows: float
+    alpha: float
+    reach: float
+
+
+def wanted_of(plan: Plan, schema: Schema) -> list[Wanted]:
+    """Return the aggregates of a plan with what is wished of them."""
+    errors = plan.accuracy.error or {}
+    (version,) = {view.version for view in plan.views.values()}
+    outputs = parts_of(plan.query, schema, version)
+    alpha = plan.alpha(1)
+    found = []
+    for part, output in zip(plan.parts, outputs, strict=True):
+        reach = centre(output, part.aggregate, schema)[1] if part.is_mean else 0.0
+        error = errors[part.aggregate.alias] * SLACK
+        found.append(Wanted(part, output, error, float(plan.accuracy.rows or 1), alpha, reach))
+    return found
+
+
+def sufficient(plan: Plan, schema: Schema, held: Sequence[Held]) -> dict[str, Fraction] | None:
+    """Return the versions that reach every wished error without more; None where none do."""
+    wanted = wanted_of(plan, schema)
+    evidence = Evidence(schema, held, [view for one in wanted for view in one.output.views])
+    for one in wanted:
+        combinations = _combinations(one, evidence)
+        if not all(all(evidence.told(rows)) for rows in combinations):
+            return None
+        joints = [evidence.history.joint(rows) for rows in combinations]
+        for group in range(len(joints[0])):
+            if not _reached(one, [joint.half_width(group, one.alpha) for joint in joints]):
+                return None
+    return {one.name: one.level for one in evidence.used}
+
+
+def _combinations(one: Wanted, evidence: Evidence) -> list[Rows]:
+    """Return what has to be narrow: a count or sum; for AVG S - H C, S + H C, and C."""
+    parts = one.output.parts
+    if len(parts) == 1:
+        return [evidence.combined(parts[0])]
+    (total, _), (count, _) = parts[0][0], parts[1][0]
+    mixed = [evidence.combined([(total, 1.0), (count, sign * one.reach)]) for sign in (-1, 1)]
+    return [*mixed, evidence.combined([(count, 1.0)])]
+
+
+def _reached(one: Wanted, halves: Sequence[float]) -> bool:
+    """Return whether a value has its wished error.
+
+    The half-width of an AVG is at most max |m| <= H of q(m) / C with C >= rows - q_C, and q is convex,
+    so the ends +-H decide (spec/dpxplain.md 3.3).
+    """
+    if len(halves) == 1:
+        return halves[0] <= one.error
+    return max(halves[:2]) <= one.error * (one.rows - halves[2])
+
+
+def missing_levels(
+    plan: Plan, schema: Schema, others: Sequence[Held]
+) -> tuple[dict[str, Fraction], dict[str, Fraction]]:
+    """Return the least level of each view, given the releases of other views, and those used.
+
+    With Gaussian noise the row of a value, released with variance s, and what is known of it otherwise,
+    with variance v, give 1 / (1/s + 1/v) at most, so 1/s = 1/v* - 1/v suffices for v* (spec/bayes.md
+    3.5). With Laplace noise the law of the merged estimate decides.
+    """
+    wanted = wanted_of(plan, schema)
+    evidence = Evidence(schema, others, [view for one in wanted for view in one.output.views])
+    least: dict[str, Fraction] = {}
+    helped = False
+    for one in wanted:
+        found = (
+            _pure_levels(one, plan, evidence)
+            if plan.currency == "pure"
+            else _levels(one, plan, evidence)
+        )
+        for view, level in found.items():
+            least[view] = max(level, least.get(view, level))
+    levels = {view: min(level, plan.levels[view]) for view, level in least.items()}
+    helped = any(level < plan.levels[view] for view, level in levels.items())
+    used = {one.name: one.level for one in evidence.used}
+    return (levels, used) if helped else (dict(plan.levels), {})
+
+
+def _levels(one: Wanted, plan: Plan, evidence: Evidence) -> dict[str, Fraction]:
+    alone = {view.id: plan.levels[view.id] for view in one.part.views()}
+    known = [
+        max(variances, default=math.inf)
+        for variances in (evidence.variances(rows) for rows in _combinations(one, evidence))
+    ]
+    if all(math.isinf(variance) for variance in known):
+        return alone
+    z = Law("gaussian", 1.0).quantile(one.alpha)
+    own = _own_variances(one, plan)
+
+    def enough(share: float) -> bool:
+        halves = [
+            z * math.sqrt(1 / (share / variance + 1 / past))
+            for variance, past in zip(own, known, strict=True)
+        ]
+        return _reached(one, halves)
+
+    share = _least(enough)
+    return {view: _up(level, share) for view, level in alone.items()}
+
+
+def _own_variances(one: Wanted, plan: Plan) -> list[float]:
+    """Return the variances that the views alone would give, at the levels of the plan."""
+
+    def variance(view: object, centred: bool | None) -> float:
+        made = one.part.sum if centred is not None else one.part.count
+        if made is None:
+            return 0.0
+        return one.part.law(plan, made, plan.levels[made.id], centred).scale ** 2
+
+    if one.part.is_mean:
+        total, count = variance(None, True), variance(None, None)
+        mixed = total + one.reach**2 * count
+        return [mixed, mixed, count]
+    return [variance(None, None if one.part.sum is None else False)]
+
+
+def _least(enough: Callable[[float], bool]) -> float:
+    """Return the least share of the levels that is enough, and known to be."""
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _up(level: Fraction, share: float) -> Fraction:
+    return max(LEAST_LEVEL, ceiling_digits(float(level) * share))
+
+
+def _pure_levels(one: Wanted, plan: Plan, evidence: Evidence) -> dict[str, Fraction]:
+    """Return the coarsest level of the grid at which every merged value has its error."""
+    alone = {view.id: plan.levels[view.id] for view in one.part.views()}
+    rows = _combinations(one, evidence)[0]
+    if one.part.is_mean or not all(evidence.told(rows)):
+        return alone
+    ((name, most),) = alone.items()
+    (view,) = one.part.views()
+    joint = evidence.history.joint(rows)
+    laws = {_rounded(law): law for law in (joint.law(i) for i in range(len(joint)))}.values()
+    levels = [level for level in grid() if level <= most]
+
+    def enough(level: Fraction) -> bool:
+        fresh = one.part.law(plan, view, level, None if one.part.sum is None else False).scale
+        return all(_merged_law(law, fresh).confidence(one.error) >= 1 - one.alpha for law in laws)
+
+    low, high = 0, len(levels) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(levels[middle]) else (middle + 1, high)
+    return {name: levels[high]}
+
+
+def _merged_law(past: Mixture, fresh: float) -> Mixture:
+    """Return the law of the best merge of an estimate and a fresh Laplace answer (spec/bayes.md 3.5)."""
+    known = past.sd**2
+    weight = known / (known + 2 * fresh**2)
+    scales = (*((1 - weight) * scale for scale in past.scales), weight * fresh)
+    return Mixture(scales, (1 - weight) ** 2 * past.variance, past.margin)
+
+
+def _rounded(law: Mixture) -> tuple[float, ...]:
+    return tuple(float(f"{scale:.9g}") for scale in sorted(law.scales))
+
+
+def merged(plan: Plan, schema: Schema, held: Sequence[Held], look: int) -> list[Estimates]:
+    """Return the values of a plan from all that is held, with the intervals of their joint law."""
+    wanted = wanted_of(plan, schema)
+    evidence = Evidence(schema, held, [view for one in wanted for view in one.output.views])
+    order = transposition(plan.query, schema)
+    found = []
+    for one in wanted:
+        rows = [in_order(evidence.combined(weighted), order) for weighted in one.output.parts]
+        joint = evidence.history.joint([row for part in rows for row in part])
+        found.append(_estimates(one, joint, plan, len(order), schema, look))
+    return found
+
+
+def _estimates(
+    one: Wanted, joint: Joint, plan: Plan, groups: int, schema: Schema, look: int
+) -> Estimates:
+    aggregate: Aggregate = one.part.aggregate
+    values: list[float | None] = []
+    ends: list[tuple[float, float]] = []
+    for group in range(groups):
+        if one.part.is_mean:
+            total, count = group, groups + group
+            ends.append(mean_interval(joint, total, count, one.alpha, one.reach))
+            s, c = float(joint.estimates[total]), float(joint.estimates[count])
+            told = c > joint.half_width(count, one.alpha)
+            values.append(max(-one.reach, min(one.reach, s / c)) if told else None)
+            continue
+        estimate, half = float(joint.estimates[group]), joint.half_width(group, one.alpha)
+        values.append(estimate)
+        ends.append(
+            count_interval(estimate, half)
+            if aggregate.function == "COUNT"
+            else (estimate - half, estimate + half)
+        )
+    shift = centre(one.output, aggregate, schema)[0] if one.part.is_mean else 0.0
+    return Estimates.worked_out(
+        aggregate,
+        [None if value is None else shift + value for value in values],
+        [(shift + low, shift + high) for low, high in ends],
+        plan.accuracy.alpha(1, 1),
+        look,
+    )

@@ -1,0 +1,120 @@
+"""What is asked of past answers: how sure, how wide, and by which method."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from dpnb.errors import RequestError
+
+Method: TypeAlias = Literal["blue", "exact", "mc", "pc", "guaranteed"]
+MOST_CHOSEN = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Checked options of ``Session.infer``; see there.
+
+    ``confidence`` is None when it is to be found for ``error`` or ``between``.
+    """
+
+    confidence: float | None
+    error: float | None
+    between: tuple[float, float] | None
+    each: bool
+    method: Method
+    prior: Any
+    chosen: int
+
+    def alpha(self, intervals: int) -> float:
+        """Return the failure probability of one of so many intervals."""
+        confidence = 0.95 if self.confidence is None else self.confidence
+        return (1 - confidence) / (1 if self.each else intervals) / self.chosen
+
+
+def read_options(given: Mapping[str, Any]) -> Options:
+    """Check the options of an inference; public facts only.
+
+    Raises
+    ------
+    RequestError
+    """
+    error = _number(given.get("error"), "error")
+    between = _pair(given.get("between"))
+    confidence = _number(given.get("confidence"), "confidence")
+    if between is not None and (error is not None or confidence is not None):
+        raise RequestError(
+            "an interval is asked for its confidence, so neither error nor confidence is given",
+            "Leave them out.",
+        )
+    if confidence is None and error is None and between is None:
+        confidence = 0.95
+    if confidence is not None and not 0 < confidence < 1:
+        raise RequestError(
+            f"confidence is {confidence:g}", "Give a number between 0 and 1, such as 0.95."
+        )
+    if error is not None and not error > 0:
+        raise RequestError(f"error is {error:g}", "Give a positive number.")
+    intervals = given.get("intervals", "simultaneous")
+    if not isinstance(intervals, str) or intervals not in ("simultaneous", "each"):
+        raise RequestError(
+            f"intervals is {intervals!r}", "Write intervals='simultaneous' or intervals='each'."
+        )
+    method, guaranteed = given.get("method", "blue"), given.get("guaranteed", False)
+    if not isinstance(method, str) or method not in ("blue", "exact", "mc", "pc"):
+        raise RequestError(f"method is {method!r}", "Use 'blue', 'exact', 'mc' or 'pc'.")
+    if not isinstance(guaranteed, bool):
+        raise RequestError("guaranteed is neither true nor false", "Write guaranteed=True.")
+    if guaranteed and (method != "blue" or error is not None or between is not None):
+        raise RequestError(
+            "guaranteed bounds have a confidence, and nothing else is asked of them",
+            "Leave method, error and between out.",
+        )
+    chosen = given.get("chosen", 1)
+    if isinstance(chosen, bool) or not isinstance(chosen, int) or not 1 <= chosen <= MOST_CHOSEN:
+        raise RequestError(
+            "chosen is no number of questions", "Give chosen=10 when this was the best of 10."
+        )
+    prior = given.get("prior")
+    if prior is not None:
+        from dpnb.inference.priors import read_prior
+
+        read_prior(prior)
+    if prior is not None and (method != "blue" or guaranteed):
+        raise RequestError("a prior goes with method 'blue'", "Leave method and guaranteed out.")
+    return Options(
+        confidence,
+        error,
+        between,
+        intervals == "each",
+        "guaranteed" if guaranteed else method,  # type: ignore[arg-type]
+        prior,
+        chosen,
+    )
+
+
+def _number(value: object, name: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise RequestError(
+            f"{name} is no number", f"Write {name}=0.95." if name != "error" else "Write error=50."
+        )
+    if not math.isfinite(value):
+        raise RequestError(f"{name} is not finite", "Give a finite number.")
+    return float(value)
+
+
+def _pair(value: object) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        raise RequestError("between is no pair of numbers", "Write between=(100, 200).")
+    low, high = (_number(end, "between") for end in value)
+    if low is None or high is None:
+        raise RequestError("between is no pair of numbers", "Write between=(100, 200).")
+    if low > high:
+        raise RequestError("the interval's low end is above its high end", "Swap them.")
+    return low, high

@@ -1,0 +1,368 @@
+"""What views cost the worst-off row: views on disjoint parts of a table share.
+
+A row lies in one cell of its table for ever, for its normalised values are fixed, and a view tells
+nothing about rows outside the region that its conditions and keys describe. So what is known of a row is
+the sum over the views that cover its cell, and the loss is that of the worst-off cell (Xiao and Xiong,
+Theorem 5.5; spec/bayes.md 3.6): sound for any adaptive choice of views and levels, because regions and
+levels are public facts, never data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from dpnb.privacy.loss import PrivacyLoss
+from dpnb.scale import Code, Interval
+
+Side: TypeAlias = tuple[str, tuple[Interval, ...], bool]
+"""What a box asks of one column: its value lies in an interval, or is missing and that is allowed."""
+Box: TypeAlias = tuple[Side, ...]
+"""Rows that satisfy every side; columns without a side are free."""
+
+MOST_BOXES = 100
+"""A condition that falls into more boxes is loosened; its region then covers more than it must."""
+MOST_CELLS = 50_000
+"""A column that would make more cells to look at than this is left out: regions only seem to meet."""
+MOST_SETS = 4_000
+"""Likewise a column whose cells lie in more different sets of boxes."""
+
+_FEW = 100
+_FEW_BOXES = 8
+_PRESENT: tuple[Interval, ...] = ((-math.inf, math.inf),)
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The rows that a view may tell something about: a union of boxes in one version of a table.
+
+    Examples
+    --------
+    >>> where = ["age", [[17, 30]], False]
+    >>> view = {"table": "t", "version": 1, "where": where, "keys": [], "measure": ["count", None]}
+    >>> region(view).boxes
+    ((('age', ((17, 30),), False),),)
+    """
+
+    table: str
+    version: int
+    boxes: tuple[Box, ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.table, self.version, self.boxes)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+def region(definition: Mapping[str, Any]) -> Region:
+    """Return the region of a view from its public definition; never smaller than it is.
+
+    Rows with a missing key are in no group, and those whose value is missing are neither counted nor
+    summed; a declared histogram has a bin for every row. A privacy unit other than the row may have
+    rows everywhere.
+    """
+    table, version = str(definition["table"]), int(definition["version"])
+    if "histogram" in definition or definition.get("unit") is not None:
+        return Region(table, version, ((),))
+    value = definition["measure"][1]
+    present = [*definition["keys"], *([value] if isinstance(value, str) else [])]
+    keys = {str(column): (_PRESENT, False) for column in present}
+    boxes = (_intersected(keys, box) for box in _boxes(definition["where"]))
+    found = {
+        tuple(sorted((c, *side) for c, side in box.items())) for box in boxes if box is not None
+    }
+    return Region(table, version, tuple(sorted(found)))
+
+
+_Sides: TypeAlias = Mapping[str, tuple[tuple[Interval, ...], bool]]
+
+
+def _boxes(formula: Any) -> list[_Sides]:
+    """Return boxes that together hold at least the rows of a condition in plain form."""
+    if not isinstance(formula, Mapping):
+        column, intervals, null = formula
+        kept = _apart(intervals)
+        return [{str(column): (kept, bool(null))}] if kept or null else []
+    ((word, parts),) = formula.items()
+    made = [_boxes(part) for part in parts]
+    if word == "or":
+        either = [box for boxes in made for box in boxes]
+        return either if len(either) <= MOST_BOXES and {} not in either else [{}]
+    if word != "and":
+        raise ValueError("this is no condition")
+    both: list[_Sides] = [{}]
+    for boxes in sorted(made, key=len):
+        # a part that is left out of a conjunction makes it larger
+        if len(both) * len(boxes) <= MOST_BOXES:
+            pairs = (_intersected(one, other) for one in both for other in boxes)
+            both = [box for box in pairs if box is not None]
+    return both
+
+
+def _intersected(one: _Sides, other: _Sides) -> _Sides | None:
+    """Return the box of the rows in both, None where no row can be."""
+    made = {**one, **other}
+    for column in one.keys() & other.keys():
+        (left, left_null), (right, right_null) = one[column], other[column]
+        made[column] = common, null = _common(left, right), left_null and right_null
+        if not common and not null:
+            return None
+    return made
+
+
+def _common(left: tuple[Interval, ...], right: tuple[Interval, ...]) -> tuple[Interval, ...]:
+    """Return the codes in both; intervals are sorted and apart."""
+    if left == right:
+        return left
+    found = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        low, high = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
+        if low <= high:
+            found.append((low, high))
+        if left[i][1] < right[j][1]:
+            i += 1
+        else:
+            j += 1
+    return tuple(found)
+
+
+def _apart(intervals: Iterable[Sequence[Code]]) -> tuple[Interval, ...]:
+    """Return intervals sorted, and joined where they overlap."""
+    found: list[Interval] = []
+    for low, high in sorted((low, high) for low, high in intervals if low <= high):
+        if found and low <= found[-1][1]:
+            found[-1] = found[-1][0], max(high, found[-1][1])
+        else:
+            found.append((low, high))
+    return tuple(found)
+
+
+def worst(levels: Mapping[Region, Fraction]) -> Fraction:
+    """Return the largest sum, over the cells that a row can lie in, of the regions that hold the cell.
+
+    The exact maximum where few enough sets of boxes meet (``MOST_CELLS``), else a bound above it. Tables,
+    and versions of a table, add up. Regions without any row count as a cell of their own, so that
+    nothing that is asked for is free.
+
+    A value of a column matters only by the boxes that it satisfies, and more of them never cost less.
+    Move a value down to the nearest lower end of an interval: each interval that held the value began
+    at that end or before, so it holds the end, too. So the lower ends, and the missing value, stand for
+    all values; of these, only those stay whose boxes are no part of another one's. Columns are free of
+    each other, so the sets of boxes that some cell satisfies are the intersections of one such set of
+    each column. They are made column by column, each time without those that are part of another.
+
+    Examples
+    --------
+    >>> def rows(low, high):
+    ...     return Region("t", 1, ((("x", ((low, high),), False),),))
+    >>> third = Fraction(1, 3)
+    >>> worst({rows(0, 5): third, rows(6, 9): third}), worst({rows(0, 5): third, rows(5, 9): third})
+    (Fraction(1, 3), Fraction(2, 3))
+    """
+    return _most(levels, [None])
+
+
+def worst_in(levels: Mapping[Region, Fraction], where: Region) -> Fraction:
+    """Return :func:`worst` of the cells of one region only; other tables and versions count in full.
+
+    What is charged when the levels of some regions rise rests on this: elsewhere nothing changes.
+    """
+    if () in where.boxes or not 0 < len(where.boxes) <= _FEW_BOXES:
+        return worst(levels)
+    return _most(levels, [(where.table, where.version, box) for box in where.boxes])
+
+
+_Around: TypeAlias = tuple[str, int, Box] | None
+
+
+def _most(levels: Mapping[Region, Fraction], around: Iterable[_Around]) -> Fraction:
+    """Return the largest sum of levels in one of several boxes, or (None) anywhere."""
+    if len(levels) <= 1:
+        return sum(levels.values(), Fraction(0))
+    regions = tuple(levels)
+    scale = math.lcm(*{level.denominator for level in levels.values()})
+    whole = [level.numerator * (scale // level.denominator) for level in levels.values()]
+    found = (_groups(regions, MOST_CELLS, box) for box in around)
+    return Fraction(max(sum(group.most(whole) for group in groups) for groups in found), scale)
+
+
+def worst_off(learned: Mapping[Region, PrivacyLoss], where: Collection[Region] = ()) -> PrivacyLoss:
+    """Return what was learned of the worst-off cell, or of that in some regions.
+
+    By component: each is a guarantee of its own. Deltas add up everywhere.
+    """
+    if not learned:
+        return PrivacyLoss.none()
+
+    def most(levels: Mapping[Region, Fraction]) -> Fraction:
+        return max(worst_in(levels, one) for one in where) if where else worst(levels)
+
+    rho = most({region: loss.rho for region, loss in learned.items()})
+    pure = {region: loss.epsilon for region, loss in learned.items() if loss.epsilon is not None}
+    epsilon = most(pure) if len(pure) == len(learned) else None
+    delta = sum((loss.delta for loss in learned.values() if loss.delta), Fraction(0))
+    return PrivacyLoss.none() + PrivacyLoss(rho, epsilon, delta)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Regions of one version of a table: which of them can hold one row at once.
+
+    Attributes
+    ----------
+    everywhere, nowhere : tuple of int
+        Those that hold every row, and those that hold none.
+    parts : tuple
+        Parts that have no columns in common; of each the largest sets of regions that hold a cell.
+    """
+
+    everywhere: tuple[int, ...]
+    nowhere: tuple[int, ...]
+    parts: tuple[tuple[tuple[int, ...], ...], ...]
+
+    def most(self, whole: Sequence[int]) -> int:
+        """Return the largest sum of whole numbers, one for each region."""
+        total = sum(whole[i] for i in self.everywhere)
+        for sets in self.parts:
+            total += max(sum(map(whole.__getitem__, held)) for held in sets)
+        return max(total, max((whole[i] for i in self.nowhere), default=0))
+
+
+@lru_cache(maxsize=256)
+def _groups(regions: tuple[Region, ...], limit: int, around: _Around) -> tuple[_Group, ...]:
+    places: dict[tuple[str, int], dict[int, Sequence[Box]]] = {}
+    for i, one in enumerate(regions):
+        places.setdefault((one.table, one.version), {})[i] = one.boxes
+    if around is not None:
+        table, version, box = around
+        sides = {side[0]: side for side in box}
+        own = places[table, version]
+        cut = {i: [_cut(one, sides) for one in boxes] for i, boxes in own.items()}
+        kept = {i: [one for one in boxes if one is not None] for i, boxes in cut.items()}
+        places[table, version] = {i: boxes for i, boxes in kept.items() if boxes}
+    return tuple(_group(own, limit) for own in places.values())
+
+
+def _cut(box: Box, sides: Mapping[str, Side]) -> Box | None:
+    """Return what a box asks of the rows of another one; None where they do not meet."""
+    kept = []
+    for side in box:
+        other = sides.get(side[0])
+        if other is None:
+            kept.append(side)
+        elif side != other:
+            common, null = _common(side[1], other[1]), side[2] and other[2]
+            if not common and not null:
+                return None
+            if common != other[1] or null != other[2]:
+                kept.append((side[0], common, null))
+    return tuple(kept)
+
+
+def _group(boxes: Mapping[int, Sequence[Box]], limit: int) -> _Group:
+    everywhere = tuple(i for i, own in boxes.items() if () in own)
+    nowhere = tuple(i for i, own in boxes.items() if not own)
+    apart = _parts({i: own for i, own in boxes.items() if own and () not in own})
+    return _Group(everywhere, nowhere, tuple(_sets(part, limit) for part in apart))
+
+
+def _parts(regions: Mapping[int, Sequence[Box]]) -> list[dict[int, Sequence[Box]]]:
+    """Return the regions, apart where they have no columns in common: their cells combine freely."""
+    parts: list[tuple[set[str], dict[int, Sequence[Box]]]] = []
+    for i, own in regions.items():
+        columns, joined = {side[0] for box in own for side in box}, {i: own}
+        rest = []
+        for part in parts:
+            if columns.isdisjoint(part[0]):
+                rest.append(part)
+            else:
+                # into the larger one, so that nothing is copied over and over
+                part[0].update(columns)
+                part[1].update(joined)
+                columns, joined = part
+        parts = [*rest, (columns, joined)]
+    return [part for _, part in parts]
+
+
+def _sets(regions: Mapping[int, Sequence[Box]], limit: int) -> tuple[tuple[int, ...], ...]:
+    """Return the largest sets of regions that can hold one cell."""
+    if len(regions) == 1:
+        return (tuple(regions),)
+    owners = [i for i, own in regions.items() for _ in own]
+    boxes = [box for own in regions.values() for box in own]
+    sides: dict[str, list[tuple[int, Side]]] = {}
+    for bit, box in enumerate(boxes):
+        for side in box:
+            sides.setdefault(side[0], []).append((1 << bit, side))
+    every = (1 << len(boxes)) - 1
+    found: Collection[int] = [every]
+    for asked in sorted(sides.values(), key=len, reverse=True):
+        values = _held(asked, every)
+        # a column that is left out makes boxes meet that do not: the sum is then too large, never small
+        if len(found) * len(values) <= limit:
+            met = {one & other for one in found for other in values}
+            found = _largest(met) if len(met) <= MOST_SETS else found
+    if len(owners) > len(regions):
+        held = dict.fromkeys(regions, 0)
+        for bit, i in enumerate(owners):
+            held[i] |= 1 << bit
+        found = _largest({sum(1 << i for i, own in held.items() if one & own) for one in found})
+        return tuple(_places(one) for one in found if one)
+    return tuple(tuple(owners[b] for b in _places(one)) for one in found if one)
+
+
+def _held(asked: Iterable[tuple[int, Side]], every: int) -> list[int]:
+    """Return the largest sets of boxes that one value of a column satisfies, missing included."""
+    free, missing = every, 0
+    events: list[tuple[Any, int, int]] = []
+    for bit, (_, intervals, null) in asked:
+        free &= ~bit
+        missing |= bit if null else 0
+        for low, high in intervals:
+            events += [(low, 0, bit), (high, 1, bit)]
+    # closed intervals: of those at one code, all begin before any ends
+    events.sort()
+    found, now, grown = {free | missing}, free, False
+    open_: dict[int, int] = {}
+    for _, ends, bit in events:
+        if ends and grown:
+            found.add(now)
+        grown = not ends
+        open_[bit] = open_.get(bit, 0) + (-1 if ends else 1)
+        now = now | bit if open_[bit] else now & ~bit
+    return _largest(found)
+
+
+def _largest(sets: Collection[int]) -> list[int]:
+    """Return the sets that are part of no other one."""
+    if len(sets) > _FEW:
+        return _largest_of_many(list(sets))
+    kept: list[int] = []
+    for one in sorted(sets, key=int.bit_count, reverse=True):
+        if not any(one & other == one for other in kept):
+            kept.append(one)
+    return kept
+
+
+def _largest_of_many(sets: list[int]) -> list[int]:
+    """Return the sets that are part of no other one: whose elements no other one has, all of them."""
+    import numpy as np
+
+    size = max(sets).bit_length() + 7 >> 3
+    packed = np.frombuffer(b"".join(one.to_bytes(size, "little") for one in sets), np.uint8)
+    has = np.unpackbits(packed.reshape(len(sets), size), axis=1).astype(np.float32)
+    # whole numbers below 2**24, which 32 bits hold exactly
+    common = has @ has.T
+    inside = (common == has.sum(axis=1)[:, None]).sum(axis=1)
+    return [one for one, count in zip(sets, inside, strict=True) if count == 1]
+
+
+def _places(bits: int) -> tuple[int, ...]:
+    return tuple(i for i in range(bits.bit_length()) if bits >> i & 1)
