@@ -234,8 +234,9 @@ class Session:
             do not determine a value (linear programs; wider).
         prior : optional
             'nonnegative', or public knowledge about the value: see ``dpnb.inference.priors``.
-        chosen : int
-            How many questions this one was picked from after seeing their answers.
+        chosen : int or 'any'
+            How many questions this one was picked from after seeing their answers; 'any' for
+            intervals that hold for whatever choice (Scheffe's, wider).
         params : mapping
             Values of the bound parameters ``:name``.
 

@@ -333,3 +333,24 @@ class TestAliases:
     def test_that_make_no_sense_are_refused(self, aliases):
         with pytest.raises(SchemaError, match="alias"):
             Schema(self.COLUMNS, aliases=aliases)
+
+
+class TestCompleteColumns:
+    COLUMNS = {name: Integer(0, 9) for name in ("a", "b", "c")}  # noqa: RUF012
+
+    def test_survive_toml_and_plain_data(self, tmp_path):
+        schema = Schema(self.COLUMNS, complete=["c", "a"])
+        (tmp_path / "s.toml").write_text(schema.to_toml(), "utf-8")
+        assert Schema.load(tmp_path / "s.toml") == schema
+        assert schema.complete == ("a", "c")
+
+    def test_are_part_of_what_a_schema_is(self):
+        plain, complete = Schema(self.COLUMNS), Schema(self.COLUMNS, complete=["b"])
+        assert plain != complete
+        assert hash(plain) != hash(complete)
+        assert "complete=['b']" in repr(complete)
+
+    @pytest.mark.parametrize("complete", ["a", ["d"], [1], 5, {"a": 1}, None])
+    def test_that_make_no_sense_are_refused(self, complete):
+        with pytest.raises(SchemaError, match="complete"):
+            Schema(self.COLUMNS, complete=complete)

@@ -39,6 +39,7 @@ class TestDeclaration:
             "name": "t",
             "columns": {"n": {"type": "integer", "low": 0, "high": 9}},
             "aliases": [],
+            "complete": [],
             "unit": None,
             "public": False,
         }

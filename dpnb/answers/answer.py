@@ -178,8 +178,15 @@ class Answer:
     def look_note(self, found: Estimates) -> str:
         """Return what a question must say about looks: intervals of one look do not hold at all."""
         if self.looks == "any" or found.look == 1:
+            return self.past_note()
+        look = f" This is look {found.look}: it holds for a precision chosen before looking."
+        return f"{look}{self.past_note()}"
+
+    def past_note(self) -> str:
+        """Return what holds no more where noise that was seen before has a part in the numbers."""
+        if self.origin is None:
             return ""
-        return f" This is look {found.look}: it holds for a precision chosen before looking."
+        return " It holds for questions that were not chosen by looking at past answers."
 
     # facts in words, the same in text, HTML and widgets
 
@@ -195,6 +202,7 @@ class Answer:
             meaning = f"With {sure} confidence the interval contains the exact value."
         else:
             meaning = f"With {sure} confidence all {number} intervals contain their exact values."
+        meaning += self.past_note()
         if self.looks == "any":
             return f"{meaning} This is look {self.look}; it holds at every look."
         if self.look > 1:

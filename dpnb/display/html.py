@@ -156,8 +156,7 @@ def _pairs(answer: Answer, found: Estimates) -> dict[str, Any]:
     rows = answer.rows[:MAX_ROWS]
     if len(rows) < 2:
         return {}
-    if found.function == "FORMULA" or (found.total_law is None and found.count_law is None):
-        # only intervals are known: of formulas, and of what was worked out from past answers
+    if found.plain:
         if answer.intervals != "simultaneous":
             nothing = {"low": ["-Infinity"] * len(rows), "high": ["Infinity"] * len(rows)}
             return {**nothing, "note": EACH}

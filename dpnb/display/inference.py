@@ -14,7 +14,7 @@ from dpnb.answers.listing import Listing
 from dpnb.answers.numbers import figure, percent
 from dpnb.display import parts
 from dpnb.display.html import aggregate_cells, aggregate_head
-from dpnb.display.inference_curve import REACH, curve, density_at, has_curve, has_levels, levels
+from dpnb.display.inference_curve import curve, density_at, has_curve, has_levels, levels
 from dpnb.display.marks import GREY, Scale, bar_mark, interval_marks, scale
 from dpnb.display.text import MAX_ROWS, aligned, listing_text, plain, share_text, stamps
 
@@ -197,7 +197,7 @@ def _density(inference: Inference) -> str:
     inside = [(at, density) for at, density in points if low < at < high]
     shaded = [(low, density_at(points, low)), *inside, (high, density_at(points, high))]
     area = " ".join(f"{x(at)},{y(density)}" for at, density in shaded)
-    half = (end - start) / (2 * REACH)
+    half = (end - start) / 2
     ends = "".join(f"<span>{figure(at, half)}</span> " for at in (start, value, end))
     # a notebook that is not trusted drops styles and drawing: then its words are not shown either
     return (

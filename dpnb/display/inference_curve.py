@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from operator import methodcaller
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def has_levels(inference: Inference, found: Inferred, group: int) -> bool:
     """Return whether a group has an interval at every confidence: by the law of the noise alone."""
     if not has_curve(inference, found, group):
         return False
-    if inference.method != "blue" or inference.prior is not None:
+    if inference.method != "blue" or inference.prior is not None or inference.chosen == "any":
         return False
     # of a mean with other than Gaussian noise it would take seconds
     return len(found.places[group]) == 1 or inference.joint.gaussian
@@ -77,12 +78,12 @@ def levels(inference: Inference, found: Inferred, group: int) -> list[tuple[floa
     law = joint.law(place[0])
     told = []
     for level in sorted({*LEVELS, *wished}):
-        alpha = (1 - level) / inference.chosen
+        width = methodcaller("half_width", (1 - level) / int(inference.chosen))
         if len(place) == 2:
-            ends = mean_interval(joint, *place, alpha, found.reach)
+            ends = mean_interval(joint, *place, width, found.reach)
             low, high = (found.middle + end for end in ends)
         else:
-            half, middle = law.half_width(alpha), value or 0.0
+            half, middle = width(law), value or 0.0
             whole = found.function == "COUNT"
             low, high = count_interval(middle, half) if whole else (middle - half, middle + half)
         told.append((level, low, high))

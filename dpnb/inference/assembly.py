@@ -31,11 +31,12 @@ if TYPE_CHECKING:
 
     Rows: TypeAlias = list[tuple[Ints, Values]]
 
-_REASON = "Past answers do not determine every value."
 MOST_NAMED = 10
 """For how many values it is said what is missing."""
 MOST_GROUPS = 1_000
 """Largest number of values that one inference gives."""
+MOST_SLOW = 50
+"""Likewise by linear programs, simulation or convolution, each of which takes its time."""
 SHOWN_SOURCES = 20
 """How many past answers are named for each value."""
 
@@ -112,9 +113,10 @@ def infer(
     outputs = parts_of(query, schema, known.version)
     cells = [schema[key.column].cells() for key in query.keys]
     groups = math.prod(len(column) for column in cells)
-    if groups * len(outputs) > MOST_GROUPS:
+    most = MOST_GROUPS if options.method == "blue" else MOST_SLOW
+    if groups * len(outputs) > most:
         raise RequestError(
-            f"this would infer more than {MOST_GROUPS:,} values",
+            f"this would infer more than {most:,} values",
             "Group by fewer columns, or pick groups with WHERE.",
         )
     evidence = Evidence(schema, known.held, [view for part in outputs for view in part.views])
@@ -140,7 +142,7 @@ def infer(
     if not rows and options.method != "guaranteed":
         raise RequestError(
             "past answers do not determine this",
-            f"{missing[0].reason} {missing[0].statement} Or ask for guaranteed=True bounds.",
+            f"{missing[0].statement} Or ask for bounds: guaranteed=True (--guaranteed).",
         )
     joint = evidence.history.joint(rows)
     alpha = options.alpha(groups * len(outputs))
@@ -230,11 +232,13 @@ def _missing(evidence: Evidence, untold: Rows) -> tuple[Missing, ...]:
     found: dict[str, Missing] = {}
     for row in untold[:MOST_NAMED]:
         best = evidence.history.cheapest_missing(*row)
-        where = None if best is None or best.kind == "query" else evidence.box(best.index)
+        # a count tells all its cells alike
+        alike = best is not None and best.kind != "query" and isinstance(best.value, float)
+        where = evidence.box(best.index) if best is not None and alike else None
         if where is None:
-            one = Missing("Ask the statement itself.", _REASON)
+            one = Missing("Ask the statement itself.")
         else:
-            one = Missing(f"Enough would be: COUNT(*) WHERE {where or 'TRUE'}.", _REASON)
+            one = Missing(f"Enough would be: COUNT(*) WHERE {where or 'TRUE'}.")
         found.setdefault(one.statement, one)
     return tuple(found.values())
 

@@ -764,12 +764,14 @@ class RowSpace:
         from scipy import linalg
 
         root = np.sqrt(self.variances)
+        planned = bool(np.isnan(self.answers).any())
+        answers = np.zeros(self.rows) if planned else self.answers
         seen, upper = linalg.qr_multiply(
-            self.coordinates / root[:, None], self.answers / root, mode="right", overwrite_a=True
+            self.coordinates / root[:, None], answers / root, mode="right", overwrite_a=True
         )
         inverse = linalg.solve_triangular(upper, np.eye(self.rank), check_finite=False)
         self._spread[: self.rank, : self.rank] = inverse @ inverse.T
-        self._mean[: self.rank] = inverse @ seen
+        self._mean[: self.rank] = np.nan if planned else inverse @ seen
 
     @classmethod
     def build(cls, cells: int, rows: Iterable[tuple[Cells, Values, float, float]]) -> RowSpace:

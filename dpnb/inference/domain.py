@@ -62,7 +62,20 @@ def moment_of(view: View) -> Moment:
     measure = view.measure
     if isinstance(measure, Count):
         return None
-    return measure.value, f"{measure.shift} {measure.step}" if measure.rounded else ""
+    if measure.rounded:
+        return measure.value, f"{measure.shift} {measure.step}"
+    # CASE with one number in each branch counts rows
+    return (measure.value, "") if _varies(measure.value) else None
+
+
+def _varies(value: Value) -> bool:
+    """Return whether a value may differ among rows that meet the same conditions."""
+    if isinstance(value, Arithmetic):
+        return _varies(value.left) or _varies(value.right)
+    if isinstance(value, Case):
+        results = (value.default, *(result for _, result in value.branches))
+        return any(result is not None and _varies(result) for result in results)
+    return isinstance(value, Column)
 
 
 class Domain:
@@ -166,7 +179,10 @@ class Domain:
         atoms = []
         for piece, side in zip(self.pieces, sides, strict=True):
             inside = [piece.cells[i] for i in side.tolist() if i < len(piece.cells)]
-            null = piece.missing and int(side[-1]) == len(piece.cells)
+            null = int(side[-1]) == len(piece.cells)
+            if not piece.missing:
+                # no need to say that a complete column is not missing
+                null = len(inside) == len(piece.cells)
             atoms.append(Within(piece.column, tuple(inside), null))
         return predicate_text(simplify(And(tuple(atoms)), self.schema), self.schema)
 

@@ -49,6 +49,7 @@ class Evidence:
         chosen, left_out = _fitting(schema, linked, wanted)
         self.domain = Domain(schema, [*(one.view for one in chosen), *wanted])
         self._wanted = {view.id: view for view in wanted}
+        self._scheffe: dict[float, float] = {}
         self._split([one.view for one in chosen])
         chosen, more = self._connected(chosen)
         self.used, self.left_out = tuple(chosen), (*left_out, *more)
@@ -156,6 +157,12 @@ class Evidence:
             name, _, number = row.name.rpartition("/")
             found[row.name] = by_name[name], int(number)
         return found
+
+    def scheffe(self, alpha: float) -> float:
+        """Return how many standard deviations hold for all combinations of the history at once."""
+        if alpha not in self._scheffe:
+            self._scheffe[alpha] = self.history.whole().scheffe(alpha)
+        return self._scheffe[alpha]
 
     def wanted(self, view: View) -> list[tuple[Ints, Values]]:
         """Return the rows of a wanted view over the atoms of the history, one for each group."""

@@ -51,12 +51,10 @@ class Missing:
     Attributes
     ----------
     statement : str
-        The cheapest question, in words.
-    reason : str
+        The cheapest question, in words: a sentence.
     """
 
     statement: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +149,7 @@ class Inference:
         Of the intervals; of a wished half-width or interval, what was found for it.
     intervals : {'simultaneous', 'each'}
     method : {'blue', 'exact', 'mc', 'pc', 'guaranteed'}
-    chosen : int
+    chosen : int or 'any'
         How many questions this one may have been picked from after seeing their answers; 1 for none.
     met : bool or None
         Whether a wished half-width is reached at the wished confidence; None where none was wished.
@@ -182,7 +180,7 @@ class Inference:
     confidence: float
     intervals: str
     method: str
-    chosen: int
+    chosen: int | str
     met: bool | None
     prior: Any
     joint: Joint
@@ -419,7 +417,9 @@ class Inference:
             meaning = f"With {sure} confidence the interval has the exact value."
         else:
             meaning = f"With {sure} confidence all {number} intervals have their exact values."
-        if self.chosen > 1:
+        if self.chosen == "any":
+            return f"{meaning} It holds for any choice among what past answers tell, also by looking."
+        if self.chosen != 1:
             return f"{meaning} It holds although the question is one of {self.chosen:,} seen."
         return f"{meaning} It holds for a question that was not chosen by looking at its answer."
 
@@ -438,7 +438,9 @@ class Inference:
             found.append(
                 "The past answers hardly fit each other: was one changed, rounded, or entered twice?"
             )
-        found += [f"{one.reason} {one.statement}" for one in self.missing[:3]]
+        if self.missing:
+            found.append("Past answers do not determine every value.")
+        found += [one.statement for one in self.missing[:3]]
         if self.left_out:
             found.append(f"Left out for want of room: {'; '.join(self.left_out[:5])}.")
         if self.prior is not None:

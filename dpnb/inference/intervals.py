@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
+from dpnb.inference.mixture import Mixture
 from dpnb.inference.posterior import Joint, nonnegative, snapped
-from dpnb.privacy.calibrate import Law
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Pair: TypeAlias = tuple[float, float]
+Width: TypeAlias = Callable[[Mixture], float]
 
 
 def count_interval(estimate: float, half: float) -> Pair:
@@ -26,17 +25,21 @@ def count_interval(estimate: float, half: float) -> Pair:
     return nonnegative(*snapped(low, high))
 
 
-def mean_interval(joint: Joint, total: int, count: int, alpha: float, reach: float) -> Pair:
+def mean_interval(joint: Joint, total: int, count: int, width: Width, reach: float) -> Pair:
     """Return the interval of a mean in [-reach, reach], from a centred sum and a count.
 
-    {m : |S - m C| <= q(m)}, with q(m) the quantile of the noise of S - m C, which the two may share
+    {m : |S - m C| <= q(m)}, with q(m) the half-width for the noise of S - m C, which the two may share
     (Fieller's set; spec/dpxplain.md 3.3). The bounds when C is within its own noise of 0.
+
+    Parameters
+    ----------
+    width : callable
+        From a law of noise to the half-width of an interval.
     """
     s, c = float(joint.estimates[total]), float(joint.estimates[count])
-    quantile = _quantiles(joint, total, count, alpha)
-    if c <= joint.half_width(count, alpha):
+    if c <= width(joint.law(count)):
         return -reach, reach
-    middle = s / c
+    middle, quantile = s / c, _widths(joint, total, count, width)
     # q is convex with slopes below C in size, so m C - S - q(m) rises and has one root
     high = _root(lambda m: m * c - s - quantile(m), middle, reach)
     low = -_root(lambda m: m * c + s - quantile(-m), -middle, reach)
@@ -44,31 +47,20 @@ def mean_interval(joint: Joint, total: int, count: int, alpha: float, reach: flo
     return (low, high) if low <= high else (-reach, reach)
 
 
-def _quantiles(joint: Joint, total: int, count: int, alpha: float) -> Callable[[float], float]:
-    """Return q(m), the quantile of the noise of S - m C."""
-    import numpy as np
+def _widths(joint: Joint, total: int, count: int, width: Width) -> Callable[[float], float]:
+    """Return q(m), the half-width for the noise of S - m C."""
+    if not joint.gaussian:
+        return lambda m: width(joint.law({total: 1.0, count: -m}))
+    weights = joint.weights[[total, count]]
+    covariance = weights * joint.variances @ weights.T
+    z = width(Mixture((), 1.0))
+    margins = joint.law(total).margin, joint.law(count).margin
 
-    if joint.gaussian:
-        weights = joint.weights[[total, count]]
-        covariance = weights * joint.variances @ weights.T
-        z = Law("gaussian", 1.0).quantile(alpha)
-        # as much as the lattices can add (spec/bayes.md 3.3)
-        steps = np.abs(weights) * np.array(joint.granularities) / 2
-        margins = steps.max(axis=1, initial=0.0)
+    def gaussian(m: float) -> float:
+        variance = covariance[0, 0] - 2 * m * covariance[0, 1] + m * m * covariance[1, 1]
+        return z * math.sqrt(max(float(variance), 0.0)) + margins[0] + abs(m) * margins[1]
 
-        def gaussian(m: float) -> float:
-            variance = covariance[0, 0] - 2 * m * covariance[0, 1] + m * m * covariance[1, 1]
-            margin = float(margins[0] + abs(m) * margins[1])
-            return z * math.sqrt(max(float(variance), 0.0)) + margin
-
-        return gaussian
-    combination = np.zeros(len(joint))
-
-    def mixed(m: float) -> float:
-        combination[total], combination[count] = 1.0, -m
-        return joint.law(combination).half_width(alpha)
-
-    return mixed
+    return gaussian
 
 
 def _root(rising: Callable[[float], float], start: float, most: float) -> float:

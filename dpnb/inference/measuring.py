@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from dpnb.errors import RequestError
 from dpnb.inference.evidence import Evidence
 from dpnb.inference.inference import Inferred
-from dpnb.inference.intervals import Pair, count_interval, mean_interval
+from dpnb.inference.intervals import Pair, Width, count_interval, mean_interval
 from dpnb.inference.mixture import Mixture
 from dpnb.inference.options import Options
 from dpnb.inference.posterior import Joint
@@ -47,20 +48,24 @@ def measured(
         return _guaranteed(joint, options, evidence, part, place, rows, reach)
     if not place:
         return None, (-reach, reach) if part.function == "AVG" else _NOWHERE
+    width = partial(_half_width, options=options, alpha=alpha, evidence=evidence)
     if part.function == "AVG":
-        return _mean(joint, options, alpha, place, reach)
+        return _mean(joint, options, width, place, reach)
     law, estimate = joint.law(place[0]), float(joint.estimates[place[0]])
     if options.method == "exact":
         return _exact(evidence, rows[0], alpha)
     if options.prior is not None:
         return _updated(options, estimate, law, alpha, whole=part.function == "COUNT")
-    half = _half_width(law, options, alpha)
+    half = width(law)
     if part.function == "COUNT":
         return estimate, count_interval(estimate, half)
     return estimate, (estimate - half, estimate + half)
 
 
-def _half_width(law: Mixture, options: Options, alpha: float) -> float:
+def _half_width(law: Mixture, options: Options, alpha: float, evidence: Evidence) -> float:
+    if options.chosen == "any":
+        # for all combinations of past answers at once (Scheffe; spec/bayes.md 3.9)
+        return evidence.scheffe(alpha) * law.sd + law.margin
     if options.method == "blue":
         return law.half_width(alpha)
     from dpnb.inference.study import grid, monte_carlo_half_width
@@ -73,16 +78,16 @@ def _half_width(law: Mixture, options: Options, alpha: float) -> float:
 
 
 def _mean(
-    joint: Joint, options: Options, alpha: float, place: tuple[int, ...], reach: float
+    joint: Joint, options: Options, width: Width, place: tuple[int, ...], reach: float
 ) -> tuple[float | None, Pair]:
     if options.method != "blue" or options.prior is not None:
         raise RequestError(
             "an AVG is inferred by method 'blue', without a prior", "Leave method and prior out."
         )
     total, count = place
-    found = mean_interval(joint, total, count, alpha, reach)
+    found = mean_interval(joint, total, count, width, reach)
     s, c = float(joint.estimates[total]), float(joint.estimates[count])
-    if c <= joint.half_width(count, alpha):
+    if c <= width(joint.law(count)):
         return None, found
     return max(-reach, min(reach, s / c)), found
 
@@ -168,7 +173,7 @@ def asked(
         ends = []
         for group, place in enumerate(one.places):
             misses, pair = _missed(one, group, place, joint, options)
-            missed.append(misses * options.chosen)
+            missed.append(misses * int(options.chosen))
             ends.append(pair)
         found[i] = replace(
             one, low=tuple(low for low, _ in ends), high=tuple(high for _, high in ends)

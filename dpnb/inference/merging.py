@@ -20,7 +20,7 @@ from dpnb.privacy.calibrate import Law
 from dpnb.privacy.loss import ceiling_digits
 from dpnb.privacy.path import LEAST_LEVEL, grid
 from dpnb.provenance.plan import Part, Plan
-from dpnb.provenance.views import transposition
+from dpnb.provenance.views import View, transposition
 from dpnb.schema import Schema
 from dpnb.sql.query import Aggregate
 
@@ -29,13 +29,17 @@ if TYPE_CHECKING:
 
     Rows: TypeAlias = list[tuple[Ints, Values]]
 
-SLACK = 1 - 1e-9
-"""A wished error is aimed at from just below, so that rounding never passes it."""
+SLACK = 1 - 1e-6
+"""A wished error is aimed at from just below, so that neither rounding nor lattices pass it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One aggregate with its wished error, and the outputs it is made of."""
+    """One aggregate with its wished error, and what it is made of.
+
+    ``reach`` is the largest distance of a mean from the origin of its sums, ``apart`` that of the origin
+    from the one of the declared view that is bought.
+    """
 
     part: Part
     output: Output
@@ -43,6 +47,7 @@ class Wanted:
     rows: float
     alpha: float
     reach: float
+    apart: float
 
 
 def wanted_of(plan: Plan, schema: Schema) -> list[Wanted]:
@@ -53,9 +58,12 @@ def wanted_of(plan: Plan, schema: Schema) -> list[Wanted]:
     alpha = plan.alpha(1)
     found = []
     for part, output in zip(plan.parts, outputs, strict=True):
-        reach = centre(output, part.aggregate, schema)[1] if part.is_mean else 0.0
+        middle, reach = centre(output, part.aggregate, schema) if part.is_mean else (0.0, 0.0)
+        apart = 0.0 if part.alignment is None else abs(part.alignment.middle - middle)
         error = errors[part.aggregate.alias] * SLACK
-        found.append(Wanted(part, output, error, float(plan.accuracy.rows or 1), alpha, reach))
+        found.append(
+            Wanted(part, output, error, float(plan.accuracy.rows or 1), alpha, reach, apart)
+        )
     return found
 
 
@@ -145,19 +153,23 @@ def _levels(one: Wanted, plan: Plan, evidence: Evidence) -> dict[str, Fraction]:
 
 
 def _own_variances(one: Wanted, plan: Plan) -> list[float]:
-    """Return the variances that the views alone would give, at the levels of the plan."""
+    """Return the variances that the views alone would give, at the levels of the plan.
 
-    def variance(view: object, centred: bool | None) -> float:
-        made = one.part.sum if centred is not None else one.part.count
-        if made is None:
-            return 0.0
-        return one.part.law(plan, made, plan.levels[made.id], centred).scale ** 2
+    Of S - m C, with S centred around another origin by the distance d: that of S, which is uncorrelated
+    with C, and (|m| + |d|)^2 times that of C at most.
+    """
+    part = one.part
 
-    if one.part.is_mean:
-        total, count = variance(None, True), variance(None, None)
-        mixed = total + one.reach**2 * count
+    def variance(view: View | None, centred: bool | None) -> float:
+        return (
+            0.0 if view is None else part.law(plan, view, plan.levels[view.id], centred).scale ** 2
+        )
+
+    if part.is_mean:
+        total, count = variance(part.sum, True), variance(part.count, None)
+        mixed = total + (one.reach + one.apart) ** 2 * count
         return [mixed, mixed, count]
-    return [variance(None, None if one.part.sum is None else False)]
+    return [variance(part.sum or part.count, None if part.sum is None else False)]
 
 
 def _least(enough: Callable[[float], bool]) -> float:
@@ -227,10 +239,14 @@ def _estimates(
     aggregate: Aggregate = one.part.aggregate
     values: list[float | None] = []
     ends: list[tuple[float, float]] = []
+
+    def width(law: Mixture) -> float:
+        return law.half_width(one.alpha)
+
     for group in range(groups):
         if one.part.is_mean:
             total, count = group, groups + group
-            ends.append(mean_interval(joint, total, count, one.alpha, one.reach))
+            ends.append(mean_interval(joint, total, count, width, one.reach))
             s, c = float(joint.estimates[total]), float(joint.estimates[count])
             told = c > joint.half_width(count, one.alpha)
             values.append(max(-one.reach, min(one.reach, s / c)) if told else None)

@@ -17,7 +17,8 @@ MOST_CHOSEN = 10**6
 class Options:
     """Checked options of ``Session.infer``; see there.
 
-    ``confidence`` is None when it is to be found for ``error`` or ``between``.
+    ``confidence`` is None when it is to be found for ``error`` or ``between``. ``chosen`` 'any' stands
+    for whatever choice among all that past answers tell.
     """
 
     confidence: float | None
@@ -26,11 +27,13 @@ class Options:
     each: bool
     method: Method
     prior: Any
-    chosen: int
+    chosen: int | Literal["any"]
 
     def alpha(self, intervals: int) -> float:
         """Return the failure probability of one of so many intervals."""
         confidence = 0.95 if self.confidence is None else self.confidence
+        if self.chosen == "any":
+            return 1 - confidence
         return (1 - confidence) / (1 if self.each else intervals) / self.chosen
 
 
@@ -72,10 +75,13 @@ def read_options(given: Mapping[str, Any]) -> Options:
             "guaranteed bounds have a confidence, and nothing else is asked of them",
             "Leave method, error and between out.",
         )
-    chosen = given.get("chosen", 1)
-    if isinstance(chosen, bool) or not isinstance(chosen, int) or not 1 <= chosen <= MOST_CHOSEN:
+    chosen = _chosen(given.get("chosen", 1))
+    if chosen == "any" and (
+        method != "blue" or confidence is None or given.get("prior") is not None
+    ):
         raise RequestError(
-            "chosen is no number of questions", "Give chosen=10 when this was the best of 10."
+            "intervals for any choice have a confidence, and method 'blue' without a prior",
+            "Leave error, between, method and prior out.",
         )
     prior = given.get("prior")
     if prior is not None:
@@ -93,6 +99,17 @@ def read_options(given: Mapping[str, Any]) -> Options:
         prior,
         chosen,
     )
+
+
+def _chosen(chosen: object) -> int | Literal["any"]:
+    if chosen == "any":
+        return "any"
+    if isinstance(chosen, bool) or not isinstance(chosen, int) or not 1 <= chosen <= MOST_CHOSEN:
+        raise RequestError(
+            "chosen is no number of questions",
+            "Give chosen=10 when this was the best of 10, or chosen='any'.",
+        )
+    return chosen
 
 
 def _number(value: object, name: str) -> float | None:

@@ -173,7 +173,10 @@ class Dpnb(Magics):
     @argument("--method", help="blue (the default) or exact; mc or pc as published, for study")
     @argument("--nonnegative", action="store_true", help="count on it that the value is 0 or more")
     @argument(
-        "--chosen", default="1", metavar="N", help="of how many that you looked at this was picked"
+        "--chosen",
+        default="1",
+        metavar="N",
+        help="of how many that you looked at this was picked; any: of however many",
     )
     @argument("--on", metavar="NAME", help="session to ask; the one opened last by default")
     @_showing

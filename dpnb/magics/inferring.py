@@ -12,7 +12,7 @@ def inference_options(options: Any) -> dict[str, Any]:
     given: dict[str, Any] = {
         "intervals": "each" if options.each else "simultaneous",
         "guaranteed": options.guaranteed,
-        "chosen": read_whole(options.chosen, "--chosen"),
+        "chosen": "any" if options.chosen == "any" else read_whole(options.chosen, "--chosen"),
     }
     for name in ("confidence", "error"):
         text = getattr(options, name)

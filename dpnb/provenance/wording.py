@@ -65,11 +65,26 @@ def _range_text(kind: Kind, name: str, interval: Interval) -> str:
     low, high = interval
     if low == high:
         return f"{name} = {literal(kind, low)}"
-    if low == kind.scale.low:
-        return f"{name} <= {literal(kind, high)}"
-    if high == kind.scale.high:
-        return f"{name} >= {literal(kind, low)}"
-    return f"{name} BETWEEN {literal(kind, low)} AND {literal(kind, high)}"
+    scale = kind.scale
+    # a Real above 0 starts at 5e-324
+    above = _shorter(kind, ">=", low, ">", scale.previous(low))
+    below = _shorter(kind, "<=", high, "<", scale.next(high))
+    if low == scale.low:
+        return f"{name} {below}"
+    if high == scale.high:
+        return f"{name} {above}"
+    if above[1] + below[1] == "==":
+        return f"{name} BETWEEN {literal(kind, low)} AND {literal(kind, high)}"
+    return f"{name} {above} AND {name} {below}"
+
+
+def _shorter(kind: Kind, closed: str, end: Code, opened: str, beyond: Code) -> str:
+    """Return a comparison with an end, or with the number just beyond it where that is shorter."""
+    own = f"{closed} {literal(kind, end)}"
+    if not isinstance(end, float):
+        return own
+    other = f"{opened} {literal(kind, beyond)}"
+    return other if len(other) < len(own) - 1 else own
 
 
 def _name(column: str) -> str:

@@ -41,7 +41,7 @@ def offer_text(level: Fraction, price: Price) -> str:
     cost = price.spent.level(price.currency)
     left = amount_text(price.remaining.level(price.currency))
     if cost == 0:
-        return f"Answer with {named}: free, bought before"
+        return f"Answer with {named}: free now"
     if not price.affordable:
         return f"{named} would spend {amounts} {amount_text(cost)}, more than the {left} left"
     return f"Answer with {named}: spends {amounts} {amount_text(cost)} of {left} left"

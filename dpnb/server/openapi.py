@@ -154,7 +154,7 @@ def _schemas() -> dict[str, Any]:
         "method": {"enum": ["blue", "exact", "mc", "pc"]},
         "guaranteed": _TRUTH,
         "prior": {"description": "'nonnegative', or public knowledge as an object; null for none."},
-        "chosen": {**_WHOLE, "minimum": 1},
+        "chosen": {"anyOf": [{**_WHOLE, "minimum": 1}, {"const": "any"}]},
     }
     origin = _object(
         {"way": {"enum": ["history", "refined", "new"]}, "alone": loss, "past": _WHOLE}
@@ -210,7 +210,9 @@ def _schemas() -> dict[str, Any]:
              "relative": _TRUTH, "candidates": _WHOLE, "stored": _TRUTH}
         ),
         "Prices": _object(
-            {"prices": {**_LIST, "items": _object({**price, "sql": _TEXT, "widths": _LIST})}}
+            {"prices": {**_LIST, "items": _object(
+                {**price, "sql": _TEXT, "widths": _LIST, "origin": _or_null(origin)}
+            )}}
         ),
         "ExplanationPrice": _object({**price, "candidates": _WHOLE, "rho": _OBJECT}),
         "Budget": _object({"ledger": _TEXT, "budget": status}),

@@ -97,12 +97,7 @@ def groups(names=("Divorced", "Married", "Never-married", "Widowed"), **changes)
         rows=(1, 0, 3, 2),
         joint=joint([6633.2, 22379.9, 14.0, -2645.3, -1206.3, 2.0], weights.tolist()),
         shares=tuple(parts * 2),
-        missing=(
-            Missing(
-                "Enough would be: COUNT(*) WHERE marital_status = 'Never-married'.",
-                "Past answers do not determine every value.",
-            ),
-        ),
+        missing=(Missing("Enough would be: COUNT(*) WHERE marital_status = 'Never-married'."),),
     )
     return replace(made, **changes)
 

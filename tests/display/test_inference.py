@@ -237,7 +237,7 @@ class TestCurve:
         assert inference_data(replace(single, confidence=1.0))["points"][0]
 
     @pytest.mark.parametrize("changes", [{"prior": "nonnegative"}, {"method": "mc"},
-                                         {"method": "guaranteed"}])  # fmt: skip
+                                         {"method": "guaranteed"}, {"chosen": "any"}])  # fmt: skip
     def test_what_rests_on_more_than_the_noise_has_none(self, single, changes):
         changed = replace(single, **changes)
         assert not has_levels(changed, changed.aggregates[0], 0)

@@ -213,3 +213,29 @@ def test_facts_about_data_are_answered_without_a_word(name, currency, caplog, ca
                 assert answer.to_frame().notna()[answer.to_frame().columns[-1]].all()
     assert not caplog.records
     assert capfd.readouterr() == ("", "")
+
+
+class TestCompleteColumns:
+    SOURCE = pd.DataFrame(
+        {"sex": ["f", None, "m", "stranger", "m"], "x": [1.0, 2.0, None, 4.0, math.nan]}
+    )
+    COLUMNS = {"sex": Category(["f", "m"]), "x": Integer(0, 9)}  # noqa: RUF012
+
+    def count(self, vectors, complete, sql="SELECT COUNT(*) FROM t"):
+        return vectors(Table("t", self.SOURCE, Schema(self.COLUMNS, complete=complete)), sql)
+
+    def test_rows_that_lack_a_value_are_left_out_without_a_word(self, vectors, caplog):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert self.count(vectors, []) == [[5]]
+            assert self.count(vectors, ["sex"]) == [[3]]
+            assert self.count(vectors, ["x", "sex"]) == [[1]]
+        assert not caplog.records
+
+    def test_values_that_normalise_to_nothing_are_missing_too(self, vectors):
+        groups = self.count(vectors, ["sex"], "SELECT sex, COUNT(*) FROM t GROUP BY sex")
+        assert groups == [[1, 2]]
+
+    def test_their_groups_add_up_to_all_rows(self, vectors):
+        (groups,) = self.count(vectors, ["sex"], "SELECT sex, COUNT(*) FROM t GROUP BY sex")
+        assert [sum(groups)] == self.count(vectors, ["sex"])[0]

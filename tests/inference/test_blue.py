@@ -211,6 +211,34 @@ class TestManyRows:
         assert planned.solve(*query).variance == pytest.approx(known.solve(*query).variance)
         assert np.isnan(planned.solve(*query).estimate)
 
+    @pytest.mark.parametrize("share", [1.0, 0.3])
+    @pytest.mark.parametrize("how", ["add", "extend", "later", "disjoint"])
+    def test_planned_rows_change_estimates_alone(self, how, share):
+        rng = np.random.default_rng(6)
+        cells = 300
+        rows = random_rows(rng, cells, 70)
+        if how == "disjoint":
+            rows += [(range(2 * g, 2 * g + 2), 1.0, 0.5, 1.0 + g % 3) for g in range(150)]
+        unknown = rng.random(len(rows)) < share
+        planned = [
+            (*row[:2], float("nan") if lost else row[2], row[3])
+            for row, lost in zip(rows, unknown, strict=True)
+        ]
+        spaces = []
+        for each in (rows, planned):
+            first = len(each) // 2 if how == "later" else 0 if how == "add" else len(each)
+            space = RowSpace.build(cells, each[:first])
+            for row in each[first:] if how == "add" else ():
+                space.add(*row)
+            space.extend([(support(cells, *row[:2]), *row[2:]) for row in each[space.rows :]])
+            spaces.append(space)
+        queries = rng.integers(-2, 3, (5, len(rows))) @ dense(cells, rows)
+        known, found = (space.solve_many([(range(cells), q) for q in queries]) for space in spaces)
+        assert np.isnan(found.estimates).all()
+        assert found.variances == pytest.approx(known.variances, rel=1e-9)
+        assert found.weights() == pytest.approx(known.weights(), rel=1e-9, abs=1e-12)
+        assert (spaces[1].determined() == spaces[0].determined()).all()
+
     def test_a_copy_is_independent(self):
         space = one_by_one(4, WORKED[:3])
         before = space.solve(range(2), 1.0)

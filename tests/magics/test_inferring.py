@@ -110,6 +110,7 @@ class TestOptions:
             ("--method exact", {"method": "exact"}),
             ("--nonnegative", {"prior": "nonnegative"}),
             ("--chosen 20", {"chosen": 20}),
+            ("--chosen any", {"chosen": "any"}),
         ],
     )
     def test_are_those_of_the_session(self, given, line, options):

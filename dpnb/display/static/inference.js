@@ -60,7 +60,7 @@ function render({ model, el }) {
   const several = parts.length > 0 && groups.length > 1;
   const about = list(groups, (group) => go({ group }));
   const mark = several && pickable(table, groups, (group) => go({ group }));
-  if (several) parts[0].line.prepend(make("label", "", "About ", about), " ");
+  if (several) parts[0].line.prepend(make("label", "", "About ", about), ": ");
   if (parts.length) table.after(make("div", "dpnb-ask", ...parts.map((part) => part.node)));
   const draw = () => {
     const { aggregate, group } = now();
@@ -88,7 +88,8 @@ function claim(model, data, change) {
     if (found !== null) change("number", found);
     else said.textContent = "Write a number.";
   };
-  const line = make("p", "", "How likely is ", name, " ", operator, " ", number, "?");
+  const how = `${data.groups.length > 1 ? "how" : "How"} likely is it that `;
+  const line = make("p", "", how, name, " is ", operator, " ", number, "?");
   const draw = (at) => {
     name.textContent = data.aggregates[split(at, data.groups.length).aggregate];
     operator.value = "><".indexOf(model.get("operator")[0]);
