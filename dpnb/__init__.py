@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dpnb.answers.question import Question
     from dpnb.curator import Curator
     from dpnb.explain.explanation import Explanation
+    from dpnb.inference.inference import Inference
     from dpnb.magics import options
     from dpnb.provenance.histograms import Strategy
     from dpnb.provenance.policy import Policy
@@ -34,6 +35,7 @@ __all__ = [
     "Date",
     "DpnbError",
     "Explanation",
+    "Inference",
     "Integer",
     "Policy",
     "PrivacyLoss",
@@ -55,6 +57,7 @@ _LATE = {
     "Answer": "dpnb.answers.answer",
     "Curator": "dpnb.curator",
     "Explanation": "dpnb.explain.explanation",
+    "Inference": "dpnb.inference.inference",
     "Policy": "dpnb.provenance.policy",
     "Provenance": "dpnb.provenance.report",
     "Strategy": "dpnb.provenance.histograms",

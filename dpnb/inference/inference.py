@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+MOST_SURE = 0.9999
+"""A confidence that was found is not told more exactly."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """One past answer that an estimate rests on.
@@ -406,6 +410,8 @@ class Inference:
     def interval_sentence(self) -> str:
         """Return what the intervals promise."""
         sure, number = percent(self.confidence), len(self.groups) * len(self.aggregates)
+        if self.confidence > MOST_SURE:
+            sure = f"more than {percent(MOST_SURE)}"
         if self.method == "guaranteed":
             return (
                 f"With {sure} confidence all values lie within their bounds, whatever was asked and "

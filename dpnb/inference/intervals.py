@@ -65,12 +65,11 @@ def _widths(joint: Joint, total: int, count: int, width: Width) -> Callable[[flo
 
 def _root(rising: Callable[[float], float], start: float, most: float) -> float:
     """Return where a function that is not positive at ``start`` becomes positive; at most ``most``."""
+    from scipy.optimize import brentq
+
     if start >= most or rising(most) <= 0:
         return max(start, most)
-    low, high = start, most
-    for _ in range(60):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (middle, high) if rising(middle) <= 0 else (low, middle)
-    return high
+    if rising(start) >= 0:
+        return start
+    slack = 1e-9 * (abs(start) + abs(most))
+    return float(brentq(rising, start, most, xtol=slack)) + slack

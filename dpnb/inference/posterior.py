@@ -437,10 +437,16 @@ class Joint:
         return [float(share) for share in np.bincount(first, minlength=len(chosen)) / n]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data (JSON); unknown estimates are None."""
+        """Return it as plain data (JSON); unknown estimates are None, weights [place, weight] pairs."""
+        import numpy as np
+
+        sparse = [
+            [[int(place), float(row[place])] for place in np.flatnonzero(row)]
+            for row in self.weights
+        ]
         return {
             "estimates": [None if math.isnan(x) else x for x in self.estimates.tolist()],
-            "weights": self.weights.tolist(),
+            "weights": sparse,
             "laws": [law.to_dict() for law in self.laws],
             "granularities": list(self.granularities),
             "names": list(self.names),
@@ -453,10 +459,13 @@ class Joint:
 
         estimates = [math.nan if x is None else float(x) for x in data["estimates"]]
         laws = tuple(Law.from_dict(law) for law in data["laws"])
-        weights = np.array(data["weights"], dtype=np.float64)
+        weights = np.zeros((len(estimates), len(laws)))
+        for row, pairs in zip(weights, data["weights"], strict=True):
+            for place, weight in pairs:
+                row[place] = weight
         return cls(
             np.array(estimates),
-            weights.reshape(len(estimates), len(laws)),
+            weights,
             laws,
             tuple(map(float, data["granularities"])),
             tuple(data["names"]),

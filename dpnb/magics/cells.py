@@ -11,6 +11,7 @@ from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 from traitlets import Enum, Float
 
+from dpnb.answers.listing import Price
 from dpnb.answers.numbers import loss_text
 from dpnb.errors import RequestError
 from dpnb.magics.explaining import explanation_options, hint, read_question
@@ -25,6 +26,7 @@ from dpnb.magics.lines import (
     refuse_tokens,
     split_binding,
     split_statement,
+    split_statements,
 )
 from dpnb.magics.risking import open_picker
 from dpnb.session import Session
@@ -142,6 +144,8 @@ class Dpnb(Magics):
             %%dpquery --rho 0.02 -o answer
             SELECT marital_status, COUNT(*) AS n, AVG(high_income) AS share
             FROM adult WHERE age >= 25 GROUP BY marital_status ORDER BY n DESC
+
+        Several statements, with ``;`` between them, are priced and confirmed together.
         """
         name, line = split_binding(line)
         line, statement = split_statement(line, cell)
@@ -150,12 +154,16 @@ class Dpnb(Magics):
         session = self._session(options.on)
         params = self._namespace
         accuracy = accuracy_options(options, params)
-        price = session.price(statement, params=params, **accuracy)
+        statements = split_statements(statement)
+        prices = session.price(statements, params=params, **accuracy)
+        price = prices[0] if len(prices) == 1 else Price.together(prices)
         if options.dry_run:
             return price
         if not options.yes:
             confirm(price, self.ask_above)
-        ask = partial(session.query, statement, params=params, **accuracy)
+        ask: Any = partial(session.query, statement, params=params, **accuracy)
+        if len(statements) > 1:
+            ask = partial(session.query_all, statements, params=params, **accuracy)
         return self._spend(ask, name, options, cell)
 
     @no_var_expand
@@ -322,9 +330,19 @@ class Dpnb(Magics):
         return self._session(name)
 
     def _show(self, answer: Any, mode: str) -> Any:
-        """Return what the cell's result shall be; beside a live widget it is shown here already."""
+        """Return what the cell's result shall be; beside a live widget it is shown here already.
+
+        Of several answers all but the last one are shown here.
+        """
+        from IPython.display import display
+
         from dpnb.display.widgets import display_result, is_live
 
+        if isinstance(answer, list):
+            for one in answer[:-1]:
+                if (shown := self._show(one, mode)) is not None:
+                    display(shown)
+            return self._show(answer[-1], mode)
         if not is_live(mode):
             return answer
         display_result(answer, "widget")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dpnb.explain.price import ExplanationPrice
 
 _BINDING = re.compile(r"\s*([^\W\d]\w*)\s*<<(.*)", re.DOTALL)
+_MARK = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|;", re.DOTALL)
 _SELECT = re.compile(r"\b(select|with)\b", re.IGNORECASE)
 
 
@@ -51,6 +52,17 @@ def split_statement(line: str, cell: str | None) -> tuple[str, str]:
         return line, cell
     found = _SELECT.search(line)
     return (line[: found.start()], line[found.start() :]) if found else (line, "")
+
+
+def split_statements(text: str) -> list[str]:
+    """Return the statements of a cell, which ``;`` sets apart outside quotes."""
+    found, start = [], 0
+    for mark in _MARK.finditer(text):
+        if mark[0] == ";":
+            found.append(text[start : mark.start()])
+            start = mark.end()
+    found.append(text[start:])
+    return [one for one in found if one.strip()] or [text]
 
 
 def accuracy_options(options: Any, names: Mapping[str, Any]) -> dict[str, Any]:

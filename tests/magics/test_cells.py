@@ -200,6 +200,40 @@ class TestQuery:
         assert given[1]["history"] is False
 
 
+class TestSeveralStatements:
+    CELL = f"{SQL};\nSELECT COUNT(*) AS n FROM adult WHERE workclass = '?' OR occupation = '?';\n"
+
+    def test_are_answered_one_after_the_other(self, opened):
+        ran = opened.run(f"%%dpquery --error 60 -o both\n{self.CELL}")
+        assert ran.error is None
+        assert [len(one.groups) for one in opened.names["both"]] == [2, 1]
+        assert ran.result is opened.names["both"][-1]
+        assert len(opened.run("%dphistory").result) == 2
+
+    def test_are_priced_as_a_whole(self, opened):
+        ran = opened.run(f"%%dpquery --dry-run --error 60\n{self.CELL}")
+        found = [
+            opened.run(f"%%dpquery --dry-run --error 60\n{one}")
+            for one in self.CELL.split(";\n", 1)
+        ]
+        assert [alias for alias, _, _ in ran.result.widths] == ["1: n", "2: n"]
+        whole = sum(one.result.spent.rho for one in found)
+        assert found[0].result.spent.rho < ran.result.spent.rho <= whole
+
+    def test_are_confirmed_as_a_whole(self, opened, monkeypatch):
+        asked = []
+        monkeypatch.setattr(builtins, "input", lambda text: asked.append(text) or "n")
+        ran = opened.run(f"%%dpquery --rho 0.06\n{SQL};\n{SQL.replace('sex', 'race')}")
+        assert "not confirmed" in str(ran.error)
+        assert len(asked) == 1
+        assert opened.run("%dpbudget").result.spent.rho == 0
+
+    def test_none_is_asked_unless_all_can_be_paid(self, opened):
+        ran = opened.run(f"%%dpquery --yes --rho 0.15\n{SQL};\n{SQL.replace('sex', 'race')}")
+        assert "these statements cost" in str(ran.error)
+        assert opened.run("%dpbudget").result.spent.rho == 0
+
+
 class TestAsking:
     def test_large_spending_asks(self, opened, monkeypatch):
         asked = []

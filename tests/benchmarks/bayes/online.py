@@ -1,7 +1,7 @@
 """Xiao and Xiong's online system: queries with wished accuracies, answered from past answers or afresh.
 
     python tests/benchmarks/bayes/online.py          # 6 sessions
-    python tests/benchmarks/bayes/online.py --long   # 20 sessions
+    python tests/benchmarks/bayes/online.py --long   # 40 sessions
 
 1,000 queries over 64 cells at confidence .8 (spec/bayes.md 4.4), in four settings: wide wishes without a
 bound after a tree of counts released at epsilon .3, and narrow ones within epsilon 1, rho .5 and rho .01.
@@ -20,12 +20,16 @@ Sessions (queries, wishes, noises) are the same for all systems and settings. Th
 E, the error by the width wished for; R_i and R_u, the share of exact values in [L, L + 2h] and in the interval
 [L, U] itself. They depend on noise alone, so no data are needed.
 
-Each figure must be that of the specification, but for chance: Student's t at 1e-4, with the spread of ours and
-the six other sessions that the reference is of. With Laplace noise the systems with inference must do no worse
-than it: the runs behind it used the inversion of 3.3 beyond its range |x| <= xmax, which made them buy what past
-answers told them much better than wished (with that mistake our sessions give 78, 142, 308 and 542 free
-answers where the specification has 77, 143, 309 and 552, and a cost of 2.33 for its 2.38; without it 971 and
-1.38). There is no such range for Gaussian noise. Wall time one and a half minutes for 6 sessions, five for 20.
+Each figure must be that of the specification but for chance: Student's t at 1e-4, with the spread of our
+sessions and the six others that the reference is of. So must intervals hold as often as stated; all inferred
+answers of a session share their noises, and the share that holds varies from session to session by .09.
+
+With Laplace noise the systems with inference must do no worse than the reference. Its runs used the inversion
+of 3.3 beyond its range |x| <= xmax, and so bought what past answers told much better than wished. With
+that mistake our sessions give 78, 142, 308 and 542 free answers (there 77, 143, 309 and 552) at a cost of 2.33
+(there 2.38); without it 92, 188, 478 and 971 at 1.38. Gaussian noise has no such range, and agrees.
+
+One minute for 6 sessions, six for 40.
 """
 
 from __future__ import annotations
@@ -416,12 +420,17 @@ def played(
     return {key: np.array(tables) for key, tables in found.items()}
 
 
+def errors(sessions: int) -> float:
+    """Return how many standard errors a mean of sessions may be off, by chance."""
+    return float(stats.t.isf(CHANCE / 2, sessions - 1))
+
+
 def differences(
     means: np.ndarray, sds: np.ndarray, wanted: Sequence[float], sessions: int
 ) -> Iterator[tuple[float, float, float]]:
     """Yield mean, nearest reference, and how far they may be apart, at each mark."""
     share = math.sqrt(1 / sessions + 1 / SESSIONS_OF_REFERENCE)
-    share *= float(stats.t.isf(CHANCE / 2, sessions - 1))
+    share *= errors(sessions)
     for at, (mean, sd) in enumerate(zip(means, sds, strict=True)):
         listed = wanted if len(wanted) == 2 else [wanted[at]] * 2
         near = min(max(mean, listed[0]), listed[1])
@@ -472,24 +481,26 @@ def limits(found: Mapping[tuple[str, str], np.ndarray]) -> None:
         if setting[1] in ("base", "static", "ols"):
             continue
         held, error = last(*setting, "R_u")
-        must(held >= 1 - ALPHA - 3 * error, f"{', '.join(setting)}: intervals hold {held:.3f}, standard error {error:.3f} (.80 or more, less three standard errors)")  # fmt: skip
+        least_held = 1 - ALPHA - errors(len(found[setting])) * error
+        must(held >= least_held, f"{', '.join(setting)}: intervals hold {held:.3f}, standard error {error:.3f} (.80; {least_held:.3f} or more)")  # fmt: skip
     cost, base = (last("unbounded", system, "cost")[0] for system in ("min", "base"))
     must(cost <= 2.1, f"unbounded, min: epsilon {cost:.2f} (2.1 or less; base {base:.2f})")
     exact = {"laplace": 1 / (2 * math.log(1 / ALPHA)), "gaussian": math.sqrt(2 / math.pi) / (2 * Law("gaussian", 1.0).quantile(ALPHA))}  # fmt: skip
     for name, setting in SETTINGS.items():
         for metric, wanted in (("E", exact[setting.family]), ("R_i", 1 - ALPHA), ("R_u", 1 - ALPHA)):  # fmt: skip
             mean, error = last(name, "base", metric)
-            must(abs(mean - wanted) <= 4 * error, f"{name}, base: {metric} {mean:.4f}, exactly {wanted:.4f} (within four standard errors of {error:.4f})")  # fmt: skip
+            most = errors(len(found[name, "base"])) * error
+            must(abs(mean - wanted) <= most, f"{name}, base: {metric} {mean:.4f}, exactly {wanted:.4f} (may differ by {most:.4f})")  # fmt: skip
 
 
 def main() -> None:
     """Print the tables and what they must show."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--long", action="store_true", help="20 sessions")
+    parser.add_argument("--long", action="store_true", help="40 sessions")
     parser.add_argument("--sessions", type=int)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     given = parser.parse_args()
-    sessions = given.sessions or (20 if given.long else 6)
+    sessions = given.sessions or (40 if given.long else 6)
     found = played(list(SETTINGS), sessions, MARKS[-1], given.processes)
     print(f"{sessions} sessions; on the right spec/bayes.md 4.4, of {SESSIONS_OF_REFERENCE} others")
     for key, tables in found.items():

@@ -1,0 +1,394 @@
+"""Whether intervals hold as often as they say, of every kind that inference gives, and whether it would show.
+
+    python tests/benchmarks/bayes/coverage.py [--repeats 1.0]
+
+Noises are drawn anew many times. Misses must not be more than stated at p = 1e-9 (exact binomial), and
+when the true noise is 1.2 times what was stated they must be, at one level at least, with one exception,
+which says why.
+--repeats multiplies all counts; the power needs 1.0. Five minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+from scipy import stats
+
+from dpnb.errors import RequestError
+from dpnb.inference.bounds import allowances, guaranteed
+from dpnb.inference.exact import interval, posterior
+from dpnb.inference.history import History, Row
+from dpnb.inference.intervals import count_interval, mean_interval
+from dpnb.inference.posterior import Joint, snapped
+from dpnb.inference.priors import AtMost, NonNegative, update
+from dpnb.privacy.calibrate import Law
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from verdicts import finish, must
+
+LEVELS = (0.2, 0.05, 0.01)
+CHANCE = 1e-9
+WRONG = 1.2
+MATRIX = np.array(
+    [[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 1, 0],
+     [0, 1, 0, 1], [2, 1, 0, 0], [0, 0, 2, -1], [0, -1, 0, 1]], dtype=float,
+)  # fmt: skip
+COUNTS = np.array([10.0, 20.0, 20.0, 10.0])
+LAWS = tuple(
+    Law("laplace" if place % 2 == 0 else "gaussian", scale)
+    for place, scale in enumerate((20.0, 12.0, 20.0, 12.0, 10.0, 30.0, 40.0, 12.0))
+)
+"""Of the worked history, mixed (spec/bayes.md O9)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misses:
+    """How often intervals missed, of so many, at a stated failure probability."""
+
+    missed: int
+    count: int
+    alpha: float
+
+    @property
+    def chance(self) -> float:
+        """The probability of as many or more when the statement is true."""
+        return float(stats.binom.sf(self.missed - 1, self.count, self.alpha))
+
+
+def noises(rng: np.random.Generator, laws: Sequence[Law], count: int, wrong: float) -> np.ndarray:
+    """Draw noises, shape (count, m), ``wrong`` times as wide as the laws say."""
+    found = np.empty((count, len(laws)))
+    for place, law in enumerate(laws):
+        unit = rng.standard_normal(count) if law.family == "gaussian" else rng.laplace(size=count)
+        found[:, place] = wrong * law.scale * unit
+    return found
+
+
+def lattice(
+    rng: np.random.Generator, laws: Sequence[Law], step: float, count: int, wrong: float
+) -> np.ndarray:
+    """Draw discrete noises of a step, shape (count, m)."""
+    found = np.empty((count, len(laws)))
+    for place, law in enumerate(laws):
+        scale = wrong * law.scale
+        if law.family == "laplace":
+            up, down = rng.geometric(-math.expm1(-step / scale), (2, count))
+            found[:, place] = step * (up - down)
+        else:
+            points = np.arange(-math.ceil(12 * scale / step), math.ceil(12 * scale / step) + 1)
+            masses = np.exp(-((step * points / scale) ** 2) / 2)
+            found[:, place] = step * rng.choice(points, count, p=masses / masses.sum())
+    return found
+
+
+def random_history(rng: np.random.Generator, rows: int, cells: int) -> tuple[Joint, np.ndarray]:
+    """Return the law of a random estimable query, and the rows; half of the noises are Laplace."""
+    matrix = rng.integers(-2, 3, (rows, cells)).astype(float)
+    # rows that depend on others, so that the rank is not full
+    for place in range(rows // 2, rows):
+        matrix[place] = rng.integers(-1, 2, rows // 2) @ matrix[: rows // 2]
+    matrix = matrix[np.abs(matrix).max(axis=1) > 0]
+    laws = [
+        Law("laplace" if rng.uniform() < 0.5 else "gaussian", float(10 ** rng.uniform(-1, 1)))
+        for _ in matrix
+    ]
+    history = History.of(matrix, np.zeros(len(matrix)), laws)
+    query = np.zeros(cells)
+    while not query.any():
+        query = rng.integers(-2, 3, len(matrix)) @ matrix
+    return history.estimate(*history.row(query)), matrix
+
+
+def held(joint: Joint, place: int, noise: np.ndarray, alpha: float) -> np.ndarray:
+    """Return which draws lie in the interval of an estimate."""
+    return np.abs(noise @ joint.weights[place]) <= joint.half_width(place, alpha)
+
+
+Experiment = Callable[[np.random.Generator, float, Callable[[int], int]], list[Misses]]
+
+
+def best_estimates(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -> list[Misses]:  # fmt: skip
+    """Mixed histories of 4 to 15 rows that do not determine all cells."""
+    missed, count = dict.fromkeys(LEVELS, 0), size(10_000)
+    histories = 20
+    for _ in range(histories):
+        joint, _ = random_history(rng, int(rng.integers(4, 16)), int(rng.integers(8, 13)))
+        noise = noises(rng, joint.laws, count, wrong)
+        for alpha in LEVELS:
+            missed[alpha] += int((~held(joint, 0, noise, alpha)).sum())
+    return [Misses(missed[alpha], histories * count, alpha) for alpha in LEVELS]
+
+
+def many_rows(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -> list[Misses]:
+    """1,000 ranges of 120 cells."""
+    rows = []
+    for place in range(1000):
+        low, high = np.sort(rng.choice(121, 2, replace=False)).tolist()
+        law = Law("laplace" if place % 2 else "gaussian", float(10 ** rng.uniform(0, 1.5)))
+        rows.append(Row(f"row {place}", range(low, high), 1.0, 0.0, law))
+    history = History(120)
+    history.extend(rows)
+    query = rng.integers(0, 2, 1000)[:8] @ np.array([row.support.dense(120) for row in rows[:8]])
+    joint = history.estimate(*history.row(query))
+    count = size(50_000)
+    errors = np.zeros(count)
+    for weight, law in zip(joint.weights[0], joint.laws, strict=True):
+        errors += weight * noises(rng, [law], count, wrong)[:, 0]
+    return [
+        Misses(int((np.abs(errors) > joint.half_width(0, alpha)).sum()), count, alpha)
+        for alpha in LEVELS
+    ]
+
+
+def worked() -> tuple[History, Joint]:
+    """Return the worked history without noise, and the law of its query."""
+    history = History.of(MATRIX, MATRIX @ COUNTS, LAWS)
+    return history, history.estimate(*history.row([1, 0, 1, 0]))
+
+
+def whole_numbers(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -> list[Misses]:  # fmt: skip
+    """Intervals moved inward to whole numbers, and to whole numbers that are not negative."""
+    _, joint = worked()
+    exact = float(joint.estimates[0])
+    found = []
+    for alpha, ends in ((0.2, snapped), (0.05, None)):
+        half, count = joint.half_width(0, alpha), size(20_000)
+        missed = 0
+        for error in (noises(rng, LAWS, count, wrong) @ joint.weights[0]).tolist():
+            centre = exact + error
+            if ends is None:
+                low, high = count_interval(centre, half)
+            else:
+                low, high = ends(centre - half, centre + half)
+            # the exact value is a whole number, but for rounding
+            missed += not low <= round(exact) <= high
+        found.append(Misses(missed, count, alpha))
+    return found
+
+
+def never_negative(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -> list[Misses]:  # fmt: skip
+    """Intervals under priors that only bound, at one and at three standard deviations from the bound.
+
+    At the bound itself a cut interval misses half as often as it says.
+    """
+    _, joint = worked()
+    law, found = joint.law(), []
+    for theta, prior in ((law.sd, NonNegative()), (3 * law.sd, AtMost(1000.0))):
+        count, missed = size(1500), 0
+        for error in (noises(rng, LAWS, count, wrong) @ joint.weights[0]).tolist():
+            low, high = update(prior, theta + error, law).interval(0.2)
+            missed += not low <= theta <= high
+        found.append(Misses(missed, count, 0.2))
+    return found
+
+
+def on_fine_lattices(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -> list[Misses]:  # fmt: skip
+    """Discrete noises whose step is small beside them."""
+    return _lattices(rng, wrong, size(100_000), (0.2, 2.0))
+
+
+def on_coarse_lattices(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -> list[Misses]:  # fmt: skip
+    """Discrete noises of the size of their step, which the margin makes rarer to miss."""
+    return _lattices(rng, wrong, size(100_000), (10.0,))
+
+
+def _lattices(
+    rng: np.random.Generator, wrong: float, count: int, steps: Sequence[float]
+) -> list[Misses]:
+    found = []
+    for step in steps:
+        laws = [replace(law, scale=law.scale / 2) for law in LAWS]
+        history = History(4)
+        for place, (row, law) in enumerate(zip(MATRIX, laws, strict=True)):
+            history.add(Row(f"row {place}", range(4), row, 0.0, law, granularity=step))
+        joint = history.estimate(*history.row([1, 0, 1, 0]))
+        noise = lattice(rng, laws, step, count, wrong)
+        found += [
+            Misses(int((~held(joint, 0, noise, alpha)).sum()), count, alpha) for alpha in LEVELS
+        ]
+    return found
+
+
+def all_combinations(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -> list[Misses]:  # fmt: skip
+    """Scheffe's: no combination whatever is further off than so many standard deviations."""
+    history, _ = worked()
+    joint, found = history.whole(), []
+    inverse = np.linalg.inv(joint.covariance())
+    for alpha in (0.2, 0.05):
+        count = size(20_000)
+        # simulated quantiles are off by chance; more draws make this small beside the test's
+        factor = joint.scheffe(alpha, draws=2_000_000, seed=5)
+        errors = noises(rng, LAWS, count, wrong) @ joint.weights.T
+        worst = np.einsum("ni,ij,nj->n", errors, inverse, errors)
+        found.append(Misses(int((worst > factor**2).sum()), count, alpha))
+    return found
+
+
+def selected(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -> list[Misses]:
+    """Bonferroni's: the cell of 100 empty ones whose answer is furthest from 0."""
+    found = []
+    for law in (Law("laplace", 5.0), Law("gaussian", 5.0)):
+        history = History.of(np.eye(100), np.zeros(100), law)
+        joint = history.joint([history.row(np.eye(100)[0])])
+        half, count = joint.bonferroni(0, 0.05, 100), size(20_000)
+        furthest = np.abs(noises(rng, joint.laws, count, wrong)).max(axis=1)
+        found.append(Misses(int((furthest > half).sum()), count, 0.05))
+    return found
+
+
+def programs(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -> list[Misses]:
+    """Guaranteed bounds, of all eight rows as queries at once; contradictions count as misses."""
+    queries = [History(4).row(row) for row in MATRIX]
+    exact, count, missed = MATRIX @ COUNTS, size(800), 0
+    for noise in noises(rng, LAWS, count, wrong):
+        history = History.of(MATRIX, exact + noise, LAWS)
+        try:
+            bounds = guaranteed(history, queries, 0.05)
+        except RequestError:
+            missed += 1
+            continue
+        missed += any(
+            not low <= value <= high for (low, high), value in zip(bounds, exact, strict=True)
+        )
+    return [Misses(missed, count, 0.05)]
+
+
+def one_program(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -> list[Misses]:  # fmt: skip
+    """Guaranteed bounds of one query."""
+    exact, count, missed = MATRIX @ COUNTS, size(800), 0
+    for noise in noises(rng, LAWS, count, wrong):
+        history = History.of(MATRIX, exact + noise, LAWS)
+        try:
+            ((low, high),) = guaranteed(history, [history.row([1, 0, 1, 0])], 0.05)
+        except RequestError:
+            missed += 1
+            continue
+        missed += not low <= 30 <= high
+    return [Misses(missed, count, 0.05)]
+
+
+def growing(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -> list[Misses]:
+    """The allowances behind them, of a history that may grow without end."""
+    laws = [Law(("laplace", "gaussian")[place % 2], 1.0 + place % 5) for place in range(300)]
+    widths, count = np.array(allowances(laws, 0.05, growing=True)), size(20_000)
+    over = (np.abs(noises(rng, laws, count, wrong)) > widths).any(axis=1)
+    return [Misses(int(over.sum()), count, 0.05)]
+
+
+def means(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -> list[Misses]:
+    """Means from a centred sum and a count that rest on the same answers; Gaussian, then mixed."""
+    total, count_ = np.array([-10.0, 0.0, 10.0, 20.0]), np.ones(4)
+    exact = np.array([total @ COUNTS, 60.0]) * 10
+    found = []
+    for laws, repeats in (
+        (tuple(Law("gaussian", law.scale) for law in LAWS), size(4000)),
+        (LAWS, size(1000)),
+    ):
+        history = History.of(MATRIX, np.zeros(8), laws)
+        joint = history.joint([history.row(total), history.row(count_)])
+        missed = 0
+        for error in noises(rng, laws, repeats, wrong) @ joint.weights.T:
+            one = replace(joint, estimates=exact + error)
+            low, high = mean_interval(one, 0, 1, lambda law: law.half_width(0.2), 20.0)
+            missed += not low <= exact[0] / exact[1] <= high
+        found.append(Misses(missed, repeats, 0.2))
+    return found
+
+
+def ratios(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -> list[Misses]:
+    """Ratios by joint draws."""
+    history = History.of(MATRIX, np.zeros(8), LAWS)
+    joint = history.joint([history.row([1, 0, 1, 0]), history.row([1, 1, 1, 1])])
+    exact, repeats, missed = np.array([300.0, 600.0]), size(1500), 0
+    for seed, error in enumerate(noises(rng, LAWS, repeats, wrong) @ joint.weights.T):
+        found = replace(joint, estimates=exact + error).ratio(0, 1, 0.2, n=4000, seed=seed)
+        missed += not found.low <= 0.5 <= found.high
+    return [Misses(missed, repeats, 0.2)]
+
+
+def one_unknown(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -> list[Misses]:  # fmt: skip
+    """The exact posterior of one number, in closed form: Laplace, then Gaussian."""
+    rows, found = np.array([[1.0], [2.0], [-1.0], [1.0], [0.5]]), []
+    for family in ("laplace", "gaussian"):
+        laws = [Law(family, scale) for scale in (1.0, 4.0, 0.5, 3.0, 2.0)]  # type: ignore[arg-type]
+        repeats, missed = size(8000), 0
+        for noise in noises(rng, laws, repeats, wrong):
+            low, high = interval(posterior(rows, noise, laws, np.ones(1)), 0.05)
+            missed += not low <= 0 <= high
+        found.append(Misses(missed, repeats, 0.05))
+    return found
+
+
+def sampled(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -> list[Misses]:
+    """The exact posterior of a mixed history, by Gibbs draws."""
+    repeats, missed = size(1200), 0
+    query = np.array([1.0, 0.0, 1.0, 0.0])
+    exact = MATRIX @ COUNTS
+    for seed, noise in enumerate(noises(rng, LAWS, repeats, wrong)):
+        law = posterior(MATRIX, exact + noise, LAWS, query, seed=seed, draws=800)
+        low, high = interval(law, 0.2)
+        missed += not low <= 30 <= high
+    return [Misses(missed, repeats, 0.2)]
+
+
+EXPERIMENTS: dict[str, tuple[Experiment, str]] = {
+    "best estimates, mixed and rank-deficient": (best_estimates, ""),
+    "best estimates, 1,000 rows": (many_rows, ""),
+    "whole numbers": (whole_numbers, ""),
+    "bounded below or above": (never_negative, ""),
+    "fine lattices": (on_fine_lattices, ""),
+    "coarse lattices": (on_coarse_lattices, ""),
+    "Scheffe, all combinations": (all_combinations, ""),
+    "Bonferroni, after selection": (selected, ""),
+    "guaranteed bounds, all rows at once": (programs, ""),
+    "guaranteed bounds, one query": (
+        one_program,
+        "they hold for all queries at once, and so for one far more often than stated",
+    ),
+    "allowances of a growing history": (growing, ""),
+    "means": (means, ""),
+    "ratios by joint draws": (ratios, ""),
+    "exact posterior, one unknown": (one_unknown, ""),
+    "exact posterior, Gibbs": (sampled, ""),
+}
+"""Each with why too much noise need not show, where that is so."""
+
+
+def main() -> None:
+    """Print the shares of misses and what they must show."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=float, default=1.0)
+    given = parser.parse_args()
+
+    def size(count: int) -> int:
+        return max(50, int(count * given.repeats))
+
+    print("missed of what is stated, and (with noise 1.2 times as wide)")
+    for place, (name, (experiment, excuse)) in enumerate(EXPERIMENTS.items()):
+        right = experiment(np.random.default_rng((place, 1)), 1.0, size)
+        wrong = experiment(np.random.default_rng((place, 2)), WRONG, size)
+        print(f"  {name}")
+        for a, b in zip(right, wrong, strict=True):
+            print(f"    {a.missed / a.count:.4f} of {a.alpha:<6g}({b.missed / b.count:.4f}), {a.count:,} times, p = {a.chance:.2g} ({b.chance:.2g})", flush=True)  # fmt: skip
+        least = min(one.chance for one in right)
+        must(least > CHANCE, f"{name}: not missed more often than stated (p = {least:.2g})")
+        seen = min(one.chance for one in wrong)
+        if not excuse:
+            must(seen <= CHANCE, f"{name}: noise 1.2 times as wide shows (p = {seen:.2g})")
+        else:
+            print(f"    wider noise need not show: {excuse}")
+    finish()
+
+
+if __name__ == "__main__":
+    main()
