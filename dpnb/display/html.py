@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpnb.answers.estimates import Estimates
     from dpnb.answers.listing import BudgetStatus, Listing
     from dpnb.answers.question import Question
-    from dpnb.inference.inference import Inferred
+    from dpnb.inference.inferred import Inferred
 
 EACH = (
     " Nothing is known of differences here: these intervals hold each on its own. "

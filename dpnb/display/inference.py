@@ -19,7 +19,8 @@ from dpnb.display.marks import GREY, Scale, bar_mark, interval_marks, scale
 from dpnb.display.text import MAX_ROWS, aligned, listing_text, plain, share_text, stamps
 
 if TYPE_CHECKING:
-    from dpnb.inference.inference import Inference, Inferred, Source
+    from dpnb.inference.inference import Inference
+    from dpnb.inference.inferred import Inferred, Source
 
 ORIGIN = "Where this comes from"
 MAX_SOURCES = 20

@@ -7,7 +7,8 @@ from operator import methodcaller
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dpnb.inference.inference import Inference, Inferred
+    from dpnb.inference.inference import Inference
+    from dpnb.inference.inferred import Inferred
 
 POINTS = 61
 """Points of a curve."""

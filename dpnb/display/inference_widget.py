@@ -14,7 +14,8 @@ from dpnb.display.text import MAX_ROWS, plain
 from dpnb.errors import RequestError
 
 if TYPE_CHECKING:
-    from dpnb.inference.inference import Inference, Inferred
+    from dpnb.inference.inference import Inference
+    from dpnb.inference.inferred import Inferred
 
 _WORDS = {">": "above", "<": "below", ">=": "at least", "<=": "at most"}
 

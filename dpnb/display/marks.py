@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from dpnb.answers.estimates import Estimates
-    from dpnb.inference.inference import Inferred
+    from dpnb.inference.inferred import Inferred
 
 GREY = "#767676"
 """Readable on white (4.5:1) and on JupyterLab's dark ground (4.1:1)."""

@@ -15,7 +15,8 @@ from dpnb.engines.base import Sum
 from dpnb.errors import RequestError
 from dpnb.inference.evidence import Evidence
 from dpnb.inference.held import Known
-from dpnb.inference.inference import Inference, Inferred, Missing, Source
+from dpnb.inference.inference import Inference
+from dpnb.inference.inferred import Inferred, Missing, Source
 from dpnb.inference.measuring import asked, measured
 from dpnb.inference.options import Options
 from dpnb.inference.posterior import Joint
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     Rows: TypeAlias = list[tuple[Ints, Values]]
 
+ALARM_DRAWS = 10_000
+"""Simulated histories behind the alarm: its threshold is right to a few per cent."""
 MOST_NAMED = 10
 """For how many values it is said what is missing."""
 MOST_GROUPS = 1_000
@@ -173,7 +176,7 @@ def infer(
         joint=joint,
         shares=tuple(_sources(joint, i, evidence, schema) for i in range(len(joint))),
         missing=missing,
-        consistency=evidence.history.consistency(),
+        consistency=evidence.history.consistency(ALARM_DRAWS),
         left_out=tuple(view_text(one.view, schema) for one in evidence.left_out),
         private=known.private,
         conditional=any(one.name in known.conditional for one in evidence.used),

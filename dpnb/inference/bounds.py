@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.errors import RequestError
-from dpnb.inference.blue import Support, support
 from dpnb.inference.history import History
+from dpnb.inference.support import Support, support
 from dpnb.privacy.calibrate import Law
 
 if TYPE_CHECKING:
-    from dpnb.inference.blue import Cells, Floats, Values
+    from dpnb.inference.support import Cells, Floats, Values
 
 Pair: TypeAlias = tuple[float, float]
 
@@ -146,9 +146,9 @@ def _coefficients(history: History, query: Support) -> tuple[Floats, Floats]:
     """Return the least and the greatest value of a query in each atom, shape (atoms,)."""
     import numpy as np
 
-    space = history.space
-    labels = space.labels[query.where]
-    partly = np.bincount(labels, minlength=space.atoms) < space.sizes
+    partition = history.space.partition
+    labels = partition.labels[query.where]
+    partly = np.bincount(labels, minlength=len(partition)) < partition.sizes
     low, high = np.where(partly, 0.0, math.inf), np.where(partly, 0.0, -math.inf)
     np.minimum.at(low, labels, query.value)
     np.maximum.at(high, labels, query.value)

@@ -14,15 +14,14 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpnb.errors import RequestError
-from dpnb.inference.blue import RowSpace, Support, support
+from dpnb.inference.blue import RowSpace
 from dpnb.inference.posterior import Joint, noise_variance, simulated
+from dpnb.inference.support import Support, support
 from dpnb.privacy.calibrate import Law
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from dpnb.inference.blue import Cells, Floats, Ints, Solution, Solutions, Values
+    from dpnb.inference.blue import Solutions
+    from dpnb.inference.support import Cells, Floats, Values
 
 ALARM = 0.999
 """Share of consistent histories that raise no alarm (spec/bayes.md P16)."""
@@ -281,35 +280,11 @@ class History:
 
     def extend(self, rows: Iterable[Row]) -> None:
         """Take in many rows at once, faster than one by one; all or none."""
-        import numpy as np
-
         batch = list(rows)
         self._admit(batch)
-        keys = self._keys(batch)
-        if keys is None:
-            self.space.extend([(row.support, row.answer, row.variance) for row in batch])
-        else:
-            values = [float(np.asarray(row.value).flat[0]) for row in batch]
-            answers, variances = ([getattr(r, a) for r in batch] for a in ("answer", "variance"))
-            self.space.extend_disjoint(keys, answers, variances, values)
+        self.space.extend([(row.support, row.answer, row.variance) for row in batch])
         self._rows += batch
         self._names |= {row.name for row in batch}
-
-    def _keys(self, rows: Sequence[Row]) -> Ints | None:
-        """Return which row each cell is in, -1 for none, when no cell is in two; else None."""
-        import numpy as np
-
-        supports = [row.support for row in rows]
-        if sum(one.count for one in supports) > self.cells or not all(
-            isinstance(one.value, float) for one in supports
-        ):
-            return None
-        keys = np.full(self.cells, -1, dtype=np.intp)
-        for place, one in enumerate(supports):
-            if (keys[one.where] >= 0).any():
-                return None
-            keys[one.where] = place
-        return keys if rows else None
 
     def row(self, vector: Sequence[float] | Floats) -> tuple[Cells, Values]:
         """Return a dense query, shape (cells,), as the (index, value) that other methods take."""
@@ -334,10 +309,6 @@ class History:
         """
         return self.joint([(index, value)])
 
-    def solve_many(self, queries: Sequence[tuple[Cells, Values]]) -> list[Solution | None]:
-        """Return the estimates of queries, each as (index, value); None where not estimable."""
-        return self.space.try_many(queries)
-
     def joint(self, queries: Sequence[tuple[Cells, Values]]) -> Joint:
         """Return the joint law of the estimates of queries, each as (index, value).
 
@@ -347,17 +318,6 @@ class History:
             For the first that the rows do not determine.
         """
         return self._joint(self.space.solve_many(queries))
-
-    def joint_disjoint(self, keys: npt.NDArray[np.integer], groups: int) -> Joint:
-        """Return the joint law of disjoint counts: group g counts the cells whose key is g.
-
-        Parameters
-        ----------
-        keys : int array, shape (cells,)
-            In [-1, groups); -1 for cells in no group.
-        groups : int
-        """
-        return self._joint(self.space.solve_disjoint(keys, groups))
 
     def _joint(self, found: Solutions) -> Joint:
         return Joint(
@@ -421,28 +381,25 @@ class History:
         query = support(self.cells, index, value)
         if self.estimable(index, value):
             return None
-        # the query as a planned row tells its atoms
-        tried = self.space.copy()
-        tried.refine(query)
-        wanted = tried.reduce(query.index, query.value)
-        if wanted is None:
-            raise RequestError("The query does not fit the domain", "Check its cells.")
-        open_ = ~tried.determined()
+        space = self.space
+        _, cut = space.partition.read(query)
+        # over cells, as the query may tell apart what no row does
+        open_ = (~space.determined() | cut)[space.partition.labels]
+        wanted = query.dense(self.cells)
         rows: list[tuple[Literal["query", "part", "complement"], Floats]] = [
             ("query", wanted),
             ("part", np.where(open_, wanted, 0.0)),
         ]
-        if tried.estimable(range(self.cells), 1.0):
+        if self.estimable(range(self.cells), 1.0):
             # any multiple of the total may be taken off; these leave some cells without charge
             totals = wanted[open_].max(), wanted[open_].min()
             rows += [("complement", np.where(open_, total - wanted, 0.0)) for total in totals]
-        sizes = tried.sizes
         cost = [
-            (float(np.abs(row).max()), float(sizes[row != 0].sum()), place)
+            (float(np.abs(row).max()), np.count_nonzero(row), place)
             for place, (_, row) in enumerate(rows)
             if (row != 0).any()
         ]
         sensitivity, _, place = min(cost)
         kind, row = rows[place]
-        made = support(self.cells, range(self.cells), row[tried.labels])
+        made = support(self.cells, range(self.cells), row)
         return Missing(kind, made.index, made.value, sensitivity, made.count)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from dpnb.answers.numbers import figure, percent
+from dpnb.answers.numbers import percent
 from dpnb.answers.plain import listed
 from dpnb.answers.question import label
 from dpnb.errors import RequestError
 from dpnb.inference.history import Consistency
+from dpnb.inference.inferred import Inferred, Missing, Source, Test
 from dpnb.inference.posterior import Joint, Quantity
 from dpnb.kinds import nearest
 
@@ -22,117 +23,6 @@ if TYPE_CHECKING:
 
 MOST_SURE = 0.9999
 """A confidence that was found is not told more exactly."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One past answer that an estimate rests on.
-
-    Attributes
-    ----------
-    statement, group : str
-        What was asked, and the group in it; '' without groups.
-    value, sd : float
-        As released, and the standard deviation of its noise; in units of the measure.
-    weight : float
-        The estimate is the sum of weight x value.
-    share : float
-        Part of the estimate's variance that this answer brings, 0 to 1.
-    """
-
-    statement: str
-    group: str
-    value: float
-    sd: float
-    weight: float
-    share: float
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """What would have to be asked so that an estimate exists.
-
-    Attributes
-    ----------
-    statement : str
-        The cheapest question, in words: a sentence.
-    """
-
-    statement: str
-
-
-@dataclass(frozen=True, slots=True)
-class Test:
-    """A one-sided test of a claim about a true value.
-
-    Attributes
-    ----------
-    claim : str
-    p_value : float
-        With a flat prior also the probability that the claim is true.
-    level : float
-    rejected : bool
-    """
-
-    claim: str
-    p_value: float
-    level: float
-    rejected: bool
-
-    def __repr__(self) -> str:
-        verdict = "rejected" if self.rejected else "not rejected"
-        return f"{self.claim}: p = {self.p_value:.4g}, {verdict} at level {self.level:g}"
-
-
-@dataclass(frozen=True, slots=True)
-class Inferred:
-    """One aggregate over all declared groups.
-
-    Attributes
-    ----------
-    alias, function : str
-    column : str or None
-    estimate : tuple of float or None
-        None where past answers do not determine it, or an AVG has too few rows to tell.
-    low, high : tuple of float
-        Infinite where past answers say nothing.
-    places : tuple of tuples of int
-        The linear parts of each group's value in the joint law: (count,), (sum,) or (centred sum,
-        count); () where there are none.
-    middle, reach : float
-        What is added to the linear part, or to the mean for AVG: the origin of its sums; and for AVG
-        the largest distance from it.
-    """
-
-    alias: str
-    function: str
-    column: str | None
-    estimate: tuple[float | None, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    places: tuple[tuple[int, ...], ...]
-    middle: float = 0.0
-    reach: float = 0.0
-
-    def half_width(self, group: int) -> float:
-        """Return half the width of a group's interval."""
-        return (self.high[group] - self.low[group]) / 2
-
-    def text(self, group: int) -> str:
-        """Return the estimate as shown."""
-        found = self.estimate[group]
-        if found is None:
-            return "not told" if not self.places[group] else "too few rows to tell"
-        return figure(
-            max(found, 0.0) if self.function == "COUNT" else found, self.half_width(group)
-        )
-
-    def interval_text(self, group: int) -> str:
-        """Return the interval as shown."""
-        half = self.half_width(group)
-        if math.isinf(half):
-            return "not told"
-        return f"{figure(self.low[group], half)} to {figure(self.high[group], half)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,7 +314,9 @@ class Inference:
         else:
             meaning = f"With {sure} confidence all {number} intervals have their exact values."
         if self.chosen == "any":
-            return f"{meaning} It holds for any choice among what past answers tell, also by looking."
+            return (
+                f"{meaning} It holds for any choice among what past answers tell, also by looking."
+            )
         if self.chosen != 1:
             return f"{meaning} It holds although the question is one of {self.chosen:,} seen."
         return f"{meaning} It holds for a question that was not chosen by looking at its answer."
@@ -485,9 +377,9 @@ class Inference:
     def to_dict(self) -> dict[str, Any]:
         """Return the inference as plain data (JSON); infinite ends are None."""
         data = {field.name: getattr(self, field.name) for field in fields(self)}
-        data["aggregates"] = [_plain(found) for found in self.aggregates]
-        data["shares"] = [[_plain(one) for one in part] for part in self.shares]
-        data["missing"] = [_plain(one) for one in self.missing]
+        data["aggregates"] = [found.to_dict() for found in self.aggregates]
+        data["shares"] = [[asdict(one) for one in part] for part in self.shares]
+        data["missing"] = [asdict(one) for one in self.missing]
         data["joint"] = self.joint.to_dict()
         data["consistency"] = self.consistency.to_dict()
         return {name: listed(value) for name, value in data.items()}
@@ -499,7 +391,7 @@ class Inference:
         for name in ("keys", "rows", "left_out"):
             values[name] = tuple(values[name])
         values["groups"] = tuple(map(tuple, values["groups"]))
-        values["aggregates"] = tuple(_read_inferred(found) for found in values["aggregates"])
+        values["aggregates"] = tuple(map(Inferred.from_dict, values["aggregates"]))
         values["shares"] = tuple(
             tuple(Source(**source) for source in part) for part in values["shares"]
         )
@@ -548,20 +440,3 @@ def _number(value: object) -> float:
     if not number or not math.isfinite(float(value)):  # type: ignore[arg-type]
         raise RequestError("this is no number", "Give a finite number.")
     return float(value)  # type: ignore[arg-type]
-
-
-def _plain(value: Any) -> dict[str, Any]:
-    data = {field.name: getattr(value, field.name) for field in fields(value)}
-    for name in ("low", "high"):
-        if name in data:
-            data[name] = [end if math.isfinite(end) else None for end in data[name]]
-    return {name: listed(found) for name, found in data.items()}
-
-
-def _read_inferred(data: Mapping[str, Any]) -> Inferred:
-    values = dict(data)
-    for name, end in (("low", -math.inf), ("high", math.inf)):
-        values[name] = tuple(end if at is None else at for at in values[name])
-    values["estimate"] = tuple(values["estimate"])
-    values["places"] = tuple(map(tuple, values["places"]))
-    return Inferred(**values)

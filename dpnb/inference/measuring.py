@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dpnb.errors import RequestError
 from dpnb.inference.evidence import Evidence
-from dpnb.inference.inference import Inferred
+from dpnb.inference.inferred import Inferred
 from dpnb.inference.intervals import Pair, Width, count_interval, mean_interval
 from dpnb.inference.mixture import Mixture
 from dpnb.inference.options import Options

@@ -11,7 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from dpnb.inference.history import Consistency
-from dpnb.inference.inference import Inference, Inferred, Missing, Source
+from dpnb.inference.inference import Inference
+from dpnb.inference.inferred import Inferred, Missing, Source
 from dpnb.inference.posterior import Joint
 from dpnb.privacy.calibrate import Law
 

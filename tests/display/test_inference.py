@@ -30,7 +30,7 @@ from dpnb.display.inference_curve import LEVELS, curve, has_levels, levels
 from dpnb.display.inference_widget import InferenceWidget, chance_text, number_text
 from dpnb.display.text import CONDITIONAL, MAX_ROWS, NOT_PRIVATE, plain
 from dpnb.display.widgets import display_result
-from dpnb.inference.inference import Source
+from dpnb.inference.inferred import Source
 from dpnb.privacy.loss import PrivacyLoss
 
 MADE = {

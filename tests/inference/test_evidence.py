@@ -87,7 +87,9 @@ class TestTold:
             held("SELECT COUNT(*) FROM t WHERE c = 'x' AND n > 5", [20]),
         ]
         assert estimates(past, "SELECT COUNT(*) FROM t WHERE c = 'x' OR n > 5") == [60]
-        assert estimates(past, "SELECT COUNT(*) FROM t WHERE c = 'x' AND (n <= 5 OR n IS NULL)") == [30]
+        assert estimates(
+            past, "SELECT COUNT(*) FROM t WHERE c = 'x' AND (n <= 5 OR n IS NULL)"
+        ) == [30]
 
     def test_counts_of_single_values_tell_their_sum(self):
         past = [held("SELECT m, COUNT(*) FROM t GROUP BY m", range(1, 11))]
@@ -105,7 +107,9 @@ class TestTold:
             held("SELECT SUM(CASE WHEN n > 5 THEN 2 WHEN c = 'x' THEN 3 END) FROM t", [54]),
         ]
         assert estimates(past, "SELECT COUNT(*) FROM t WHERE n > 5") == [12]
-        assert estimates(past, "SELECT COUNT(*) FROM t WHERE c = 'x' AND (n <= 5 OR n IS NULL)") == [10]
+        assert estimates(
+            past, "SELECT COUNT(*) FROM t WHERE c = 'x' AND (n <= 5 OR n IS NULL)"
+        ) == [10]
 
     def test_sums_of_groups_add_up(self):
         past = [held("SELECT c, k, SUM(n) FROM t GROUP BY c, k", [1, 2, 3, 4, 5, 6])]
@@ -160,10 +164,16 @@ class TestConnected:
         return {one.name for one in found.used}, len(found.history)
 
     def test_disjoint_regions_do_not(self):
-        assert self.used([self.X, self.Y], "SELECT COUNT(*) FROM t WHERE c = 'x'") == ({self.X.name}, 1)
+        assert self.used([self.X, self.Y], "SELECT COUNT(*) FROM t WHERE c = 'x'") == (
+            {self.X.name},
+            1,
+        )
 
     def test_other_groups_of_one_release_do_not(self):
-        assert self.used([self.BY_C], "SELECT COUNT(*) FROM t WHERE c = 'x'") == ({self.BY_C.name}, 1)
+        assert self.used([self.BY_C], "SELECT COUNT(*) FROM t WHERE c = 'x'") == (
+            {self.BY_C.name},
+            1,
+        )
 
     def test_what_is_linked_through_others_does(self):
         names, rows = self.used([self.BY_C, self.XY], "SELECT COUNT(*) FROM t WHERE c = 'x'")
@@ -241,14 +251,16 @@ def test_a_weighted_sum_of_views_adds_their_rows_up():
     assert found.told(rows) == [True, True]
     # keys are sorted: k, then m
     told = found.history.joint(rows).estimates
-    assert told == pytest.approx([sum(i * i for i in range(10)), sum(i * (10 + i) for i in range(10))])
+    assert told == pytest.approx(
+        [sum(i * i for i in range(10)), sum(i * (10 + i) for i in range(10))]
+    )
 
 
 def test_atoms_are_described_as_a_condition():
     (wanted,) = views("SELECT COUNT(*) FROM t")
     past = [held("SELECT COUNT(*) FROM t WHERE n > 5 AND c = 'x'", [1])]
     found = Evidence(SCHEMA, past, [wanted])
-    (atoms, _), = found.wanted(wanted)
+    ((atoms, _),) = found.wanted(wanted)
     texts = {found.box([atom]) for atom in atoms}
     assert texts == {"c = 'x' AND n >= 6", None}
     assert found.box(atoms) == ""

@@ -25,7 +25,9 @@ from dpnb.sql.parse import parse
 LONG = os.environ.get("DPNB_LONG") == "1"
 ASKED = 5
 """New statements after each past."""
-ENOUGH = re.compile(r"(?:Enough would be: COUNT\(\*\) WHERE (.+?)|Ask the statement itself)\.(?: |$)")
+ENOUGH = re.compile(
+    r"(?:Enough would be: COUNT\(\*\) WHERE (.+?)|Ask the statement itself)\.(?: |$)"
+)
 DAYS = [f"2024-01-{day:02}" for day in range(1, 13)]
 SCHEMA = Schema(
     {
@@ -77,7 +79,11 @@ def normalised(found):
     # normal values lie in the domain; days outside are not made
     made["n"], made["r"] = made["n"].clip(0, 9), made["r"].clip(-2, 3)
     made["d"] = pd.to_datetime(made["d"])
-    borders = {"n": [-1, 2, 5, 9], "r": [-3, 0, 3], "d": pd.to_datetime(["2023-12-31", DAYS[3], DAYS[-1]])}
+    borders = {
+        "n": [-1, 2, 5, 9],
+        "r": [-3, 0, 3],
+        "d": pd.to_datetime(["2023-12-31", DAYS[3], DAYS[-1]]),
+    }
     for name, edges in borders.items():
         values = made[name].astype(float) if name == "n" else made[name]
         made[f"g_{name}"] = pd.cut(values, edges, labels=False).astype("Int64")
@@ -201,7 +207,9 @@ class Maker:
         made = []
         for _ in range(int(self.generator.integers(1, 7))):
             whole = self.chance(0.5)
-            where = self.pick([first, second, f"{first} AND {second}", f"{first} OR {second}", self.atom()])
+            where = self.pick(
+                [first, second, f"{first} AND {second}", f"{first} OR {second}", self.atom()]
+            )
             size = int(self.generator.choice(4, p=[0.25, 0.3, 0.3, 0.15]))
             keys = tuple(self.generator.choice(list(SIZES), size, replace=False).tolist())
             values = tuple(self.value() for _ in range(int(self.generator.integers(1, 3))))
@@ -246,7 +254,15 @@ KINDS = {
     "zcdp": {"budget": {"rho": 10**11}},
     # laws of mixed Laplace noise take their time
     "pure": {"budget": {"epsilon": 10**11}},
-    "declared": {"budget": {"rho": 10**11}, "views": [["c", "k"], "n", ["k", "n"], {"columns": ["n"], "bins": {"n": None}, "name": "fine"}]},
+    "declared": {
+        "budget": {"rho": 10**11},
+        "views": [
+            ["c", "k"],
+            "n",
+            ["k", "n"],
+            {"columns": ["n"], "bins": {"n": None}, "name": "fine"},
+        ],
+    },
 }
 
 
@@ -259,14 +275,18 @@ def meant(statement):
     try:
         parse(statement.text, {"t": Table("t", None, SCHEMA)})
     except SqlError as error:
-        assert re.match(r"this is (missing|the same number|0) in every row", error.what), statement  # noqa: PT017
+        assert re.match(r"this is (missing|the same number|0) in every row", error.what), statement
         return False
     return True
 
 
 def sessions(kind, curated, found):
     """One without any past after the other."""
-    table, options, pasts = Table("t", found, SCHEMA), KINDS[kind], PASTS[kind] * (10 if LONG else 1)
+    table, options, pasts = (
+        Table("t", found, SCHEMA),
+        KINDS[kind],
+        PASTS[kind] * (10 if LONG else 1),
+    )
     if kind == "pure":
         for _ in range(pasts):
             curator = curated(table, **options)

@@ -67,7 +67,7 @@ class TestRow:
         history = History.of(H, Y, LAPLACE)
         for estimate in (
             history.estimate([0], 1.0),
-            history.solve_many([([0], 1.0)])[0],
+            history.space.solve([0], 1.0),
             history.estimate([0], 1.0).law(),
         ):
             with pytest.raises(RequestError):
@@ -140,18 +140,10 @@ class TestQuerying:
         with pytest.raises(RequestError):
             history.row([1, 0, 1])
 
-    def test_groups_by_key(self):
-        history = History.of(H, Y, LAPLACE)
-        found = history.joint_disjoint(np.array([0, 1, 0, 1]), 2)
-        wanted = history.joint([([0, 2], 1.0), ([1, 3], 1.0)])
-        assert found.estimates == pytest.approx(wanted.estimates)
-        assert found.covariance() == pytest.approx(wanted.covariance())
-
-    def test_what_is_not_told_is_none(self):
+    def test_what_is_not_told_is_known(self):
         history = History.of([[1, 1, 0]], [5.0], UNIT)
-        found = history.solve_many([([0, 1], 1.0), ([0], 1.0), ([2], 1.0)])
-        assert [one is None for one in found] == [False, True, True]
-        assert not history.estimable([0], 1.0)
+        found = [history.estimable(*query) for query in (([0, 1], 1.0), ([0], 1.0), ([2], 1.0))]
+        assert found == [True, False, False]
 
 
 class TestConsistency:
@@ -250,7 +242,7 @@ class TestCheapestMissing:
 def test_inference_imports_nothing_that_reads_data():
     folder = Path(module.__file__).parent
     allowed = {"dpnb.errors", "dpnb.privacy.calibrate"}
-    for name in ("blue", "history", "posterior", "bounds", "fresh"):
+    for name in ("support", "partition", "blue", "history", "posterior", "bounds", "fresh"):
         tree = ast.parse((folder / f"{name}.py").read_text("utf-8"))
         found = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         found |= {
@@ -263,4 +255,4 @@ def test_inference_imports_nothing_that_reads_data():
         assert own
         assert {each for each in own if not each.startswith("dpnb.inference.")} <= allowed
         inner = {each.split(".")[2] for each in own if each.startswith("dpnb.inference.")}
-        assert inner <= {"blue", "history", "posterior", "mixture"}
+        assert inner <= {"support", "partition", "blue", "history", "posterior", "mixture"}

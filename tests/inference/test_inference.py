@@ -142,7 +142,9 @@ class TestEstimates:
         assert min(found.estimate) < 0
 
     def test_statements_about_nothing_are_zero_without_any_past(self, opened):
-        found = opened(PEOPLE_TABLE).infer("SELECT COUNT(*) FROM people WHERE score = 1 AND score = 2")
+        found = opened(PEOPLE_TABLE).infer(
+            "SELECT COUNT(*) FROM people WHERE score = 1 AND score = 2"
+        )
         assert (found.estimate, found.low, found.high) == (0, 0, 0)
         assert found.sources == ()
         assert "No past answer bears on this" in repr(found)
@@ -180,7 +182,11 @@ class TestIntervals:
 
     def test_simultaneous_intervals_share_the_confidence(self, gaussian):
         sql = "SELECT region, 1 * COUNT(*) AS n FROM people GROUP BY region"
-        for options, alpha in (({}, 0.05 / 3), ({"intervals": "each"}, 0.05), ({"chosen": 4}, 0.05 / 12)):
+        for options, alpha in (
+            ({}, 0.05 / 3),
+            ({"intervals": "each"}, 0.05),
+            ({"chosen": 4}, 0.05 / 12),
+        ):
             one = gaussian.infer(sql, **options).aggregates[0]
             wanted = 5 * math.sqrt(2) * stats.norm.isf(alpha / 2)
             assert [one.half_width(i) for i in range(3)] == pytest.approx([wanted] * 3, rel=1e-4)
@@ -223,7 +229,8 @@ class TestIntervals:
 
     def test_a_confidence_closer_to_one_is_wider(self, session):
         widths = [
-            session.infer("SELECT 1 * COUNT(*) AS n FROM people", confidence=c) for c in (0.5, 0.9, 0.999)
+            session.infer("SELECT 1 * COUNT(*) AS n FROM people", confidence=c)
+            for c in (0.5, 0.9, 0.999)
         ]
         ends = [(found.low, found.high) for found in widths]
         assert ends[0][0] > ends[1][0] > ends[2][0]
@@ -235,13 +242,17 @@ class TestWishes:
 
     def test_the_confidence_of_a_half_width(self, gaussian):
         found = gaussian.infer(WHOLE, error=10)
-        assert found.confidence == pytest.approx(2 * stats.norm.cdf(10 / (5 * math.sqrt(6))) - 1, abs=1e-4)
+        assert found.confidence == pytest.approx(
+            2 * stats.norm.cdf(10 / (5 * math.sqrt(6))) - 1, abs=1e-4
+        )
         assert (found.low, found.high) == (found.estimate - 10, found.estimate + 10)
         assert found.met is None
 
     def test_of_several_together_by_the_union_bound(self, gaussian):
         missed = 2 * stats.norm.sf(15 / (5 * math.sqrt(2)))
-        assert gaussian.infer(BY_REGION, error=15).confidence == pytest.approx(1 - 3 * missed, abs=1e-4)
+        assert gaussian.infer(BY_REGION, error=15).confidence == pytest.approx(
+            1 - 3 * missed, abs=1e-4
+        )
         each = gaussian.infer(BY_REGION, error=15, intervals="each").confidence
         assert each == pytest.approx(1 - missed, abs=1e-4)
         chosen = gaussian.infer(BY_REGION, error=15, chosen=2).confidence
@@ -276,7 +287,9 @@ class TestWishes:
         quiet.query("SELECT AVG(score) AS m FROM people", rho=1)
         with pytest.raises(RequestError, match="counts and sums"):
             quiet.infer("SELECT AVG(score) AS m FROM people", error=1)
-        assert quiet.infer("SELECT AVG(score) AS m FROM people", error=1, confidence=0.9).met is True
+        assert (
+            quiet.infer("SELECT AVG(score) AS m FROM people", error=1, confidence=0.9).met is True
+        )
 
     def test_an_interval_is_of_one_value(self, session):
         with pytest.raises(RequestError, match="has several"):
@@ -391,7 +404,9 @@ class TestProbabilities:
         plain = session.infer(WHOLE)
         found = session.infer("SELECT 10 - 2 * COUNT(*) AS n FROM people")
         value = plain.estimate + 4
-        assert found.probability(">", 10 - 2 * value) == pytest.approx(plain.probability("<", value))
+        assert found.probability(">", 10 - 2 * value) == pytest.approx(
+            plain.probability("<", value)
+        )
 
     def test_claims_about_means(self, opened, silent):
         quiet = opened(PEOPLE_TABLE, silent())
@@ -436,7 +451,9 @@ class TestSeveral:
 
     def test_shared_noise_cancels(self, gaussian):
         # a part and the whole share two of six counts
-        found = gaussian.infer("SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE kind = 'old') AS o FROM people")
+        found = gaussian.infer(
+            "SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE kind = 'old') AS o FROM people"
+        )
         weights = found.joint
         both = weights.difference(0, 1)
         assert both.high - both.value == pytest.approx(5 * math.sqrt(3) * Z, rel=1e-4)
@@ -465,7 +482,10 @@ class TestSeveral:
         gaussian.query("SELECT COUNT(*) FROM people WHERE score <= 3", rho=0.1)
         found = gaussian.infer("SELECT score, COUNT(*) AS n FROM people GROUP BY score")
         assert [bool(place) for place in found.aggregates[0].places] == [True, False, False]
-        for wrong in (lambda: found.difference(*(label for (label,) in found.groups[:2])), found.argmax):
+        for wrong in (
+            lambda: found.difference(*(label for (label,) in found.groups[:2])),
+            found.argmax,
+        ):
             with pytest.raises(RequestError):
                 wrong()
 
@@ -569,7 +589,9 @@ class TestRefusals:
 
     def test_a_count_is_not_said_to_be_enough_for_cells_of_different_weight(self, gaussian):
         gaussian.query("SELECT COUNT(*) FROM people WHERE score > 6", rho=0.02)
-        parts = [f"COUNT(*) FILTER (WHERE {test})" for test in ("score <= 3", "score BETWEEN 4 AND 6")]
+        parts = [
+            f"COUNT(*) FILTER (WHERE {test})" for test in ("score <= 3", "score BETWEEN 4 AND 6")
+        ]
         sql = f"SELECT {parts[0]} + 2 * {parts[1]} + COUNT(*) FILTER (WHERE score > 6) AS n FROM people"
         with pytest.raises(RequestError) as refused:
             gaussian.infer(sql)
@@ -646,7 +668,7 @@ class TestSize:
     def test_hundreds_of_statements_one_after_the_other(self, opened, silent):
         session = opened(PEOPLE_TABLE, silent())
         for i in range(150):
-            session.query(f"SELECT COUNT(*) AS n FROM people WHERE score <= {i % 11} AND year >= {2000 + i % 4}", rho=Fraction(1 + i, 100))  # noqa: E501  # fmt: skip
+            session.query(f"SELECT COUNT(*) AS n FROM people WHERE score <= {i % 11} AND year >= {2000 + i % 4}", rho=Fraction(1 + i, 100))  # fmt: skip
         start = time.perf_counter()
         found = session.infer("SELECT COUNT(*) AS n FROM people WHERE score BETWEEN 3 AND 7")
         assert time.perf_counter() - start < 3

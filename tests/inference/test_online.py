@@ -74,7 +74,9 @@ def numbers(answer):
 
 def entries(path):
     connection = sqlite3.connect(path)
-    found = [json.loads(body) for (body,) in connection.execute("SELECT body FROM entry ORDER BY seq")]
+    found = [
+        json.loads(body) for (body,) in connection.execute("SELECT body FROM entry ORDER BY seq")
+    ]
     connection.close()
     return [{name: value for name, value in one.items() if name != "time"} for one in found]
 
@@ -103,7 +105,10 @@ class TestWays:
         assert float(found.origin.alone.rho) == pytest.approx(level_for(wide), rel=1e-4)
         inferred = session.infer(WHOLE)
         assert found.estimates[0].estimate == (pytest.approx(inferred.estimate),)
-        assert (found.estimates[0].low[0], found.estimates[0].high[0]) == (inferred.low, inferred.high)
+        assert (found.estimates[0].low[0], found.estimates[0].high[0]) == (
+            inferred.low,
+            inferred.high,
+        )
         assert "Worked out from one past answer" in repr(found)
 
     def test_one_hair_more_accurate_is_not(self, session):
@@ -134,11 +139,16 @@ class TestWays:
         # what an inference makes of everything held is the very same
         again = session.infer(WHOLE)
         assert found.estimates[0].estimate[0] == pytest.approx(again.estimate)
-        assert {source.statement for source in again.sources} == {"COUNT(*)", "COUNT(*) GROUP BY kind, region"}
+        assert {source.statement for source in again.sources} == {
+            "COUNT(*)",
+            "COUNT(*) GROUP BY kind, region",
+        }
 
     def test_each_group_counts_and_the_worst_decides(self, opened, drawn):
         session = opened(PEOPLE, drawn(5))
-        session.query("SELECT kind, COUNT(*) AS n FROM people WHERE region = 'north' GROUP BY kind", rho=0.02)
+        session.query(
+            "SELECT kind, COUNT(*) AS n FROM people WHERE region = 'north' GROUP BY kind", rho=0.02
+        )
         found = session.query(BY_REGION, error=12)
         # south and east are not known at all
         z = stats.norm.isf(0.05 / 6)
@@ -156,7 +166,9 @@ class TestWays:
     def test_means_use_known_sums_and_counts(self, opened, drawn):
         session = opened(PEOPLE, drawn(5))
         alone = session.price(MEANS, error=0.5, rows=100)
-        session.query("SELECT region, kind, AVG(score) AS m FROM people GROUP BY region, kind", rho=0.3)
+        session.query(
+            "SELECT region, kind, AVG(score) AS m FROM people GROUP BY region, kind", rho=0.3
+        )
         found = session.query(MEANS, error=0.5, rows=100)
         assert found.origin.way in ("history", "new")
         assert spent(found) < float(alone.spent.rho)
@@ -203,7 +215,9 @@ class TestWidths:
         session, ways = opened(PEOPLE, drawn(7), budget=budget), set()
         session.query(BY_BOTH, **level)
         session.query("SELECT score, COUNT(*) AS n FROM people GROUP BY score", **level)
-        session.query("SELECT kind, score, SUM(gain) AS g FROM people GROUP BY kind, score", **level)
+        session.query(
+            "SELECT kind, score, SUM(gain) AS g FROM people GROUP BY kind, score", **level
+        )
         for shrink, (sql, names, error) in itertools.product((2, 1, 0.4), self.STATEMENTS):
             found = session.query(sql, error=error * shrink)
             ways.add(found.origin.way if found.origin else None)
@@ -214,7 +228,9 @@ class TestWidths:
 
     def test_means(self, opened, drawn):
         session, ways = opened(PEOPLE, drawn(7)), set()
-        session.query("SELECT region, kind, AVG(score) AS m FROM people GROUP BY region, kind", rho=0.1)
+        session.query(
+            "SELECT region, kind, AVG(score) AS m FROM people GROUP BY region, kind", rho=0.1
+        )
         for error, rows in ((3, 100), (0.4, 100), (0.15, 200)):
             found = session.query(MEANS, error=error, rows=rows)
             ways.add(found.origin.way)
@@ -223,7 +239,9 @@ class TestWidths:
 
     def test_of_each_on_its_own(self, session):
         sql = "SELECT region, SUM(score) AS s FROM people GROUP BY region"
-        session.query("SELECT region, kind, SUM(score) AS s FROM people GROUP BY region, kind", rho=0.02)
+        session.query(
+            "SELECT region, kind, SUM(score) AS s FROM people GROUP BY region, kind", rho=0.02
+        )
         found = session.query(sql, error=60, intervals="each", confidence=0.8)
         half = stats.norm.isf(0.1)
         assert spent(found) == pytest.approx(100 * level_for(60, 2 * 2500, z=half), rel=1e-4)
@@ -346,7 +364,9 @@ class TestPrices:
 
     def test_of_means(self, opened, drawn):
         session = opened(PEOPLE, drawn(5))
-        session.query("SELECT region, kind, AVG(score) AS m FROM people GROUP BY region, kind", rho=0.05)
+        session.query(
+            "SELECT region, kind, AVG(score) AS m FROM people GROUP BY region, kind", rho=0.05
+        )
         price = session.price(MEANS, error=0.5, rows=100)
         assert price.origin.way == "new"
         assert price.spent == session.query(MEANS, error=0.5, rows=100).spent
@@ -392,7 +412,9 @@ class TestOff:
         return told, answered(path)
 
     def test_no_entry_speaks_of_the_past(self, curated, drawn, tmp_path):
-        _, found = self.run(curated, drawn, tmp_path / "l", range(len(self.REQUESTS)), history=False)
+        _, found = self.run(
+            curated, drawn, tmp_path / "l", range(len(self.REQUESTS)), history=False
+        )
         assert len(found) == len(self.REQUESTS)
         assert not any({"way", "past", "alone"} & set(one) for one in found)
         # the level of each error is the one of its half-width alone
@@ -483,7 +505,8 @@ class TestAnalysts:
                 assert max(widths(found)["n"]) <= error * (1 + 1e-9)
                 ways.add(found.origin.way if found.origin else None)
                 again = session.query(sql, error=error)
-                assert found.origin and found.origin.way == "history" or numbers(again) == numbers(found)
+                free = found.origin is not None and found.origin.way == "history"
+                assert free or numbers(again) == numbers(found)
         assert ways == {None, "history", "new", "refined"}
 
     def test_what_others_bought_is_no_past_of_mine(self, curator):
@@ -520,7 +543,7 @@ class TestUse:
         try:
             made = session.explain(question, k=1, rho=0.5)
         except DpnbError as refused:
-            assert refused.mend  # noqa: PT017
+            assert refused.mend
             assert session.budget.spent == before
         else:
             assert len(made.to_frame()) == 1
@@ -543,7 +566,7 @@ class TestUse:
 class TestBroken:
     """An interruption costs nothing, or loses nothing."""
 
-    class Stopped(Exception):
+    class StoppedError(Exception):
         pass
 
     def session(self, curated, drawn, path, seed=5):
@@ -562,12 +585,12 @@ class TestBroken:
 
                 def write(entry):
                     append(entry)
-                    raise self.Stopped
+                    raise self.StoppedError
 
                 yield write
 
         monkeypatch.setattr(Ledger, "transaction", broken)
-        with pytest.raises((self.Stopped, DpnbError)):
+        with pytest.raises((self.StoppedError, DpnbError)):
             session.query(WHOLE, error=10)
         monkeypatch.undo()
         curator.close()
@@ -586,10 +609,10 @@ class TestBroken:
         session.query(BY_BOTH, rho=0.02)
 
         def broken(*_, **__):
-            raise self.Stopped
+            raise self.StoppedError
 
         monkeypatch.setattr(OnlineRequest, "result", broken)
-        with pytest.raises((self.Stopped, DpnbError)):
+        with pytest.raises((self.StoppedError, DpnbError)):
             session.query(WHOLE, error=10)
         monkeypatch.undo()
         curator.close()
@@ -623,5 +646,3 @@ def test_thousands_of_values_are_answered_without_a_look_at_the_past(opened, dra
     session.query("SELECT a, COUNT(*) AS n FROM t GROUP BY a", rho=1)
     found = session.query("SELECT a, b, COUNT(*) AS n FROM t GROUP BY a, b", error=20)
     assert found.origin is None
-
-

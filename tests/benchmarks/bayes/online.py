@@ -483,6 +483,13 @@ def limits(found: Mapping[tuple[str, str], np.ndarray]) -> None:
         held, error = last(*setting, "R_u")
         least_held = 1 - ALPHA - errors(len(found[setting])) * error
         must(held >= least_held, f"{', '.join(setting)}: intervals hold {held:.3f}, standard error {error:.3f} (.80; {least_held:.3f} or more)")  # fmt: skip
+    for name, setting in SETTINGS.items():
+        base, paper, ols = (last(name, system, "E")[0] for system in ("base", "paper", "ols"))
+        must(paper < base / 2, f"{name}: inference lowers E from {base:.3f} to {paper:.3f} (to less than half)")  # fmt: skip
+        if not setting.tree:
+            must(ols > 1.5 * paper, f"{name}: unweighted least squares has E {ols:.3f} (more than 1.5 times that)")  # fmt: skip
+        base, paper = (last(name, system, "R_i")[0] for system in ("base", "paper"))
+        must(paper > base, f"{name}: inference raises R_i from {base:.3f} to {paper:.3f}")
     cost, base = (last("unbounded", system, "cost")[0] for system in ("min", "base"))
     must(cost <= 2.1, f"unbounded, min: epsilon {cost:.2f} (2.1 or less; base {base:.2f})")
     exact = {"laplace": 1 / (2 * math.log(1 / ALPHA)), "gaussian": math.sqrt(2 / math.pi) / (2 * Law("gaussian", 1.0).quantile(ALPHA))}  # fmt: skip

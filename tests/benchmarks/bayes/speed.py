@@ -21,6 +21,7 @@ import numpy as np
 
 from dpnb.inference.blue import RowSpace
 from dpnb.inference.history import History, Row
+from dpnb.inference.support import support
 from dpnb.privacy.calibrate import Law
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -57,6 +58,7 @@ def measure(name: str, cells: int, count: int, repeats: int) -> dict[str, float]
     adding = [milliseconds(lambda r=row: history.add(r))[0] for row in rows]
     building, _ = milliseconds(lambda: History(cells).extend(rows))
     asking, ends, off = [], [], []
+    matrix = history.space.matrix
     for _ in range(repeats):
         query = np.zeros(cells)
         chosen = rng.choice(count, 20, replace=False)
@@ -66,12 +68,13 @@ def measure(name: str, cells: int, count: int, repeats: int) -> dict[str, float]
         took, joint = milliseconds(lambda i=inside, q=query: history.estimate(i, q[i]))
         asking.append(took)
         ends.append(milliseconds(lambda j=joint: j.interval(0, 0.05))[0])
-        on_atoms = history.space.reduce(inside, query[inside])
-        off.append(float(np.abs(joint.weights[0] @ history.space.matrix - on_atoms).max()))
+        atoms = history.space.partition
+        on_atoms = atoms.reduce(support(cells, inside, query[inside]))
+        off.append(float(np.abs(joint.weights[0] @ matrix - on_atoms).max()))
     last = statistics.median(adding[-repeats:])
     both = statistics.median(a + b for a, b in zip(asking, ends, strict=True))
     space = history.space
-    print(f"\n{name}: {space.rows:,} rows, rank {space.rank:,}, {space.atoms:,} atoms")
+    print(f"\n{name}: {space.rows:,} rows, rank {space.rank:,}, {len(space.partition):,} atoms")
     print(f"  add one          {last:9.2f} (largest {max(adding):.1f})")
     print(f"  add all at once  {building:9.2f}")
     print(f"  query            {statistics.median(asking):9.2f}")
@@ -85,12 +88,12 @@ def disjoint(cells: int, groups: int) -> float:
     rng = np.random.default_rng(8)
     keys = rng.permutation(np.arange(cells) % groups)
     space = RowSpace(cells)
-    made, _ = milliseconds(
-        lambda: space.extend_disjoint(keys, rng.normal(size=groups), np.ones(groups))
-    )
+    order = np.split(np.argsort(keys, kind="stable"), np.cumsum(np.bincount(keys))[:-1])
+    rows = [(support(cells, where, 1.0), float(rng.normal()), 1.0) for where in order]
+    made, _ = milliseconds(lambda: space.extend(rows))
     inside = np.flatnonzero(keys < groups // 2)
     asked, _ = milliseconds(lambda: space.solve(inside, 1.0).weights())
-    added, _ = milliseconds(lambda: space.add(range(cells), 1.0, 0.0, 1.0))
+    added, _ = milliseconds(lambda: space.add_support(support(cells, range(cells), 1.0), 0.0, 1.0))
     again, _ = milliseconds(lambda: space.solve(inside, 1.0).weights())
     print(f"\n{groups:,} disjoint rows over {cells:,} cells")
     print(f"  all at once      {made:9.2f}")
