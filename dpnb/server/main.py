@@ -146,6 +146,8 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _serve(options: argparse.Namespace) -> None:
+    # requests run beside each other: the threads of each one's algebra would only wait for cores
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     host, port = _place(options, os.environ)
     limits = Limits(rate=options.rate, seconds=options.seconds)
     limits = replace(limits, burst=max(1, int(min(2 * options.rate, 1e6))))
