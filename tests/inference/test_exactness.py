@@ -195,6 +195,9 @@ class Maker:
                 total(f"CASE WHEN {condition} THEN 1 ELSE 0 END"),
                 total(f"CASE WHEN {condition} THEN n END"),
                 total(f"CASE WHEN {condition} THEN 3 WHEN k = 'v' THEN r END"),
+                total(
+                    f"CASE WHEN {condition} THEN 2 WHEN {self.pick(self.parts)} THEN 5 ELSE -1 END"
+                ),
                 total("2 * n + 1"),
                 total("n - r / 2"),
                 mean(f"CASE WHEN {condition} THEN n ELSE 1 END"),

@@ -174,6 +174,22 @@ class TestWays:
         assert spent(found) < float(alone.spent.rho)
         assert max(widths(found)["m"]) <= 0.5
 
+    def test_means_are_free_exactly_where_the_past_suffices(self, opened, drawn):
+        """|S - m C| <= q(m) for m up to the bounds, and C is at least rows - q_C (dpxplain.md 3.3)."""
+        session = opened(PEOPLE, drawn(5))
+        session.query(
+            "SELECT region, kind, AVG(score) AS m FROM people GROUP BY region, kind", rho=0.05
+        )
+        # each kind adds up three regions; distances from 5 are 5 at most
+        sums, counts = 3 * 25 / (2 * 0.65 * 0.05), 3 / (2 * 0.35 * 0.05)
+        z, rows = stats.norm.isf(0.05 / 4), 200
+        least = z * math.sqrt(sums + 25 * counts) / (rows - z * math.sqrt(counts))
+        ways = [
+            session.price(MEANS, error=least * factor, rows=rows).origin.way
+            for factor in (1.001, 0.999)
+        ]
+        assert ways == ["history", "new"]
+
     def test_a_statement_without_anything_in_common_is_as_ever(self, opened, drawn):
         session = opened(PEOPLE, drawn(5))
         session.query("SELECT COUNT(*) AS n FROM people WHERE region = 'north'", rho=0.02)
