@@ -122,7 +122,8 @@ def infer(
             f"this would infer more than {most:,} values",
             "Group by fewer columns, or pick groups with WHERE.",
         )
-    evidence = Evidence(schema, known.held, [view for part in outputs for view in part.views])
+    views = [view for part in outputs for view in part.views]
+    evidence = Evidence(schema, known.held, views, bounds=options.method == "guaranteed")
     order = transposition(query, schema)
     rows: Rows = []
     places: list[list[tuple[int, ...]]] = []
@@ -174,7 +175,7 @@ def infer(
         met=met,
         prior=options.prior,
         joint=joint,
-        shares=tuple(_sources(joint, i, evidence, schema) for i in range(len(joint))),
+        shares=_sources(joint, evidence, schema),
         missing=missing,
         consistency=evidence.history.consistency(ALARM_DRAWS),
         left_out=tuple(view_text(one.view, schema) for one in evidence.left_out),
@@ -246,20 +247,21 @@ def _missing(evidence: Evidence, untold: Rows) -> tuple[Missing, ...]:
     return tuple(found.values())
 
 
-def _sources(joint: Joint, place: int, evidence: Evidence, schema: Schema) -> tuple[Source, ...]:
+def _sources(joint: Joint, evidence: Evidence, schema: Schema) -> tuple[tuple[Source, ...], ...]:
+    """Return for each linear part the past answers it rests on, the most important first."""
     answers = {row.name: row for row in evidence.history.rows}
-    found = []
-    for name, weight, share in joint.variance_shares(place)[:SHOWN_SOURCES]:
+
+    def source(name: str, weight: float, share: float) -> Source:
         one, number = evidence.sources[name]
+        group = cell_text(one.view, number, schema)
+        if one.summed > 1:
+            group = f"{group}, " if group else ""
+            group += f"sum of {one.summed:,}"
         row = answers[name]
-        found.append(
-            Source(
-                view_text(one.view, schema),
-                cell_text(one.view, number, schema),
-                row.answer,
-                math.sqrt(row.variance),
-                weight,
-                share,
-            )
-        )
-    return tuple(found)
+        statement = view_text(one.asked, schema)
+        return Source(statement, group, row.answer, math.sqrt(row.variance), weight, share)
+
+    return tuple(
+        tuple(source(*found) for found in joint.variance_shares(place)[:SHOWN_SOURCES])
+        for place in range(len(joint))
+    )

@@ -57,25 +57,31 @@ def columns_of(view: View) -> frozenset[str]:
     return used | view.where.columns | frozenset(view.keys)
 
 
-def moment_of(view: View) -> Moment:
+def moment_of(view: View, schema: Schema) -> Moment:
     """Return what a view adds up. Values that are rounded one by one differ by their rounding."""
     measure = view.measure
     if isinstance(measure, Count):
         return None
     if measure.rounded:
         return measure.value, f"{measure.shift} {measure.step}"
-    # CASE with one number in each branch counts rows
-    return (measure.value, "") if _varies(measure.value) else None
+    # CASE with one number in each branch counts rows, and so does a column of two values
+    return (measure.value, "") if _varies(measure.value, schema) else None
 
 
-def _varies(value: Value) -> bool:
+def _varies(value: Value, schema: Schema) -> bool:
     """Return whether a value may differ among rows that meet the same conditions."""
     if isinstance(value, Arithmetic):
-        return _varies(value.left) or _varies(value.right)
+        return _varies(value.left, schema) or _varies(value.right, schema)
     if isinstance(value, Case):
         results = (value.default, *(result for _, result in value.branches))
-        return any(result is not None and _varies(result) for result in results)
-    return isinstance(value, Column)
+        return any(result is not None and _varies(result, schema) for result in results)
+    return isinstance(value, Column) and not _two_valued(value.name, schema)
+
+
+def _two_valued(column: str, schema: Schema) -> bool:
+    """Return whether a column has two values only: the domain then tells them apart."""
+    scale = schema[column].scale
+    return scale.integral and scale.high - scale.low == 1
 
 
 class Domain:
@@ -94,7 +100,9 @@ class Domain:
         self.pieces = _pieces(schema, views)
         self.shape = tuple(piece.size for piece in self.pieces)
         self.grid = math.prod(self.shape)
-        self.moments: list[Moment] = list(dict.fromkeys([None, *map(moment_of, views)]))
+        self.moments: list[Moment] = list(
+            dict.fromkeys([None, *(moment_of(view, schema) for view in views)])
+        )
         self._place = {piece.column: i for i, piece in enumerate(self.pieces)}
 
     @property
@@ -156,7 +164,7 @@ class Domain:
         shift = 0.0 if measure.rounded else float(measure.shift)
         counted = np.where(known, values - shift, -shift)
         some, unknown = counted != 0, ~known
-        start = self.grid * self.moments.index(moment_of(view))
+        start = self.grid * self.moments.index(moment_of(view, self.schema))
         return (
             np.concatenate([rows[some], rows[unknown]]),
             np.concatenate([cells[some], start + cells[unknown]]),
@@ -275,6 +283,9 @@ def _pieces(schema: Schema, views: Sequence[View]) -> tuple[Piece, ...]:
         for column, low, high in _intervals(view, schema):
             scale = schema[column].scale
             starts[column].update((low, scale.next(high)))
+    for column, cut in starts.items():
+        if _two_valued(column, schema):
+            cut.add(schema[column].scale.high)
     return tuple(
         Piece(column, _cut(schema, column, starts[column]), column not in schema.complete)
         for column in sorted(starts)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dpnb.inference.domain import MOST_CELLS, Domain, columns_of, moment_of
 from dpnb.inference.held import Held
 from dpnb.inference.history import History, Row
+from dpnb.inference.marginals import summed_out
 from dpnb.kinds import cell_count
 from dpnb.provenance.histograms import Histogram
 from dpnb.provenance.views import View
@@ -37,6 +38,8 @@ class Evidence:
         All of one table's data version.
     wanted : sequence of View
         What shall be inferred.
+    bounds : bool
+        Keep what tells nothing but for the fact that no number of rows is negative.
 
     Attributes
     ----------
@@ -44,8 +47,17 @@ class Evidence:
         Releases that the inference rests on, and those for which the working domain has no room.
     """
 
-    def __init__(self, schema: Schema, held: Sequence[Held], wanted: Sequence[View]) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        held: Sequence[Held],
+        wanted: Sequence[View],
+        *,
+        bounds: bool = False,
+    ) -> None:
         linked = _linked(schema, held, wanted)
+        if not bounds:
+            linked = summed_out(schema, linked, wanted)
         chosen, left_out = _fitting(schema, linked, wanted)
         self.domain = Domain(schema, [*(one.view for one in chosen), *wanted])
         self._wanted = {view.id: view for view in wanted}
@@ -250,8 +262,8 @@ def _renumbered(labels: Ints) -> Ints:
 
 def _linked(schema: Schema, held: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
     """Return the releases whose regions overlap those wanted, directly or through others."""
-    moments = {moment_of(view) for view in wanted} | {None}
-    rest = [one for one in held if moment_of(one.view) in moments]
+    moments = {moment_of(view, schema) for view in wanted} | {None}
+    rest = [one for one in held if moment_of(one.view, schema) in moments]
     found: list[Held] = []
     reached = list(wanted)
     while reached:

@@ -22,13 +22,24 @@ _NOTHING = Fraction(0), ""
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A version of a view that an analyst holds, or plans to buy (then without values)."""
+    """A version of a view that an analyst holds, or plans to buy (then without values).
+
+    ``whole`` is the view as released where columns were summed out, and ``summed`` how many of its answers
+    make one of these.
+    """
 
     view: View
     name: str
     level: Fraction
     law: Law
     values: tuple[float, ...] | None
+    whole: View | None = None
+    summed: int = 1
+
+    @property
+    def asked(self) -> View:
+        """The view as released."""
+        return self.whole or self.view
 
     @property
     def planned(self) -> bool:
@@ -87,6 +98,8 @@ class Shelf:
         plus independent noise (spec/bayes.md H6; spec/dprovdb.md 3.7). Of independent or additive
         versions the others are left aside. ``levels`` instead: the versions that one row held at some moment.
         """
+        if isinstance(rows, str):
+            raise TypeError("rows are several names")
         best: dict[str, tuple[Fraction, str]] = {}
         for (row, name), level in state.synopses.held.items():
             if row in rows and level > best.get(name, _NOTHING)[0]:

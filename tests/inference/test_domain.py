@@ -153,7 +153,7 @@ class TestSums:
     def test_cells_of_many_values_have_a_moment(self):
         of = view("SELECT SUM(n) FROM t")
         domain = Domain(SCHEMA, [of])
-        assert domain.moments == [None, moment_of(of)]
+        assert domain.moments == [None, moment_of(of, domain.schema)]
         # counts of present and missing, then the sums of both
         assert vector(domain, of) == [0, 0, 1, 0]
 
@@ -197,12 +197,12 @@ class TestSums:
     def test_sums_and_means_of_whole_numbers_share_a_moment(self):
         plain, centred = view("SELECT SUM(n) FROM t"), views("SELECT AVG(n) FROM t")[0]
         assert plain.measure.shift != centred.measure.shift
-        assert moment_of(plain) == moment_of(centred)
+        assert moment_of(plain, SCHEMA) == moment_of(centred, SCHEMA)
 
     def test_rounded_sums_of_other_origins_do_not(self):
         plain, centred = view("SELECT SUM(r) FROM t"), views("SELECT AVG(r) FROM t")[0]
         assert plain.measure.rounded
-        assert moment_of(plain) != moment_of(centred)
+        assert moment_of(plain, SCHEMA) != moment_of(centred, SCHEMA)
 
     def test_rounded_sums_are_moments_even_of_one_value(self):
         of = view("SELECT SUM(r) FROM t WHERE r = 0.5")

@@ -215,25 +215,25 @@ class TestRoom:
         wanted = views("SELECT COUNT(*) FROM t WHERE c IN ('x', 'y')")
         monkeypatch.setattr(module, "MOST_CELLS", 20)
         for past in ([near, wide], [wide, near]):
-            found = Evidence(SCHEMA, past, wanted)
+            found = Evidence(SCHEMA, past, wanted, bounds=True)
             assert found.left_out == (wide,)
             assert found.used == (near,)
             (row,) = found.wanted(wanted[0])
             assert found.history.estimate(*row).estimates.tolist() == [3]
         monkeypatch.setattr(module, "MOST_CELLS", 4 * 4 * 11)
-        assert Evidence(SCHEMA, [near, wide], wanted).left_out == ()
+        assert Evidence(SCHEMA, [near, wide], wanted, bounds=True).left_out == ()
 
     def test_too_many_rows(self, monkeypatch):
         near = held("SELECT c, COUNT(*) FROM t GROUP BY c", [1, 2, 3])
         wide = held("SELECT c, m, COUNT(*) FROM t GROUP BY c, m", range(30))
         wanted = views("SELECT COUNT(*) FROM t WHERE c IN ('x', 'y')")
         monkeypatch.setattr(module, "MOST_ROWS", 21)
-        found = Evidence(SCHEMA, [wide, near], wanted)
+        found = Evidence(SCHEMA, [wide, near], wanted, bounds=True)
         # two groups of one, twenty of the other: one row too many
         assert found.left_out == (wide,)
         assert found.used == (near,)
         monkeypatch.setattr(module, "MOST_ROWS", 22)
-        assert Evidence(SCHEMA, [wide, near], wanted).left_out == ()
+        assert Evidence(SCHEMA, [wide, near], wanted, bounds=True).left_out == ()
 
     def test_rows_that_are_not_connected_take_no_room(self, monkeypatch):
         monkeypatch.setattr(module, "MOST_ROWS", 1)
@@ -259,8 +259,73 @@ def test_a_weighted_sum_of_views_adds_their_rows_up():
 def test_atoms_are_described_as_a_condition():
     (wanted,) = views("SELECT COUNT(*) FROM t")
     past = [held("SELECT COUNT(*) FROM t WHERE n > 5 AND c = 'x'", [1])]
-    found = Evidence(SCHEMA, past, [wanted])
+    found = Evidence(SCHEMA, past, [wanted], bounds=True)
     ((atoms, _),) = found.wanted(wanted)
     texts = {found.box([atom]) for atom in atoms}
     assert texts == {"c = 'x' AND n >= 6", None}
     assert found.box(atoms) == ""
+
+
+class TestSummedOut:
+    """Columns that one release alone has do not make the domain larger."""
+
+    def evidence(self, past, sql):
+        return Evidence(SCHEMA, past, views(sql))
+
+    def test_a_complete_key_of_one_release_is_summed_out(self):
+        past = [
+            held("SELECT m, k, COUNT(*) FROM t GROUP BY m, k", range(20)),
+            held("SELECT m, COUNT(*) FROM t GROUP BY m", range(10), level=2),
+        ]
+        found = self.evidence(past, "SELECT COUNT(*) FROM t WHERE m = 3")
+        assert [piece.column for piece in found.domain.pieces] == ["m"]
+        first, second = sorted(found.used, key=lambda one: one.summed)
+        assert (first.summed, second.summed) == (1, 2)
+        assert second.values == (10, 12, 14, 16, 18, 20, 22, 24, 26, 28)
+        assert second.law.scale == pytest.approx(past[0].law.scale * 2**0.5)
+        assert second.asked == past[0].view
+
+    def test_the_estimate_is_the_one_that_keeps_all_columns(self):
+        past = [
+            held("SELECT m, k, COUNT(*) FROM t GROUP BY m, k", range(20)),
+            held("SELECT m, COUNT(*) FROM t GROUP BY m", range(10), level=2),
+            held("SELECT k, COUNT(*) FROM t WHERE n < 3 GROUP BY k", [5, 6]),
+            held("SELECT COUNT(*) FROM t WHERE m < 5", [40], level=3),
+        ]
+        (view,) = wanted = views("SELECT COUNT(*) FROM t WHERE m < 4")
+        joints = []
+        for keep in (False, True):
+            found = Evidence(SCHEMA, past, wanted, bounds=keep)
+            joints.append(found.history.joint(found.wanted(view)))
+        small, large = joints
+        assert small.estimates == pytest.approx(large.estimates)
+        assert small.law(0).sd == pytest.approx(large.law(0).sd)
+        assert len(small.laws) < len(large.laws)
+
+    def test_groups_that_leave_rows_out_tell_nothing_about_the_others(self):
+        past = [held("SELECT c, m, COUNT(*) FROM t GROUP BY c, m", range(30))]
+        found = self.evidence(past, "SELECT COUNT(*) FROM t WHERE m = 3")
+        assert found.used == ()
+
+    def test_conditions_on_a_column_of_one_release_tell_nothing_about_the_others(self):
+        past = [held("SELECT m, COUNT(*) FROM t WHERE k = 'u' GROUP BY m", range(10))]
+        assert self.evidence(past, "SELECT COUNT(*) FROM t WHERE m = 3").used == ()
+        either = [held("SELECT COUNT(*) FROM t WHERE k = 'u' OR m = 3", [7])]
+        assert self.evidence(either, "SELECT COUNT(*) FROM t WHERE m = 3").used != ()
+
+    def test_sums_of_laplace_noise_stay_as_they_are(self):
+        past = [
+            Held(one.view, one.name, one.level, Law("laplace", 3.0), one.values)
+            for one in [held("SELECT m, k, COUNT(*) FROM t GROUP BY m, k", range(20))]
+        ]
+        found = self.evidence(past, "SELECT COUNT(*) FROM t WHERE m = 3")
+        assert [one.summed for one in found.used] == [1]
+        (joint,) = [
+            found.history.joint(found.wanted(views("SELECT COUNT(*) FROM t WHERE m = 3")[0]))
+        ]
+        assert joint.estimates.tolist() == [16]
+
+
+def test_the_sum_of_a_column_of_two_values_counts_its_ones():
+    past = [held("SELECT SUM(bit) FROM t", [7])]
+    assert estimates(past, "SELECT COUNT(*) FROM t WHERE bit = 1") == [7]

@@ -75,6 +75,7 @@ def test_a_curator_answers_the_same_requests_as_the_accounting_without_data(
             answer = sessions[analyst].query(
                 f"SELECT COUNT(*) AS n FROM people WHERE {query.view} <= {query.bins}",
                 error=1.959963984540054 * math.sqrt(query.variance),
+                history=False,
             )
         except BudgetError:
             served.append(0)
