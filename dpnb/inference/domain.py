@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     Ints: TypeAlias = npt.NDArray[np.int64]
     Values: TypeAlias = npt.NDArray[np.float64]
 
-MOST_CELLS = 1_000_000
-"""Largest number of cells of a working domain."""
-
 Moment: TypeAlias = tuple[Value, str] | None
 """What is added up in a cell: None for rows, else a value and how it is rounded."""
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dpnb.inference.domain import MOST_CELLS, Domain, columns_of, moment_of
+from dpnb.errors import RequestError
+from dpnb.inference.domain import Domain, columns_of, moment_of
 from dpnb.inference.held import Held
 from dpnb.inference.history import History, Row
 from dpnb.inference.marginals import summed_out
@@ -21,8 +23,41 @@ from dpnb.sql.query import NONE, And
 if TYPE_CHECKING:
     from dpnb.inference.domain import Ints, Values
 
-MOST_ROWS = 2_000
-"""Largest number of past answers that one inference rests on."""
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How large an inference may be.
+
+    Attributes
+    ----------
+    cells : int
+        Of the working domain.
+    rows : int
+        Past answers.
+    work : int
+        Atoms times the square of the past answers beside the largest release, whose own are disjoint: what
+        the factorisations take.
+    """
+
+    cells: int
+    rows: int
+    work: int
+
+
+ROOM = Room(cells=1_000_000, rows=5_000, work=2_000_000_000)
+"""For what is asked of past answers."""
+SMALL = Room(cells=100_000, rows=1_000, work=20_000_000)
+"""For what every answer of a wished error looks at first."""
+
+
+class NoRoomError(RequestError):
+    """What is asked cuts the data into more cells than there is room for."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this cuts the data into too many cells to be worked out",
+            "Group by fewer columns, or use fewer conditions.",
+        )
 
 
 class Evidence:
@@ -40,6 +75,13 @@ class Evidence:
         What shall be inferred.
     bounds : bool
         Keep what tells nothing but for the fact that no number of rows is negative.
+    room : Room
+        Releases that need the most columns beside those wanted are left out first.
+
+    Raises
+    ------
+    NoRoomError
+        When what is wanted alone does not fit.
 
     Attributes
     ----------
@@ -54,17 +96,44 @@ class Evidence:
         wanted: Sequence[View],
         *,
         bounds: bool = False,
+        room: Room = ROOM,
     ) -> None:
-        linked = _linked(schema, held, wanted)
-        if not bounds:
-            linked = summed_out(schema, linked, wanted)
-        chosen, left_out = _fitting(schema, linked, wanted)
-        self.domain = Domain(schema, [*(one.view for one in chosen), *wanted])
-        self._wanted = {view.id: view for view in wanted}
+        self._schema = schema
+        self._asked = list(wanted)
         self._scheffe: dict[float, float] = {}
-        self._split([one.view for one in chosen])
-        chosen, more = self._connected(chosen)
-        self.used, self.left_out = tuple(chosen), (*left_out, *more)
+        ranked = _ranked(schema, _linked(schema, held, wanted), wanted)
+        count = self._most(ranked, bounds, room)
+        self.left_out = tuple(ranked[count:])
+        self._remember()
+
+    def _most(self, ranked: Sequence[Held], bounds: bool, room: Room) -> int:
+        """Return how many releases, from the first on, fit; they are rows over atoms then."""
+
+        def fit(count: int) -> bool:
+            some = ranked[:count]
+            self._chosen = some if bounds else summed_out(self._schema, some, self._asked)
+            return self._fits(room)
+
+        if fit(len(ranked)):
+            return len(ranked)
+        low, high = 0, len(ranked)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if fit(middle) else (low, middle)
+        if not fit(low):
+            raise NoRoomError
+        return low
+
+    def _fits(self, room: Room) -> bool:
+        """Return whether the chosen releases fit; then they are rows over atoms."""
+        views = [*(one.view for one in self._chosen), *self._asked]
+        self.domain = Domain(self._schema, views)
+        if self.domain.size > room.cells:
+            return False
+        self._split(views)
+        rows, atoms = self._connect()
+        beside = sum(rows) - max(rows, default=0)
+        return sum(rows) <= room.rows and beside * beside * atoms <= room.work
 
     def _split(self, views: Sequence[View]) -> None:
         """Find the atoms, and write every view's rows over them."""
@@ -72,7 +141,7 @@ class Evidence:
 
         domain = self.domain
         labels = np.zeros(domain.size, dtype=np.int64)
-        distinct = {view.id: view for view in (*views, *self._wanted.values())}
+        distinct = {view.id: view for view in views}
         triplets = {}
         for name, view in distinct.items():
             rows, cells, values = triplets[name] = domain.rows(view)
@@ -92,46 +161,51 @@ class Evidence:
             one = place[labels[cells]] == cells
             self._rows[name] = rows[one], labels[cells[one]], values[one]
 
-    def _connected(self, chosen: Sequence[Held]) -> tuple[list[Held], list[Held]]:
-        """Keep what is connected with the wanted rows; make the history of it."""
+    def _connect(self) -> tuple[list[int], int]:
+        """Find what is connected with the wanted rows; return how many rows of each, and atoms."""
         import numpy as np
         from scipy.sparse import coo_matrix
         from scipy.sparse.csgraph import connected_components
 
         start, pairs = self._atoms, []
         offsets = {}
-        for one in chosen:
+        starts = []
+        for one in self._chosen:
             rows, atoms, _ = self._rows[one.view.id]
             offsets[one.name] = start
+            starts.append(start)
             pairs.append(np.stack([rows + start, atoms]))
-            start += len(one.values) if one.values is not None else _length(one.view, self.domain)
-        wanted = [self._rows[name][1] for name in self._wanted]
+            start += len(one.values) if one.values is not None else _length(one.view, self._schema)
+        wanted = [self._rows[view.id][1] for view in self._asked]
         touched = np.unique(np.concatenate(wanted)) if wanted else np.zeros(0, dtype=np.int64)
         links = np.concatenate(pairs, axis=1) if pairs else np.zeros((2, 0), dtype=np.int64)
         graph = coo_matrix((np.ones(links.shape[1]), (links[0], links[1])), shape=(start, start))
         component = connected_components(graph, directed=False)[1]
         relevant = np.zeros(int(component.max()) + 1, dtype=bool)
         relevant[component[touched]] = True
+        self._relevant = relevant[component]
+        inside = np.flatnonzero(self._relevant[: self._atoms])
         self._number = np.full(self._atoms, -1, dtype=np.int64)
-        inside = np.flatnonzero(relevant[component[: self._atoms]])
         self._number[inside] = np.arange(len(inside))
-        self.history = History(max(1, len(inside)))
-        kept: list[Held] = []
-        over: list[Held] = []
+        self._offsets = offsets
+        ends = [*starts[1:], start]
+        rows_of = [int(self._relevant[a:b].sum()) for a, b in zip(starts, ends, strict=False)]
+        return rows_of, len(inside)
+
+    def _remember(self) -> None:
+        """Make the history of what is connected with the wanted rows."""
+        self.history = History(max(1, int(self._number.max()) + 1))
+        used: list[Held] = []
         made: list[Row] = []
-        for one in chosen:
+        for one in self._chosen:
             rows, atoms, values = self._rows[one.view.id]
-            keep = relevant[component[rows + offsets[one.name]]]
-            new = list(self._made(one, rows[keep], self._number[atoms[keep]], values[keep]))
-            if not new:
-                continue
-            if len(made) + len(new) > MOST_ROWS:
-                over.append(one)
-            else:
+            keep = self._relevant[rows + self._offsets[one.name]]
+            new = self._made(one, rows[keep], self._number[atoms[keep]], values[keep])
+            if new:
                 made += new
-                kept.append(one)
+                used.append(one)
         self.history.extend(made)
-        return kept, over
+        self.used = tuple(used)
 
     def _made(self, one: Held, rows: Ints, atoms: Ints, values: Values) -> list[Row]:
         import numpy as np
@@ -182,7 +256,7 @@ class Evidence:
 
         rows, atoms, values = self._rows[view.id]
         order = np.argsort(rows, kind="stable")
-        size = _length(view, self.domain)
+        size = _length(view, self._schema)
         ends = np.searchsorted(rows[order], np.arange(1, size))
         return list(
             zip(
@@ -227,13 +301,13 @@ class Evidence:
         return [next(found) if known else math.inf for known in told]
 
 
-def _length(view: View, domain: Domain) -> int:
+def _length(view: View, schema: Schema) -> int:
     """Return the number of entries of a view's vector."""
     if isinstance(view, Histogram):
         return view.size if view.strategy is None else len(view.strategy.matrix)
     size = 1
     for key in view.keys:
-        size *= cell_count(domain.schema[key])
+        size *= cell_count(schema[key])
     return size
 
 
@@ -281,22 +355,12 @@ def _overlap(schema: Schema, one: View, other: View) -> bool:
     return simplify(And((one.where, other.where)), schema) != NONE
 
 
-def _fitting(
-    schema: Schema, linked: Sequence[Held], wanted: Sequence[View]
-) -> tuple[list[Held], list[Held]]:
-    """Return as many releases as a domain has room for, those that need the fewest columns first."""
+def _ranked(schema: Schema, linked: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
+    """Return releases by how many columns they need beside those wanted, by size, and by noise."""
     own: frozenset[str] = frozenset().union(*(columns_of(view) for view in wanted))
-    ranked = sorted(linked, key=lambda one: (len(columns_of(one.view) - own), one.law.scale))
-    views = [*wanted, *(one.view for one in ranked)]
-    if Domain(schema, views).size <= MOST_CELLS:
-        return ranked, []
-    chosen: list[Held] = []
-    left_out: list[Held] = []
-    views = list(wanted)
-    for one in ranked:
-        if Domain(schema, [*views, one.view]).size <= MOST_CELLS:
-            chosen.append(one)
-            views.append(one.view)
-        else:
-            left_out.append(one)
-    return chosen, left_out
+
+    def rank(one: Held) -> tuple[float, ...]:
+        more = len(columns_of(one.view) - own)
+        return more, _length(one.view, schema), one.law.scale
+
+    return sorted(linked, key=rank)

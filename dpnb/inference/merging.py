@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from dpnb.answers.estimates import Estimates
 from dpnb.inference.assembly import Part as Output
 from dpnb.inference.assembly import centre, in_order, parts_of
-from dpnb.inference.evidence import Evidence
+from dpnb.inference.evidence import ROOM, SMALL, Evidence, Room
 from dpnb.inference.held import Held
 from dpnb.inference.intervals import count_interval, mean_interval
 from dpnb.inference.mixture import Mixture
@@ -67,10 +67,17 @@ def wanted_of(plan: Plan, schema: Schema) -> list[Wanted]:
     return found
 
 
+def _evidence(
+    schema: Schema, held: Sequence[Held], wanted: Sequence[Wanted], room: Room = SMALL
+) -> Evidence:
+    views = [view for one in wanted for view in one.output.views]
+    return Evidence(schema, held, views, room=room)
+
+
 def sufficient(plan: Plan, schema: Schema, held: Sequence[Held]) -> dict[str, Fraction] | None:
     """Return the versions that reach every wished error without more; None where none do."""
     wanted = wanted_of(plan, schema)
-    evidence = Evidence(schema, held, [view for one in wanted for view in one.output.views])
+    evidence = _evidence(schema, held, wanted)
     for one in wanted:
         combinations = _combinations(one, evidence)
         if not all(all(evidence.told(rows)) for rows in combinations):
@@ -113,7 +120,7 @@ def missing_levels(
     3.5). With Laplace noise the law of the merged estimate decides.
     """
     wanted = wanted_of(plan, schema)
-    evidence = Evidence(schema, others, [view for one in wanted for view in one.output.views])
+    evidence = _evidence(schema, others, wanted)
     least: dict[str, Fraction] = {}
     helped = False
     for one in wanted:
@@ -223,7 +230,8 @@ def _rounded(law: Mixture) -> tuple[float, ...]:
 def merged(plan: Plan, schema: Schema, held: Sequence[Held], look: int) -> list[Estimates]:
     """Return the values of a plan from all that is held, with the intervals of their joint law."""
     wanted = wanted_of(plan, schema)
-    evidence = Evidence(schema, held, [view for one in wanted for view in one.output.views])
+    # all that the plan rests on, and what was bought beside it
+    evidence = _evidence(schema, held, wanted, ROOM)
     order = transposition(plan.query, schema)
     found = []
     for one in wanted:

@@ -113,6 +113,7 @@ class OnlineRequest:
 
     def planned(self, alone: Plan, bought: Mapping[str, Held] | None = None) -> OnlinePlan:
         """Decide which way the answer goes; ``bought`` are versions that will be held by then."""
+        from dpnb.inference.evidence import NoRoomError
         from dpnb.inference.merging import missing_levels, sufficient
 
         state, analyst = self.own.store.accountant, self.analyst
@@ -138,12 +139,15 @@ class OnlineRequest:
         if not any(one.name not in alone.views for one in held):
             return plain
         price = self.own.cost(alone).row
-        found = sufficient(alone, schema, held)
-        if found is not None:
-            nothing = replace(alone, views={}, levels={}, epsilons={})
-            return OnlinePlan(alone, nothing, "history", found, price)
-        others = [one for one in held if one.name not in alone.views]
-        reduced, past = missing_levels(alone, schema, others)
+        try:
+            found = sufficient(alone, schema, held)
+            if found is not None:
+                nothing = replace(alone, views={}, levels={}, epsilons={})
+                return OnlinePlan(alone, nothing, "history", found, price)
+            others = [one for one in held if one.name not in alone.views]
+            reduced, past = missing_levels(alone, schema, others)
+        except NoRoomError:
+            return plain
         if not past:
             return plain
         way: Way = "refined" if any(known.values()) else "new"

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from dpnb import Category, Integer, Schema, Table
-from dpnb.inference import evidence as module
-from dpnb.inference.evidence import Evidence
+from dpnb.inference.evidence import Evidence, NoRoomError, Room
 from dpnb.inference.held import Held, planned
 from dpnb.privacy.calibrate import Law, law
 from dpnb.provenance.views import views_of
@@ -209,38 +208,49 @@ class TestConnected:
 class TestRoom:
     """What does not fit is left out as a whole, and named."""
 
-    def test_too_many_cells(self, monkeypatch):
+    def evidence(self, past, wanted, **room):
+        largest = {"cells": 10**6, "rows": 10**6, "work": 10**12}
+        return Evidence(SCHEMA, past, wanted, bounds=True, room=Room(**{**largest, **room}))
+
+    def test_too_many_cells(self):
         near = held("SELECT c, COUNT(*) FROM t GROUP BY c", [1, 2, 3])
         wide = held("SELECT c, n, m, COUNT(*) FROM t GROUP BY c, n, m", range(90))
         wanted = views("SELECT COUNT(*) FROM t WHERE c IN ('x', 'y')")
-        monkeypatch.setattr(module, "MOST_CELLS", 20)
         for past in ([near, wide], [wide, near]):
-            found = Evidence(SCHEMA, past, wanted, bounds=True)
+            found = self.evidence(past, wanted, cells=20)
             assert found.left_out == (wide,)
             assert found.used == (near,)
             (row,) = found.wanted(wanted[0])
             assert found.history.estimate(*row).estimates.tolist() == [3]
-        monkeypatch.setattr(module, "MOST_CELLS", 4 * 4 * 11)
-        assert Evidence(SCHEMA, [near, wide], wanted, bounds=True).left_out == ()
+        assert self.evidence([near, wide], wanted, cells=4 * 4 * 11).left_out == ()
 
-    def test_too_many_rows(self, monkeypatch):
+    def test_too_many_rows(self):
         near = held("SELECT c, COUNT(*) FROM t GROUP BY c", [1, 2, 3])
         wide = held("SELECT c, m, COUNT(*) FROM t GROUP BY c, m", range(30))
         wanted = views("SELECT COUNT(*) FROM t WHERE c IN ('x', 'y')")
-        monkeypatch.setattr(module, "MOST_ROWS", 21)
-        found = Evidence(SCHEMA, [wide, near], wanted, bounds=True)
         # two groups of one, twenty of the other: one row too many
+        found = self.evidence([wide, near], wanted, rows=21)
         assert found.left_out == (wide,)
         assert found.used == (near,)
-        monkeypatch.setattr(module, "MOST_ROWS", 22)
-        assert Evidence(SCHEMA, [wide, near], wanted, bounds=True).left_out == ()
+        assert self.evidence([wide, near], wanted, rows=22).left_out == ()
 
-    def test_rows_that_are_not_connected_take_no_room(self, monkeypatch):
-        monkeypatch.setattr(module, "MOST_ROWS", 1)
+    def test_what_the_factorisations_take(self):
+        near = held("SELECT c, COUNT(*) FROM t GROUP BY c", [1, 2, 3])
+        wide = held("SELECT c, m, COUNT(*) FROM t GROUP BY c, m", range(30))
+        wanted = views("SELECT COUNT(*) FROM t WHERE c IN ('x', 'y')")
+        # two rows beside the largest release, two times (ten values of m, and missing) atoms
+        assert self.evidence([wide, near], wanted, work=2 * 2 * 22 - 1).left_out == (wide,)
+        assert self.evidence([wide, near], wanted, work=2 * 2 * 22).left_out == ()
+
+    def test_rows_that_are_not_connected_take_no_room(self):
         past = [held("SELECT m, COUNT(*) FROM t GROUP BY m", range(10))]
-        found = Evidence(SCHEMA, past, views("SELECT COUNT(*) FROM t WHERE m = 3"))
+        found = self.evidence(past, views("SELECT COUNT(*) FROM t WHERE m = 3"), rows=1)
         assert len(found.history) == 1
         assert found.left_out == ()
+
+    def test_what_is_wanted_has_to_fit(self):
+        with pytest.raises(NoRoomError):
+            self.evidence([], views("SELECT c, m, COUNT(*) FROM t GROUP BY c, m"), cells=43)
 
 
 def test_a_weighted_sum_of_views_adds_their_rows_up():
