@@ -182,12 +182,10 @@ class Curator(Ownership):
         ``identifier`` is the client's name for this one request: used again, it gives the same
         answer, and with another statement it is refused.
         """
-        request = self._asked(self._admitted(analyst), sql, params, accuracy)
-        if isinstance(request, AnswerRequest):
-            return self._serve(request, cancel, identifier)
-        with self._lock:
-            known = request.from_past(self._plan(request, identifier))
-        return self._serve(request, cancel, identifier) if known is None else known
+        request: Request[Any, Answer] = self._asked(
+            self._admitted(analyst), sql, params, accuracy
+        )
+        return self._serve(request, cancel, identifier)
 
     def explain(
         self,
@@ -266,8 +264,16 @@ class Curator(Ownership):
                 plan = self._plan(request, identifier)
                 stored = self._store.accountant.charges.get((request.analyst, plan.request))
                 if stored is not None:
-                    self._store.accountant.keep_identifier(request.analyst, identifier, stored)
+                    self._store.accountant.keep_identifier(
+                        request.analyst, identifier, plan.request
+                    )
                     return request.result(plan, stored, fresh=False)
+                known = request.known(plan)
+                if known is not None:
+                    self._store.accountant.keep_identifier(
+                        request.analyst, identifier, plan.request
+                    )
+                    return known
                 self._check(request, plan, request.cost(plan), self._store.now())
                 needed = request.needed(plan)
             exact = None
@@ -284,14 +290,14 @@ class Curator(Ownership):
     def _commit(
         self, request: Request[P, R], measured: Set[str], exact: Any, identifier: str | None
     ) -> R | None:
-        """Charge and release in one transaction; None when more has to be measured first."""
+        """Charge and release in one transaction; None when it has to be planned anew first."""
         with self._lock:
             with self._store.ledger.transaction() as append:
                 plan = self._plan(request, identifier)
                 key = request.analyst, plan.request
                 fresh = key not in self._store.accountant.charges
                 if fresh:
-                    if not request.needed(plan) <= measured:
+                    if not request.needed(plan) <= measured or request.known(plan) is not None:
                         return None
                     cost, now = request.cost(plan), self._store.now()
                     granted = self._check(request, plan, cost, now)

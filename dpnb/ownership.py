@@ -10,6 +10,7 @@ from typing import Any
 from dpnb.answers.assembly import status
 from dpnb.answers.listing import BudgetStatus
 from dpnb.errors import RequestError
+from dpnb.kinds import nearest
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.provenance.administration import Administration
 from dpnb.provenance.catalogue import DeclaredViews
@@ -214,18 +215,36 @@ class Ownership:
         params : mapping
             Values of the bound parameters ``:name``.
         name : str, optional
-            A claim of the same name is replaced.
+            A claim of the same name is replaced. By default the claim itself in words.
 
         Raises
         ------
         SqlError, RequestError
         """
-        from dpnb.inference.control import read_claim
+        from dpnb.inference.control import check_room, read_claim
         from dpnb.sql.parse import parse
 
         query = parse(sql, self._tables, params)
         claim = read_claim(sql, query, operator, value, probability, name)
+        check_room(claim, self._tables[query.table].schema)
         self._administer(partial(self._store.write, claim.entry))
+
+    def unprotect(self, name: str) -> None:
+        """Withdraw a protected claim.
+
+        Raises
+        ------
+        RequestError
+            For an unknown name.
+        """
+
+        def decide() -> dict[str, Any]:
+            claims = self._store.provenance.claims
+            if not isinstance(name, str) or name not in claims:
+                raise RequestError(f"there is no claim {name!r}", nearest(str(name), list(claims)))
+            return {"kind": "claim", "name": name, "withdrawn": True}
+
+        self._administer(partial(self._store.write, decide))
 
     @property
     def provenance(self) -> Provenance:

@@ -169,7 +169,7 @@ class Session:
         return wait(ask, cancel, self._channel.interrupt, progress)
 
     def query_all(self, statements: Sequence[str], **options: Any) -> list[Answer]:
-        """Answer statements one after the other; none is asked unless all can be paid.
+        """Answer statements one after the other; none is asked unless all can be paid at the start.
 
         The options are those of :meth:`query`; what each will cost tells :meth:`price` with the same
         list. Later statements rest on the answers to earlier ones.
@@ -194,7 +194,19 @@ class Session:
                 f"these statements cost {cost} together, but {left} is left",
                 "Leave some out, or ask for larger errors. Nothing was charged.",
             )
-        return [self.query(one, **options) for one in statements]
+        found: list[Answer] = []
+        for one in statements:
+            try:
+                found.append(self.query(one, **options))
+            except (BudgetError, RequestError) as error:
+                if not found:
+                    raise
+                # others may have spent meanwhile, or a claim is protected
+                raise type(error)(
+                    f"statement {len(found) + 1} of {len(statements)} was refused: {error.what}",
+                    "Those before it were answered and are charged; asked again they are free.",
+                ) from None
+        return found
 
     def infer(
         self,

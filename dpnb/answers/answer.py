@@ -11,7 +11,7 @@ from dpnb.answers.compare import compare
 from dpnb.answers.estimates import Estimates
 from dpnb.answers.formula import text
 from dpnb.answers.intervals import Mode
-from dpnb.answers.numbers import cost_text, percent
+from dpnb.answers.numbers import amount_text, cost_text, loss_text, percent
 from dpnb.answers.origin import Origin
 from dpnb.answers.plain import listed
 from dpnb.answers.question import Question, label
@@ -214,6 +214,9 @@ class Answer:
 
     def cost_sentence(self) -> str:
         """Return what was spent and what is left."""
+        if self.origin is not None and self.origin.way == "history":
+            left = loss_text(self.remaining, self.currency, None)
+            return f"No cost; left {left} of {amount_text(self.cap.level(self.currency))}."
         cost = cost_text(
             self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
         )

@@ -118,6 +118,11 @@ def bootstrap(answer: Answer, alias: str | None, draws: object, seed: object) ->
     from numpy.random import default_rng
 
     found = _resampled(answer, alias)
+    if found.plain and found.function != "FORMULA":
+        raise RequestError(
+            f"{found.alias!r} was worked out from past answers, whose noise is not one law",
+            "Use its interval, which is narrow already; or ask with history=False.",
+        )
     count = _whole(draws, "draws", 100, MAX_DRAWS)
     generator = default_rng(_whole(seed, "seed", 0, 2**63))
     rows = [row for row in answer.rows if found.estimate[row] is not None]

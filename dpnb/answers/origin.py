@@ -36,6 +36,8 @@ class Origin:
         past = "one past answer" if self.past == 1 else f"{self.past} past answers"
         saved = self.alone.level(currency) - spent.level(currency)
         alone = f"alone it would have cost {loss_text(self.alone, currency, delta)}"
+        if self.way == "history" and not self.past:
+            return f"Known without any answer, for no row can be in it; {alone}."
         if self.way == "history":
             return f"Worked out from {past}, without a look at the data; {alone}."
         bought = "An old release was refined" if self.way == "refined" else "A new release was made"
@@ -46,6 +48,8 @@ class Origin:
 
     def forecast(self, currency: Currency, delta: float | None) -> str:
         """Return how the answer would be come by, and what it would cost alone."""
+        if self.way == "history" and not self.past:
+            return f"Known without any answer, for no row can be in it; alone it would cost {loss_text(self.alone, currency, delta)}."
         past = "one past answer tells" if self.past == 1 else f"{self.past} past answers tell"
         alone = f"alone it would cost {loss_text(self.alone, currency, delta)}"
         if self.way == "history":

@@ -183,6 +183,9 @@ class AnswerRequest:
             raise engine_failure()
         return Drawn(laplace_chain(exact, state.cap.level("pure"), view.sensitivity, noise))
 
+    def known(self, plan: Plan) -> None:
+        """Nothing is known without a release."""
+
     def result(self, plan: Plan, charge: Charge, *, fresh: bool) -> Answer:
         """Build the answer from the committed knots."""
         schema = self.tables[plan.query.table].schema

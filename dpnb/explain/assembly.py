@@ -65,7 +65,8 @@ def plan_for(
         or question.table != charge.query["table"]
     ):
         raise RequestError(
-            "this question was asked in another session", "Ask the query here first."
+            "this question was asked in another session, or its answer was worked out from past ones",
+            "Ask the query here first; with history=False (--no-history) where it was free.",
         )
     version = store.version(question.table)
     if charge.version != version or question.version != version:

@@ -87,6 +87,9 @@ class ExplanationRequest:
         named = [[space.label(i), plain(space.predicate(i, schema))] for i in drawn["predicates"]]
         return {**drawn, "predicates": named, "noise": plan.noise()}
 
+    def known(self, plan: ExplanationPlan) -> None:
+        """Nothing is known without a release."""
+
     def result(self, plan: ExplanationPlan, charge: Charge, *, fresh: bool) -> Explanation:
         """Build the explanation from what was committed."""
         return explanation(plan, self.question, charge, self.store, fresh=fresh)

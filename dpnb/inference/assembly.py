@@ -38,8 +38,8 @@ MOST_NAMED = 10
 """For how many values it is said what is missing."""
 MOST_GROUPS = 1_000
 """Largest number of values that one inference gives."""
-MOST_SLOW = 50
-"""Likewise by linear programs, simulation or convolution, each of which takes its time."""
+MOST_SLOW = 20
+"""Likewise with a prior, by linear programs, simulation or convolution, which take their time."""
 SHOWN_SOURCES = 20
 """How many past answers are named for each value."""
 
@@ -116,7 +116,8 @@ def infer(
     outputs = parts_of(query, schema, known.version)
     cells = [schema[key.column].cells() for key in query.keys]
     groups = math.prod(len(column) for column in cells)
-    most = MOST_GROUPS if options.method == "blue" else MOST_SLOW
+    quick = options.method == "blue" and options.prior is None
+    most = MOST_GROUPS if quick else MOST_SLOW
     if groups * len(outputs) > most:
         raise RequestError(
             f"this would infer more than {most:,} values",

@@ -72,7 +72,7 @@ def read_claim(
         For a statement with GROUP BY or without exactly one aggregate, another operator, and numbers
         that make no sense.
     """
-    if query.keys or query.derived or len(query.aggregates) != 1:
+    if query.keys or query.derived or len(query.aggregates) != 1 or query.having is not None:
         raise RequestError(
             "a claim is about one COUNT, SUM or AVG without GROUP BY",
             "Name the group in WHERE, and protect each group on its own.",
@@ -82,9 +82,11 @@ def read_claim(
     numbers = [value, probability]
     if not all(isinstance(n, (int, float)) and not isinstance(n, bool) for n in numbers):
         raise RequestError("value and probability are numbers", "Write probability=0.9.")
-    limit, chance = float(value), float(probability)  # type: ignore[arg-type]
-    if not -1e30 < limit < 1e30:
+    if not -(10**30) < value < 10**30:  # type: ignore[operator]
         raise RequestError("the value of the claim is out of range", "Give a finite number.")
+    if not 0 < probability < 1:  # type: ignore[operator]
+        raise RequestError("probability is out of range", "Write probability=0.9.")
+    limit, chance = float(value), float(probability)  # type: ignore[arg-type]
     if not 0.5 < chance < 1:
         raise RequestError(
             f"probability is {chance:g}", "Give one above 0.5 and below 1, such as 0.9."
@@ -93,6 +95,20 @@ def read_claim(
         raise RequestError("the name of a claim is a text", "Leave it out, or shorten it.")
     made = name or f"{' '.join(sql.split())} {operator} {limit:g}"
     return Claim(str(made), sql.strip(), query, operator, limit, chance)
+
+
+def check_room(claim: Claim, schema: Schema) -> None:
+    """Refuse a claim that takes too many cells to be worked out.
+
+    Raises
+    ------
+    RequestError
+    """
+    from dpnb.inference.assembly import parts_of
+    from dpnb.inference.evidence import Evidence
+
+    (part,) = parts_of(claim.query, schema, 1)
+    Evidence(schema, (), part.views)
 
 
 def guard(
@@ -149,7 +165,12 @@ def _settles(
     from dpnb.inference.assembly import centre, parts_of
     from dpnb.inference.evidence import Evidence
 
-    (part,) = parts_of(claim.query, schema, version)
+    try:
+        (part,) = parts_of(claim.query, schema, version)
+        Evidence(schema, (), part.views)
+    except (KeyError, TypeError, ValueError, RequestError):
+        # it was about another schema, which has other columns
+        return False
     shift = centre(part, claim.query.aggregates[0], schema)[0] if part.function == "AVG" else 0.0
     weights = [1.0] if len(part.parts) == 1 else [1.0, shift - claim.value]
     number = claim.value if len(part.parts) == 1 else 0.0

@@ -145,10 +145,10 @@ class Evidence:
         triplets = {}
         for name, view in distinct.items():
             rows, cells, values = triplets[name] = domain.rows(view)
+            code = np.zeros(domain.size, dtype=np.int64)
             if isinstance(view, Histogram) and view.strategy is not None:
-                code = domain.keys(view) + 1
+                code[: domain.grid] = domain.keys(view) + 1
             else:
-                code = np.zeros(domain.size, dtype=np.int64)
                 code[cells] = 1 + _codes(rows, values)
             labels = _renumbered(labels * (int(code.max()) + 1) + code)
         self._atoms = int(labels.max()) + 1

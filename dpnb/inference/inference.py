@@ -207,23 +207,32 @@ class Inference:
 
     def difference(self, left: object, right: object, alias: str | None = None) -> Quantity:
         """Return one group's value minus another one's, with an interval of its own."""
-        return self.joint.difference(*self._pair(left, right, alias), 1 - self.confidence)
+        return self.joint.difference(*self._pair(left, right, alias), self._alpha())
 
     def ratio(self, left: object, right: object, alias: str | None = None) -> Quantity:
         """Return one group's value divided by another one's, from draws of the joint law.
 
         All reals when the second one is not clearly away from 0.
         """
-        return self.joint.ratio(*self._pair(left, right, alias), 1 - self.confidence)
+        return self.joint.ratio(*self._pair(left, right, alias), self._alpha())
 
     def slope(self, positions: Sequence[float], alias: str | None = None) -> Quantity:
         """Return the slope of the least-squares line through the groups' values at some positions."""
         places, xs = self._linear(alias), [_number(x) for x in positions]
-        return self.joint.slope(xs, places, 1 - self.confidence)
+        return self.joint.slope(xs, places, self._alpha())
 
     def argmax(self, alias: str | None = None) -> dict[tuple[str | int, ...], float]:
         """Return for each group the probability that its value is the largest."""
         return dict(zip(self.groups, self.joint.argmax(self._linear(alias)), strict=True))
+
+    def _alpha(self) -> float:
+        """Return the failure probability of one quantity that is worked out from several values."""
+        if self.chosen == "any" or self.prior is not None or self.method == "guaranteed":
+            raise RequestError(
+                "several values are joined without a prior, and not for any choice",
+                "Infer again without prior, guaranteed and chosen='any'.",
+            )
+        return (1 - self.confidence) / int(self.chosen)
 
     def _pair(self, left: object, right: object, alias: str | None) -> tuple[int, int]:
         places = self._places(alias)
@@ -304,8 +313,8 @@ class Inference:
             sure = f"more than {percent(MOST_SURE)}"
         if self.method == "guaranteed":
             return (
-                f"With {sure} confidence all values lie within their bounds, whatever was asked and "
-                "however it was chosen."
+                f"With {sure} confidence all values lie within their bounds, however the question was "
+                "chosen. It holds for past answers that were not asked for by looking at such bounds."
             )
         if self.intervals == "each" and number > 1:
             meaning = f"With {sure} confidence, each on its own, an interval has its exact value."
@@ -436,7 +445,8 @@ def _direction(operator: object) -> bool:
 
 
 def _number(value: object) -> float:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not math.isfinite(float(value)):  # type: ignore[arg-type]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise RequestError("this is no number", "Give a finite number.")
-    return float(value)  # type: ignore[arg-type]
+    if not -(10**30) < value < 10**30:
+        raise RequestError("the number is out of range", "Give a finite number.")
+    return float(value)

@@ -55,7 +55,10 @@ def measured(
     if options.method == "exact":
         return _exact(evidence, rows[0], alpha)
     if options.prior is not None:
-        return _updated(options, estimate, law, alpha, whole=part.function == "COUNT")
+        found, (low, high) = _updated(
+            options, estimate + part.offset, law, alpha, whole=part.function == "COUNT"
+        )
+        return found - part.offset, (low - part.offset, high - part.offset)
     half = width(law)
     if part.function == "COUNT":
         return estimate, count_interval(estimate, half)
@@ -71,6 +74,10 @@ def _half_width(law: Mixture, options: Options, alpha: float, evidence: Evidence
     from dpnb.inference.study import grid, monte_carlo_half_width
 
     if options.method == "mc":
+        if alpha * DRAWS < 100:
+            raise RequestError(
+                "simulation cannot tell intervals of so high a confidence", "Use method='blue'."
+            )
         return monte_carlo_half_width(law, alpha, DRAWS, 0)
     if law.variance:
         raise RequestError("the grid method is for Laplace noise", "Use method='blue'.")
@@ -155,8 +162,12 @@ def asked(
     if options.confidence is not None:
         met = None
         if options.error is not None:
-            widths = [one.half_width(group) for one in found for group in range(len(one.low))]
-            met = max(widths) <= options.error * (1 + 1e-12)
+            widths = [
+                _width_of(one, group, joint, options, intervals)
+                for one in found
+                for group in range(len(one.low))
+            ]
+            met = max(widths) <= options.error * (1 + 1e-9)
         return options.confidence, met, found
     if any(one.function == "AVG" for one in found):
         raise RequestError(
@@ -180,6 +191,15 @@ def asked(
         )
     total = max(missed) if options.each else math.fsum(missed)
     return max(0.0, 1 - total), None, found
+
+
+def _width_of(one: Inferred, group: int, joint: Joint, options: Options, intervals: int) -> float:
+    """Return the half-width of an interval: before it is cut, where the law alone decides."""
+    place = one.places[group]
+    plain = options.method == "blue" and options.prior is None and options.chosen != "any"
+    if plain and len(place) == 1:
+        return joint.half_width(place[0], options.alpha(intervals))
+    return one.half_width(group)
 
 
 def _missed(

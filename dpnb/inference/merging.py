@@ -150,7 +150,7 @@ def _levels(one: Wanted, plan: Plan, evidence: Evidence) -> dict[str, Fraction]:
 
     def enough(share: float) -> bool:
         halves = [
-            z * math.sqrt(1 / (share / variance + 1 / past))
+            z * math.sqrt(_together(variance / share, past))
             for variance, past in zip(own, known, strict=True)
         ]
         return _reached(one, halves)
@@ -177,6 +177,11 @@ def _own_variances(one: Wanted, plan: Plan) -> list[float]:
         mixed = total + (one.reach + one.apart) ** 2 * count
         return [mixed, mixed, count]
     return [variance(part.sum or part.count, None if part.sum is None else False)]
+
+
+def _together(variance: float, past: float) -> float:
+    """Return the variance of the best merge of two estimates; what is known for sure stays so."""
+    return 0.0 if past == 0 else 1 / (1 / variance + 1 / past)
 
 
 def _least(enough: Callable[[float], bool]) -> float:
@@ -218,6 +223,8 @@ def _pure_levels(one: Wanted, plan: Plan, evidence: Evidence) -> dict[str, Fract
 def _merged_law(past: Mixture, fresh: float) -> Mixture:
     """Return the law of the best merge of an estimate and a fresh Laplace answer (spec/bayes.md 3.5)."""
     known = past.sd**2
+    if known == 0:
+        return past
     weight = known / (known + 2 * fresh**2)
     scales = (*((1 - weight) * scale for scale in past.scales), weight * fresh)
     return Mixture(scales, (1 - weight) ** 2 * past.variance, past.margin)

@@ -153,7 +153,7 @@ class OnlineRequest:
         way: Way = "refined" if any(known.values()) else "new"
         return OnlinePlan(alone, replace(alone, levels=reduced), way, past, price)
 
-    def from_past(self, plan: OnlinePlan) -> Answer | None:
+    def known(self, plan: OnlinePlan) -> Answer | None:
         """Return the answer that needs nothing but past answers; None where something is bought."""
         if plan.way != "history":
             return None
@@ -208,7 +208,7 @@ class OnlineRequest:
 
     def result(self, plan: OnlinePlan, charge: Charge, *, fresh: bool) -> Answer:
         """Build the answer from what was committed, merged with past answers."""
-        if not charge.past:
+        if charge.way is None:
             return self.own.result(plan.alone, charge, fresh=fresh)
         return self._merged(plan, charge, fresh=fresh)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -90,6 +89,11 @@ def read_options(given: Mapping[str, Any]) -> Options:
         read_prior(prior)
     if prior is not None and (method != "blue" or guaranteed):
         raise RequestError("a prior goes with method 'blue'", "Leave method and guaranteed out.")
+    if confidence is None and (prior is not None or method != "blue"):
+        raise RequestError(
+            "the confidence of a given width or interval is found by method 'blue' without a prior",
+            "Give a confidence, and use .between() of the inference.",
+        )
     return Options(
         confidence,
         error,
@@ -119,8 +123,8 @@ def _number(value: object, name: str) -> float | None:
         raise RequestError(
             f"{name} is no number", f"Write {name}=0.95." if name != "error" else "Write error=50."
         )
-    if not math.isfinite(value):
-        raise RequestError(f"{name} is not finite", "Give a finite number.")
+    if not -(10**30) < value < 10**30:
+        raise RequestError(f"{name} is out of range", "Give a finite number.")
     return float(value)
 
 

@@ -46,6 +46,9 @@ def priced(store: Store, requests: Sequence[AnswerRequest | OnlineRequest]) -> l
         if prices[-1].affordable:
             left[row] = rest - cost.row
             state.note(row, cost, tried)
-            for name, view in wanted.views.items():
-                bought[name] = planned(view, levels[name], state.currency)
+            if stored is None:
+                bought |= {
+                    name: planned(view, levels[name], state.currency)
+                    for name, view in wanted.views.items()
+                }
     return prices

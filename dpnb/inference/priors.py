@@ -293,7 +293,10 @@ def read_prior(data: object) -> Uniform | NonNegative | AtMost | Normal:
         listed = list(numbers) if isinstance(numbers, (list, tuple)) else [numbers]
         kinds = {"at most": (AtMost, 1), "uniform": (Uniform, 2), "normal": (Normal, 2)}
         kind, length = kinds.get(word, (AtMost, -1)) if isinstance(word, str) else (AtMost, -1)
-        right = all(isinstance(n, (int, float)) and not isinstance(n, bool) for n in listed)
+        right = all(
+            isinstance(n, (int, float)) and not isinstance(n, bool) and -(10**30) < n < 10**30
+            for n in listed
+        )
         if len(listed) == length and right:
             made: Any = kind(*map(float, listed))
             _checked(made)

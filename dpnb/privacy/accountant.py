@@ -253,13 +253,13 @@ class Accountant:
                 "Send a new identifier. Nothing was charged.",
             )
 
-    def keep_identifier(self, analyst: str, identifier: str | None, charge: Charge) -> None:
+    def keep_identifier(self, analyst: str, identifier: str | None, request: str) -> None:
         """Remember, as long as there is room, for what a client's name was used."""
         if identifier is None or (analyst, identifier) in self.identifiers:
             return
         if len(self._repeated) >= _MOST_REPEATED:
             self._repeated.clear()
-        self._repeated[analyst, identifier] = charge.request
+        self._repeated[analyst, identifier] = request
 
     def apply_doubling(self, sequence: int) -> None:
         """Add one entry of kind ``cap``: the next of the declared caps."""

@@ -285,7 +285,7 @@ def report(
                 labels[view] = names[view], "declared"
             else:
                 labels.setdefault(view, (charge.sql, "statement"))
-        if not charge.levels:
+        if charge.request in state.releases:
             labels[charge.request] = charge.sql, "release"
     for view, name in names.items():
         labels.setdefault(view, (name, "declared"))

@@ -73,6 +73,10 @@ class Request(Protocol[P, R]):
         """Draw, and return the ledger's entry but for what :func:`header` adds."""
         ...
 
+    def known(self, plan: P) -> R | None:
+        """Return the result where past answers alone give it: nothing is looked at, charged or kept."""
+        ...
+
     def result(self, plan: P, charge: Charge, *, fresh: bool) -> R:
         """Build what is shown from what was committed."""
         ...

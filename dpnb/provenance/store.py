@@ -7,13 +7,16 @@ import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from dpnb.errors import LedgerError, RequestError
-from dpnb.privacy.accountant import Accountant
+from dpnb.privacy.accountant import Accountant, damaged
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.ledger import FORMAT, Ledger
+from dpnb.privacy.loss import PrivacyLoss
+from dpnb.privacy.path import find
 from dpnb.provenance.policy import Policy
 from dpnb.provenance.requests import now
 from dpnb.provenance.table import ProvenanceTable
@@ -236,6 +239,7 @@ class Store:
         elif entry["kind"] == "cap":
             self.accountant.apply_doubling(sequence)
         elif entry["kind"] == "answer":
+            _check_past(self.accountant, sequence, entry)
             self.accountant.apply(sequence, entry)
             self.provenance.apply_charge(sequence, entry)
         elif entry["kind"] == "release":
@@ -279,3 +283,24 @@ class Store:
 
     def __reduce__(self) -> Any:
         raise TypeError("a Store is as secret as the data and cannot be pickled")
+
+
+def _check_past(state: Accountant, sequence: int, entry: Mapping[str, Any]) -> None:
+    """Refuse an answer that was merged with what its analyst does not hold."""
+    past, way = entry.get("past", {}), entry.get("way")
+    analyst = str(entry["analyst"])
+    if way is None and not past and "alone" not in entry:
+        return
+    alone = PrivacyLoss.from_dict(entry["alone"])
+    wrong = way not in ("refined", "new") or not entry["levels"]
+    wrong = wrong or min(alone.rho, alone.epsilon or 0, alone.delta) < 0
+    for view, text in past.items():
+        level = Fraction(text)
+        if not 0 < level <= state.level(analyst, view):
+            raise damaged(sequence)
+        if state.mechanism_name == "path":
+            wrong = wrong or find(state.synopses.paths[view], level) is None
+        else:
+            wrong = wrong or level not in state.synopses.locals[analyst, view]
+    if wrong:
+        raise damaged(sequence)

@@ -364,7 +364,9 @@ class ProvenanceTable:
 
     def _apply_claim(self, entry: Mapping[str, Any]) -> None:
         """Add one entry of kind ``claim``: what the owner protects from being settled."""
-        self.claims[str(entry["name"])] = dict(entry)
+        self.claims.pop(str(entry["name"]), None)
+        if not entry.get("withdrawn"):
+            self.claims[str(entry["name"])] = dict(entry)
 
     def _apply_analyst(self, entry: Mapping[str, Any]) -> None:
         """Add one entry of kind ``analyst``: registered, disabled or enabled again."""

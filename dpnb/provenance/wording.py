@@ -114,7 +114,7 @@ def value_text(value: Value | None, schema: Schema) -> str:
 
 def _number_text(value: Fraction) -> str:
     exact = value.denominator == 1 or Fraction(repr(float(value))) == value
-    return f"{float(value):g}" if exact else f"({value.numerator} / {value.denominator})"
+    return f"{float(value):.15g}" if exact else f"({value.numerator} / {value.denominator})"
 
 
 def view_text(view: View, schema: Schema) -> str:

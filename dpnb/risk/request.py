@@ -129,6 +129,9 @@ class SelectionRequest:
             "conditional": self.conditional,
         }
 
+    def known(self, plan: SelectionPlan) -> None:
+        """Nothing is known without a release."""
+
     def result(self, plan: SelectionPlan, charge: Charge, *, fresh: bool) -> Drawn:
         """Return what was committed."""
         values: Sequence[int] = self.store.accountant.releases[charge.request].drawn["values"]

@@ -488,7 +488,7 @@ class TestProtected:
             (MEN, ">", float("nan"), 0.9, "out of range"),
             (MEN, ">", float("inf"), 0.9, "out of range"),
             (MEN, ">", 1, 0.5, "probability is 0.5"),
-            (MEN, ">", 1, 1, "probability is 1"),
+            (MEN, ">", 1, 1, "probability is out of range"),
             (MEN, ">", 1, True, "are numbers"),
         ],
     )

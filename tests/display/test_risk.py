@@ -243,7 +243,7 @@ class TestTexts:
         )
         profile.answer(Fraction("0.05"))
         assert offers.offer_text(Fraction("0.05"), profile.price(Fraction("0.05"))) == (
-            "Answer with rho 0.05: free, bought before"
+            "Answer with rho 0.05: free now"
         )
 
     def test_accuracy_is_told_for_each_aggregate(self, curator, profile):
@@ -470,7 +470,7 @@ class TestAnswering:
     def test_then_offers_are_priced_anew_and_the_same_answer_is_free(self, curator, talk):
         talk.opened()
         [said] = talk.say(answer=5, known=True)
-        assert said["offers"][5]["text"] == "Answer with rho 0.05: free, bought before"
+        assert said["offers"][5]["text"] == "Answer with rho 0.05: free now"
         assert [offer["held"] for offer in said["offers"]] == [True] * 6 + [False] * 6
         assert said["offers"][6]["text"] == "Answer with rho 0.1: spends rho 0.05 of 0.95 left"
         [again] = talk.say(answer=5, known=True)

@@ -219,7 +219,7 @@ class TestIntervals:
         for low, high, inner, outer in zip(sure.low, sure.high, plain.low, plain.high, strict=True):
             assert low <= inner
             assert high >= outer
-        assert "whatever was asked" in sure.interval_sentence()
+        assert "however the question was chosen" in sure.interval_sentence()
 
     def test_guaranteed_bounds_tell_what_is_not_estimable(self, session):
         with pytest.raises(RequestError, match="do not determine"):
@@ -545,12 +545,12 @@ class TestRefusals:
         [
             ({"error": 0}, "error is 0"),
             ({"error": -1}, "error is -1"),
-            ({"error": math.inf}, "not finite"),
+            ({"error": math.inf}, "out of range"),
             ({"error": "5"}, "no number"),
             ({"error": True}, "no number"),
             ({"confidence": 1}, "confidence is 1"),
             ({"confidence": 0}, "confidence is 0"),
-            ({"confidence": math.nan}, "not finite"),
+            ({"confidence": math.nan}, "out of range"),
             ({"between": (5, 1)}, "low end is above"),
             ({"between": (1, None)}, "no pair"),
             ({"between": "ab"}, "no pair"),
