@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 from dpnb.errors import BudgetError, LedgerError, RequestError
 from dpnb.privacy.budget import Budget
-from dpnb.privacy.cells import Region, region, worst_off
-from dpnb.privacy.loss import Currency, PrivacyLoss, unit
+from dpnb.privacy.cells import Place, Region, region, worst_off, worst_off_in
+from dpnb.privacy.loss import Currency, PrivacyLoss, counts_rho, unit
 from dpnb.privacy.mechanisms import MECHANISMS, NONE, Local, Mechanism, Name, Step, Synopses, Wish
 from dpnb.privacy.path import Knot, find, insert
 
@@ -41,7 +41,30 @@ def loss(
     learned: dict[Region, PrivacyLoss] = {}
     for view in views:
         _add(learned, synopses.regions[view], mechanism.together(synopses, view, rows))
-    return sum(held.values(), worst_off(learned))
+    known = worst_off(learned)
+    # what was charged is a bound, too, and may be the better one
+    for who in (None, *rows) if len(rows) == 1 else (None,):
+        if who in synopses.charged:
+            known = _less(known, synopses.charged[who])
+    return sum(held.values(), known)
+
+
+def _less(one: PrivacyLoss, other: PrivacyLoss) -> PrivacyLoss:
+    """Return the smaller of two losses, by component; an epsilon only where both have one."""
+    epsilon = _of_both(min, one.epsilon, other.epsilon)
+    return PrivacyLoss(min(one.rho, other.rho), epsilon, min(one.delta, other.delta))
+
+
+def _more(one: PrivacyLoss, other: PrivacyLoss) -> PrivacyLoss:
+    """Return the larger of two losses, by component."""
+    epsilon = _of_both(max, one.epsilon, other.epsilon)
+    return PrivacyLoss(max(one.rho, other.rho), epsilon, max(one.delta, other.delta))
+
+
+def _of_both(
+    pick: Callable[[Fraction, Fraction], Fraction], one: Fraction | None, other: Fraction | None
+) -> Fraction | None:
+    return None if one is None or other is None else pick(one, other)
 
 
 def _increase(new: PrivacyLoss, old: PrivacyLoss) -> PrivacyLoss:
@@ -61,14 +84,15 @@ class Cost:
     """What a request adds: to what all together know, and to what its own analyst knows.
 
     Of what is known of the worst-off row of each, so that views on disjoint parts of a table share.
-    ``steps`` says how each of its views changes, ``regions`` which rows each may tell about; a one-off
-    release has none.
+    ``steps`` says how each of its views changes, ``regions`` which rows each may tell about, ``bounds``
+    what is then known at most of the versions of tables that change; a one-off release has none.
     """
 
     table: PrivacyLoss
     row: PrivacyLoss
     steps: Mapping[str, Step] = field(default_factory=dict)
     regions: Mapping[str, Region] = field(default_factory=dict)
+    bounds: Mapping[str | None, Mapping[Place, PrivacyLoss]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,17 +232,21 @@ class Accountant:
     ) -> Cost:
         known = state.regions
         regions = {v: known[v] if v in known else region(definitions[v]) for v in steps}
-        table = _more_known(state, None, _changes(state, None, steps), regions)
-        row = _more_known(state, analyst, _changes(state, analyst, steps), regions)
-        return Cost(table, row, steps, regions)
+        found = {
+            who: _more_known(state, who, _changes(state, who, steps), regions)
+            for who in (None, analyst)
+        }
+        bounds = {who: known for who, (_, known) in found.items()}
+        return Cost(found[None][0], found[analyst][0], steps, regions, bounds)
 
     def note(self, analyst: str, cost: Cost, state: Synopses | None = None) -> None:
         """Take over what serving an analyst's wishes changes, in a sketch when one is given."""
         state = self.synopses if state is None else state
         for who, loss in ((None, cost.table), (analyst, cost.row)):
-            learned = state.learned.setdefault(who, {})
             for view, more in _changes(state, who, cost.steps).items():
-                _add(learned, cost.regions[view], more)
+                where = cost.regions[view]
+                _add(state.learned.setdefault((who, where.place), {}), where, more)
+            state.bounds.setdefault(who, {}).update(cost.bounds.get(who, {}))
             if cost.steps and loss != NONE:
                 state.charged[who] = state.charged.get(who, NONE) + loss
         state.regions.update(cost.regions)
@@ -268,7 +296,10 @@ class Accountant:
         self.cap += self.cap
 
     def apply(self, sequence: int, entry: Mapping[str, Any]) -> Charge:
-        """Add one entry of kind ``answer``; checks that its charge is what its releases cost."""
+        """Add one entry of kind ``answer``; checks that its charge is no less than its releases cost.
+
+        It may be more, for the bounds that charges rest on may become sharper.
+        """
         levels = {view: Fraction(level) for view, level in entry["levels"].items()}
         charge = _charge(sequence, entry, levels)
         analyst, state = charge.analyst, self.synopses
@@ -281,8 +312,10 @@ class Accountant:
         wrong = any(step.level != levels[view] for view, step in cost.steps.items())
         if wrong or cost.steps.keys() != levels.keys():
             raise damaged(sequence)
-        if (charge.spent, charge.row) != (cost.table, cost.row):
+        paid = ((charge.spent, cost.table), (charge.row, cost.row))
+        if not all(_pays(made, owed, self.currency) for made, owed in paid):
             raise damaged(sequence)
+        cost = replace(cost, table=charge.spent, row=charge.row)
         total = self._total(charge.spent, sequence)
         drawn = {
             view: [Knot(Fraction(level), tuple(vector)) for level, vector in knots]
@@ -429,19 +462,52 @@ def _more_known(
     who: str | None,
     changes: Mapping[str, PrivacyLoss],
     regions: Mapping[str, Region],
-) -> PrivacyLoss:
-    """Return the charge for what changes: the increase of what is known of the worst-off row.
+) -> tuple[PrivacyLoss, Mapping[Place, PrivacyLoss]]:
+    """Return the charge for what changes, and what is then known at most of the worst-off rows.
 
-    Where nothing changes, what was charged is enough already. It never falls, so that all charges
-    together are a bound of the loss.
+    The charge is the increase of what is known of the worst-off row. It never falls, so that all
+    charges together are a bound of the loss.
     """
     if not changes or state.currency == "basic":
-        return sum(changes.values(), NONE)
-    learned = dict(state.learned.get(who, {}))
+        return sum(changes.values(), NONE), {}
+    risen: dict[Place, dict[Region, PrivacyLoss]] = {}
     for view, more in changes.items():
-        _add(learned, regions[view], more)
-    found = worst_off(learned, {regions[view] for view in changes})
-    return _increase(found, state.charged.get(who, NONE))
+        _add(risen.setdefault(regions[view].place, {}), regions[view], more)
+    before = state.bounds.get(who, {})
+    bounds = {
+        place: _bound(state.learned.get((who, place), {}), own, before.get(place, NONE))
+        for place, own in risen.items()
+    }
+    found = sum({**before, **bounds}.values(), NONE)
+    return _increase(found, state.charged.get(who, NONE)), bounds
+
+
+def _bound(
+    known: Mapping[Region, PrivacyLoss], risen: Mapping[Region, PrivacyLoss], before: PrivacyLoss
+) -> PrivacyLoss:
+    """Return a bound of what is known of the worst-off row of a version of a table.
+
+    Where nothing changes, the bound of before will do. What tells about every row comes on top of it
+    anyway, and nowhere it rises by more than everything that is new.
+    """
+    every = sum((more for where, more in risen.items() if where.everywhere), before)
+    parts = {where: more for where, more in risen.items() if not where.everywhere}
+    together = sum(parts.values(), every)
+    learned, found = dict(known), every
+    for where, more in risen.items():
+        _add(learned, where, more)
+    for where in parts:
+        found = _more(found, worst_off_in(learned, where))
+    return replace(_less(found, together), delta=together.delta)
+
+
+def _pays(paid: PrivacyLoss, owed: PrivacyLoss, currency: Currency) -> bool:
+    """Return whether a charge is at least what is owed, in each component."""
+    if paid.epsilon is None or owed.epsilon is None:
+        enough = paid.epsilon is None and (owed.epsilon is None or counts_rho(currency))
+    else:
+        enough = paid.epsilon >= owed.epsilon
+    return enough and paid.rho >= owed.rho and paid.delta >= owed.delta
 
 
 def left_of(cap: PrivacyLoss, spent: PrivacyLoss, currency: Currency) -> PrivacyLoss:

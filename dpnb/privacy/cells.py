@@ -14,22 +14,32 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
-from dpnb.privacy.loss import PrivacyLoss
+from dpnb.privacy.loss import PrivacyLoss, ceiling_digits
 from dpnb.scale import Code, Interval
 
 Side: TypeAlias = tuple[str, tuple[Interval, ...], bool]
 """What a box asks of one column: its value lies in an interval, or is missing and that is allowed."""
+Place: TypeAlias = tuple[str, int]
+"""A version of a table."""
 Box: TypeAlias = tuple[Side, ...]
 """Rows that satisfy every side; columns without a side are free."""
 
-MOST_BOXES = 100
+MOST_BOXES = 32
 """A condition that falls into more boxes is loosened; its region then covers more than it must."""
-MOST_CELLS = 50_000
+MOST_INTERVALS = 64
+"""Likewise one that asks more intervals of a column: what lies between them then belongs to it."""
+MOST_CELLS = 4_000
 """A column that would make more cells to look at than this is left out: regions only seem to meet."""
-MOST_SETS = 4_000
-"""Likewise a column whose cells lie in more different sets of boxes."""
+MOST_HELD = 10_000
+"""Likewise a column whose cells lie in more boxes, counted once for each cell."""
+MOST_MET = 1_000
+"""Intervals of the regions that meet one region; of more, only the regions of most loss are told apart."""
+MOST_IN_ALL = 10_000
+"""The same for all regions of a version of a table."""
+MOST_KEPT = 64
+"""So many are told apart then; what was learned of the others counts as if they held every row."""
 
 _FEW = 100
 _FEW_BOXES = 8
@@ -51,13 +61,62 @@ class Region:
     table: str
     version: int
     boxes: tuple[Box, ...]
+    hull: Mapping[str, tuple[Code, Code, bool]] = field(init=False, repr=False, compare=False)
+    size: int = field(init=False, repr=False, compare=False)
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "hull", _hull(self.boxes))
+        size = sum(max(1, len(side[1])) for box in self.boxes for side in box)
+        object.__setattr__(self, "size", size)
         object.__setattr__(self, "_hash", hash((self.table, self.version, self.boxes)))
 
     def __hash__(self) -> int:
         return self._hash
+
+    @property
+    def place(self) -> Place:
+        """The version of the table."""
+        return self.table, self.version
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether it holds every row."""
+        return () in self.boxes
+
+    def loosened(self) -> Region:
+        """Return the smallest region of one box of single intervals that holds this one."""
+        return Region(self.table, self.version, (_box(self.hull),) if self.boxes else ())
+
+
+def _hull(boxes: Sequence[Box]) -> dict[str, tuple[Code, Code, bool]]:
+    """Return of each column the least and the greatest code, and whether it may be missing."""
+    found: dict[str, tuple[Code, Code, bool]] = {}
+    for number, box in enumerate(boxes):
+        sides = {
+            column: (_ends(intervals), null)
+            for column, intervals, null in box
+            if not number or column in found
+        }
+        # a column without a side in one of the boxes is free
+        found = {
+            column: (low, high, null)
+            if not number
+            else (min(low, found[column][0]), max(high, found[column][1]), null or found[column][2])
+            for column, ((low, high), null) in sides.items()
+        }
+    return found
+
+
+def _ends(intervals: tuple[Interval, ...]) -> Interval:
+    return (intervals[0][0], intervals[-1][1]) if intervals else (math.inf, -math.inf)
+
+
+def _box(hull: Mapping[str, tuple[Code, Code, bool]]) -> Box:
+    return tuple(
+        (column, ((low, high),) if low <= high else (), null)
+        for column, (low, high, null) in sorted(hull.items())
+    )
 
 
 def region(definition: Mapping[str, Any]) -> Region:
@@ -88,6 +147,8 @@ def _boxes(formula: Any) -> list[_Sides]:
     if not isinstance(formula, Mapping):
         column, intervals, null = formula
         kept = _apart(intervals)
+        if len(kept) > MOST_INTERVALS:
+            kept = (_ends(kept),)
         return [{str(column): (kept, bool(null))}] if kept or null else []
     ((word, parts),) = formula.items()
     made = [_boxes(part) for part in parts]
@@ -166,7 +227,8 @@ def worst(levels: Mapping[Region, Fraction]) -> Fraction:
     >>> worst({rows(0, 5): third, rows(6, 9): third}), worst({rows(0, 5): third, rows(5, 9): third})
     (Fraction(1, 3), Fraction(2, 3))
     """
-    return _most(levels, [None])
+    places = _by_place(levels).values()
+    return sum((_most(own, None) for own in places), Fraction(0))
 
 
 def worst_in(levels: Mapping[Region, Fraction], where: Region) -> Fraction:
@@ -174,41 +236,117 @@ def worst_in(levels: Mapping[Region, Fraction], where: Region) -> Fraction:
 
     What is charged when the levels of some regions rise rests on this: elsewhere nothing changes.
     """
-    if () in where.boxes or not 0 < len(where.boxes) <= _FEW_BOXES:
-        return worst(levels)
-    return _most(levels, [(where.table, where.version, box) for box in where.boxes])
+    places = _by_place(levels)
+    own = places.pop(where.place, {})
+    others = sum((_most(other, None) for other in places.values()), Fraction(0))
+    return others + max(_most(_met(own, box), box) for box in _around(where))
 
 
-_Around: TypeAlias = tuple[str, int, Box] | None
-
-
-def _most(levels: Mapping[Region, Fraction], around: Iterable[_Around]) -> Fraction:
-    """Return the largest sum of levels in one of several boxes, or (None) anywhere."""
-    if len(levels) <= 1:
-        return sum(levels.values(), Fraction(0))
-    regions = tuple(levels)
-    scale = math.lcm(*{level.denominator for level in levels.values()})
-    whole = [level.numerator * (scale // level.denominator) for level in levels.values()]
-    found = (_groups(regions, MOST_CELLS, box) for box in around)
-    return Fraction(max(sum(group.most(whole) for group in groups) for groups in found), scale)
-
-
-def worst_off(learned: Mapping[Region, PrivacyLoss], where: Collection[Region] = ()) -> PrivacyLoss:
-    """Return what was learned of the worst-off cell, or of that in some regions.
+def worst_off(learned: Mapping[Region, PrivacyLoss]) -> PrivacyLoss:
+    """Return what was learned of the worst-off cell.
 
     By component: each is a guarantee of its own. Deltas add up everywhere.
     """
     if not learned:
         return PrivacyLoss.none()
-
-    def most(levels: Mapping[Region, Fraction]) -> Fraction:
-        return max(worst_in(levels, one) for one in where) if where else worst(levels)
-
-    rho = most({region: loss.rho for region, loss in learned.items()})
+    rho = worst({region: loss.rho for region, loss in learned.items()})
     pure = {region: loss.epsilon for region, loss in learned.items() if loss.epsilon is not None}
-    epsilon = most(pure) if len(pure) == len(learned) else None
+    epsilon = worst(pure) if len(pure) == len(learned) else None
     delta = sum((loss.delta for loss in learned.values() if loss.delta), Fraction(0))
     return PrivacyLoss.none() + PrivacyLoss(rho, epsilon, delta)
+
+
+def worst_off_in(learned: Mapping[Region, PrivacyLoss], where: Region) -> PrivacyLoss:
+    """Return :func:`worst_off` of the cells of one region, of regions in its version of its table.
+
+    Without the delta, which has no place.
+    """
+    rho, epsilon = Fraction(0), Fraction(0)
+    pure = True
+    for box in _around(where):
+        met = _met(learned, box)
+        rho = max(rho, _most({one: loss.rho for one, loss in met.items()}, box))
+        known = {one: loss.epsilon for one, loss in met.items() if loss.epsilon is not None}
+        pure = pure and len(known) == len(met)
+        if pure:
+            epsilon = max(epsilon, _most(known, box))
+    return PrivacyLoss.none() + PrivacyLoss(rho, epsilon if pure else None)
+
+
+_Loss = TypeVar("_Loss")
+
+
+def _by_place(levels: Mapping[Region, Fraction]) -> dict[Place, dict[Region, Fraction]]:
+    places: dict[Place, dict[Region, Fraction]] = {}
+    for one, level in levels.items():
+        places.setdefault(one.place, {})[one] = level
+    return places
+
+
+def _around(where: Region) -> list[Box | None]:
+    """Return boxes that hold a region; None for the rows that no region without rows has."""
+    if not where.boxes:
+        return [None]
+    return list(where.boxes) if len(where.boxes) <= _FEW_BOXES else [_box(where.hull)]
+
+
+def _met(learned: Mapping[Region, _Loss], box: Box | None) -> Mapping[Region, _Loss]:
+    """Return what was learned of the regions whose hulls meet a box."""
+    if box is None:
+        return {one: loss for one, loss in learned.items() if not one.boxes}
+    met = list(learned)
+    for column, (low, high, null) in _hull([box]).items():
+        met = [
+            one
+            for one in met
+            if (side := one.hull.get(column)) is None
+            or (side[0] <= high and low <= side[1])
+            or (null and side[2])
+        ]
+    return {one: learned[one] for one in met if one.boxes}
+
+
+def _most(levels: Mapping[Region, Fraction], box: Box | None) -> Fraction:
+    """Return the largest sum of levels in a box, or (None) anywhere; of one version of a table.
+
+    The work is bounded. Of too many regions those of most loss are told apart, so that many of little
+    loss do not make others costly.
+    """
+    limit = MOST_IN_ALL if box is None else MOST_MET
+    if sum(one.size for one in levels) > limit:
+        levels = _loosened(levels)
+    found = None
+    if sum(one.size for one in levels) <= limit:
+        found, exact = _sum_of_worst(levels, box)
+        if exact or len(levels) <= MOST_KEPT:
+            return found
+    # equal ones in the order of the ledger: the same on each machine
+    amounts = {one: float(level) for one, level in levels.items()}
+    kept = set(sorted(amounts, key=amounts.__getitem__, reverse=True)[:MOST_KEPT])
+    rest = math.fsum(amount for one, amount in amounts.items() if one not in kept)
+    most, _ = _sum_of_worst(
+        _loosened({one: level for one, level in levels.items() if one in kept}), box
+    )
+    most += ceiling_digits(rest * (1 + 1e-12))
+    return most if found is None else min(found, most)
+
+
+def _loosened(levels: Mapping[Region, Fraction]) -> dict[Region, Fraction]:
+    found: dict[Region, Fraction] = {}
+    for one, level in levels.items():
+        where = one if one.size <= _FEW_BOXES else one.loosened()
+        found[where] = found[where] + level if where in found else level
+    return found
+
+
+def _sum_of_worst(levels: Mapping[Region, Fraction], box: Box | None) -> tuple[Fraction, bool]:
+    """Return the largest sum of levels, and whether it is one; else it is a bound above."""
+    if len(levels) <= 1:
+        return sum(levels.values(), Fraction(0)), True
+    scale = math.lcm(*{level.denominator for level in levels.values()})
+    whole = [level.numerator * (scale // level.denominator) for level in levels.values()]
+    group = _group(tuple(levels), box, (MOST_CELLS, MOST_HELD))
+    return Fraction(group.most(whole), scale), group.exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,11 +359,14 @@ class _Group:
         Those that hold every row, and those that hold none.
     parts : tuple
         Parts that have no columns in common; of each the largest sets of regions that hold a cell.
+    exact : bool
+        Whether no column was left out.
     """
 
     everywhere: tuple[int, ...]
     nowhere: tuple[int, ...]
     parts: tuple[tuple[tuple[int, ...], ...], ...]
+    exact: bool
 
     def most(self, whole: Sequence[int]) -> int:
         """Return the largest sum of whole numbers, one for each region."""
@@ -235,19 +376,20 @@ class _Group:
         return max(total, max((whole[i] for i in self.nowhere), default=0))
 
 
-@lru_cache(maxsize=256)
-def _groups(regions: tuple[Region, ...], limit: int, around: _Around) -> tuple[_Group, ...]:
-    places: dict[tuple[str, int], dict[int, Sequence[Box]]] = {}
-    for i, one in enumerate(regions):
-        places.setdefault((one.table, one.version), {})[i] = one.boxes
+@lru_cache(maxsize=4)
+def _group(regions: tuple[Region, ...], around: Box | None, limits: tuple[int, int]) -> _Group:
+    boxes: dict[int, Sequence[Box]] = {i: one.boxes for i, one in enumerate(regions)}
     if around is not None:
-        table, version, box = around
-        sides = {side[0]: side for side in box}
-        own = places[table, version]
-        cut = {i: [_cut(one, sides) for one in boxes] for i, boxes in own.items()}
-        kept = {i: [one for one in boxes if one is not None] for i, boxes in cut.items()}
-        places[table, version] = {i: boxes for i, boxes in kept.items() if boxes}
-    return tuple(_group(own, limit) for own in places.values())
+        sides = {side[0]: side for side in around}
+        cut = {i: [_cut(one, sides) for one in own] for i, own in boxes.items()}
+        kept = {i: [one for one in own if one is not None] for i, own in cut.items()}
+        boxes = {i: own for i, own in kept.items() if own}
+    everywhere = tuple(i for i, own in boxes.items() if () in own)
+    nowhere = tuple(i for i, own in boxes.items() if not own)
+    apart = _parts({i: own for i, own in boxes.items() if own and () not in own})
+    sets = [_sets(part, *limits) for part in apart]
+    parts = tuple(found for found, _ in sets)
+    return _Group(everywhere, nowhere, parts, all(exact for _, exact in sets))
 
 
 def _cut(box: Box, sides: Mapping[str, Side]) -> Box | None:
@@ -264,13 +406,6 @@ def _cut(box: Box, sides: Mapping[str, Side]) -> Box | None:
             if common != other[1] or null != other[2]:
                 kept.append((side[0], common, null))
     return tuple(kept)
-
-
-def _group(boxes: Mapping[int, Sequence[Box]], limit: int) -> _Group:
-    everywhere = tuple(i for i, own in boxes.items() if () in own)
-    nowhere = tuple(i for i, own in boxes.items() if not own)
-    apart = _parts({i: own for i, own in boxes.items() if own and () not in own})
-    return _Group(everywhere, nowhere, tuple(_sets(part, limit) for part in apart))
 
 
 def _parts(regions: Mapping[int, Sequence[Box]]) -> list[dict[int, Sequence[Box]]]:
@@ -291,10 +426,12 @@ def _parts(regions: Mapping[int, Sequence[Box]]) -> list[dict[int, Sequence[Box]
     return [part for _, part in parts]
 
 
-def _sets(regions: Mapping[int, Sequence[Box]], limit: int) -> tuple[tuple[int, ...], ...]:
-    """Return the largest sets of regions that can hold one cell."""
+def _sets(
+    regions: Mapping[int, Sequence[Box]], most_cells: int, most_held: int
+) -> tuple[tuple[tuple[int, ...], ...], bool]:
+    """Return the largest sets of regions that can hold one cell, and whether all of them can."""
     if len(regions) == 1:
-        return (tuple(regions),)
+        return (tuple(regions),), True
     owners = [i for i, own in regions.items() for _ in own]
     boxes = [box for own in regions.values() for box in own]
     sides: dict[str, list[tuple[int, Side]]] = {}
@@ -303,19 +440,24 @@ def _sets(regions: Mapping[int, Sequence[Box]], limit: int) -> tuple[tuple[int, 
             sides.setdefault(side[0], []).append((1 << bit, side))
     every = (1 << len(boxes)) - 1
     found: Collection[int] = [every]
+    exact = True
     for asked in sorted(sides.values(), key=len, reverse=True):
         values = _held(asked, every)
         # a column that is left out makes boxes meet that do not: the sum is then too large, never small
-        if len(found) * len(values) <= limit:
-            met = {one & other for one in found for other in values}
-            found = _largest(met) if len(met) <= MOST_SETS else found
+        met: Collection[int] | None = None
+        if len(found) * len(values) <= most_cells:
+            met = _largest({one & other for one in found for other in values})
+            if sum(map(int.bit_count, met)) > most_held:
+                met = None
+        exact = exact and met is not None
+        found = found if met is None else met
     if len(owners) > len(regions):
         held = dict.fromkeys(regions, 0)
         for bit, i in enumerate(owners):
             held[i] |= 1 << bit
         found = _largest({sum(1 << i for i, own in held.items() if one & own) for one in found})
-        return tuple(_places(one) for one in found if one)
-    return tuple(tuple(owners[b] for b in _places(one)) for one in found if one)
+        return tuple(_places(one) for one in found if one), exact
+    return tuple(tuple(owners[b] for b in _places(one)) for one in found if one), exact
 
 
 def _held(asked: Iterable[tuple[int, Side]], every: int) -> list[int]:
@@ -341,9 +483,9 @@ def _held(asked: Iterable[tuple[int, Side]], every: int) -> list[int]:
 
 
 def _largest(sets: Collection[int]) -> list[int]:
-    """Return the sets that are part of no other one."""
+    """Return the sets that are part of no other one; of many also some that are."""
     if len(sets) > _FEW:
-        return _largest_of_many(list(sets))
+        return list(sets)
     kept: list[int] = []
     for one in sorted(sets, key=int.bit_count, reverse=True):
         if not any(one & other == one for other in kept):
@@ -351,18 +493,10 @@ def _largest(sets: Collection[int]) -> list[int]:
     return kept
 
 
-def _largest_of_many(sets: list[int]) -> list[int]:
-    """Return the sets that are part of no other one: whose elements no other one has, all of them."""
-    import numpy as np
-
-    size = max(sets).bit_length() + 7 >> 3
-    packed = np.frombuffer(b"".join(one.to_bytes(size, "little") for one in sets), np.uint8)
-    has = np.unpackbits(packed.reshape(len(sets), size), axis=1).astype(np.float32)
-    # whole numbers below 2**24, which 32 bits hold exactly
-    common = has @ has.T
-    inside = (common == has.sum(axis=1)[:, None]).sum(axis=1)
-    return [one for one, count in zip(sets, inside, strict=True) if count == 1]
-
-
 def _places(bits: int) -> tuple[int, ...]:
-    return tuple(i for i in range(bits.bit_length()) if bits >> i & 1)
+    found = []
+    while bits:
+        last = bits & -bits
+        found.append(last.bit_length() - 1)
+        bits ^= last
+    return tuple(found)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal, Protocol, TypeAlias
 
-from dpnb.privacy.cells import Region
+from dpnb.privacy.cells import Place, Region
 from dpnb.privacy.gaussian import epsilon_from, mu_from
 from dpnb.privacy.loss import Currency, PrivacyLoss, ceiling_digits, floor_digits
 from dpnb.privacy.noise import Noise
@@ -76,7 +76,8 @@ class Synopses:
 
     Rows are analysts (or one privilege of an analyst), columns are views. ``regions`` has what is public
     about views: which rows of its table each one may tell about. What each row, and all together (None),
-    know of the views of each region is in ``learned``; what they were charged for it in ``charged``.
+    know of the views of each region is in ``learned``, by the version of the table; in ``bounds`` what
+    they know of the worst-off row of each version at most; what they were charged for it in ``charged``.
     """
 
     currency: Currency
@@ -88,7 +89,8 @@ class Synopses:
     cells: dict[tuple[str, str], PrivacyLoss] = field(default_factory=dict)
     columns: dict[str, PrivacyLoss] = field(default_factory=dict)
     regions: dict[str, Region] = field(default_factory=dict)
-    learned: dict[str | None, dict[Region, PrivacyLoss]] = field(default_factory=dict)
+    learned: dict[tuple[str | None, Place], dict[Region, PrivacyLoss]] = field(default_factory=dict)
+    bounds: dict[str | None, dict[Place, PrivacyLoss]] = field(default_factory=dict)
     charged: dict[str | None, PrivacyLoss] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -124,7 +126,8 @@ class Synopses:
             held=dict(self.held), finest=dict(self.finest),
             cells=dict(self.cells), columns=dict(self.columns),
             regions=dict(self.regions),
-            learned={who: dict(known) for who, known in self.learned.items()},
+            learned={key: dict(known) for key, known in self.learned.items()},
+            bounds={who: dict(known) for who, known in self.bounds.items()},
             charged=dict(self.charged),
         )  # fmt: skip
 

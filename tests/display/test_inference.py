@@ -403,7 +403,7 @@ class TestAnswers:
         for text in (repr(shown), Reading(answer_html(shown)).text, shown.to_markdown()):
             said = shown.origin_sentence().split(";")[0]
             assert said
-            assert text.index("Cost rho") < text.index(said)
+            assert text.index("left rho") < text.index(said)
         assert answer.origin_sentence() == ""
 
     def worked_out(self, answer, **changes):
