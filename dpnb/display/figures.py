@@ -10,6 +10,8 @@ from dpnb.answers.numbers import percent
 from dpnb.display.text import EXACT, MAX_ROWS, plain, stamps
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
 
     from dpnb.answers.answer import Answer
@@ -45,11 +47,7 @@ def plot_answer(answer: Answer, ax: Axes | None = None) -> Axes:
         formula_free(answer.group_label(row)) + ("" if known else " (too few rows to tell)")
         for row, known in zip(rows, told, strict=True)
     ]
-    ax.set_yticks(range(len(rows)), labels)
-    for tick, known in zip(ax.get_yticklabels(), told, strict=True):
-        if not known:
-            tick.set_color("grey")
-    ax.set_ylim(max(len(rows) - 0.5, 0.5), -0.5)
+    name_rows(ax, labels, told)
     ax.set_xlabel(f"{formula_free(found.alias)}, {percent(answer.confidence)} intervals")
     if found.function in ("COUNT", "SUM"):
         ax.axvline(0, color="grey", linewidth=0.8)
@@ -173,6 +171,15 @@ def _grouped(side: str) -> str:
 def formula_free(text: str) -> str:
     """Return a text that matplotlib does not read as a formula."""
     return plain(text).replace("$", r"\$")
+
+
+def name_rows(ax: Axes, labels: Sequence[str], told: Sequence[bool]) -> None:
+    """Write the groups' names beside their rows, first on top; in grey where nothing is told."""
+    ax.set_yticks(range(len(labels)), labels)
+    for tick, known in zip(ax.get_yticklabels(), told, strict=True):
+        if not known:
+            tick.set_color("grey")
+    ax.set_ylim(max(len(labels) - 0.5, 0.5), -0.5)
 
 
 def finished(ax: Axes, result: Answer | Question | Explanation | Inference) -> Axes:

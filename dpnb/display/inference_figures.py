@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from dpnb.answers.numbers import percent
-from dpnb.display.figures import finished, formula_free, row_axes
+from dpnb.display.figures import finished, formula_free, name_rows, row_axes
 from dpnb.display.inference_curve import curve, density_at, has_curve
 from dpnb.display.text import MAX_ROWS
 
@@ -68,11 +68,7 @@ def _intervals(inference: Inference, ax: Axes | None) -> Axes:
         formula_free(inference.group_label(row)) + ("" if known else f" ({found.text(row)})")
         for row, known in zip(rows, told, strict=True)
     ]
-    ax.set_yticks(range(len(rows)), labels)
-    for tick, known in zip(ax.get_yticklabels(), told, strict=True):
-        if not known:
-            tick.set_color("grey")
-    ax.set_ylim(max(len(rows) - 0.5, 0.5), -0.5)
+    name_rows(ax, labels, told)
     ax.set_xlabel(
         f"{formula_free(found.alias)} by past answers, {percent(inference.confidence)} intervals"
     )
