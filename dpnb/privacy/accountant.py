@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -41,30 +41,26 @@ def loss(
     learned: dict[Region, PrivacyLoss] = {}
     for view in views:
         _add(learned, synopses.regions[view], mechanism.together(synopses, view, rows))
-    known = worst_off(learned)
+    most = worst_off(learned)
     # what was charged is a bound, too, and may be the better one
     for who in (None, *rows) if len(rows) == 1 else (None,):
         if who in synopses.charged:
-            known = _less(known, synopses.charged[who])
-    return sum(held.values(), known)
+            most = _less(most, synopses.charged[who])
+    return sum(held.values(), most)
 
 
 def _less(one: PrivacyLoss, other: PrivacyLoss) -> PrivacyLoss:
-    """Return the smaller of two losses, by component; an epsilon only where both have one."""
-    epsilon = _of_both(min, one.epsilon, other.epsilon)
+    """Return the smaller of two losses, by component; an epsilon of None is infinite."""
+    epsilons = [loss.epsilon for loss in (one, other) if loss.epsilon is not None]
+    epsilon = min(epsilons, default=None)
     return PrivacyLoss(min(one.rho, other.rho), epsilon, min(one.delta, other.delta))
 
 
 def _more(one: PrivacyLoss, other: PrivacyLoss) -> PrivacyLoss:
     """Return the larger of two losses, by component."""
-    epsilon = _of_both(max, one.epsilon, other.epsilon)
+    pure = one.epsilon is not None and other.epsilon is not None
+    epsilon = max(one.epsilon, other.epsilon) if pure else None  # type: ignore[type-var]
     return PrivacyLoss(max(one.rho, other.rho), epsilon, max(one.delta, other.delta))
-
-
-def _of_both(
-    pick: Callable[[Fraction, Fraction], Fraction], one: Fraction | None, other: Fraction | None
-) -> Fraction | None:
-    return None if one is None or other is None else pick(one, other)
 
 
 def _increase(new: PrivacyLoss, old: PrivacyLoss) -> PrivacyLoss:

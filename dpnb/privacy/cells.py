@@ -30,15 +30,15 @@ MOST_BOXES = 32
 """A condition that falls into more boxes is loosened; its region then covers more than it must."""
 MOST_INTERVALS = 64
 """Likewise one that asks more intervals of a column: what lies between them then belongs to it."""
-MOST_CELLS = 4_000
+MOST_CELLS = 2_000
 """A column that would make more cells to look at than this is left out: regions only seem to meet."""
-MOST_HELD = 10_000
+MOST_HELD = 4_000
 """Likewise a column whose cells lie in more boxes, counted once for each cell."""
-MOST_MET = 1_000
+MOST_MET = 300
 """Intervals of the regions that meet one region; of more, only the regions of most loss are told apart."""
 MOST_IN_ALL = 10_000
 """The same for all regions of a version of a table."""
-MOST_KEPT = 64
+MOST_KEPT = 16
 """So many are told apart then; what was learned of the others counts as if they held every row."""
 
 _FEW = 100
@@ -331,7 +331,9 @@ def _most(levels: Mapping[Region, Fraction], box: Box | None) -> Fraction:
     return most if found is None else min(found, most)
 
 
-def _loosened(levels: Mapping[Region, Fraction]) -> dict[Region, Fraction]:
+def _loosened(levels: Mapping[Region, Fraction]) -> Mapping[Region, Fraction]:
+    if all(one.size <= _FEW_BOXES for one in levels):
+        return levels
     found: dict[Region, Fraction] = {}
     for one, level in levels.items():
         where = one if one.size <= _FEW_BOXES else one.loosened()

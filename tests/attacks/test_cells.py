@@ -401,14 +401,15 @@ def test_what_was_charged_by_the_bound_is_not_given_back(monkeypatch):
         forced.setattr(cells, "MOST_CELLS", 0)
         for x in range(3):
             session.query(where(f"x = {x}"), rho=TENTH)
+        session.query(where("s = 'a' AND x = 0"), rho=TENTH)
         # it meets all three, and it is not seen that they do not meet each other
-        assert session.query(where("s = 'a'"), rho=TENTH).spent.rho == 3 * TENTH
-    assert curator.budget.spent.rho == 4 * TENTH
+        assert session.query(where("s = 'b'"), rho=TENTH).spent.rho == TENTH
+    assert curator.budget.spent.rho == 3 * TENTH
     assert curator.coalition("analyst").rho == 2 * TENTH
     # what is charged too much is used up first
-    assert session.query(where("x = 0"), rho="0.3").spent.rho == 0
-    assert session.query(where("x = 0"), rho="0.35").spent.rho == Fraction(1, 20)
-    assert curator.budget.spent.rho == Fraction(9, 20)
+    assert session.query(where("x = 0"), rho="0.2").spent.rho == 0
+    assert session.query(where("x = 0"), rho="0.25").spent.rho == Fraction(1, 20)
+    assert curator.budget.spent.rho == Fraction(7, 20)
 
 
 # 6: no cell passes the cap, and no cell pays for another

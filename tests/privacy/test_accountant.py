@@ -331,11 +331,11 @@ class TestOnce:
 
 class TestReplay:
     @pytest.mark.parametrize("name", ["spent", "row"])
-    def test_a_charge_that_is_not_what_its_releases_cost_is_refused(
+    def test_a_charge_below_what_its_releases_cost_is_refused(
         self, accountant: Accountant, name: str
     ) -> None:
         buy(accountant, "alice", v=THIRD)
-        for wrong in (Fraction(0), THIRD - Fraction(1, 10**20), Fraction(2, 3)):
+        for wrong in (Fraction(-1), Fraction(0), THIRD - Fraction(1, 10**20)):
             made = entry(accountant, "alice", {"v": Fraction(2, 3)})
             made[name] = PrivacyLoss.of(wrong, accountant.currency).to_dict()
             with pytest.raises(LedgerError, match="entry 7 of the ledger does not add up"):
@@ -343,6 +343,39 @@ class TestReplay:
         right = entry(accountant, "alice", {"v": Fraction(2, 3)})
         accountant.apply(7, right)
         assert accountant.spent.level(accountant.currency) == Fraction(2, 3)
+
+    @pytest.mark.parametrize("name", ["spent", "row"])
+    def test_a_charge_above_what_its_releases_cost_counts_as_it_is(
+        self, accountant: Accountant, name: str
+    ) -> None:
+        """The bound that it rests on was a coarser one; what was charged too much is used up first."""
+        made, half = entry(accountant, "alice", {"v": THIRD}), Fraction(1, 2)
+        made[name] = PrivacyLoss.of(half, accountant.currency).to_dict()
+        accountant.apply(7, made)
+        paid = accountant.spent if name == "spent" else accountant.known["alice"]
+        assert paid.level(accountant.currency) == half
+        assert accountant.loss(("alice",)).level(accountant.currency) == THIRD
+        made = entry(accountant, "alice", {"v": Fraction(3, 5)})
+        accountant.apply(8, made)
+        paid = accountant.spent if name == "spent" else accountant.known["alice"]
+        assert paid.level(accountant.currency) == Fraction(3, 5)
+
+    def test_a_charge_above_what_its_releases_cost_stays_below_the_cap(
+        self, accountant: Accountant
+    ) -> None:
+        made = entry(accountant, "alice", {"v": THIRD})
+        made["spent"] = PrivacyLoss.of(Fraction(2), accountant.currency).to_dict()
+        before = state(accountant)
+        with pytest.raises(LedgerError, match="does not add up"):
+            accountant.apply(7, made)
+        assert state(accountant) == before
+
+    def test_a_charge_without_an_epsilon_is_refused_where_epsilons_count(self) -> None:
+        accountant = Accountant(Budget(epsilon=1))
+        made = entry(accountant, "alice", {"v": THIRD})
+        made["spent"] = PrivacyLoss(Fraction(1), None).to_dict()
+        with pytest.raises(LedgerError, match="does not add up"):
+            accountant.apply(7, made)
 
     def test_a_ledger_beyond_its_cap_is_refused(self, accountant: Accountant) -> None:
         made = entry(accountant, "alice", {"v": 1 + Fraction(1, 10**12)})

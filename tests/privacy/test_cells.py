@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -14,8 +16,11 @@ from typing import Any
 import pytest
 
 from dpnb.privacy import cells
+from dpnb.privacy.accountant import Accountant
+from dpnb.privacy.budget import Budget
 from dpnb.privacy.cells import Region, region, worst, worst_in, worst_off
 from dpnb.privacy.loss import PrivacyLoss
+from dpnb.privacy.mechanisms import Wish
 
 EVERY: Any = {"and": []}
 NOBODY: Any = {"or": []}
@@ -280,9 +285,9 @@ class TestAgainstBruteForce:
         self, views: list[tuple[dict[str, Any], Fraction]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert worst(levels_of(views)) == by_brute_force(views)
-        # the same by matrices
+        # the same when sets that are part of others stay
         monkeypatch.setattr(cells, "_FEW", 0)
-        cells._groups.cache_clear()
+        cells._group.cache_clear()
         assert worst(levels_of(views)) == by_brute_force(views)
 
     def test_in_a_region_it_is_the_maximum_over_its_cells(
@@ -314,9 +319,38 @@ class TestAgainstBruteForce:
         most: int,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr(cells, "MOST_CELLS", most)
-        found = worst(levels_of(views))
-        assert by_brute_force(views) <= found <= sum(level for _, level in views)
+        """Whatever is short: cells, boxes in them, regions that meet, or regions told apart."""
+        levels, total = levels_of(views), by_brute_force(views)
+        for short in range(3):
+            limits = [most if place == short else 10**4 for place in range(3)]
+            for name, limit in zip(("MOST_CELLS", "MOST_HELD", "MOST_MET"), limits, strict=True):
+                monkeypatch.setattr(cells, name, limit)
+            monkeypatch.setattr(cells, "MOST_IN_ALL", limits[-1])
+            for kept in (0, 2):
+                monkeypatch.setattr(cells, "MOST_KEPT", kept)
+                assert total <= worst(levels)
+                for view, _ in views[:2]:
+                    where = region(view)
+                    risen = {**levels, where: levels[where] + 7}
+                    more = [(one, level + 7 * (one is view)) for one, level in views]
+                    assert max(total, worst_in(risen, where)) >= by_brute_force(more)
+
+
+class TestTime:
+    def test_many_regions_that_meet_are_priced_quickly(self) -> None:
+        """Random ranges of two columns: nobody can make the ledger slow for all."""
+        accountant, random_ = Accountant(Budget(rho=1000)), random.Random(2)  # noqa: S311
+        times = []
+        for number in range(600):
+            ends = [sorted(random_.sample(range(10_000), 2)) for _ in range(2)]
+            where = {"and": [["x", [ends[0]], False], ["y", [ends[1]], False]]}
+            wishes = {f"v{number}": Wish(TENTH + Fraction(number, 10**7))}
+            begun = time.process_time()
+            cost = accountant.cost("a", wishes, {f"v{number}": definition(where)})
+            accountant.note("a", cost)
+            times.append(time.process_time() - begun)
+        assert sum(times) < 2
+        assert statistics.median(times[-40:]) <= 10 * max(statistics.median(times[40:80]), 5e-4)
 
 
 class TestWorstOff:
