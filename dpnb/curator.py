@@ -182,9 +182,7 @@ class Curator(Ownership):
         ``identifier`` is the client's name for this one request: used again, it gives the same
         answer, and with another statement it is refused.
         """
-        request: Request[Any, Answer] = self._asked(
-            self._admitted(analyst), sql, params, accuracy
-        )
+        request: Request[Any, Answer] = self._asked(self._admitted(analyst), sql, params, accuracy)
         return self._serve(request, cancel, identifier)
 
     def explain(

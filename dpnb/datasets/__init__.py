@@ -72,4 +72,8 @@ def census(rows: int, seed: int = 0) -> Table:
         high.astype(np.int8), categories=pd.Index(["<=50K", ">50K"])
     )
     columns["hourly_wage"] = np.round(generator.lognormal(2.9, 0.6, rows), 2)
-    return Table("census", pd.DataFrame(columns), Schema(kinds, schema.aliases, [*schema.complete, "hourly_wage"]))
+    return Table(
+        "census",
+        pd.DataFrame(columns),
+        Schema(kinds, schema.aliases, [*schema.complete, "hourly_wage"]),
+    )
