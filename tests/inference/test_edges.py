@@ -264,3 +264,38 @@ def test_no_error_but_its_own_leaves_the_package(session):
         except DpnbError as error:
             assert error.mend
     assert dpnb.Inference is type(session.infer(BY_SEX))
+
+
+class TestTogether:
+    """What some analysts could infer by putting their answers together."""
+
+    @pytest.fixture
+    def curator(self, curated, drawn):
+        made = curated(
+            PEOPLE, drawn(1), budget={"epsilon": 20, "delta": 1e-6}, analysts={"ann": 1, "bea": 1}
+        )
+        made.session("ann").query(BY_SEX, rho=0.001)
+        made.session("bea").query(BY_SEX, rho=0.1)
+        made.session("bea").query(
+            "SELECT COUNT(*) AS n FROM t WHERE sex = 'F' AND bit = 1", rho=0.05
+        )
+        return made
+
+    def test_they_know_what_the_best_served_knows(self, curator):
+        alone = [curator.session(name).infer(BY_SEX) for name in ("ann", "bea")]
+        both = curator.infer_together(["ann", "bea"], BY_SEX)
+        assert both.estimate == pytest.approx(alone[1].estimate)
+        assert both.low == alone[1].low
+        assert alone[0].low[0] < both.low[0]
+
+    def test_and_what_none_of_them_could_tell_alone(self, curator):
+        curator.session("ann").query("SELECT COUNT(*) AS n FROM t WHERE bit = 1", rho=0.03)
+        rest = "SELECT COUNT(*) AS n FROM t WHERE bit = 1 AND (sex <> 'F' OR sex IS NULL)"
+        for name in ("ann", "bea"):
+            with pytest.raises(RequestError, match="do not determine"):
+                curator.session(name).infer(rest)
+        assert len(curator.infer_together(["ann", "bea"], rest).sources) == 2
+
+    def test_only_registered_analysts_are_joined(self, curator):
+        with pytest.raises(RequestError, match="no analyst 'eve'"):
+            curator.infer_together(["ann", "eve"], BY_SEX)
