@@ -242,7 +242,7 @@ class TestAnswering:
         expect(part.get_by_text("Answered. Cost rho 0.05")).to_be_visible()
         assert focused_class(page) == "dpnb-risk-answer"
         assert ask_kernel(page, "str(other.answer.conditional)") == "True"
-        expect(press).to_have_text("Answer with rho 0.05: free, bought before")
+        expect(press).to_have_text("Answer with rho 0.05: free now")
         losses = part.locator("table").last
         expect(losses).to_contain_text("By the answer at rho 0.05")
         expect(losses.locator("tbody tr")).to_have_count(3)
