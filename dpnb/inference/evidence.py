@@ -342,8 +342,11 @@ def _linked(schema: Schema, held: Sequence[Held], wanted: Sequence[View]) -> lis
     reached = list(wanted)
     while reached:
         view = reached.pop()
-        near = [one for one in rest if _overlap(schema, one.view, view)]
-        rest = [one for one in rest if one not in near]
+        near: list[Held] = []
+        far: list[Held] = []
+        for one in rest:
+            (near if _overlap(schema, one.view, view) else far).append(one)
+        rest = far
         found += near
         reached += [one.view for one in near]
     return found

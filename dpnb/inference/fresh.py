@@ -121,6 +121,32 @@ def beside(target: float, variance: float) -> float:
     return 1 / (1 / target - 1 / variance)
 
 
+def merged_law(past: Mixture, scale: float, family: Family, granularity: float = 0.0) -> Mixture:
+    """Return the law of the error of a past estimate and a fresh answer, combined by their variances.
+
+    Parameters
+    ----------
+    past : Mixture
+        Law of the past estimate's error; what is known for sure stays so.
+    scale : float
+        Of the fresh answer's noise.
+    family : {'gaussian', 'laplace'}
+    granularity : float
+        Step of the fresh answer's lattice.
+    """
+    variance = past.sd**2
+    if not variance:
+        return past
+    w = variance / (variance + scale * scale * (2 if family == "laplace" else 1))
+    scales = tuple((1 - w) * c for c in past.scales)
+    rest = (1 - w) ** 2 * past.variance
+    if family == "laplace":
+        scales += (w * scale,)
+    else:
+        rest += (w * scale) ** 2
+    return Mixture(scales, rest, max((1 - w) * past.margin, w * granularity / 2))
+
+
 def least(
     past: Mixture | None,
     half: float,
@@ -155,21 +181,11 @@ def least(
         return Fresh(start, combined=False)
     if past.half_width(alpha) <= half:
         return Fresh(math.inf, combined=True)
-    variance = past.sd**2
     if family == "gaussian" and not past.scales and not granularity and not past.margin:
-        return Fresh(math.sqrt(beside(start**2, variance)), combined=True)
+        return Fresh(math.sqrt(beside(start**2, past.sd**2)), combined=True)
 
     def passes(scale: float) -> bool:
-        noise = scale * scale * (2 if family == "laplace" else 1)
-        w = variance / (variance + noise)
-        scales = tuple((1 - w) * c for c in past.scales)
-        rest = (1 - w) ** 2 * past.variance
-        if family == "laplace":
-            scales += (w * scale,)
-        else:
-            rest += (w * scale) ** 2
-        law = Mixture(scales, rest, max((1 - w) * past.margin, w * margin))
-        return law.confidence(half) >= 1 - alpha
+        return merged_law(past, scale, family, granularity).confidence(half) >= 1 - alpha
 
     if not passes(start):
         return Fresh(start, combined=False)

@@ -76,6 +76,7 @@ class Shelf:
         default_factory=dict, repr=False
     )
     _views: dict[str, View | None] = field(default_factory=dict, repr=False)
+    _held: dict[tuple[str, str], Held] = field(default_factory=dict, repr=False)
 
     def known(self, store: Store, rows: Collection[str], table: str, schema: Schema) -> Known:
         """Return what some rows hold of a table's current data version."""
@@ -101,10 +102,11 @@ class Shelf:
         if isinstance(rows, str):
             raise TypeError("rows are several names")
         best: dict[str, tuple[Fraction, str]] = {}
-        for (row, name), level in state.synopses.held.items():
-            if row in rows and level > best.get(name, _NOTHING)[0]:
-                best[name] = level, row
-        if levels is not None:
+        if levels is None:
+            for (row, name), level in state.synopses.held.items():
+                if row in rows and level > best.get(name, _NOTHING)[0]:
+                    best[name] = level, row
+        else:
             (own,) = rows
             best = {name: (level, own) for name, level in levels.items()}
         found = []
@@ -115,12 +117,30 @@ class Shelf:
                 version,
             ):
                 continue
-            view = self._view(name, definition, schema)
-            if view is not None:
-                values = tuple(view.values(state.vector(row, name, level)))
-                noise = law(level, view.reach, state.currency)
-                found.append(Held(view, name, level, noise, values))
+            if (made := self._read(state, row, name, level, definition, schema)) is not None:
+                found.append(made)
         return found
+
+    def _read(
+        self,
+        state: Accountant,
+        row: str,
+        name: str,
+        level: Fraction,
+        definition: Mapping[str, Any],
+        schema: Schema,
+    ) -> Held | None:
+        """Return one version; the one read last of each view and row is kept."""
+        last = self._held.get((row, name))
+        if last is not None and last.level == level:
+            return last
+        view = self._view(name, definition, schema)
+        if view is None:
+            return None
+        values = tuple(view.values(state.vector(row, name, level)))
+        made = Held(view, name, level, law(level, view.reach, state.currency), values)
+        self._held[row, name] = made
+        return made
 
     def keep(self, name: tuple[str, str, int], found: list[Estimates]) -> None:
         """Remember what a committed request was worked out to, as long as there is room."""

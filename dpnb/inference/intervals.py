@@ -47,6 +47,17 @@ def mean_interval(joint: Joint, total: int, count: int, width: Width, reach: flo
     return (low, high) if low <= high else (-reach, reach)
 
 
+def mean_and_interval(
+    joint: Joint, total: int, count: int, width: Width, reach: float
+) -> tuple[float | None, Pair]:
+    """Return a mean and its interval, as :func:`mean_interval`; None for too few rows to tell."""
+    found = mean_interval(joint, total, count, width, reach)
+    s, c = float(joint.estimates[total]), float(joint.estimates[count])
+    if c <= width(joint.law(count)):
+        return None, found
+    return max(-reach, min(reach, s / c)), found
+
+
 def _widths(joint: Joint, total: int, count: int, width: Width) -> Callable[[float], float]:
     """Return q(m), the half-width for the noise of S - m C."""
     if not joint.gaussian:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from dpnb.errors import RequestError
 from dpnb.inference.evidence import Evidence
 from dpnb.inference.inferred import Inferred
-from dpnb.inference.intervals import Pair, Width, count_interval, mean_interval
+from dpnb.inference.intervals import Pair, Width, count_interval, mean_and_interval
 from dpnb.inference.mixture import Mixture
 from dpnb.inference.options import Options
 from dpnb.inference.posterior import Joint
@@ -92,11 +92,7 @@ def _mean(
             "an AVG is inferred by method 'blue', without a prior", "Leave method and prior out."
         )
     total, count = place
-    found = mean_interval(joint, total, count, width, reach)
-    s, c = float(joint.estimates[total]), float(joint.estimates[count])
-    if c <= width(joint.law(count)):
-        return None, found
-    return max(-reach, min(reach, s / c)), found
+    return mean_and_interval(joint, total, count, width, reach)
 
 
 def _exact(evidence: Evidence, row: tuple[Ints, Values], alpha: float) -> tuple[float, Pair]:

@@ -12,8 +12,9 @@ from dpnb.answers.estimates import Estimates
 from dpnb.inference.assembly import Part as Output
 from dpnb.inference.assembly import centre, in_order, parts_of
 from dpnb.inference.evidence import ROOM, SMALL, Evidence, Room
+from dpnb.inference.fresh import merged_law
 from dpnb.inference.held import Held
-from dpnb.inference.intervals import count_interval, mean_interval
+from dpnb.inference.intervals import count_interval, mean_and_interval
 from dpnb.inference.mixture import Mixture
 from dpnb.inference.posterior import Joint
 from dpnb.privacy.calibrate import Law
@@ -211,23 +212,14 @@ def _pure_levels(one: Wanted, plan: Plan, evidence: Evidence) -> dict[str, Fract
 
     def enough(level: Fraction) -> bool:
         fresh = one.part.law(plan, view, level, None if one.part.sum is None else False).scale
-        return all(_merged_law(law, fresh).confidence(one.error) >= 1 - one.alpha for law in laws)
+        merges = (merged_law(past, fresh, "laplace", float(view.granularity)) for past in laws)
+        return all(law.confidence(one.error) >= 1 - one.alpha for law in merges)
 
     low, high = 0, len(levels) - 1
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(levels[middle]) else (middle + 1, high)
     return {name: levels[high]}
-
-
-def _merged_law(past: Mixture, fresh: float) -> Mixture:
-    """Return the law of the best merge of an estimate and a fresh Laplace answer (spec/bayes.md 3.5)."""
-    known = past.sd**2
-    if known == 0:
-        return past
-    weight = known / (known + 2 * fresh**2)
-    scales = (*((1 - weight) * scale for scale in past.scales), weight * fresh)
-    return Mixture(scales, (1 - weight) ** 2 * past.variance, past.margin)
 
 
 def _rounded(law: Mixture) -> tuple[float, ...]:
@@ -261,10 +253,9 @@ def _estimates(
     for group in range(groups):
         if one.part.is_mean:
             total, count = group, groups + group
-            ends.append(mean_interval(joint, total, count, width, one.reach))
-            s, c = float(joint.estimates[total]), float(joint.estimates[count])
-            told = c > joint.half_width(count, one.alpha)
-            values.append(max(-one.reach, min(one.reach, s / c)) if told else None)
+            mean, interval = mean_and_interval(joint, total, count, width, one.reach)
+            values.append(mean)
+            ends.append(interval)
             continue
         estimate, half = float(joint.estimates[group]), joint.half_width(group, one.alpha)
         values.append(estimate)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dpnb.errors import RequestError
@@ -129,7 +130,7 @@ class Quantity:
     confidence: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Joint:
     """The joint law of several estimates that rest on the same noisy answers.
 
@@ -155,18 +156,24 @@ class Joint:
     def __len__(self) -> int:
         return len(self.estimates)
 
-    @property
+    @cached_property
     def gaussian(self) -> bool:
         """Whether all noises are Gaussian."""
         return all(law.family == "gaussian" for law in self.laws)
 
-    @property
+    @cached_property
     def variances(self) -> Floats:
         """Variances of the noises of the answers, shape (m,)."""
         import numpy as np
 
         pairs = zip(self.laws, self.granularities, strict=True)
         return np.array([noise_variance(*pair) for pair in pairs])
+
+    @cached_property
+    def _steps(self) -> Floats:
+        import numpy as np
+
+        return np.array(self.granularities)
 
     def law(self, combination: Combination | None = None) -> Mixture:
         """Return the law of the error of an estimate, or of a combination of them.
@@ -207,7 +214,7 @@ class Joint:
         if self.gaussian:
             # one term stands for all
             variance = float(weights**2 @ self.variances)
-            widest = float(np.max(np.abs(weights) * np.array(self.granularities), initial=0.0))
+            widest = float(np.max(np.abs(weights) * self._steps, initial=0.0))
             if variance == 0:
                 return mixture([], [], [])
             spread = math.sqrt(variance)
