@@ -8,16 +8,19 @@ from dpnb.errors import DpnbError
 from dpnb.kinds import Category, Date, Integer, Real
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import PrivacyLoss
-from dpnb.schema import Schema
-from dpnb.table import Table, Unit
+from dpnb.schema import Schema, Unit
+from dpnb.table import Table
 
 if TYPE_CHECKING:
     from dpnb import datasets
     from dpnb.answers.answer import Answer
     from dpnb.answers.question import Question
     from dpnb.curator import Curator
+    from dpnb.decide.decision import Decision
+    from dpnb.draft import draft_schema
     from dpnb.explain.explanation import Explanation
     from dpnb.inference.inference import Inference
+    from dpnb.keys.discovery import Discovery
     from dpnb.magics import options
     from dpnb.provenance.histograms import Strategy
     from dpnb.provenance.policy import Policy
@@ -33,6 +36,8 @@ __all__ = [
     "Category",
     "Curator",
     "Date",
+    "Decision",
+    "Discovery",
     "DpnbError",
     "Explanation",
     "Inference",
@@ -50,12 +55,15 @@ __all__ = [
     "Unit",
     "connect",
     "datasets",
+    "draft_schema",
     "options",
 ]
 
 _LATE = {
     "Answer": "dpnb.answers.answer",
     "Curator": "dpnb.curator",
+    "Decision": "dpnb.decide.decision",
+    "Discovery": "dpnb.keys.discovery",
     "Explanation": "dpnb.explain.explanation",
     "Inference": "dpnb.inference.inference",
     "Policy": "dpnb.provenance.policy",
@@ -65,6 +73,7 @@ _LATE = {
     "RiskProfile": "dpnb.risk.profile",
     "Session": "dpnb.session",
     "connect": "dpnb.server.client",
+    "draft_schema": "dpnb.draft",
     "options": "dpnb.magics",
 }
 

@@ -11,12 +11,15 @@ from dpnb.answers.answer import Answer
 from dpnb.answers.listing import Asked, BudgetStatus, Price
 from dpnb.answers.question import Question
 from dpnb.curator import Curator
-from dpnb.schema import Schema
+from dpnb.table import Table
 
 if TYPE_CHECKING:
+    from dpnb.decide.decision import Decision
+    from dpnb.decide.price import DecisionPrice
     from dpnb.explain.explanation import Explanation
     from dpnb.explain.price import ExplanationPrice
     from dpnb.inference.inference import Inference
+    from dpnb.keys.discovery import Discovery, DiscoveryPrice
 
 
 class Channel(Protocol):
@@ -42,6 +45,32 @@ class Channel(Protocol):
         self, question: Question, options: Mapping[str, Any], cancel: threading.Event
     ) -> Explanation:
         """Explain a question; see ``Session.explain``."""
+        ...
+
+    def decide(
+        self,
+        sql: str,
+        params: Mapping[str, object] | None,
+        options: Mapping[str, Any],
+        cancel: threading.Event,
+    ) -> Decision:
+        """Decide which groups satisfy a HAVING; see ``Session.decide``."""
+        ...
+
+    def price_decision(
+        self, sql: str, params: Mapping[str, object] | None, options: Mapping[str, Any]
+    ) -> DecisionPrice:
+        """Plan and price a decision; spends nothing."""
+        ...
+
+    def discover(
+        self, column: str, options: Mapping[str, Any], cancel: threading.Event
+    ) -> Discovery:
+        """Find the values of an undeclared column; see ``Session.discover``."""
+        ...
+
+    def price_discovery(self, column: str, options: Mapping[str, Any]) -> DiscoveryPrice:
+        """Price a discovery; spends nothing."""
         ...
 
     def price(
@@ -73,8 +102,8 @@ class Channel(Protocol):
         ...
 
     @property
-    def schemas(self) -> Mapping[str, Schema]:
-        """The declared columns by table."""
+    def tables(self) -> Mapping[str, Table]:
+        """The declared tables by name, without their rows."""
         ...
 
     def interrupt(self, thread: int) -> None:
@@ -116,6 +145,32 @@ class LocalChannel:
         """Explain a question."""
         return self.curator.explain(self.analyst, question, options, cancel)
 
+    def decide(
+        self,
+        sql: str,
+        params: Mapping[str, object] | None,
+        options: Mapping[str, Any],
+        cancel: threading.Event,
+    ) -> Decision:
+        """Decide which groups satisfy a HAVING."""
+        return self.curator.decide(self.analyst, sql, params, options, cancel)
+
+    def price_decision(
+        self, sql: str, params: Mapping[str, object] | None, options: Mapping[str, Any]
+    ) -> DecisionPrice:
+        """Plan and price a decision."""
+        return self.curator.price_decision(self.analyst, sql, params, options)
+
+    def discover(
+        self, column: str, options: Mapping[str, Any], cancel: threading.Event
+    ) -> Discovery:
+        """Find the values of an undeclared column."""
+        return self.curator.discover(self.analyst, column, options, cancel)
+
+    def price_discovery(self, column: str, options: Mapping[str, Any]) -> DiscoveryPrice:
+        """Price a discovery."""
+        return self.curator.price_discovery(self.analyst, column, options)
+
     def price(
         self,
         statements: Sequence[str],
@@ -145,9 +200,12 @@ class LocalChannel:
         return self.curator.history(self.analyst)
 
     @property
-    def schemas(self) -> Mapping[str, Schema]:
-        """The declared columns by table."""
-        return {name: table.schema for name, table in self.curator.tables.items()}
+    def tables(self) -> Mapping[str, Table]:
+        """The declared tables, without their rows."""
+        return {
+            name: Table(name, None, table.schema, public=table.public, key=table.key)
+            for name, table in self.curator.tables.items()
+        }
 
     def interrupt(self, thread: int) -> None:
         """Stop the request that runs in a thread."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+import json
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from fractions import Fraction
@@ -14,11 +16,12 @@ from dpnb.answers.answer import Answer
 from dpnb.answers.listing import Asked, BudgetStatus, Price
 from dpnb.answers.question import Question
 from dpnb.answers.request import AnswerRequest
-from dpnb.engines.base import Engine
+from dpnb.engines.base import Engine, guarded
 from dpnb.errors import DpnbError, InterruptedRequestError, RequestError, SchemaError
 from dpnb.inference.held import Shelf
-from dpnb.inference.online import OnlinePlan, OnlineRequest
+from dpnb.inference.online import OnlineRequest
 from dpnb.inference.pricing import priced
+from dpnb.joins import joined
 from dpnb.ownership import Ownership
 from dpnb.privacy.accountant import Cost
 from dpnb.privacy.budget import Budget
@@ -26,19 +29,24 @@ from dpnb.privacy.loss import PrivacyLoss, is_picked, unit
 from dpnb.privacy.noise import Noise, SecureNoise
 from dpnb.provenance.administration import Administration, read_views
 from dpnb.provenance.catalogue import DeclaredViews
-from dpnb.provenance.plan import Plan
 from dpnb.provenance.policy import Policy, policy_of
-from dpnb.provenance.requests import ANALYST, OWNER, P, R, Request, header, private
+from dpnb.provenance.requests import ANALYST, OWNER, P, R, Request, header
 from dpnb.provenance.store import Store
 from dpnb.sql.query import Query
+from dpnb.stamps import Stamp
 from dpnb.table import Table
 from dpnb.waiting import Progress
 
 if TYPE_CHECKING:
+    from dpnb.decide.decider import Decider
+    from dpnb.decide.decision import Decision
+    from dpnb.decide.price import DecisionPrice
     from dpnb.explain.explanation import Explanation
     from dpnb.explain.price import ExplanationPrice
     from dpnb.explain.request import ExplanationRequest
     from dpnb.inference.inference import Inference
+    from dpnb.keys.discovery import Discovery, DiscoveryPrice
+    from dpnb.keys.request import DiscoveryRequest
     from dpnb.risk.paper import PaperProfile
     from dpnb.risk.profile import RiskProfile
     from dpnb.server.service import Service
@@ -79,6 +87,8 @@ class Curator(Ownership):
         of columns, and mappings with the arguments of :meth:`add_view`.
     noise : Noise, optional
         For tests only; results are stamped NOT PRIVATE.
+    rehearsal : bool
+        The data are generated: results are stamped REHEARSAL.
 
     Raises
     ------
@@ -97,8 +107,9 @@ class Curator(Ownership):
         policy: Policy | None = None,
         views: str | Sequence[Any] = (),
         noise: Noise | None = None,
+        rehearsal: bool = False,
     ) -> None:
-        from dpnb.engines.duckdb import DuckDBEngine
+        from dpnb.engines.choice import engine_of
 
         listed: list[Any] = list(tables) if isinstance(tables, (list, tuple)) else [tables]
         if not listed or not all(isinstance(table, Table) for table in listed):
@@ -113,32 +124,64 @@ class Curator(Ownership):
         self._noise: Noise = SecureNoise() if noise is None else noise
         if noise is None:
             SecureNoise.warm_up()
+        stamp: Stamp = "rehearsal" if rehearsal else "" if self._noise.private else "test"
         self._lock = threading.RLock()
         self._statements: dict[object, AnswerRequest] = {}
         self._shelf = Shelf()
         self._store = Store(ledger, anchor)
+        self._engines: dict[str, Engine] = {}
         try:
             if self._store.new and budget is None:
                 raise RequestError("a new ledger needs a budget", "Pass budget=dpnb.Budget(...).")
-            self._engines: dict[str, Engine] = {
-                name: DuckDBEngine(table) for name, table in self._tables.items()
-            }
+            for name, table in self._tables.items():
+                self._engines[name] = engine_of(table)
+            self._tables = joined(
+                self._tables,
+                lambda name, join: self._engines[name].obstacle(self._engines[join.table], join),
+            )
+            listed = list(self._tables.values())
+            paired = [pair for table in listed for pair in table.pairs.values()]
+            pairs = {pair.name: pair for pair in paired if isinstance(pair, Table)}
+            self._tables |= pairs
             self._store.open(
-                listed,
-                lambda name, secret: self._engines[name].fingerprint(secret + name.encode()),
+                list(self._tables.values()),
+                partial(self._fingerprint, {}),
                 budget=budget,
                 policy=rules,
                 declared=policy is not None,
                 new_version=new_version,
-                private=self._noise.private,
+                stamp=stamp,
             )
+            for name, engine in self._engines.items():
+                engine.bound(self._store.secret(f"rows kept of {name}"))
+            for table in listed:
+                for join in table.joins.values():
+                    self._engines[table.name].join(self._engines[join.table], join)
+            for name, table in pairs.items():
+                one, other = (self._engines[part] for part in name.split("*"))
+                self._engines[name] = one.paired(other, table)
             self._declared = DeclaredViews(self._tables, self._engines)
-            self._owner = Administration(self._store, self._tables, self._declared)
+            self._owner = Administration(self._store, self.tables, self._declared)
             self._owner.register(analysts or {})
             self._owner.add_views(wanted)
         except BaseException:
+            for engine in self._engines.values():
+                engine.close()
             self._store.ledger.close()
             raise
+
+    def _fingerprint(self, known: dict[str, str], name: str, secret: bytes) -> str:
+        """Return the fingerprint of a table's rows, and of those that are looked up from it.
+
+        ``known`` keeps those of single tables: the rows of each are read once.
+        """
+        used = {*name.split("*"), *(join.table for join in self._tables[name].joins.values())}
+        for table in used - known.keys():
+            known[table] = self._engines[table].fingerprint(secret + table.encode())
+        if used == {name}:
+            return known[name]
+        sealed = json.dumps({table: known[table] for table in used}, sort_keys=True).encode()
+        return hmac.new(secret + name.encode(), sealed, "sha256").hexdigest()
 
     def session(self, analyst: str | None = None, privilege: int | None = None) -> Session:
         """Return an analyst's handle on this curator.
@@ -197,6 +240,66 @@ class Curator(Ownership):
         request = self._explanation(self._admitted(analyst), question, options)
         return self._serve(request, cancel, identifier)
 
+    def decide(
+        self,
+        analyst: str,
+        sql: str,
+        params: Mapping[str, object] | None,
+        options: Mapping[str, Any],
+        cancel: threading.Event | None = None,
+        identifier: str | None = None,
+    ) -> Decision:
+        """Decide which groups satisfy a HAVING; see ``Session.decide``, and :meth:`query`.
+
+        One transaction for each step.
+        """
+        decider = self._decider(self._admitted(analyst), sql, params, options)
+        if decider.studies:
+            look = partial(decider.look, self._engines[decider.plan.query.table])
+            return decider.studied(_interruptible(partial(guarded, look), cancel))
+
+        def serve(request: Request[Any, R], name: str) -> R:
+            own = None if identifier is None else f"{identifier} {name}"
+            return self._serve(request, cancel, own)
+
+        return decider.decide(serve, cancel)
+
+    def price_decision(
+        self,
+        analyst: str,
+        sql: str,
+        params: Mapping[str, object] | None,
+        options: Mapping[str, Any],
+    ) -> DecisionPrice:
+        """Plan and price a decision; spends nothing."""
+        return self._decider(self._admitted(analyst), sql, params, options).price()
+
+    def _decider(
+        self,
+        analyst: str,
+        sql: str,
+        params: Mapping[str, object] | None,
+        options: Mapping[str, Any],
+    ) -> Decider:
+        from dpnb.decide.decider import Decider
+        from dpnb.decide.options import STUDY_MODES, read_options
+        from dpnb.decide.plan import plan
+        from dpnb.sql.parse import parse
+
+        wanted = read_options(**options)
+        query = parse(sql, self._tables, params, deciding=True, thresholds=wanted.thresholds)
+        schema = self._tables[query.table].schema
+        if wanted.mode in STUDY_MODES and not self._tables[query.table].public:
+            raise RequestError(
+                f"mode={wanted.mode!r} is for study: it simulates on the exact values of public data",
+                "Use mode='certified', or declare the table with public=True.",
+            )
+        with self._lock:
+            self._store.follow()
+            version = self._store.version(query.table)
+            made = plan(query, wanted, schema, version, self._store.accountant.currency)
+        return Decider(analyst, sql, made, self._store, schema, self._lock)
+
     def _asked(
         self,
         analyst: str,
@@ -207,6 +310,9 @@ class Curator(Ownership):
         """Return the request for a statement; with a wished error past answers may help."""
         own = self._statement(analyst, sql, params, accuracy)
         if accuracy.get("error") is None or accuracy.get("history") is False:
+            return own
+        if any(aggregate.function == "UNITS" for aggregate in own.query.measured):
+            # numbers of different ids do not follow from other answers
             return own
         return OnlineRequest(own, self._shelf)
 
@@ -278,7 +384,7 @@ class Curator(Ownership):
             if needed:
                 engine = self._engines[request.table(plan)]
                 look = partial(request.measure, plan, needed, engine)
-                exact = _interruptible(partial(private, look), cancel)
+                exact = _interruptible(partial(guarded, look), cancel)
             elif cancel is not None and cancel.is_set():
                 raise InterruptedRequestError("interrupted", "Nothing was charged.")
             committed = self._commit(request, needed, exact, identifier)
@@ -299,7 +405,7 @@ class Curator(Ownership):
                         return None
                     cost, now = request.cost(plan), self._store.now()
                     granted = self._check(request, plan, cost, now)
-                    entry = private(partial(request.release, plan, exact, self._noise))
+                    entry = guarded(partial(request.release, plan, exact, self._noise))
                     append({**entry, **header(*key, cost, now, granted, identifier)})
             self._store.follow()
             return request.result(plan, self._store.accountant.charges[key], fresh=fresh)
@@ -332,12 +438,44 @@ class Curator(Ownership):
         """Refuse releases that would all but settle a claim that the owner protects."""
         if not self._store.provenance.claims or request.analyst == OWNER:
             return
-        if isinstance(plan, Plan | OnlinePlan):
+        from dpnb.decide.responses import ResponsePlan
+
+        if isinstance(plan, ResponsePlan):
+            from dpnb.inference.control import guard_response
+
+            guard_response(self._store, request.table(plan))
+        views = getattr(plan, "views", None)
+        if views and cost.steps:
             from dpnb.inference.control import guard
 
             schema = self._tables[request.table(plan)].schema
             levels = {name: step.level for name, step in cost.steps.items()}
-            guard(self._store, self._shelf, request.analyst, plan.views, levels, schema)
+            guard(self._store, self._shelf, request.analyst, views, levels, schema)
+
+    def discover(
+        self,
+        analyst: str,
+        column: str,
+        options: Mapping[str, Any],
+        cancel: threading.Event | None = None,
+        identifier: str | None = None,
+    ) -> Discovery:
+        """Find the values of an undeclared column; see ``Session.discover``, and :meth:`query`."""
+        return self._serve(self._discovery(analyst, column, options), cancel, identifier)
+
+    def price_discovery(
+        self, analyst: str, column: str, options: Mapping[str, Any]
+    ) -> DiscoveryPrice:
+        """Price a discovery; spends nothing."""
+        with self._lock:
+            self._store.follow()
+            return self._discovery(analyst, column, options).price()
+
+    def _discovery(self, analyst: str, column: str, options: Mapping[str, Any]) -> DiscoveryRequest:
+        from dpnb.keys.request import DiscoveryRequest
+
+        row = self._admitted(analyst)
+        return DiscoveryRequest(row, column, options, self._store, self.tables)
 
     # what past answers tell
 
@@ -519,7 +657,7 @@ class Curator(Ownership):
     @property
     def tables(self) -> Mapping[str, Table]:
         """The tables by name."""
-        return dict(self._tables)
+        return {name: table for name, table in self._tables.items() if "*" not in name}
 
     def interrupt(self, thread: int) -> None:
         """Stop the scan of the request that runs in the thread of the given identifier."""
@@ -539,7 +677,7 @@ class Curator(Ownership):
         self._store.ledger.close()
 
     def __repr__(self) -> str:
-        return f"Curator({', '.join(self._tables)})"
+        return f"Curator({', '.join(self.tables)})"
 
     def __reduce__(self) -> Any:
         raise TypeError("a Curator holds sensitive data and cannot be pickled")
@@ -550,8 +688,8 @@ def check_having(query: Query) -> None:
     if query.having is not None:
         raise RequestError(
             "HAVING is not answered here: the groups it lets pass would tell more than was paid",
-            "Leave it out and filter the released rows, answer.to_frame().query(...); "
-            "they are noisy, so a group near the limit may fall on either side.",
+            "Decide with %%dpdecide (session.decide), which bounds the errors; or leave it out and "
+            "filter the released rows, which are noisy.",
         )
 
 

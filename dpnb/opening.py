@@ -11,12 +11,14 @@ from dpnb.privacy.budget import Budget
 from dpnb.provenance.policy import Policy
 
 
-def read_budget(rho: Any, epsilon: Any, delta: Any, declared: object) -> Budget | None:
+def read_budget(
+    rho: Any, epsilon: Any, delta: Any, key_delta: Any, declared: object
+) -> Budget | None:
     """Return the budget given by options, else the one in the table's file, else None.
 
     Parameters
     ----------
-    rho, epsilon, delta : number or None
+    rho, epsilon, delta, key_delta : number or None
         Options.
     declared : mapping or None
         ``[budget]`` of the table's file.
@@ -25,8 +27,8 @@ def read_budget(rho: Any, epsilon: Any, delta: Any, declared: object) -> Budget 
     ------
     RequestError
     """
-    if rho is not None or epsilon is not None or delta is not None:
-        return Budget(rho=rho, epsilon=epsilon, delta=delta)
+    if any(one is not None for one in (rho, epsilon, delta, key_delta)):
+        return Budget(rho=rho, epsilon=epsilon, delta=delta, key_delta=key_delta)
     if declared is None:
         return None
     known = [*signature(Budget).parameters]

@@ -4,11 +4,103 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dpnb.errors import SchemaError
 from dpnb.kinds import KINDS, Category, Date, Integer, Kind, Real
+
+MOST_OF_ONE = 2**20
+"""Most rows, and most groups, that one id may be allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The privacy unit: all rows that share one id.
+
+    Parameters
+    ----------
+    column : str
+        The source's column that identifies the protected person. Rows without an id are left out.
+    max_rows : int
+        Rows kept for one id, from 1 to 1,048,576. They are picked once, before any WHERE, in an order
+        of the id's own rows that the ledger keeps secret. Noise grows with it.
+    max_groups : int
+        Groups in which one id is counted by COUNT(DISTINCT id), and in randomised response.
+
+    Raises
+    ------
+    SchemaError
+        For an empty name, and bounds that are no whole numbers in their range.
+
+    Examples
+    --------
+    >>> Unit("customer_id", max_rows=20)
+    Unit(column='customer_id', max_rows=20, max_groups=1)
+    """
+
+    column: str
+    max_rows: int
+    max_groups: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str) or not self.column:
+            raise SchemaError("the unit names no column", "Write Unit('person_id', max_rows=3).")
+        for name in ("max_rows", "max_groups"):
+            value = getattr(self, name)
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            if not whole or not 1 <= value <= MOST_OF_ONE:
+                raise SchemaError(
+                    f"{name} is {value!r}", f"Give a whole number from 1 to {MOST_OF_ONE:,}."
+                )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the unit as plain data, as written under ``[unit]`` in TOML."""
+        return {
+            "column": self.column, "max_rows": self.max_rows, "max_groups": self.max_groups
+        }  # fmt: skip
+
+    @property
+    def text(self) -> str:
+        """What is protected, in words."""
+        return unit_text([self.column, self.max_rows])
+
+    @classmethod
+    def from_dict(cls, data: object) -> Unit:
+        """Build a unit from plain data; the inverse of :meth:`to_dict`."""
+        known = {"column", "max_rows", "max_groups"}
+        if not isinstance(data, Mapping) or not {"column", "max_rows"} <= set(data) <= known:
+            raise SchemaError(
+                "[unit] has column and max_rows, and may have max_groups",
+                "Write column = 'person_id' and max_rows = 3.",
+            )
+        return cls(**data)
+
+
+def unit_text(unit: Sequence[Any] | None) -> str:
+    """Return what is protected in words, from a view's public definition of it.
+
+    Examples
+    --------
+    >>> unit_text(["customer_id", 20])
+    'all rows of one customer_id, at most 20 kept'
+    """
+    if unit is None:
+        return "row"
+    column, most = unit
+    return f"all rows of one {column}, at most {most:,} kept"
+
+
+def kept_note(unit: str) -> str:
+    """Return what an exact value is about, from the words of :func:`unit_text`; '' for rows.
+
+    Examples
+    --------
+    >>> kept_note("all rows of one customer_id, at most 20 kept")
+    ' Protected are all rows of one customer_id, at most 20 kept; the others do not count.'
+    """
+    return "" if unit == unit_text(None) else f" Protected are {unit}; the others do not count."
 
 
 class Schema(Mapping[str, Kind]):
@@ -25,12 +117,15 @@ class Schema(Mapping[str, Kind]):
         Columns that are never missing. A row that lacks a value in one of them is left out of the
         table, silently: so the groups of such a column add up to all rows, and past answers tell more
         about new questions.
+    undeclared : sequence of str
+        Columns of texts whose values nobody declared. No statement can use them; ``Session.discover``
+        finds the values that many rows have.
 
     Raises
     ------
     SchemaError
         When two names differ by case only, a name is empty, a kind is unknown, an alias is no column
-        or stands in two sets, or a complete column is none.
+        or stands in two sets, a complete column is none, or an undeclared one is declared.
 
     Examples
     --------
@@ -39,13 +134,14 @@ class Schema(Mapping[str, Kind]):
     ['sex', 'age']
     """
 
-    __slots__ = ("_columns", "_folded", "aliases", "complete")
+    __slots__ = ("_columns", "_folded", "aliases", "complete", "joined", "undeclared", "unit")
 
     def __init__(
         self,
         columns: Mapping[str, Kind],
         aliases: Sequence[Sequence[str]] = (),
         complete: Sequence[str] = (),
+        undeclared: Sequence[str] = (),
     ) -> None:
         if not isinstance(columns, Mapping) or not all(isinstance(n, str) for n in columns):
             raise SchemaError("a schema maps column names to kinds", "Write Schema({'age': ...}).")
@@ -63,9 +159,48 @@ class Schema(Mapping[str, Kind]):
                 )
         self.aliases = _checked_aliases(aliases, self._columns)
         self.complete = _checked_complete(complete, self._columns)
+        self.undeclared = _checked_undeclared(undeclared, self._folded)
+        self.unit: Unit | None = None
+        self.joined: Mapping[str, Kind] = {}
+
+    def protecting(self, unit: Unit | None) -> Schema:
+        """Return the schema of a table whose privacy unit is ``unit``; None stands for one row.
+
+        Raises
+        ------
+        SchemaError
+            When the unit's ids are a column whose values can be discovered.
+        """
+        if unit is not None and unit.column.casefold() in map(str.casefold, self.undeclared):
+            raise SchemaError(
+                f"the ids {unit.column!r} cannot be discovered", "Leave them out of undeclared."
+            )
+        made = Schema(self._columns, self.aliases, self.complete, self.undeclared)
+        made.unit = unit
+        return made
+
+    def joining(self, columns: Mapping[str, Kind]) -> Schema:
+        """Return the schema with columns that are looked up in other tables; see ``dpnb.joins``.
+
+        They are found by their names, but not listed: what goes through all columns means declared ones.
+
+        Raises
+        ------
+        SchemaError
+            When a declared column has the name of one of them.
+        """
+        for name in columns:
+            if name in self:
+                raise SchemaError(
+                    f"the name {name!r} stands for what a join looks up", "Rename it."
+                )
+        made = self.protecting(self.unit)
+        made.joined = {**self.joined, **columns}
+        return made
 
     def __getitem__(self, name: str) -> Kind:
-        return self._columns[name]
+        found = self._columns.get(name)
+        return self.joined[name] if found is None else found
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
@@ -77,7 +212,8 @@ class Schema(Mapping[str, Kind]):
         inner = ", ".join(f"{name!r}: {kind!r}" for name, kind in self._columns.items())
         aliases = f", aliases={[list(names) for names in self.aliases]!r}" if self.aliases else ""
         complete = f", complete={list(self.complete)!r}" if self.complete else ""
-        return f"Schema({{{inner}}}{aliases}{complete})"
+        undeclared = f", undeclared={list(self.undeclared)!r}" if self.undeclared else ""
+        return f"Schema({{{inner}}}{aliases}{complete}{undeclared})"
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -85,10 +221,13 @@ class Schema(Mapping[str, Kind]):
             and list(self.items()) == list(other.items())
             and self.aliases == other.aliases
             and self.complete == other.complete
+            and self.undeclared == other.undeclared
+            and self.unit == other.unit
+            and self.joined == other.joined
         )
 
     def __hash__(self) -> int:
-        return hash((tuple(self._columns.items()), self.aliases, self.complete))
+        return hash((tuple(self._columns.items()), self.aliases, self.complete, self.unit))
 
     def find(self, name: str) -> str | None:
         """Return the declared spelling of a column name, or None."""
@@ -104,6 +243,7 @@ class Schema(Mapping[str, Kind]):
         columns: Mapping[str, Mapping[str, Any]],
         aliases: Sequence[Sequence[str]] = (),
         complete: Sequence[str] = (),
+        undeclared: Sequence[str] = (),
     ) -> Schema:
         """Build a schema from plain data; the inverse of :meth:`to_dict`."""
         kinds: dict[str, Kind] = {}
@@ -123,18 +263,20 @@ class Schema(Mapping[str, Kind]):
                 ) from None
             except SchemaError as error:
                 raise SchemaError(error.what, error.mend, f"column {name!r}") from None
-        return cls(kinds, aliases, complete)
+        return cls(kinds, aliases, complete, undeclared)
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """Read ``aliases``, ``complete`` and the ``[columns]`` of a TOML file."""
+        """Read ``aliases``, ``complete``, ``undeclared``, ``[unit]`` and ``[columns]`` of a TOML file."""
         return cls.of(read_toml(path))
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Schema:
         """Build a schema from what a TOML file holds."""
-        columns = content.get("columns", {})
-        return cls.from_dict(columns, content.get("aliases", ()), content.get("complete", ()))
+        columns, unit = content.get("columns", {}), content.get("unit")
+        lists = (content.get(name, ()) for name in ("aliases", "complete", "undeclared"))
+        made = cls.from_dict(columns, *lists)
+        return made.protecting(None if unit is None else Unit.from_dict(unit))
 
     def to_toml(self) -> str:
         """Return the schema as the text of a TOML file."""
@@ -142,7 +284,11 @@ class Schema(Mapping[str, Kind]):
 
         aliases = {"aliases": [list(names) for names in self.aliases]} if self.aliases else {}
         complete = {"complete": list(self.complete)} if self.complete else {}
-        return tomli_w.dumps({**aliases, **complete, "columns": self.to_dict()})
+        undeclared = {"undeclared": list(self.undeclared)} if self.undeclared else {}
+        unit = {} if self.unit is None else {"unit": self.unit.to_dict()}
+        return tomli_w.dumps(
+            {**aliases, **complete, **undeclared, **unit, "columns": self.to_dict()}
+        )
 
 
 def _checked_complete(complete: Sequence[str], columns: Mapping[str, Kind]) -> tuple[str, ...]:
@@ -154,6 +300,19 @@ def _checked_complete(complete: Sequence[str], columns: Mapping[str, Kind]) -> t
         if not isinstance(name, str) or name not in columns:
             raise SchemaError(f"the complete column {name!r} is no column", mend)
     return tuple(name for name in columns if name in complete)
+
+
+def _checked_undeclared(names: Sequence[str], folded: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns whose values are not declared."""
+    mend = "Write undeclared=['city']."
+    if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) and n for n in names):
+        raise SchemaError("undeclared is a list of column names", mend)
+    for name in names:
+        if name.casefold() in folded:
+            raise SchemaError(f"the undeclared column {name!r} is declared, too", "Drop one.")
+    if len({name.casefold() for name in names}) != len(names):
+        raise SchemaError("two undeclared columns differ by case only", "Rename one of them.")
+    return tuple(names)
 
 
 def _checked_aliases(
@@ -177,8 +336,8 @@ def _checked_aliases(
 def read_toml(path: str | Path) -> dict[str, Any]:
     """Read a table's TOML file.
 
-    Its entries: ``name``, ``source``, ``public``, ``aliases``, ``complete``, ``columns``, ``unit``,
-    ``budget``, and for several analysts ``policy`` and ``views``.
+    Its entries: ``name``, ``source``, ``public``, ``key``, ``aliases``, ``complete``, ``undeclared``,
+    ``columns``, ``unit``, ``budget``, and for several analysts ``policy`` and ``views``.
     """
     try:
         content = tomllib.loads(Path(path).read_text("utf-8"))
@@ -186,16 +345,22 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         raise SchemaError("the file cannot be read", "Check the path.", str(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SchemaError(f"the file is not valid TOML: {error}", "", str(path)) from None
+    if "draft" in content:
+        raise SchemaError(
+            "this is a draft made from the data",
+            "Replace every bound and value by public knowledge, then delete the line draft = true.",
+            str(path),
+        )
     known = {
-        "name", "source", "public", "aliases", "complete", "columns", "unit", "budget", "policy",
-        "views",
+        "name", "source", "public", "key", "aliases", "complete", "undeclared", "columns", "unit",
+        "budget", "policy", "views",
     }  # fmt: skip
     unknown = sorted(set(content) - known)
     if unknown:
         raise SchemaError(
             f"unknown entry {unknown[0]!r}",
-            "A table's file has name, source, public, aliases, complete, views, [columns], [unit], "
-            "[budget] and [policy].",
+            "A table's file has name, source, public, key, aliases, complete, undeclared, views, "
+            "[columns], [unit], [budget] and [policy].",
             str(path),
         )
     return content

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -18,13 +19,17 @@ from dpnb.errors import BudgetError, DpnbError, RequestError
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import PICKED
 from dpnb.provenance.requests import ANALYST
+from dpnb.stamps import STAMPS
 from dpnb.table import Table
 from dpnb.waiting import Progress, wait
 
 if TYPE_CHECKING:
+    from dpnb.decide.decision import Decision
+    from dpnb.decide.price import DecisionPrice
     from dpnb.explain.explanation import Explanation
     from dpnb.explain.price import ExplanationPrice
     from dpnb.inference.inference import Inference
+    from dpnb.keys.discovery import Discovery, DiscoveryPrice
     from dpnb.privacy.noise import Noise
 
 EXPLANATION_RHO = "0.3"
@@ -109,9 +114,10 @@ class Session:
         Parameters
         ----------
         sql : str
-            SELECT with COUNT, SUM, AVG over one table, WHERE, GROUP BY, ORDER BY, LIMIT. Aggregates
-            take arithmetic and CASE; results combine by + - * /, EXP and LN. For a mean write AVG: its
-            interval is narrower than that of SUM / COUNT.
+            SELECT with COUNT, SUM, AVG, VARIANCE, STDDEV, MEDIAN and QUANTILE over one table, WHERE,
+            GROUP BY, ORDER BY, LIMIT. Aggregates take arithmetic and CASE, quantiles a bare column
+            with bins or of whole numbers; results combine by + - * /, EXP, LN and SQRT. For a mean
+            write AVG: its interval is narrower than that of SUM / COUNT.
         rho, epsilon : number
             The level of the statement as if bought alone, split over its vectors by a fixed public
             rule; what is already held is deducted. One that was picked by looking at the data, a
@@ -360,6 +366,162 @@ class Session:
 
         return wait(ask, cancel, self._channel.interrupt, progress)
 
+    def decide(
+        self,
+        sql: str,
+        *,
+        beta: object = 0.05,
+        alpha: object = 0.1,
+        u: object = None,
+        ranges: object = None,
+        rows: object = None,
+        mode: str = "certified",
+        protect: str = "fnr",
+        confidence: object = 0.95,
+        thresholds: Mapping[str, Mapping[Any, object]] | None = None,
+        steps: int | None = None,
+        most: object = None,
+        history: bool = True,
+        params: Mapping[str, object] | None = None,
+        progress: Progress | None = None,
+    ) -> Decision:
+        """Decide which declared groups satisfy a HAVING, with bounded errors.
+
+        Parameters
+        ----------
+        sql : str
+            One SELECT over one table with GROUP BY and HAVING: AND, OR, NOT, BETWEEN over COUNT, SUM,
+            AVG and COUNT(DISTINCT column), compared with numbers.
+        beta : float
+            Bound on the chance to leave out a group that satisfies it; below 0.5.
+        alpha : float
+            The share of false alarms that the certificate is to reach (mode 'certified'), or a bound
+            on the chance of a false alarm.
+        u : number or mapping by alias
+            The first uncertain region: how far below its threshold a noisy value may lie without being
+            rejected, in units of the aggregate. By default 30 % of the declared range, else of the
+            threshold; for AVG 5 % of the width of its bounds.
+        ranges : number, pair, or mapping by alias
+            Public widths of the range of an aggregate over groups.
+        rows : number or mapping by alias
+            Rows of a group for which ``u`` of an AVG is said; by default the count that is asked for
+            beside it.
+        mode : {'certified', 'margin', 'rr', 'hybrid'}
+            'certified': steps of rising accuracy until a certificate reaches ``alpha``. 'margin': one
+            step; false alarms are bounded for groups that miss their thresholds by ``u``. 'rr':
+            randomised response, both errors bounded for every group. 'hybrid': one step, and
+            randomised response for what it leaves in doubt. On public tables also the published
+            methods, for study: 'paper', 'probe', 'probe-naive', 'probe-ent', 'naive', 'ppwlm',
+            'ddpwlm'.
+        protect : {'fnr', 'fpr'}
+            'fpr' bounds false alarms beforehand and certifies misses.
+        confidence : float
+            Of the certificate.
+        thresholds : mapping of name to mapping of group to number
+            Numbers for ``:name`` in HAVING that differ by group; every declared group has one.
+        steps : int
+            How many steps to take; by default as many as it takes.
+        most : number
+            The most that the decision may cost in all, in the session's currency.
+        history : bool
+            False leaves values that were seen before aside.
+        params, progress
+            As in :meth:`query`.
+
+        Returns
+        -------
+        Decision
+            Asked again, the stored steps at no cost. What was paid for is shown also when a further
+            step is refused or interrupted.
+
+        Raises
+        ------
+        SqlError, RequestError, BudgetError, EngineError, InterruptedRequestError
+            Nothing was charged.
+        """
+        options = {
+            "beta": beta,
+            "alpha": alpha,
+            "u": u,
+            "ranges": ranges,
+            "rows": rows,
+            "mode": mode,
+            "protect": protect,
+            "confidence": confidence,
+            "thresholds": thresholds,
+            "steps": steps,
+            "most": most,
+            "history": history,
+        }
+        cancel = threading.Event()
+
+        def ask() -> Decision:
+            return self._channel.decide(sql, params, options, cancel)
+
+        found = wait(ask, cancel, self._channel.interrupt, progress, shown=True)
+
+        def further(count: int) -> Decision:
+            return self.decide(sql, **{**options, "steps": count}, params=params)  # type: ignore[arg-type]
+
+        return replace(found, further=further)
+
+    def discover(
+        self,
+        column: str,
+        *,
+        table: str | None = None,
+        rho: object = None,
+        epsilon: object = None,
+        delta: object = None,
+        confidence: object = 0.95,
+        progress: Progress | None = None,
+    ) -> Discovery:
+        """Find the values of a column that nobody declared, as far as many rows have them.
+
+        Needs a delta that was set aside: ``Budget(epsilon=3, delta=1e-6, key_delta=1e-7)``. What is
+        found is the same for all later requests; to group by it, declare it (``Discovery.category``)
+        and open the ledger again with ``new_version=True``. Texts of more than 100 letters are left out.
+
+        Parameters
+        ----------
+        column : str
+            One of the table's ``undeclared`` columns.
+        table : str, optional
+            Needed where several tables have such columns.
+        rho, epsilon : number
+            What it costs; more finds rarer values.
+        delta : number
+            What it takes of ``key_delta``; by default a tenth. It hardly matters for what is found.
+        confidence : float
+            From 0.5 to below 1, of what is said about hidden values.
+        progress : callable
+            As in :meth:`query`.
+
+        Returns
+        -------
+        Discovery
+            Asked again with the same amounts, the stored one at no cost.
+
+        Raises
+        ------
+        RequestError, BudgetError, EngineError, InterruptedRequestError
+            Nothing was charged.
+        """
+        options = {
+            "table": table, "rho": rho, "epsilon": epsilon, "delta": delta, "confidence": confidence
+        }  # fmt: skip
+        cancel = threading.Event()
+
+        def ask() -> Discovery:
+            return self._channel.discover(column, options, cancel)
+
+        return wait(ask, cancel, self._channel.interrupt, progress)
+
+    def price_discovery(self, column: str, **options: Any) -> DiscoveryPrice:
+        """Return what :meth:`discover` would cost now, and which values it would show. Free."""
+        _check_names(options, Session.discover)
+        return self._channel.price_discovery(column, options)
+
     @overload
     def price(self, sql: str, **options: Any) -> Price: ...
 
@@ -375,13 +537,17 @@ class Session:
         *,
         params: Mapping[str, object] | None = None,
         **accuracy: Any,
-    ) -> Price | ExplanationPrice | list[Price]:
+    ) -> Price | ExplanationPrice | DecisionPrice | list[Price]:
         """Return what statements would cost now and how wide their intervals would be. Free.
 
         A list is priced as if its statements were asked one after the other. The other arguments
         are those of :meth:`query`. A Question is priced as an explanation, with the arguments of
-        :meth:`explain`; ``error`` tells the rho that a wanted width needs.
+        :meth:`explain`; ``error`` tells the rho that a wanted width needs. With ``beta`` or another
+        argument that only :meth:`decide` has, the statement is planned as a decision.
         """
+        if isinstance(sql, str) and accuracy.keys() & _DECIDING:
+            _check_names(accuracy, Session.decide)
+            return self._channel.price_decision(sql, params, accuracy)
         if isinstance(sql, Question):
             accuracy.pop("anyway", None)
             return self._channel.price_explanation(sql, _explanation_options(**accuracy))
@@ -405,28 +571,73 @@ class Session:
     @property
     def history(self) -> Listing:
         """The requests answered so far, oldest first."""
-        currency = self._channel.budget.currency
+        budget = self._channel.budget
         asked = self._channel.history
 
         def cost(one: Asked) -> str:
-            spent = loss_text(one.spent, currency, None)
+            spent = loss_text(one.spent, budget.currency, None)
             return f"{spent}, conditional" if one.conditional else spent
 
         rows = tuple((str(i), one.time, one.sql, cost(one)) for i, one in enumerate(asked, start=1))
         caption = f"{len(rows)} request{'' if len(rows) == 1 else 's'} answered."
         if any(one.conditional for one in asked):
             caption += f" Conditional: {PICKED}."
-        return Listing(caption, ("", "time (UTC)", "statement", "cost"), rows)
+        return Listing(caption, ("", "time (UTC)", "statement", "cost"), rows, budget.stamp)
 
     @property
     def tables(self) -> Listing:
         """The declared tables and columns."""
         rows = tuple(
-            (table, name, kind.kind, _domain(kind.to_dict()))
-            for table, schema in self._channel.schemas.items()
-            for name, kind in schema.items()
+            (name, column, kind.kind, _domain(kind.to_dict()))
+            for name, table in self._channel.tables.items()
+            for column, kind in table.schema.items()
         )
-        return Listing("Declared columns.", ("table", "column", "kind", "declared values"), rows)
+        rows += tuple(
+            (name, column, "undeclared", "found by session.discover")
+            for name, table in self._channel.tables.items()
+            for column in table.schema.undeclared
+        )
+        caption = "Declared columns."
+        if any(table.unit is not None for table in self._channel.tables.values()):
+            protected = (
+                f"{name} protects {'single rows' if table.unit is None else table.unit.text}"
+                for name, table in self._channel.tables.items()
+                if table.key is None
+            )
+            caption += f" {'; '.join(protected)}."
+        return Listing(caption, ("table", "column", "kind", "declared values"), rows)
+
+    def rehearse(self, rows: int = 10_000, seed: int = 0) -> Session:
+        """Return a session on generated data, to try cells before spending. Free.
+
+        Its tables have the names, columns and privacy units of this session's; their rows are made up
+        from what is public about these alone, so its answers tell nothing, and are stamped so. Its
+        budget is what is left here (your whole one, once nothing is left), so that you see whether a
+        plan fits. It knows neither what you hold already, which makes statements cheaper here, nor the
+        views that the owner declared. Noise is real. Nothing of it is kept.
+
+        Parameters
+        ----------
+        rows : int
+            Of each table, from 0 to 10,000,000.
+        seed : int
+            0 or more; the same seed gives the same rows.
+
+        Raises
+        ------
+        RequestError
+
+        Examples
+        --------
+        >>> import dpnb
+        >>> session = dpnb.Session(dpnb.datasets.adult(), budget=dpnb.Budget(rho="0.5"))
+        >>> session.rehearse()
+        REHEARSAL: GENERATED DATA. Session(adult; left rho 0.5)
+        """
+        from dpnb.rehearsal import rehearsal
+
+        channel = rehearsal(self._channel.tables, self._channel.budget, rows, seed)
+        return Session._of(channel, channel.curator)
 
     def close(self) -> None:
         """Forget the data and close the ledger, when this session opened them."""
@@ -440,14 +651,20 @@ class Session:
 
     def __repr__(self) -> str:
         try:
-            names = ", ".join(self._channel.schemas)
+            names = ", ".join(self._channel.tables)
             left = self._channel.budget
         except DpnbError as error:
             return f"Session({error.what})"
-        return f"Session({names}; left {loss_text(left.remaining, left.currency, left.delta)})"
+        amount = loss_text(left.remaining, left.currency, left.delta)
+        stamp = f"{STAMPS[left.stamp]} " if left.stamp else ""
+        return f"{stamp}Session({names}; left {amount})"
 
     def __reduce__(self) -> Any:
         raise TypeError("a Session leads to sensitive data and cannot be pickled")
+
+
+_DECIDING = signature(Session.decide).parameters.keys() - signature(Session.query).parameters.keys()
+"""Arguments that tell a decision from a query."""
 
 
 def _explanation_options(**options: Any) -> dict[str, Any]:
@@ -459,7 +676,9 @@ def _explanation_options(**options: Any) -> dict[str, Any]:
 
 
 def _check_names(options: Mapping[str, Any], method: Callable[..., Any]) -> None:
-    unknown = set(options) - ({*signature(method).parameters} - {"self", "sql", "progress"})
+    unknown = set(options) - (
+        {*signature(method).parameters} - {"self", "sql", "column", "progress"}
+    )
     if unknown:
         raise RequestError(f"unknown option {min(unknown)!r}", f"See Session.{method.__name__}.")
 

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpnb.errors import SchemaError
-from dpnb.schema import Schema, read_toml
+from dpnb.kinds import Real
+from dpnb.schema import Schema, Unit, read_toml
+
+if TYPE_CHECKING:
+    from dpnb.joins import Join
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """The privacy unit: all rows that share one id.
-
-    Parameters
-    ----------
-    column : str
-        The column that identifies the protected person.
-    max_rows : int
-        Rows kept for one id.
-    max_groups : int
-        Groups that one id may touch in one statement.
-    """
-
-    column: str
-    max_rows: int
-    max_groups: int = 1
+def is_database(source: object) -> bool:
+    """Return whether a table's source is the URL of a table in PostgreSQL."""
+    return isinstance(source, str) and source.startswith(("postgresql://", "postgres://"))
 
 
 class Table:
@@ -39,21 +29,30 @@ class Table:
         The name used in FROM: letters, digits and underscores.
     source : data frame, path or DuckDB relation
         pandas, polars or pyarrow table, DuckDB relation, or the path of a Parquet or CSV file. It
-        is read once, when a session opens; later changes to it are not seen.
+        is read once, when a session opens; later changes to it are not seen. A Parquet file, and a
+        data frame of Spark (classic or Connect), are read in place, and must stay as they are.
+        ``postgresql://user@host/database#schema.table`` is a table or view in PostgreSQL, spelled as
+        its catalog does; without ``schema`` it is in ``public``. The password may be left to
+        ``PGPASSWORD`` or ``~/.pgpass``; over a network add ``?sslmode=verify-full`` before the ``#``.
     schema : Schema
         The public facts. Columns that are not declared do not exist for queries.
     unit : Unit, optional
         Whom to protect. None protects one row.
     public : bool
         True for data that needs no protection (study and teaching).
+    key : str, optional
+        Makes a public table a dimension table, which other tables are joined with: a declared column
+        whose value is another one in each row. Rows without a value in it are left out.
 
     Raises
     ------
     SchemaError
-        For an unusable name or schema, or a unit other than None (not yet supported).
+        For an unusable name, schema, unit or key.
     """
 
-    __slots__ = ("name", "public", "schema", "source", "unit")
+    __slots__ = (
+        "_definitions", "joins", "key", "name", "obstacles", "pairs", "public", "schema", "source",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -63,60 +62,120 @@ class Table:
         unit: Unit | None = None,
         *,
         public: bool = False,
+        key: str | None = None,
     ) -> None:
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,62}", name):
             raise SchemaError(f"{name!r} is no table name", "Use letters, digits and underscores.")
         if not isinstance(schema, Schema):
             raise SchemaError("the schema is not a dpnb.Schema", "Write dpnb.Schema({...}).")
-        if unit is not None:
+        if unit is not None and not isinstance(unit, Unit):
             raise SchemaError(
-                "privacy units other than the row are not supported yet",
-                "Leave unit out: each row is then protected on its own.",
+                "the unit is no dpnb.Unit", "Write unit=dpnb.Unit('person_id', max_rows=3)."
             )
         self.name = name
         self.source = source
-        self.schema = schema
-        self.unit = unit
+        self.schema = schema.protecting(schema.unit if unit is None else unit)
         self.public = bool(public)
+        self.key = None if key is None else self._checked_key(key)
+        self.joins: Mapping[str, Join] = {}
+        self.obstacles: Mapping[str, tuple[str, str]] = {}
+        self.pairs: Mapping[str, Table | SchemaError] = {}
+        self._definitions: Mapping[str, Any] = {}
+
+    def _checked_key(self, key: object) -> str:
+        found = self.schema.find(key) if isinstance(key, str) else None
+        if found is None:
+            raise SchemaError(f"the key {key!r} is no declared column", "Name one of the schema.")
+        if isinstance(self.schema[found], Real):
+            raise SchemaError(
+                f"the key {found!r} is a Real", "Numbers that are rounded do not meet; use Integer."
+            )
+        if not self.public or self.unit is not None:
+            raise SchemaError(
+                "a table with a key is looked up by other tables, so it protects nobody",
+                "Declare public=True, without a unit; or leave the key out.",
+            )
+        return found
+
+    def joining(
+        self,
+        joins: Mapping[str, Join],
+        obstacles: Mapping[str, tuple[str, str]],
+        definitions: Mapping[str, Any],
+    ) -> Table:
+        """Return a copy that knows which other tables can be looked up; see ``dpnb.joins``."""
+        made = object.__new__(Table)
+        for name in self.__slots__:
+            setattr(made, name, getattr(self, name))
+        for join in joins.values():
+            made.schema = made.schema.joining(join.columns)
+        made.joins, made.obstacles, made._definitions = joins, obstacles, definitions
+        return made
 
     @classmethod
     def load(cls, path: str | Path) -> Table:
-        """Read a table's TOML file: ``name``, ``source`` (relative to the file), ``[columns]``.
+        """Read a table's TOML file: ``name``, ``source`` (a URL, or relative to the file), ``[columns]``, ``[unit]``.
 
-        ``public = true`` declares that the data need no protection.
+        ``public = true`` declares that the data need no protection, and ``key`` a dimension table.
         """
         content = read_toml(path)
         for entry in ("source", "columns"):
             if entry not in content:
                 raise SchemaError(f"the file has no {entry!r}", "Add it.", str(path))
-        if content.get("unit") is not None:
-            raise SchemaError(
-                "privacy units other than the row are not supported yet", "", str(path)
-            )
-        source = Path(path).parent / str(content["source"])
+        written = str(content["source"])
+        source = written if is_database(written) else Path(path).parent / written
         name = str(content.get("name", Path(path).stem))
         schema = Schema.of(content)
         public = content.get("public", False)
         if not isinstance(public, bool):
             raise SchemaError("public is neither true nor false", "Write public = true.", str(path))
-        return cls(name, source, schema, public=public)
+        try:
+            return cls(name, source, schema, public=public, key=content.get("key"))
+        except SchemaError as error:
+            raise SchemaError(error.what, error.mend, str(path)) from None
+
+    @property
+    def unit(self) -> Unit | None:
+        """Whom to protect; None for one row."""
+        return self.schema.unit
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The source's columns that are read: the declared ones, those to discover, and the one of ids."""
+        unit, names = self.unit, (*self.schema, *self.schema.undeclared)
+        if unit is None or unit.column.casefold() in map(str.casefold, names):
+            return names
+        return (*names, unit.column)
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The declared columns without a value of which a row is none of the table."""
+        return tuple(n for n in self.schema if n in self.schema.complete or n == self.key)
 
     def definition(self) -> dict[str, Any]:
         """Return everything public about the table as plain data."""
         aliases = [list(names) for names in self.schema.aliases]
         columns = self.schema.to_dict()
+        key = {} if self.key is None else {"key": self.key}
+        joins = {} if not self._definitions else {"joins": dict(self._definitions)}
+        undeclared = list(self.schema.undeclared)
         return {
+            **key,
+            **joins,
             "name": self.name,
             "columns": columns,
             "aliases": aliases,
             "complete": list(self.schema.complete),
-            "unit": None,
+            **({"undeclared": undeclared} if undeclared else {}),
+            "unit": None if self.unit is None else self.unit.to_dict(),
             "public": self.public,
         }
 
     def __repr__(self) -> str:
         public = ", public" if self.public else ""
-        return f"Table({self.name!r}, {len(self.schema)} declared columns, unit=row{public})"
+        public += "" if self.key is None else f", key={self.key!r}"
+        unit = "row" if self.unit is None else self.unit.column
+        return f"Table({self.name!r}, {len(self.schema)} declared columns, unit={unit}{public})"
 
     def __reduce__(self) -> Any:
         raise TypeError("a Table holds sensitive data and cannot be pickled")

@@ -23,12 +23,13 @@ def wait(
     progress: Progress | None,
     *,
     free: bool = False,
+    shown: bool = False,
 ) -> T:
     """Run ``work`` in a thread, so that an interrupt is seen at once and its outcome is known.
 
     On an interrupt the scan is stopped; a request that has reached its commit completes, and the
     text says so: its answer is in the ledger and asking again is free. A ``free`` look costs nothing
-    in any case.
+    in any case; work of several steps (``shown``) stops before the next one and returns what it has.
     """
     results: list[T] = []
     failures: list[BaseException] = []
@@ -69,7 +70,7 @@ def wait(
         raise failures[0]
     if interrupted and free:
         raise InterruptedRequestError("interrupted", "Nothing was charged.")
-    if interrupted:
+    if interrupted and not shown:
         raise InterruptedRequestError(
             "interrupted after the answer was paid for", "Run the same cell again: it is free."
         )

@@ -31,6 +31,7 @@ _MARKS = {
     "lab": "drives a real JupyterLab in Chromium",
     "node": "runs JavaScript in Node",
     "postgres": "starts a PostgreSQL server",
+    "spark": "starts a Spark session",
 }
 
 os.environ["MPLBACKEND"] = "agg"
@@ -39,7 +40,7 @@ sys.path.append(str(Path(__file__).parent))
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--all", action="store_true", help="also run what needs Node, Chromium or PostgreSQL"
+        "--all", action="store_true", help="also run what needs Node, Chromium, PostgreSQL or Spark"
     )
     parser.addoption("--regenerate", action="store_true", help="write the golden files anew")
 

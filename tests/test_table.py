@@ -30,9 +30,34 @@ class TestDeclaration:
         with pytest.raises(SchemaError, match="Write dpnb.Schema"):
             Table("t", FRAME, {"n": Integer(0, 9)})
 
-    def test_other_units_than_the_row_are_not_supported_yet(self):
-        with pytest.raises(SchemaError, match="not supported yet"):
-            Table("t", FRAME, SCHEMA, unit=Unit("id", max_rows=3))
+    def test_a_unit_is_part_of_what_is_public(self):
+        table = Table("t", FRAME, SCHEMA, unit=Unit("id", max_rows=3))
+        assert table.unit == table.schema.unit == Unit("id", 3, 1)
+        assert table.columns == ("n", "id")
+        assert "unit=id" in repr(table)
+        unit = {"column": "id", "max_rows": 3, "max_groups": 1}
+        assert table.definition()["unit"] == unit
+        assert Unit.from_dict(unit) == table.unit
+        assert SCHEMA.unit is None
+
+    @pytest.mark.parametrize(
+        "unit",
+        [
+            {"column": "", "max_rows": 3},
+            {"column": "id", "max_rows": 0},
+            {"column": "id", "max_rows": 3, "max_groups": 0},
+            {"column": "id", "max_rows": 2**20 + 1},
+            {"column": "id", "max_rows": True},
+            {"column": "id", "max_rows": 2.0},
+        ],
+    )
+    def test_bounds_of_nothing_are_refused(self, unit):
+        with pytest.raises(SchemaError):
+            Unit(**unit)
+
+    def test_a_unit_is_a_unit(self):
+        with pytest.raises(SchemaError, match="is no dpnb.Unit"):
+            Table("t", FRAME, SCHEMA, unit="id")
 
     def test_the_definition_holds_public_facts_only(self):
         assert Table("t", FRAME, SCHEMA).definition() == {
@@ -82,10 +107,17 @@ class TestFile:
         with pytest.raises(SchemaError, match=f"the file has no '{entry}'"):
             Table.load(self.write(tmp_path, text))
 
-    def test_a_unit_in_the_file_is_refused(self, tmp_path):
-        text = "source='a.csv'\n[columns.n]\ntype='integer'\nlow=0\nhigh=9\n[unit]\ncolumn='n'\n"
-        with pytest.raises(SchemaError, match="not supported yet"):
-            Table.load(self.write(tmp_path, text))
+    def test_a_unit_is_read_and_written(self, tmp_path):
+        text = "source='a.csv'\n[columns.n]\ntype='integer'\nlow=0\nhigh=9\n[unit]\ncolumn='id'\n"
+        path = self.write(tmp_path, text + "max_rows=4\nmax_groups=2\n")
+        table = Table.load(path)
+        assert table.unit == Schema.load(path).unit == Unit("id", 4, 2)
+        again = tmp_path / "again.toml"
+        again.write_text(table.schema.to_toml())
+        assert Schema.load(again) == table.schema
+        for wrong in ("", "max_rows=4\nother=1\n"):
+            with pytest.raises(SchemaError, match="max_rows"):
+                Table.load(self.write(tmp_path, text + wrong))
 
 
 class TestSecrecy:

@@ -18,6 +18,8 @@ from dpnb.answers.question import Question, label
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
 from dpnb.privacy.loss import Currency, PrivacyLoss, guarantee
+from dpnb.schema import kept_note, unit_text
+from dpnb.stamps import Stamp
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,8 +56,8 @@ class Answer:
     looks : 1 or 'any'
     stored, finer, kept : bool
         Answered from the ledger; a finer answer is held; the ledger outlives the kernel.
-    private : bool
-        False when the noise was not meant for release.
+    stamp : str
+        Why these are no private numbers about real data, see ``dpnb.stamps``; '' when they are.
     conditional : bool
         True when the amount behind these numbers was picked by looking at the data: their guarantee
         holds only for it given.
@@ -87,7 +89,7 @@ class Answer:
     stored: bool
     finer: bool
     kept: bool
-    private: bool
+    stamp: Stamp
     conditional: bool
     levels: Mapping[str, str]
     definitions: Mapping[str, Any]
@@ -171,6 +173,11 @@ class Answer:
         return bootstrap(self, alias, draws, seed)
 
     @property
+    def unit(self) -> str:
+        """What is protected, in words."""
+        return unit_text(next((one["unit"] for one in self.definitions.values()), None))
+
+    @property
     def look(self) -> int:
         """How many versions of these numbers were seen, this one included."""
         return max(found.look for found in self.estimates)
@@ -202,7 +209,7 @@ class Answer:
             meaning = f"With {sure} confidence the interval contains the exact value."
         else:
             meaning = f"With {sure} confidence all {number} intervals contain their exact values."
-        meaning += self.past_note()
+        meaning += kept_note(self.unit) + self.past_note()
         if self.looks == "any":
             return f"{meaning} This is look {self.look}; it holds at every look."
         if self.look > 1:
@@ -292,7 +299,7 @@ class Answer:
             "sql": self.sql,
             "table": self.table,
             "data_version": self.version,
-            "privacy_unit": "row (add or remove one)",
+            "privacy_unit": f"{self.unit} (add or remove one)",
             "currency": self.currency,
             "spent": self.spent.to_dict(),
             "confidence": self.confidence,
@@ -303,7 +310,7 @@ class Answer:
                 {**self.definitions[view], "level": level} for view, level in self.levels.items()
             ],
             "laws": [_laws(found) for found in self.estimates],
-            "private": self.private,
+            "stamp": self.stamp,
             "guarantee": guarantee(self.conditional),
             "dpnb": dpnb.__version__,
         }

@@ -8,10 +8,14 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpnb.answers.answer import Answer
-from dpnb.answers.estimates import Estimates, derived, estimate
+from dpnb.answers.estimates import Estimates, counted, derived, estimate
+from dpnb.answers.intervals import Told
 from dpnb.answers.listing import BudgetStatus, Price, Width
 from dpnb.answers.origin import Origin
+from dpnb.answers.quantile import quantiles
+from dpnb.answers.variance import variances
 from dpnb.engines.base import Sum
+from dpnb.kinds import Integer, Real
 from dpnb.privacy.accountant import Accountant, Charge
 from dpnb.privacy.calibrate import Law
 from dpnb.privacy.loss import PrivacyLoss
@@ -19,6 +23,7 @@ from dpnb.provenance.plan import Part, Plan, half_width
 from dpnb.provenance.store import Store
 from dpnb.provenance.views import View, transposition
 from dpnb.schema import Schema
+from dpnb.sql.formulas import Quantile, Statistic
 from dpnb.sql.query import Aggregate, Derived, Query
 from dpnb.sql.values import Column, bounds_of
 
@@ -41,9 +46,10 @@ def status(store: Store, row: str | None = None) -> BudgetStatus:
         spent=spent,
         remaining=left,
         currency=state.currency,
-        delta=None if state.budget.delta is None else float(state.budget.delta),
+        delta=None if state.budget.noise_delta is None else float(state.budget.noise_delta),
         kept=store.kept,
         analyst=row if known else None,
+        stamp=store.stamp,
     )
 
 
@@ -64,14 +70,18 @@ def answer(
     state, query = store.accountant, wanted.query
     cells = [schema[key.column].cells() for key in query.keys]
     places = list(itertools.product(*(range(len(column)) for column in cells)))
-    order = transposition(query, schema)
+
+    def look(parts: Sequence[Part]) -> int:
+        views = {view.id: charge.levels[view.id] for part in parts for view in part.views()}
+        return state.look(charge.analyst, views)
 
     def estimates(part: Part, leaves: int = 1) -> Estimates:
         bounds = _bounds(part, schema)
+        order = transposition(query.finer(part.aggregate), schema)
         return _estimates(part, wanted, charge, state, order, bounds, leaves)
 
     found = tuple(worked_out or ()) or tuple(
-        _derived(output, wanted, estimates)
+        _derived(output, wanted, estimates, look, schema)
         if isinstance(output, Derived)
         else estimates(_part(output, wanted))
         for output in query.outputs
@@ -101,7 +111,7 @@ def answer(
             state.level(charge.analyst, view) > level for view, level in charge.levels.items()
         ),
         kept=budget.kept,
-        private=store.private,
+        stamp=store.stamp,
         conditional=charge.conditional,
         levels={view: str(level) for view, level in {**charge.past, **charge.levels}.items()},
         definitions={
@@ -121,12 +131,29 @@ def _part(aggregate: Aggregate, wanted: Plan) -> Part:
 
 
 def _derived(
-    column: Derived, wanted: Plan, estimates: Callable[[Part, int], Estimates]
+    column: Derived,
+    wanted: Plan,
+    estimates: Callable[[Part, int], Estimates],
+    look: Callable[[Sequence[Part]], int],
+    schema: Schema,
 ) -> Estimates:
     # simultaneous intervals hold together already; others share the failure of one
-    shares = len(column.leaves) if wanted.accuracy.intervals == "each" else 1
-    leaves = [estimates(_part(leaf, wanted), shares) for leaf in column.leaves]
-    return derived(column.alias, column.formula, leaves)
+    shares = column.claims if wanted.accuracy.intervals == "each" else 1
+    parts = [_part(leaf, wanted) for leaf in column.leaves]
+    leaves = [estimates(part, shares) for part in parts]
+
+    def statistic(one: Statistic) -> Told:
+        if isinstance(one, Quantile):
+            (name,) = column.leaves[one.cells].columns
+            kind = schema[name]
+            if not isinstance(kind, Integer | Real):
+                raise TypeError("quantiles are of numbers")
+            alpha = wanted.alpha(look([parts[one.cells]])) / shares
+            return quantiles(one, leaves[one.cells], kind, alpha)
+        alpha = wanted.alpha(look([parts[one.mean], parts[one.square]])) / shares
+        return variances(one, leaves[one.mean], leaves[one.square], alpha)
+
+    return derived(column.alias, column.formula, leaves, statistic)
 
 
 def _estimates(
@@ -158,11 +185,18 @@ def _estimates(
     elif part.is_mean and part.sum is not None and isinstance(part.sum.measure, Sum):
         middle, (low, high) = float(part.sum.measure.shift), bounds
         # rounding to ticks may end just inside the declared bounds
-        reach = max(part.sum.reach, high - middle, middle - low)
+        reach = max(part.sum.spread, high - middle, middle - low)
     value = part.aggregate.value
+    if part.aggregate.function == "CELLS":
+        return counted(
+            part.aggregate.alias, value.name if isinstance(value, Column) else None,
+            released(part.count, None) or [], noise_law(part.count, None), look,
+            wanted.accuracy.alpha(1, look),
+        )  # fmt: skip
     return estimate(
         part.aggregate.alias,
-        part.aggregate.function,
+        # different ids are a count like any other
+        "COUNT" if part.aggregate.function == "UNITS" else part.aggregate.function,
         value.name if isinstance(value, Column) else None,
         total=released(part.sum, part.is_mean),
         total_law=noise_law(part.sum, part.is_mean),
@@ -248,4 +282,5 @@ def price(
         affordable=not cost.exceeds(left, budget.currency),
         widths=expected,
         origin=origin,
+        stamp=store.stamp,
     )

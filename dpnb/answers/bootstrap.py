@@ -17,7 +17,8 @@ from dpnb.answers.question import label
 from dpnb.errors import RequestError
 from dpnb.privacy.calibrate import Law
 from dpnb.scale import scalar
-from dpnb.sql.formulas import Applied, Constant, Formula, Leaf
+from dpnb.sql.formulas import Applied, Combined, Constant, Formula, Leaf, statistics_of
+from dpnb.stamps import Stamp
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +51,7 @@ class Bootstrap:
     confidence : float
         Nominal; for each interval on its own.
     draws : int
-    private, conditional : bool
+    stamp, conditional
         As in an Answer.
     """
 
@@ -62,7 +63,7 @@ class Bootstrap:
     high: tuple[float | None, ...]
     confidence: float
     draws: int
-    private: bool
+    stamp: Stamp
     conditional: bool
 
     def to_frame(self) -> pd.DataFrame:
@@ -96,7 +97,7 @@ class Bootstrap:
             f"{percent(self.confidence)} bootstrap intervals of {self.alias}, each on its own; "
             f"{WARNING}."
         )
-        caption = " ".join([*stamps(self.private, self.conditional), caption])
+        caption = " ".join([*stamps(self.stamp, self.conditional), caption])
         header = (", ".join(self.keys), self.alias, "approximate interval")
         return Listing(caption, header, tuple(rows))
 
@@ -144,14 +145,18 @@ def bootstrap(answer: Answer, alias: str | None, draws: object, seed: object) ->
         high=tuple(ends[row][1] if row in ends else None for row in answer.rows),
         confidence=answer.confidence,
         draws=count,
-        private=answer.private,
+        stamp=answer.stamp,
         conditional=answer.conditional,
     )
 
 
 def _resampled(answer: Answer, alias: str | None) -> Estimates:
     """Return the result to resample: the named one, else the first formula or AVG."""
-    worth = [found for found in answer.estimates if found.function in ("FORMULA", "AVG")]
+    worth = [
+        found
+        for found in answer.estimates
+        if found.function in ("FORMULA", "AVG") and not _has_statistics(found)
+    ]
     if alias is not None or not worth:
         named = answer.estimates_of(alias)
         if named.function not in ("FORMULA", "AVG"):
@@ -159,8 +164,17 @@ def _resampled(answer: Answer, alias: str | None) -> Estimates:
                 f"the interval of {named.alias!r} is exact already",
                 "Resample an AVG or a formula.",
             )
+        if _has_statistics(named):
+            raise RequestError(
+                f"variances and quantiles are not resampled, and {named.alias!r} has one",
+                "Use its interval.",
+            )
         return named
     return worth[0]
+
+
+def _has_statistics(found: Estimates) -> bool:
+    return found.formula is not None and bool(statistics_of(found.formula))
 
 
 def _whole(value: object, name: str, least: int, most: int) -> int:
@@ -223,11 +237,14 @@ def _applied(formula: Formula, leaves: Sequence[Draws]) -> Draws:
         return np.full_like(leaves[0], float(formula.value))
     if isinstance(formula, Applied):
         inner = _applied(formula.argument, leaves)
-        result: Draws = np.exp(inner) if formula.function == "EXP" else np.log(inner)
+        work: Any = {"EXP": np.exp, "LN": np.log, "SQRT": np.sqrt}[formula.function]
+        result: Draws = work(inner)
         return result
+    if not isinstance(formula, Combined):
+        raise TypeError("statistics are not resampled")
     left, right = _applied(formula.left, leaves), _applied(formula.right, leaves)
-    work = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}[formula.operator]
-    combined: Draws = work(left, right)
+    operation = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}[formula.operator]
+    combined: Draws = operation(left, right)
     return combined
 
 

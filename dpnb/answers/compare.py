@@ -92,7 +92,7 @@ def compare(
         sentence="",
         confidence=answer.confidence,
         planned=planned,
-        private=answer.private,
+        stamp=answer.stamp,
         conditional=answer.conditional,
         mode=mode,
         rows=rows,

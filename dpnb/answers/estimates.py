@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from dpnb.answers.formula import REALS, interval, value
-from dpnb.answers.intervals import around, mean_around_zero
+from dpnb.answers.intervals import Told, around, mean_around_zero
 from dpnb.answers.numbers import figure
 from dpnb.privacy.calibrate import Law
-from dpnb.sql.formulas import Formula, plain_formula, read_formula
+from dpnb.sql.formulas import (
+    Formula,
+    Leaf,
+    Quantile,
+    Statistic,
+    nodes,
+    plain_formula,
+    read_formula,
+    settled,
+    statistics_of,
+)
 from dpnb.sql.query import Aggregate
 from dpnb.sql.values import Column
 
@@ -23,12 +33,12 @@ class Estimates:
     Attributes
     ----------
     alias : str
-    function : {'COUNT', 'SUM', 'AVG', 'FORMULA'}
+    function : {'COUNT', 'SUM', 'AVG', 'FORMULA', 'CELLS'}
     column : str or None
         What is aggregated, where that is a bare column.
     total, count : tuple of float, or None
         The released vectors in units of the measure: for SUM the sums, for COUNT the counts, for
-        AVG the centred sums and the counts.
+        AVG the centred sums and the counts, for CELLS the counts of all cells of each group.
     total_law, count_law : Law or None
         Their noise.
     middle, reach : float
@@ -44,7 +54,8 @@ class Estimates:
         The interval of each group; infinite ends occur in formulas only.
     formula : Formula or None
     leaves : tuple of Estimates
-        The aggregates of the formula, with the intervals that its own rest on.
+        The aggregates of the formula, with the intervals that its own rest on. Of a quantile: the
+        counts by cell, for each group all cells, without intervals.
     """
 
     alias: str
@@ -92,7 +103,15 @@ class Estimates:
         if found is None:
             return "too few rows to tell"
         shown = max(found, 0.0) if self.function == "COUNT" else found
-        return figure(shown, self.half_width(group))
+        return figure(shown, self._grain(group))
+
+    def _grain(self, group: int) -> float:
+        """Return the size of the digits to show: whole numbers for a quantile among whole numbers."""
+        half = self.half_width(group)
+        if not isinstance(self.formula, Quantile):
+            return half
+        ends = self.estimate[group], self.low[group], self.high[group]
+        return max(half, 10.0) if all(end is None or end.is_integer() for end in ends) else half
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimates as plain data (JSON); infinite ends are None."""
@@ -126,7 +145,7 @@ class Estimates:
 
     def interval_text(self, group: int) -> str:
         """Return the interval as shown."""
-        half = self.half_width(group)
+        half = self._grain(group)
         return f"{figure(self.low[group], half)} to {figure(self.high[group], half)}"
 
 
@@ -176,8 +195,25 @@ def estimate(
     )  # fmt: skip
 
 
-def derived(alias: str, formula: Formula, leaves: Sequence[Estimates]) -> Estimates:
+def counted(
+    alias: str, column: str | None, count: Sequence[float], law: Law | None, look: int, alpha: float
+) -> Estimates:
+    """Return the released counts of a column's cells, as the leaf of a quantile: they are not shown."""
+    return Estimates(
+        alias, "CELLS", column, None, None, tuple(count), law, 0.0, 0.0, look, alpha, (), (), ()
+    )
+
+
+def derived(
+    alias: str,
+    formula: Formula,
+    leaves: Sequence[Estimates],
+    statistic: Callable[[Statistic], Told] | None = None,
+) -> Estimates:
     """Compute a formula's values and intervals from its leaves.
+
+    A variance or quantile in it is a leaf of its own: ``statistic`` returns a value and an interval of
+    each group, which share the failure probability as those of aggregates do.
 
     The intervals spend no failure probability of their own. Simultaneous intervals of all
     aggregates in all groups hold together with probability 1 - alpha; where they do, so do their
@@ -187,13 +223,35 @@ def derived(alias: str, formula: Formula, leaves: Sequence[Estimates]) -> Estima
     """
     values: list[float | None] = []
     ends: list[tuple[float, float]] = []
-    for group in range(len(leaves[0].low)):
-        ends.append(interval(formula, [(leaf.low[group], leaf.high[group]) for leaf in leaves]))
-        known = [v for v in (leaf.estimate[group] for leaf in leaves) if v is not None]
-        told = ends[-1] != REALS and len(known) == len(leaves)
-        values.append(value(formula, known) if told else None)
+    plain, columns = _columns(formula, leaves, statistic)
+    used = {node.place for node in nodes(plain) if isinstance(node, Leaf)}
+    for group in range(max(len(columns[place][1]) for place in used)):
+        pairs = [
+            pairs[group] if place in used else REALS for place, (_, pairs) in enumerate(columns)
+        ]
+        points = [told[group] if place in used else 0.0 for place, (told, _) in enumerate(columns)]
+        ends.append(interval(plain, pairs))
+        known = [point for point in points if point is not None]
+        defined = ends[-1] != REALS and len(known) == len(points)
+        values.append(value(plain, known) if defined else None)
     return Estimates(
         alias, "FORMULA", None, None, None, None, None, 0.0, 0.0,
         max(leaf.look for leaf in leaves), max(leaf.alpha for leaf in leaves), tuple(values),
         tuple(low for low, _ in ends), tuple(high for _, high in ends), formula, tuple(leaves),
     )  # fmt: skip
+
+
+def _columns(
+    formula: Formula,
+    leaves: Sequence[Estimates],
+    statistic: Callable[[Statistic], Told] | None,
+) -> tuple[Formula, list[Told]]:
+    """Return a formula with its statistics as leaves, and the value and interval of each leaf."""
+    columns: list[Told] = [
+        (list(leaf.estimate), list(zip(leaf.low, leaf.high, strict=True))) for leaf in leaves
+    ]
+    statistics = statistics_of(formula)
+    if not statistics or statistic is None:
+        return formula, columns
+    columns += [statistic(one) for one in statistics]
+    return settled(formula, statistics, len(leaves)), columns

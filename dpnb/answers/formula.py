@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from dpnb.answers.intervals import Pair
-from dpnb.sql.formulas import Applied, Constant, Formula, Leaf
+from dpnb.sql.formulas import Applied, Combined, Constant, Formula, Leaf, Quantile, Variance
 from dpnb.sql.values import Operator
 
 REALS: Pair = (-math.inf, math.inf)
@@ -42,13 +42,15 @@ def _value(formula: Formula, leaves: Sequence[float]) -> float:
     if isinstance(formula, Constant):
         return float(formula.value)
     if isinstance(formula, Applied):
-        work = math.exp if formula.function == "EXP" else math.log
-        return work(_value(formula.argument, leaves))
+        return _FUNCTIONS[formula.function](_value(formula.argument, leaves))
+    if not isinstance(formula, Combined):
+        raise TypeError("statistics are settled before formulas are worked out")
     return _OPERATIONS[formula.operator](
         _value(formula.left, leaves), _value(formula.right, leaves)
     )
 
 
+_FUNCTIONS = {"EXP": math.exp, "LN": math.log, "SQRT": math.sqrt}
 _OPERATIONS: dict[Operator, Callable[[float, float], float]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
@@ -60,8 +62,8 @@ _OPERATIONS: dict[Operator, Callable[[float, float], float]] = {
 def interval(formula: Formula, leaves: Sequence[Pair]) -> Pair:
     """Return an interval that holds the formula's value for all values of the leaves in theirs.
 
-    All reals where the formula is not defined on the whole box: a divisor's interval contains 0, or
-    a logarithm's reaches 0. Ends are rounded outwards.
+    All reals where the formula is not defined on the whole box: a divisor's interval contains 0, a
+    logarithm's reaches 0, or a square root's reaches below it. Ends are rounded outwards.
 
     Parameters
     ----------
@@ -89,6 +91,8 @@ def interval(formula: Formula, leaves: Sequence[Pair]) -> Pair:
         return (number, number) if number == formula.value else _outward(number, number)
     if isinstance(formula, Applied):
         return _applied(formula.function, interval(formula.argument, leaves))
+    if not isinstance(formula, Combined):
+        raise TypeError("statistics are settled before formulas are worked out")
     left, right = interval(formula.left, leaves), interval(formula.right, leaves)
     if REALS in (left, right):
         # also what is not defined: no later step makes it known
@@ -118,6 +122,11 @@ def _applied(function: str, argument: Pair) -> Pair:
         if low <= 0:
             return REALS
         return _outward(math.log(low), math.log(high), steps=2)
+    if function == "SQRT":
+        if low < 0:
+            return REALS
+        root = _outward(math.sqrt(low), math.sqrt(high))
+        return max(root[0], 0.0), root[1]
     ends = _outward(_exp(low), _exp(high), steps=2)
     return max(ends[0], 0.0), ends[1]
 
@@ -132,7 +141,7 @@ def _exp(value: float) -> float:
 def _outward(low: float, high: float, steps: int = 1) -> Pair:
     """Return the interval widened by the rounding error of its ends.
 
-    + - * / are rounded to nearest, so one step suffices; the C library's exp and log are within one
+    + - * / and square roots are rounded to nearest, so one step suffices; the C library's exp and log are within one
     unit in the last place, so two do.
     """
     if math.isnan(low) or math.isnan(high):
@@ -158,11 +167,26 @@ def text(formula: Formula, leaves: Sequence[str], strength: int = 0) -> str:
         return f"{float(formula.value):g}"
     if isinstance(formula, Applied):
         return f"{formula.function}({text(formula.argument, leaves)})"
+    if isinstance(formula, Quantile):
+        return f"QUANTILE({leaves[formula.cells]}, {float(formula.share):g})"
+    if isinstance(formula, Variance):
+        return _variance_text(formula, leaves, strength)
     own = _SYMBOLS[formula.operator]
     left = text(formula.left, leaves, own)
     right = text(formula.right, leaves, own + (formula.operator in "-/"))
     shown = f"{left} {formula.operator} {right}"
     return f"({shown})" if own < strength else shown
+
+
+def _variance_text(formula: Variance, leaves: Sequence[str], strength: int) -> str:
+    """Return a variance as the mean of squares less the square of the mean; n is the mean's count."""
+    mean, squares = leaves[formula.mean], leaves[formula.square]
+    origin, shift = float(formula.origin), float(formula.shift)
+    distance = f"({mean} - {origin:g})" if origin else mean
+    shown = f"{squares} / n + {shift:g} - {distance}^2"
+    if formula.sample:
+        shown = f"({shown}) * n / (n - 1)"
+    return f"({shown})" if strength > (2 if formula.sample else 1) else shown
 
 
 def linear(formula: Formula) -> tuple[Fraction, dict[int, Fraction]] | None:
@@ -178,7 +202,7 @@ def linear(formula: Formula) -> tuple[Fraction, dict[int, Fraction]] | None:
         return Fraction(0), {formula.place: Fraction(1)}
     if isinstance(formula, Constant):
         return formula.value, {}
-    if isinstance(formula, Applied):
+    if not isinstance(formula, Combined):
         return None
     left, right = linear(formula.left), linear(formula.right)
     if left is None or right is None:

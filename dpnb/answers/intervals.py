@@ -15,6 +15,8 @@ from typing import Literal, TypeAlias
 from dpnb.privacy.calibrate import Law, sum_quantile
 
 Pair: TypeAlias = tuple[float, float]
+Told: TypeAlias = tuple[list[float | None], list[Pair]]
+"""A value for each group, None where there are too few rows to tell, and its interval."""
 Mode: TypeAlias = Literal["tight", "paper"]
 
 
@@ -55,7 +57,7 @@ def mean_around_zero(
     if count <= count_law.quantile(alpha):
         return -reach, reach
     if total_law.family == "gaussian":
-        low, high = _fieller(total, count, total_law.quantile(alpha), count_law.quantile(alpha))
+        low, high = fieller(total, count, total_law.quantile(alpha), count_law.quantile(alpha))
     else:
         low = -_laplace_end(-total, count, total_law, count_law, reach, alpha)
         high = _laplace_end(total, count, total_law, count_law, reach, alpha)
@@ -63,7 +65,7 @@ def mean_around_zero(
     return (low, high) if low <= high else (-reach, reach)
 
 
-def _fieller(total: float, count: float, total_half: float, count_half: float) -> Pair:
+def fieller(total: float, count: float, total_half: float, count_half: float) -> Pair:
     """Solve (S - m C)^2 = h_S^2 + m^2 h_C^2 for m; here C > h_C, so the radicand is positive."""
     a = count**2 - count_half**2
     b = total * count

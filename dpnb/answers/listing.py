@@ -10,6 +10,7 @@ from dpnb.answers.numbers import amount_text, figure, loss_text
 from dpnb.answers.origin import Origin
 from dpnb.answers.plain import listed
 from dpnb.privacy.loss import Currency, PrivacyLoss, unit
+from dpnb.stamps import Stamp
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,11 +25,14 @@ class Listing:
     caption : str
     header : tuple of str
     rows : tuple of tuples of str
+    stamp : str
+        As in ``Answer``.
     """
 
     caption: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    stamp: Stamp = ""
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
         return iter(self.rows)
@@ -74,6 +78,8 @@ class Price:
         for formulas, whose intervals depend on the released values.
     origin : Origin or None
         How the answer would be come by, where past answers to other statements help.
+    stamp : str
+        As in ``Answer``.
     """
 
     sql: str
@@ -86,6 +92,7 @@ class Price:
     affordable: bool
     widths: tuple[Width, ...]
     origin: Origin | None = None
+    stamp: Stamp = ""
 
     @classmethod
     def together(cls, prices: Sequence[Price]) -> Price:
@@ -124,7 +131,8 @@ class Price:
         )  # fmt: skip
         if self.origin is not None:
             caption = f"{caption} {self.origin.forecast(self.currency, self.delta)}"
-        return Listing(caption, ("aggregate", "group size", "half-width to expect"), rows)
+        header = ("aggregate", "group size", "half-width to expect")
+        return Listing(caption, header, rows, self.stamp)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the price as plain data (JSON)."""
@@ -185,12 +193,13 @@ def price_caption(
     """Return a price and what it would leave, in words."""
     name = unit(currency)
     left = remaining.level(currency)
-    after = (
-        f"{name} {amount_text(left - spent.level(currency))} would be left of "
-        f"{amount_text(cap.level(currency))}"
-        if affordable
-        else f"more than the {name} {amount_text(left)} left"
-    )
+    if affordable:
+        rest = amount_text(left - spent.level(currency))
+        after = f"{name} {rest} would be left of {amount_text(cap.level(currency))}"
+    elif spent.level(currency) <= left:
+        after = f"more than the delta {float(remaining.delta):.3g} left"
+    else:
+        after = f"more than the {name} {amount_text(left)} left"
     free = spent.level(currency) == 0
     cost = "Free" if free else f"Price {loss_text(spent, currency, delta)}"
     return f"{cost}; {after}. Nothing was spent."
@@ -229,6 +238,8 @@ class BudgetStatus:
         Whether the ledger outlives the kernel.
     analyst : str or None
         Whose row of the provenance table this is; None for the budget of all together.
+    stamp : str
+        As in ``Answer``.
     """
 
     cap: PrivacyLoss
@@ -238,6 +249,7 @@ class BudgetStatus:
     delta: float | None
     kept: bool
     analyst: str | None = None
+    stamp: Stamp = ""
 
     def listing(self) -> Listing:
         """Return the status as a table."""
@@ -250,7 +262,7 @@ class BudgetStatus:
             )
         )
         note = "" if self.kept else " Kept in this kernel only: a restart spends anew."
-        return Listing(f"{self.promise()}{note}", ("", "privacy loss"), rows)
+        return Listing(f"{self.promise()}{note}", ("", "privacy loss"), rows, self.stamp)
 
     def promise(self) -> str:
         """Return whose budget this is, and what it bounds."""

@@ -54,13 +54,14 @@ def percent(confidence: float) -> str:
 
 def loss_text(loss: PrivacyLoss, currency: Currency, delta: float | Fraction | None) -> str:
     """Return a loss in the session's currency, with the epsilon it means at ``delta``."""
+    beside = f" and delta {float(loss.delta):.3g}" if loss.delta else ""
     if not counts_rho(currency):
-        text = f"epsilon {amount_text(loss.level(currency))}"
-        return f"{text} and delta {float(loss.delta):.3g}" if loss.delta else text
+        return f"epsilon {amount_text(loss.level(currency))}{beside}"
     text = f"rho {amount_text(loss.rho)}"
     if delta is None or loss.rho == 0:
-        return text
-    return f"{text} (epsilon {amount_text(loss.epsilon_at(delta, currency))} at delta {float(delta):g})"
+        return f"{text}{beside}"
+    epsilon = amount_text(loss.epsilon_at(delta, currency))
+    return f"{text} (epsilon {epsilon} at delta {float(delta):g}){beside}"
 
 
 def cost_text(

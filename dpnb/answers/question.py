@@ -12,6 +12,7 @@ from dpnb.answers.comparison import Group
 from dpnb.answers.intervals import Mode
 from dpnb.answers.numbers import figure, percent
 from dpnb.answers.plain import listed
+from dpnb.stamps import Stamp
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +52,7 @@ class Question:
         True when the groups were fixed before the answer was seen; otherwise the interval also holds
         for groups picked because of what was seen (in mode 'tight'), among comparisons of one kind:
         those whose weights add up to 0, or the others.
-    private, conditional : bool
+    stamp, conditional
         As in an Answer.
     mode : {'tight', 'paper'}
     rows : float or None
@@ -83,7 +84,7 @@ class Question:
     sentence: str
     confidence: float
     planned: bool
-    private: bool
+    stamp: Stamp
     conditional: bool
     mode: Mode
     rows: float | None

@@ -8,11 +8,11 @@ from typing import Any
 
 from dpnb.answers import assembly
 from dpnb.answers.answer import Answer
-from dpnb.engines.base import Engine, Exact, engine_failure
+from dpnb.engines.base import Engine, Exact, Vectors, engine_failure
 from dpnb.privacy.accountant import Charge, Cost, plain_step
 from dpnb.privacy.mechanisms import Drawn, Step
 from dpnb.privacy.noise import Noise
-from dpnb.privacy.path import laplace_chain
+from dpnb.privacy.path import grid, laplace_chain
 from dpnb.provenance.accuracy import Accuracy, read_accuracy
 from dpnb.provenance.catalogue import Choice, DeclaredViews
 from dpnb.provenance.histograms import Histogram
@@ -80,7 +80,9 @@ class AnswerRequest:
         """Return the accuracy, and the name of the request on a data version."""
         if version not in self._names:
             state = self.store.accountant
-            given = read_accuracy(self.query, state.currency, state.budget.delta, **self.accuracy)
+            given = read_accuracy(
+                self.query, state.currency, state.budget.noise_delta, **self.accuracy
+            )
             own = self.declared is None and bool(self.store.provenance.views)
             self._names[version] = given, request_name(self.query, given, version, own=own)
         return self._names[version]
@@ -117,16 +119,19 @@ class AnswerRequest:
         return {name for name, step in self.cost(plan).steps.items() if step.fresh}
 
     def measure(self, plan: Plan, needed: Set[str], engine: Engine) -> dict[str, Sequence[int]]:
-        """Return the exact vector of each needed view, in lattice units: one scan at most."""
-        found = _Vectors()
-        views = {}
+        """Return the exact vector of each needed view, in lattice units.
+
+        One scan serves all views of equal keys; those that a quantile needs have one more.
+        """
+        found = Vectors()
+        scans: dict[tuple[str, ...], dict[str, View]] = {}
         for name in needed:
             view = plan.views[name]
             if self.declared is not None and isinstance(view, Histogram):
                 found[name] = self.declared.exact(view)
             else:
-                views[name] = view
-        if views:
+                scans.setdefault(view.keys, {})[name] = view
+        for views in scans.values():
             exact: Exact = engine.measure(plan.scan(views))
             for i, (name, view) in enumerate(views.items()):
                 found[name] = view.lattice(exact.reveal(i))
@@ -176,12 +181,15 @@ class AnswerRequest:
     ) -> Drawn:
         state = self.store.accountant
         if state.currency != "pure":
-            return state.mechanism.draw(state.synopses, name, step, exact, view.sensitivity, noise)
+            sensitivity = view.lattice_sensitivity(state.currency)
+            return state.mechanism.draw(state.synopses, name, step, exact, sensitivity, noise)
         if name in state.synopses.paths:
             return Drawn()
         if exact is None:
             raise engine_failure()
-        return Drawn(laplace_chain(exact, state.cap.level("pure"), view.sensitivity, noise))
+        # its one analyst holds this level then, and is never shown a coarser one
+        levels = [level for level in grid() if step.level <= level <= state.cap.level("pure")]
+        return Drawn(laplace_chain(exact, levels, view.lattice_sensitivity("pure"), noise))
 
     def known(self, plan: Plan) -> None:
         """Nothing is known without a release."""
@@ -198,13 +206,3 @@ def _definitions(plan: Plan) -> dict[str, dict[str, Any]]:
 
 def _bins(part: Part) -> int:
     return 0 if part.alignment is None else part.alignment.view.size
-
-
-class _Vectors(dict[str, Sequence[int]]):
-    """Exact vectors by view; shows nothing of itself."""
-
-    def __repr__(self) -> str:
-        return "Vectors(private)"
-
-    def __reduce__(self) -> Any:
-        raise TypeError("exact values cannot be pickled")

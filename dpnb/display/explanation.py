@@ -54,7 +54,7 @@ def explanation_body(explanation: Explanation) -> str:
         + _details("What would make it sharper", explanation.advice_sentence())
         + _paragraph("dpnb-notes", explanation.cost_sentence(), explanation.note())
     )
-    stamps = parts.stamped(explanation.private, explanation.conditional)
+    stamps = parts.stamped(explanation.stamp, explanation.conditional)
     return (
         f'<div class="dpnb-body">{stamps}'
         f"{verdict(explanation.question)}{doubt}"

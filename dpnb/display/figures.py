@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dpnb.answers.numbers import percent
 from dpnb.display.text import EXACT, MAX_ROWS, plain, stamps
+from dpnb.risk.nouns import noun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
 
     from dpnb.answers.answer import Answer
     from dpnb.answers.question import Question
+    from dpnb.decide.decision import Decision
     from dpnb.explain.explanation import Explanation
     from dpnb.inference.inference import Inference
+    from dpnb.keys.discovery import Discovery
     from dpnb.risk.profile import RiskProfile
 
 _ROW_INCHES = 0.34
@@ -136,7 +139,7 @@ def plot_risk(profile: RiskProfile, ax: Axes | None = None) -> Axes:
         Where to draw; a new figure by default.
     """
     found = profile.histogram()
-    low, high, rows = found["r_low"], found["r_high"], found["rows"]
+    low, high, rows = found["r_low"], found["r_high"], found[noun(profile.ids)]
     width = high[1] - low[1]
     ax = ax or row_axes(6)
     if rows.any():
@@ -149,10 +152,10 @@ def plot_risk(profile: RiskProfile, ax: Axes | None = None) -> Axes:
     ax.set_ylim(0.5, max(2.0, 2 * float(rows.max())))
     ax.set_xticks([-1.5 * width, 0.25, 0.5, 0.75, 1], ["none", "25 %", "50 %", "75 %", "100 %"])
     ax.set_xlabel("share of the largest possible contribution to the answer")
-    ax.set_ylabel("rows")
+    ax.set_ylabel(formula_free(noun(profile.ids)))
     ax.spines[["right", "top"]].set_visible(False)
-    if not profile.public:
-        ax.set_title(EXACT, loc="left", fontweight="bold")
+    said = [*stamps(profile.stamp, False), *([] if profile.public else [EXACT])]
+    ax.set_title("\n".join(said), loc="left", fontweight="bold")
     return ax
 
 
@@ -182,12 +185,14 @@ def name_rows(ax: Axes, labels: Sequence[str], told: Sequence[bool]) -> None:
     ax.set_ylim(max(len(labels) - 0.5, 0.5), -0.5)
 
 
-def finished(ax: Axes, result: Answer | Question | Explanation | Inference) -> Axes:
+def finished(
+    ax: Axes, result: Answer | Decision | Discovery | Explanation | Inference | Question
+) -> Axes:
     """Take away what frames nothing, and put the stamps of a result above it."""
     ax.spines[["left", "right", "top"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     # long names at the left leave little room above the axes
-    stamped = [textwrap.fill(stamp, 36) for stamp in stamps(result.private, result.conditional)]
+    stamped = [textwrap.fill(stamp, 36) for stamp in stamps(result.stamp, result.conditional)]
     if stamped:
         ax.set_title("\n".join(stamped), loc="left", fontweight="bold")
     return ax

@@ -50,7 +50,7 @@ def answer_html(answer: Answer, token: str = "") -> str:
 
 def question_html(question: Question) -> str:
     """Return a question: its verdict, and the interval of the difference on a line with 0 marked."""
-    stamps = parts.stamped(question.private, question.conditional)
+    stamps = parts.stamped(question.stamp, question.conditional)
     return parts.framed(f'<div class="dpnb-body">{stamps}{verdict(question)}</div>')
 
 
@@ -69,7 +69,8 @@ def verdict(question: Question) -> str:
 
 def listing_html(listing: Listing) -> str:
     """Return a listing as a table."""
-    return parts.framed(f'<div class="dpnb-body">{listing_table(listing)}</div>')
+    stamps = parts.stamped(listing.stamp, False)
+    return parts.framed(f'<div class="dpnb-body">{stamps}{listing_table(listing)}</div>')
 
 
 def budget_html(status: BudgetStatus) -> str:
@@ -88,7 +89,8 @@ def budget_html(status: BudgetStatus) -> str:
         caption, _, promise = listing.caption.partition(". ")
         listing = replace(listing, caption=caption)
         note = f'<p class="dpnb-notes" style="max-width:46rem">{parts.text(promise)}</p>'
-    return parts.framed(f'<div class="dpnb-body">{bar}{listing_table(listing)}{note}</div>')
+    stamps = parts.stamped(status.stamp, False)
+    return parts.framed(f'<div class="dpnb-body">{stamps}{bar}{listing_table(listing)}{note}</div>')
 
 
 def answer_body(answer: Answer) -> str:
@@ -115,7 +117,7 @@ def answer_body(answer: Answer) -> str:
     by = f" by {', '.join(answer.keys)}" if answer.keys else ""
     caption = parts.caption(f"{names}{by}, from {answer.table}")
     said = map(parts.text, sentences(answer))
-    stamps = parts.stamped(answer.private, answer.conditional)
+    stamps = parts.stamped(answer.stamp, answer.conditional)
     return (
         f'<div class="dpnb-body">{stamps}<table class="dpnb-table">{caption}'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

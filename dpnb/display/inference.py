@@ -57,7 +57,7 @@ def inference_sentences(inference: Inference) -> list[str]:
 
 def inference_text(inference: Inference) -> str:
     """Return an inference for a terminal: the table, what it promises, and what it rests on most."""
-    above = [f"{stamp}\n" for stamp in stamps(inference.private, inference.conditional)]
+    above = [f"{stamp}\n" for stamp in stamps(inference.stamp, inference.conditional)]
     lines = aligned(*inference_cells(inference), range(len(inference.keys)))
     said = map(plain, inference_sentences(inference))
     shown = [*above, *lines, "", *said]
@@ -104,7 +104,7 @@ def inference_body(inference: Inference) -> str:
     names = " and ".join(found.alias for found in aggregates)
     by = f" by {', '.join(inference.keys)}" if inference.keys else ""
     caption = parts.caption(f"{names}{by}, from past answers about {inference.table}")
-    stamped = parts.stamped(inference.private, inference.conditional)
+    stamped = parts.stamped(inference.stamp, inference.conditional)
     said = "<br>".join(map(parts.text, inference_sentences(inference)))
     return (
         f'<div class="dpnb-body dpnb-infer">{stamped}<table class="dpnb-table">{caption}'

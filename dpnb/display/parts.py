@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dpnb.display.text import plain, stamps
+from dpnb.stamps import Stamp
 
 STATIC = Path(__file__).parent / "static"
 _IMPORTED = re.compile(r'(?<= from )"\./(\w+\.js)"')
@@ -78,9 +79,9 @@ def script(view: str, state: dict[str, Any], token: str) -> str:
     )
 
 
-def stamped(private: bool, conditional: bool) -> str:
+def stamped(stamp: Stamp, conditional: bool) -> str:
     """Return the stamps of a result, each in a box; nothing for what needs none."""
-    return "".join(map(boxed, stamps(private, conditional)))
+    return "".join(map(boxed, stamps(stamp, conditional)))
 
 
 def boxed(value: str) -> str:

@@ -168,11 +168,10 @@ class RiskPicker(anywidget.AnyWidget):
         except DpnbError as error:
             self.send({"failed": _sentence(error)})
             return
-        noise = self.profile.private_noise
         self.send(
             {
                 "frames": {**shown, "at": self.at},
-                "body": picker_body(shown, self._prices, private_noise=noise),
+                "body": picker_body(shown, self._prices, stamp=self.profile.stamp),
                 "token": self.token,
                 "offers": self._offers(),
                 "answered": self._answered,

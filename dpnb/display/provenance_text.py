@@ -229,6 +229,7 @@ def _meaning(provenance: Provenance) -> str:
         return ""
     else:
         epsilon = provenance.spent.epsilon_at(delta, provenance.currency)
+        delta += float(provenance.spent.delta)
     if epsilon > 20:
         return ""
     beside = f", but for a chance of {delta:g}" if delta else ""

@@ -16,6 +16,7 @@ from dpnb.display import parts, risk_tables
 from dpnb.display.html import listing_table
 from dpnb.display.text import EXACT, listing_text, plain, stamps
 from dpnb.risk import frames, offers
+from dpnb.stamps import Stamp
 
 if TYPE_CHECKING:
     from dpnb.risk.choice import Choice, RiskHistogram
@@ -26,7 +27,7 @@ NOTICE = (
     "run the cell again to see it."
 )
 REVEALED = (
-    "The page shows exact facts about persons: how much single rows add to the answer, how many rows "
+    "The page shows exact facts about persons: how much single rows, or ids, add to the answer, how many "
     "do, and how exposed they are. Keep it as secret as the data."
 )
 PUBLIC = "Exact values of a table that is declared public."
@@ -88,10 +89,17 @@ def risk_text(profile: RiskProfile, tau: float = 0.95) -> str:
         for level, price in zip(shown["levels"], prices, strict=True)
     )
     asked_for = risk_tables.asked_for(limit)
-    head = ("level", "largest indicator", "floor / max", asked_for, "rows beyond", "accuracy")
+    head = (
+        "level",
+        "largest indicator",
+        "floor / max",
+        asked_for,
+        f"{shown['noun']} beyond",
+        "accuracy",
+    )
     ranges = Listing(f"{risk_tables.TITLE} {shown['statement']}", head, rows)
     standing = Listing("Who stands out", tuple(top["head"]), tuple(map(tuple, top["rows"])))
-    above = [f"{stamp}\n" for stamp in stamps(profile.private_noise, False)]
+    above = [f"{stamp}\n" for stamp in stamps(profile.stamp, False)]
     said = [plain(shown["levels"][shown["at"]]["sentence"]), *shown["notes"]]
     return "\n".join([*above, listing_text(ranges), "", *said, "", listing_text(standing)])
 
@@ -100,7 +108,7 @@ def choice_html(choice: Choice) -> str:
     """Return a choice: its stamps, the level in words, how it came about and what it cost."""
     sentence, *notes = choice.sentences()
     said = risk_tables.strong(sentence) + risk_tables.said("dpnb-notes", *notes)
-    stamped = parts.stamped(choice.private, choice.conditional)
+    stamped = parts.stamped(choice.stamp, choice.conditional)
     return parts.framed(f'<div class="dpnb-body">{stamped}{said}</div>')
 
 
@@ -108,15 +116,13 @@ def histogram_html(histogram: RiskHistogram) -> str:
     """Return a released histogram as a table, and what it promises."""
     said = risk_tables.said("dpnb-notes", *histogram.sentences())
     table = listing_table(histogram.listing())
-    stamped = parts.stamped(histogram.private, histogram.conditional)
+    stamped = parts.stamped(histogram.stamp, histogram.conditional)
     return parts.framed(f'<div class="dpnb-body">{stamped}{table}{said}</div>')
 
 
-def picker_body(
-    shown: Mapping[str, Any], prices: Sequence[Price], *, private_noise: bool = True
-) -> str:
+def picker_body(shown: Mapping[str, Any], prices: Sequence[Price], *, stamp: Stamp = "") -> str:
     """Return what the live picker starts from, without styles: its script adds the controls."""
-    above = _above(shown, _badge(PUBLIC if shown["public"] else LIVE), private_noise)
+    above = _above(shown, _badge(PUBLIC if shown["public"] else LIVE), stamp)
     return (
         f'<div class="dpnb-body dpnb-risk">{above}{risk_tables.ranges(shown, prices)}'
         f"{risk_tables.details(shown)}</div>"
@@ -162,16 +168,16 @@ def _static(
     shown, prices = _shown(profile, tau, candidates)
     level = shown["levels"][shown["at"]]
     return (
-        f'<div class="dpnb-body dpnb-risk">{_above(shown, badge, profile.private_noise)}'
+        f'<div class="dpnb-body dpnb-risk">{_above(shown, badge, profile.stamp)}'
         f"{risk_tables.strong(level['sentence'])}{risk_tables.ranges(shown, prices)}"
-        f"{risk_tables.histogram(level)}{risk_tables.details(shown)}</div>"
+        f"{risk_tables.histogram(level, shown['noun'])}{risk_tables.details(shown)}</div>"
     )
 
 
-def _above(shown: Mapping[str, Any], badge: str, private_noise: bool) -> str:
+def _above(shown: Mapping[str, Any], badge: str, stamp: Stamp) -> str:
     """Return the title, the statement, and what kind of values these are."""
     return (
-        f"{parts.stamped(private_noise, False)}"
+        f"{parts.stamped(stamp, False)}"
         f'<p class="dpnb-said dpnb-risk-title"><strong>{risk_tables.TITLE}</strong></p>'
         f'<p class="dpnb-risk-statement"><code>{parts.text(shown["statement"])}</code></p>'
         f"{badge}{risk_tables.said('dpnb-notes dpnb-risk-badge', *shown['notes'])}"

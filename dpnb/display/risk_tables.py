@@ -16,7 +16,7 @@ from dpnb.risk.preferences import TIE
 TITLE = "Whom would this answer expose?"
 _READING = (
     "The indicator (RDR) says how far a noisy answer is expected to lie from what it would be without "
-    "one person's row. Its floor is 1: someone who is not in the table, or whose row adds nothing.",
+    "one row, or without all rows of one protected id. Its floor is 1: nothing is added to the answer.",
     "floor / max compares the floor with the largest indicator: 1 means that nobody stands out. The "
     "limit is where it falls below what you ask for.",
     "Accuracy is the half-width of the interval that the answer would have. More of it exposes more.",
@@ -33,7 +33,7 @@ def ranges(shown: Mapping[str, Any], prices: Sequence[Price]) -> str:
         f'<th scope="col" style="{_LEFT}">level{beside}</th>',
         f'<th scope="col" class="dpnb-plot" style="min-width:110px;{_LEFT}">{_axis(shown, limit)}</th>',
         f'<th scope="col" style="{_RIGHT}">floor / max{_unit(asked_for(limit), "tau")}</th>',
-        f'<th scope="col" style="{_RIGHT}">rows beyond{_unit("the limit")}</th>',
+        f'<th scope="col" style="{_RIGHT}">{parts.text(shown["noun"])} beyond{_unit("the limit")}</th>',
         f'<th scope="col" style="{_RIGHT}">accuracy{_unit(f"{sure} interval")}</th>',
     )
     body = "".join(_range(shown, at, price) for at, price in enumerate(prices))
@@ -44,8 +44,8 @@ def ranges(shown: Mapping[str, Any], prices: Sequence[Price]) -> str:
     )
 
 
-def histogram(level: Mapping[str, Any]) -> str:
-    """Return the bins of one level that hold rows, with bars of the logarithm of their counts."""
+def histogram(level: Mapping[str, Any], noun: str) -> str:
+    """Return the bins of one level that hold rows, or ids, with bars of the logarithm of their counts."""
     lines = _bins(level)
     if not lines:
         return ""
@@ -56,9 +56,10 @@ def histogram(level: Mapping[str, Any]) -> str:
         f"{bar_mark(0.0, 1 + math.log10(count), (0.0, most, most), opened=False)}</td></tr>"
         for label, count in lines
     )
-    caption = parts.caption(f"How many rows have which indicator, at {named(level)}")
+    caption = parts.caption(f"How many {noun} have which indicator, at {named(level)}")
     heads = (
-        f'<th scope="col" style="{_LEFT}">indicator</th><th scope="col" style="{_RIGHT}">rows</th>'
+        f'<th scope="col" style="{_LEFT}">indicator</th><th scope="col" style="{_RIGHT}">'
+        f"{parts.text(noun)}</th>"
         f'<th scope="col" class="dpnb-plot" style="{_LEFT}">{_unit("logarithmic")}</th>'
     )
     largest = f"max {level['high_text']} — {level['most']}"

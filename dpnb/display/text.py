@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpnb.privacy.loss import PICKED
+from dpnb.stamps import STAMPS, Stamp
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -16,16 +17,16 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 40
 """Rows shown before the rest is only counted; ``to_frame`` has them all."""
-NOT_PRIVATE = "NOT PRIVATE: made with test noise."
+NOT_PRIVATE = STAMPS["test"]
 EXACT = "Exact values: as secret as the data."
 """Stands on what the owner of a sensitive table asked to see."""
 CONDITIONAL = f"CONDITIONAL: {PICKED}."
 
 
-def stamps(private: bool, conditional: bool) -> list[str]:
+def stamps(stamp: Stamp, conditional: bool) -> list[str]:
     """Return what stands in strong lines at the top of a result, the same in every rendering."""
-    marks = ((not private, NOT_PRIVATE), (conditional, CONDITIONAL))
-    return [stamp for marked, stamp in marks if marked]
+    marks = (STAMPS[stamp], CONDITIONAL if conditional else "")
+    return [mark for mark in marks if mark]
 
 
 def table_cells(answer: Answer) -> tuple[list[str], list[list[str]]]:
@@ -81,13 +82,13 @@ def aligned(header: list[str], rows: list[list[str]], left: Container[int]) -> l
 
 def question_text(question: Question) -> str:
     """Return a question's verdict for a terminal."""
-    return " ".join([*stamps(question.private, question.conditional), plain(question.sentence)])
+    return " ".join([*stamps(question.stamp, question.conditional), plain(question.sentence)])
 
 
 def answer_text(answer: Answer) -> str:
     """Return an answer for a terminal."""
     header, rows = table_cells(answer)
-    above = [f"{stamp}\n" for stamp in stamps(answer.private, answer.conditional)]
+    above = [f"{stamp}\n" for stamp in stamps(answer.stamp, answer.conditional)]
     grid = aligned(header, rows, range(len(answer.keys)))
     return "\n".join([*above, *grid, "", *sentences(answer)])
 
@@ -95,9 +96,9 @@ def answer_text(answer: Answer) -> str:
 def answer_markdown(answer: Answer) -> str:
     """Return an answer as a Markdown table, its sentences below."""
     header, rows = table_cells(answer)
-    table = _markdown_table(header, rows, range(len(answer.keys)))
-    above = map(_strong, stamps(answer.private, answer.conditional))
-    return "\n\n".join([*above, table, *map(_markdown, sentences(answer))])
+    table = markdown_table(header, rows, range(len(answer.keys)))
+    above = map(strong, stamps(answer.stamp, answer.conditional))
+    return "\n\n".join([*above, table, *map(markdown, sentences(answer))])
 
 
 def explanation_cells(explanation: Explanation) -> tuple[list[str], list[list[str]]]:
@@ -124,7 +125,7 @@ def explanation_sentences(explanation: Explanation) -> list[str]:
 
 def explanation_text(explanation: Explanation) -> str:
     """Return an explanation for a terminal: the verdict, the table, and what it means."""
-    above = [f"{stamp}\n" for stamp in stamps(explanation.private, explanation.conditional)]
+    above = [f"{stamp}\n" for stamp in stamps(explanation.stamp, explanation.conditional)]
     above += [plain(explanation.title), plain(explanation.question.sentence), ""]
     grid = aligned(*explanation_cells(explanation), (0, 3))
     return "\n".join([*above, *grid, "", *map(plain, explanation_sentences(explanation))])
@@ -132,28 +133,31 @@ def explanation_text(explanation: Explanation) -> str:
 
 def explanation_markdown(explanation: Explanation) -> str:
     """Return an explanation as a Markdown table, its verdict above and its sentences below."""
-    stamped = stamps(explanation.private, explanation.conditional)
-    above = [*map(_strong, [*stamped, explanation.title]), _markdown(explanation.question.sentence)]
-    table = _markdown_table(*explanation_cells(explanation), (0, 3))
-    said = map(_markdown, explanation_sentences(explanation))
+    stamped = stamps(explanation.stamp, explanation.conditional)
+    above = [*map(strong, [*stamped, explanation.title]), markdown(explanation.question.sentence)]
+    table = markdown_table(*explanation_cells(explanation), (0, 3))
+    said = map(markdown, explanation_sentences(explanation))
     return "\n\n".join([*above, table, *said])
 
 
-def _markdown_table(header: list[str], rows: list[list[str]], left: Container[int]) -> str:
+def markdown_table(header: list[str], rows: list[list[str]], left: Container[int]) -> str:
+    """Return a table in Markdown; columns in ``left`` start at the left."""
     rule = [":--" if i in left else "--:" for i in range(len(header))]
-    lines = [[_markdown(cell) for cell in line] for line in [header, *rows]]
+    lines = [[markdown(cell) for cell in line] for line in [header, *rows]]
     return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]])
 
 
-def _markdown(value: str) -> str:
+def markdown(value: str) -> str:
+    """Return a text as Markdown that reads as that text."""
     escaped = plain(value).replace("&", "&amp;").replace("<", "&lt;")
     for character in "\\`*_[]|$!#":
         escaped = escaped.replace(character, "\\" + character)
     return escaped
 
 
-def _strong(value: str) -> str:
-    return f"**{_markdown(value)}**"
+def strong(value: str) -> str:
+    """Return a text as strong Markdown."""
+    return f"**{markdown(value)}**"
 
 
 def listing_text(listing: Listing) -> str:
@@ -162,4 +166,5 @@ def listing_text(listing: Listing) -> str:
     grid = aligned(list(listing.header), rows, (0,))
     if any(len(line) > 160 for line in grid):
         grid = [line if len(line) <= 160 else line[:157] + "..." for line in grid]
-    return "\n".join([listing.caption, "", *grid])
+    above = [f"{stamp}\n" for stamp in stamps(listing.stamp, False)]
+    return "\n".join([*above, listing.caption, "", *grid])

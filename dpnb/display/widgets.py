@@ -1,4 +1,4 @@
-"""Live results: answers, explanations and inferences as widgets, and what a cell displays."""
+"""Live results as widgets, and what a cell displays."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from IPython.display import display
 from ipywidgets.widgets.widget_string import HTML
 
 from dpnb.answers.answer import Answer
+from dpnb.decide.decision import Decision
+from dpnb.display.decision import decision_html
+from dpnb.display.decision_widget import DecisionWidget
 from dpnb.display.explanation import explanation_body, explanation_data, explanation_html
 from dpnb.display.html import answer_body, answer_html, view_data
 from dpnb.display.inference import inference_html
@@ -147,12 +150,12 @@ def html_widget(html: str) -> HTML:
     return HTML(html)
 
 
-def display_result(result: Answer | Explanation | Inference, mode: str = "auto") -> None:
-    """Display an answer, an explanation or an inference in the running cell.
+def display_result(result: Answer | Decision | Explanation | Inference, mode: str = "auto") -> None:
+    """Display a result in the running cell.
 
     Parameters
     ----------
-    result : Answer, Explanation or Inference
+    result : Answer, Decision, Explanation or Inference
     mode : {'auto', 'static', 'widget'}
         'static' displays the record: text, and HTML that scripts make interactive. 'widget'
         displays the live widget in a second output; the record, folded while the widget lives, is
@@ -166,10 +169,13 @@ def display_result(result: Answer | Explanation | Inference, mode: str = "auto")
     """
     live = is_live(mode)
     token = uuid4().hex if live else ""
-    widget: AnswerWidget | ExplanationWidget | InferenceWidget | None = None
+    widget: AnswerWidget | DecisionWidget | ExplanationWidget | InferenceWidget | None = None
     if isinstance(result, Answer):
         html = answer_html(result, token)
         widget = AnswerWidget(result, token=token) if live else None
+    elif isinstance(result, Decision):
+        html = decision_html(result, token)
+        widget = DecisionWidget(result, token=token) if live else None
     elif isinstance(result, Inference):
         html = inference_html(result, token)
         widget = InferenceWidget(result, token=token) if live else None

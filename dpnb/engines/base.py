@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from dpnb.errors import EngineError
+from dpnb.errors import DpnbError, EngineError
 from dpnb.scale import Interval
 from dpnb.schema import Schema
 from dpnb.sql.canonical import plain_value
 from dpnb.sql.query import Predicate
-from dpnb.sql.values import Value, bounds_of
+from dpnb.sql.values import Bounds, Column, Value, bounds_of
 
 if TYPE_CHECKING:
     from dpnb.engines.contributions import Contributions, ContributionScan
     from dpnb.engines.marginals import Marginals, MarginalScan
+    from dpnb.joins import Join
+    from dpnb.table import Table
+
+T = TypeVar("T")
 
 MAX_ROWS = 2**40
 """Sums of one measure over this many rows still fit 64 bits."""
@@ -46,6 +50,30 @@ class Count:
     def definition(self) -> list[Any]:
         """Return the public definition as plain data."""
         return ["count", plain_value(self.value)]
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """Different normalised values of a column in a cell, missing ones left out.
+
+    One row has one value in one cell, so the vector changes by 1 at most when it comes or goes.
+    """
+
+    value: Column
+
+    @property
+    def sensitivity(self) -> int:
+        """Largest change of the vector, in ticks, when one row comes or goes."""
+        return 1
+
+    @property
+    def step(self) -> Fraction:
+        """Units of one tick."""
+        return Fraction(1)
+
+    def definition(self) -> list[Any]:
+        """Return the public definition as plain data."""
+        return ["distinct", plain_value(self.value)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +107,37 @@ class Sum:
         return ["sum", value, str(self.shift), str(self.step), self.least, self.greatest]
 
 
-Measure: TypeAlias = Count | Sum
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Different ids in a cell, each in ``groups`` cells at most.
+
+    With ``cut`` an id may have rows in more cells: it is then counted in some of them, see :class:`Scan`.
+    """
+
+    groups: int
+    cut: bool
+
+    @property
+    def value(self) -> None:
+        """Rows are counted by their ids, which are no column."""
+        return None
+
+    @property
+    def sensitivity(self) -> int:
+        """Largest change of the vector, in ticks and the L1 norm, when one id comes or goes."""
+        return self.groups
+
+    @property
+    def step(self) -> Fraction:
+        """Units of one tick."""
+        return Fraction(1)
+
+    def definition(self) -> list[Any]:
+        """Return the public definition as plain data."""
+        return ["units", None, self.groups, self.cut]
+
+
+Measure: TypeAlias = Count | Distinct | Sum | Units
 
 
 def _power_of_two_above(value: Fraction | float) -> Fraction:
@@ -96,33 +154,70 @@ def sum_of(value: Value, schema: Schema, *, centred: bool) -> Sum:
     moderate size need no rounding.
     """
     bounds = bounds_of(value, schema)
+    shift = (bounds.low + bounds.high) / 2 if centred else Fraction(0)
     if bounds.integral:
-        shift = (bounds.low + bounds.high) / 2 if centred else Fraction(0)
-        reach = max(bounds.high - shift, shift - bounds.low)
-        if reach <= 2**30:
-            step = Fraction(1, shift.denominator)
-            return Sum(
-                value, shift, step, rounded=False,
-                least=int((bounds.low - shift) / step), greatest=int((bounds.high - shift) / step),
-            )  # fmt: skip
-        shift = Fraction(math.floor(shift))
+        if max(bounds.high - shift, shift - bounds.low) <= 2**30:
+            return _whole_sum(value, bounds, shift)
+        return _rounded_sum(value, bounds, math.floor(shift))
     low, high = float(bounds.low), float(bounds.high)
-    if not bounds.integral:
-        shift = Fraction(low / 2 + high / 2) if centred else Fraction(0)
-        reach = Fraction(max(high - float(shift), float(shift) - low))
-    step = _power_of_two_above(reach / TICKS)
-    origin, unit = float(shift), float(step)
-    least, greatest = (math.floor((end - origin) / unit + 0.5) for end in (low, high))
-    return Sum(value, shift, step, rounded=True, least=least, greatest=greatest)
+    return _rounded_sum(value, bounds, low / 2 + high / 2 if centred else 0.0)
+
+
+def sum_about(value: Value, schema: Schema, origin: Fraction) -> Sum:
+    """Return the measure SUM(value - origin): above 0 exactly where the average is above ``origin``.
+
+    Values that are no whole numbers, and those of a long origin, are rounded to ticks of 2**-22 of
+    the largest distance (spec/probe.md 2.4).
+    """
+    bounds = bounds_of(value, schema)
+    reach = max(abs(bounds.high - origin), abs(bounds.low - origin))
+    if bounds.integral and reach * origin.denominator <= 2**30:
+        return _whole_sum(value, bounds, origin)
+    return _rounded_sum(value, bounds, float(origin))
+
+
+def _whole_sum(value: Value, bounds: Bounds, shift: Fraction) -> Sum:
+    step = Fraction(1, shift.denominator)
+    least, greatest = (int((end - shift) / step) for end in (bounds.low, bounds.high))
+    return Sum(value, shift, step, rounded=False, least=least, greatest=greatest)
+
+
+def _rounded_sum(value: Value, bounds: Bounds, origin: float) -> Sum:
+    low, high = float(bounds.low), float(bounds.high)
+    step = _power_of_two_above(Fraction(max(abs(high - origin), abs(origin - low))) / TICKS)
+    least, greatest = (math.floor((end - origin) / float(step) + 0.5) for end in (low, high))
+    return Sum(value, Fraction(origin), step, rounded=True, least=least, greatest=greatest)
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """One look at a table: GROUP BY ``keys`` under ``where``, several filtered measures."""
+    """One look at a table: GROUP BY ``keys`` under ``where``, several filtered measures.
+
+    With ``groups`` above 0 each id has rows in so many groups at most. The others are left out before any
+    condition: which ones, depends on the keys and a secret order of the id's own groups.
+    """
 
     keys: tuple[str, ...]
     where: Predicate
     measures: tuple[tuple[Measure, Predicate], ...]
+    groups: int = 0
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns in use."""
+        used = self.where.columns.union(self.keys)
+        for measure, condition in self.measures:
+            used |= condition.columns
+            used |= frozenset() if measure.value is None else measure.value.columns
+        return used
+
+    def parts(self) -> list[tuple[int, list[int]]]:
+        """Return the places of the measures that have the same bound on an id's groups, by that bound."""
+        found: dict[int, list[int]] = {}
+        for place, (measure, _) in enumerate(self.measures):
+            own = measure.groups if isinstance(measure, Units) and measure.cut else self.groups
+            found.setdefault(own, []).append(place)
+        return list(found.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +256,72 @@ class Exact:
         raise TypeError("exact values cannot be pickled")
 
 
+class Vectors(dict[str, Sequence[int]]):
+    """Exact lattice vectors by view; shows nothing of itself."""
+
+    def __repr__(self) -> str:
+        return "Vectors(private)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("exact values cannot be pickled")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Tally:
+    """Texts that a column holds, how many rows, or ids, each has, and how many others there are.
+
+    As secret as the data.
+    """
+
+    texts: tuple[str, ...]
+    counts: tuple[int, ...]
+    total: int
+
+    @classmethod
+    def read(cls, rows: Sequence[Sequence[Any]]) -> Tally:
+        """Return what the statement of ``Dialect.tally`` found; the total has no text."""
+        found = [(text, int(count)) for text, count in rows if text is not None]
+        (total,) = (int(count) for text, count in rows if text is None)
+        return cls(tuple(text for text, _ in found), tuple(count for _, count in found), total)
+
+    def __repr__(self) -> str:
+        return "Tally(private)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("exact values cannot be pickled")
+
+
+MOST_LETTERS = 100
+"""Longer texts count as missing where values are discovered."""
+
+
 class Engine(Protocol):
     """Holds the normalised rows of one table."""
 
     def fingerprint(self, key: bytes) -> str:
         """Return a keyed, order-free fingerprint of the normalised rows."""
+        ...
+
+    def bound(self, key: bytes) -> None:
+        """Keep at most ``max_rows`` rows of each id, picked by an order under a secret key.
+
+        Once, before the first scan; without a unit other than the row nothing happens.
+        """
+        ...
+
+    def obstacle(self, other: Engine, join: Join) -> tuple[str, str] | None:
+        """Return why the rows of another engine cannot be looked up, and the mend; None where they can.
+
+        It depends on the types of both sources alone.
+        """
+        ...
+
+    def join(self, other: Engine, join: Join) -> None:
+        """Keep the rows of another engine, which :meth:`bound` was called of, to look them up."""
+        ...
+
+    def paired(self, other: Engine, table: Table) -> Engine:
+        """Return an engine of the pairs of rows of one id, of this engine and another one."""
         ...
 
     def measure(self, scan: Scan) -> Exact:
@@ -189,6 +345,15 @@ class Engine(Protocol):
         """
         ...
 
+    def tally(self, place: int, least: int) -> Tally:
+        """Return the texts of the undeclared column at a place that ``least`` rows, or ids, have.
+
+        With their counts, and how many different texts there are in all.
+
+        An id counts for ``max_groups`` texts at most, picked by its own secret order.
+        """
+        ...
+
     def interrupt(self, thread: int) -> None:
         """Stop the scan that runs in the thread of the given identifier."""
         ...
@@ -204,3 +369,14 @@ def engine_failure() -> EngineError:
         "the engine could not carry out this request",
         "Nothing was charged. Try again; if it persists, reopen the session with more memory free.",
     )
+
+
+def guarded(work: Callable[[], T]) -> T:
+    """Carry out work on exact values; any failure becomes one fixed error without cause or context."""
+    try:
+        return work()
+    except DpnbError:
+        raise
+    except Exception:  # noqa: BLE001, S110 - the text of an error can hold values
+        pass
+    raise engine_failure()

@@ -1,4 +1,4 @@
-"""How much single rows add to some measures: what disclosure risk is computed from."""
+"""How much single rows, or ids, add to some measures: what disclosure risk is computed from."""
 
 from __future__ import annotations
 
@@ -13,18 +13,27 @@ from dpnb.sql.query import Predicate
 
 Vector: TypeAlias = npt.NDArray[np.int64]
 
+FINE = 2**30
+"""Steps of the largest possible norm to which what an id adds is rounded upward."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """One measure over the declared cells of ``keys``, of the rows that satisfy ``where``.
 
-    ``weight`` is its share of the row's score.
+    ``weight`` is its share of the score, ``norm`` the most that one id can add, in ticks; 0 for rows.
     """
 
     measure: Measure
     where: Predicate
     keys: tuple[str, ...]
     weight: float = 0.0
+    norm: float = 0.0
+
+    @property
+    def sensitivity(self) -> float:
+        """The most that can be added, in ticks."""
+        return self.norm or float(self.measure.sensitivity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +54,25 @@ class ContributionScan:
         It depends on that one row alone, so a table of counts changes in one place, by 1, when a
         row comes or goes.
     squared : bool
+    ids : bool
+        What is told apart are ids with all their rows, not rows. What an id adds to a part is the norm
+        over the cells, L2 with ``squared``, else L1, in FINE steps of the part's sensitivity.
     """
 
     parts: tuple[Part, ...]
     by: tuple[str, ...] = ()
     steps: int = 0
     squared: bool = False
+    ids: bool = False
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns in use."""
+        used = frozenset(self.by)
+        for part in self.parts:
+            used |= part.where.columns.union(part.keys)
+            used |= frozenset() if part.measure.value is None else part.measure.value.columns
+        return used
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

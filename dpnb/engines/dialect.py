@@ -1,91 +1,218 @@
-"""From checked trees to DuckDB's SQL over the coded rows. No text of an analyst ever gets here."""
+"""From checked trees to SQL over the coded rows. No text of an analyst ever gets here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from dpnb.engines.base import MAX_SUMMED, Axis, Count, Measure, Sum
-from dpnb.engines.contributions import ContributionScan, Part
+from dpnb.engines.base import MAX_SUMMED, Axis, Count, Distinct, Measure, Scan, Sum, Units
+from dpnb.engines.bounding import order_of_cells, order_of_rows
+from dpnb.engines.contributions import FINE, ContributionScan, Part
 from dpnb.engines.marginals import MarginalScan
-from dpnb.kinds import Category, Integer, Kind, Real
+from dpnb.joins import Join
+from dpnb.kinds import Category
 from dpnb.scale import Code
 from dpnb.schema import Schema
-from dpnb.sql.query import And, Predicate, Within
+from dpnb.sql.query import EVERY, And, Predicate, Within
 from dpnb.sql.values import Arithmetic, Column, Number, Value, bounds_of
-
-WHOLE = {
-    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
-    "UBIGINT", "UHUGEINT", "BOOLEAN",
-}  # fmt: skip
-"""DuckDB's types of whole numbers."""
+from dpnb.table import Table
 
 
-def _code(code: Code) -> str:
+def literal(code: Code) -> str:
+    """Return the SQL of a code."""
     # a bare 0.1 would be a DECIMAL; the text of a double is read back exactly
     return str(code) if isinstance(code, int) else f"CAST('{code!r}' AS DOUBLE)"
 
 
-def _clamp(value: str, low: str, high: str) -> str:
+def clamp(value: str, low: str, high: str) -> str:
+    """Return the SQL of a value within bounds; NULL stays NULL, and NaN is above all."""
     # CASE, not LEAST and GREATEST: those turn NULL into a bound
     return (
         f"CASE WHEN {value} < {low} THEN {low} WHEN {value} > {high} THEN {high} ELSE {value} END"
     )
 
 
-def _smallest_integer(low: int, high: int) -> str:
+def smallest_integer(low: int, high: int) -> str:
+    """Return the narrowest type of whole numbers that holds both ends."""
     for name, bits in (("TINYINT", 7), ("SMALLINT", 15), ("INTEGER", 31)):
         if -(2**bits) <= low and high < 2**bits:
             return name
     return "BIGINT"
 
 
-def normaliser(kind: Kind, column: str, source_type: str, enum: str) -> str:
-    """Return the SQL that maps a source value to its code."""
-    if isinstance(kind, Category):
-        found = f"enum_code(TRY_CAST(CAST({column} AS VARCHAR) AS {enum}))"
-        if kind.other is None:
-            return found
-        other = kind.values.index(kind.other)
-        return f"CASE WHEN {column} IS NOT NULL THEN COALESCE({found}, {other}) END"
-    if isinstance(kind, Integer):
-        result = _smallest_integer(kind.low, kind.high)
-        if source_type == "BOOLEAN":
-            column = f"CAST({column} AS TINYINT)"
-        if source_type in WHOLE:
-            return f"CAST({_clamp(column, str(kind.low), str(kind.high))} AS {result})"
-        real = f"TRY_CAST({column} AS DOUBLE)"
-        # not FLOOR(x + 0.5), which is wrong just below one half and above 2**52
-        nearest = f"(FLOOR({real}) + CASE WHEN {real} - FLOOR({real}) >= 0.5 THEN 1 ELSE 0 END)"
-        clamped = _clamp(nearest, _code(float(kind.low)), _code(float(kind.high)))
-        return f"CASE WHEN isfinite({real}) THEN CAST({clamped} AS {result}) END"
-    if isinstance(kind, Real):
-        real = f"TRY_CAST({column} AS DOUBLE)"
-        clamped = _clamp(real, _code(kind.low), _code(kind.high))
-        return f"CASE WHEN isfinite({real}) THEN {clamped} + 0.0::DOUBLE END"
-    day = f"TRY_CAST({column} AS DATE)"
-    clamped = _clamp(day, *(f"DATE '{end.isoformat()}'" for end in (kind.low, kind.high)))
-    return f"CASE WHEN isfinite({day}) THEN CAST({clamped} - DATE '1970-01-01' AS INTEGER) END"
+def _whole_ticks(measure: Sum, value: str) -> str:
+    """Return the SQL of the ticks of a whole number.
+
+    The whole part of the shift is taken off first: a large number times the scale could leave 64 bits.
+    """
+    scale, whole = int(1 / measure.step), math.floor(measure.shift)
+    rest = int((measure.shift - whole) * scale)
+    return f"(CAST({value} AS BIGINT) - ({whole})) * {scale} - {rest}"
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """What one statement measures: cells of the keys, aggregates, and what they add up to.
+
+    ``plans`` holds, for the measure at each of ``places``, pairs of an aggregate and its weight.
+    """
+
+    cells: tuple[str, ...]
+    sizes: tuple[int, ...]
+    places: Sequence[int]
+    plans: Sequence[Sequence[tuple[str, int]]]
+
+    @property
+    def aggregates(self) -> list[str]:
+        """The different aggregates, in SQL."""
+        return list(dict.fromkeys(sql for plan in self.plans for sql, _ in plan))
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the aggregates of parts of a group add up to those of the group."""
+        return not any("DISTINCT" in sql for sql in self.aggregates)
+
+    def fill(self, vectors: Sequence[list[int]], rows: Iterable[Sequence[Any]]) -> None:
+        """Write the rows of the statement, cells first, into the vectors of the measures."""
+        aggregates, keys = self.aggregates, len(self.cells)
+        for row in rows:
+            cell = 0
+            for value, size in zip(row[:keys], self.sizes, strict=True):
+                if value is None:
+                    break
+                cell = cell * size + int(value)
+            else:
+                values = dict(zip(aggregates, row[keys:], strict=True))
+                for place, plan in zip(self.places, self.plans, strict=True):
+                    vectors[place][cell] = sum(
+                        weight * int(values[sql] or 0) for sql, weight in plan
+                    )
+
+
+def present(columns: Iterable[str]) -> str:
+    """Return the SQL of whether nothing is missing in any of some columns."""
+    return " AND ".join(f"{column} IS NOT NULL" for column in columns) or "TRUE"
 
 
 class Dialect:
-    """The SQL of one schema's columns, which are called c0, c1, ... in declared order."""
+    """The SQL of one schema's columns, which are called c0, c1, ... in declared order.
 
-    def __init__(self, schema: Schema) -> None:
+    The id of a row's privacy unit is called u, the relation of all rows ``rows``.
+    """
+
+    WIDE = "HUGEINT"
+    """A type of whole numbers that holds the squares of sums."""
+
+    def __init__(self, schema: Schema, rows: str = "rows") -> None:
         self._schema = schema
+        self._rows = rows
         self._places = {name: f"c{i}" for i, name in enumerate(schema)}
+        self._joins: list[tuple[Join, str]] = []
 
     def column(self, name: str) -> str:
         """Return the name of a column of codes."""
         return self._places[name]
+
+    def join(self, join: Join, looked_up: str) -> None:
+        """Make known what is looked up in a relation of codes, whose key is called k.
+
+        Its columns of the other table are called c0, c1, ... in their declared order.
+        """
+        number = len(self._joins)
+        self._joins.append((join, looked_up))
+        self._schema = self._schema.joining(join.columns)
+        for i, name in enumerate(join.columns):
+            self._places[name] = f"j{number}_{i}"
+
+    def needed(self, table: Table) -> dict[str, str]:
+        """Return the names in SQL of what no row of the table lacks: of declared columns, and the id."""
+        found = {name: self.column(name) for name in table.needed}
+        return found if table.unit is None else {**found, "": "u"}
+
+    def measured(self, scan: Scan, groups: int, key: bytes, *, text: bool) -> str:
+        """Return the relation, with WHERE, of the rows that a scan measures.
+
+        Of each id those in its first ``groups`` groups; 0 takes all.
+        """
+        rows = self.relation(scan.columns)
+        if groups:
+            rows = self.cut(scan.keys, groups, key, text=text, rows=rows)
+        return rows if scan.where == EVERY else f"{rows} WHERE {self.predicate(scan.where)}"
+
+    def grouped(self, made: Measuring, rows: str) -> str:
+        """Return the statement of the aggregates of each group of a relation, with WHERE."""
+        group = f" GROUP BY {', '.join(made.cells)}" if made.cells else ""
+        return f"SELECT {', '.join([*made.cells, *made.aggregates])} FROM {rows}{group}"
+
+    def by_text(
+        self, texts: Mapping[str, tuple[str, str]], keys: Sequence[str], made: Measuring, rows: str
+    ) -> str:
+        """Return a statement that looks up a text once for each group of equal ones, not for each row.
+
+        A column of mostly different undeclared texts makes it slower, as each of them is a group.
+
+        Parameters
+        ----------
+        texts : mapping of str to tuple of str
+            Columns whose rows hold texts: the name of the text, and the SQL of its code in terms of it.
+        rows : str
+            The relation, with WHERE.
+        """
+        found = [texts.get(name, (cell, "")) for name, cell in zip(keys, made.cells, strict=True)]
+        # the code of a text is written in terms of its own name
+        names = [value if code else f"k{i}" for i, (value, code) in enumerate(found)]
+        groups = [value for value, _ in found]
+        sums = [f"t{i}" for i in range(len(made.aggregates))]
+        inner = ", ".join(
+            f"{sql} AS {name}"
+            for sql, name in zip([*groups, *made.aggregates], [*names, *sums], strict=True)
+        )
+        numbered = [f"k{i}" for i in range(len(found))]
+        middle = ", ".join(
+            f"{code or name} AS {number}"
+            for (_, code), name, number in zip(found, names, numbered, strict=True)
+        )
+        added = [f"SUM({name})" for name in sums]
+        return (
+            f"SELECT {', '.join([*numbered, *added])} FROM (SELECT {', '.join([middle, *sums])} "
+            f"FROM (SELECT {inner} FROM {rows} GROUP BY {', '.join(groups)})) "
+            f"GROUP BY {', '.join(numbered)}"
+        )
+
+    def repeated(self, key: str) -> str:
+        """Return the statement that finds a value of a key in several rows."""
+        column = self.column(key)
+        return f"SELECT {column} FROM {self._rows} GROUP BY {column} HAVING COUNT(*) > 1 LIMIT 1"
+
+    def relation(self, columns: Collection[str]) -> str:
+        """Return the relation of all rows with what is looked up for them, as far as columns are used."""
+        joined = ""
+        for number, (join, looked_up) in enumerate(self._joins):
+            used = [i for i, name in enumerate(join.columns) if name in columns]
+            if not used:
+                continue
+            names = [f"k AS j{number}_k"]
+            for i in used:
+                # the first one only says that a row was found
+                code = f"c{i - 1}" if i else "0"
+                names.append(f"{code} AS j{number}_{i}")
+            key = "u" if join.ids else self.column(join.column)
+            joined += (
+                f" LEFT JOIN (SELECT {', '.join(names)} FROM {looked_up}) AS j{number} "
+                f"ON {key} = j{number}_k"
+            )
+        return f"(SELECT * FROM {self._rows}{joined}) AS joined" if joined else self._rows
 
     def predicate(self, predicate: Predicate) -> str:
         """Return the SQL of a predicate; NULL counts as false."""
         if isinstance(predicate, Within):
             column = self.column(predicate.column)
             tests = [
-                f"{column} = {_code(low)}"
+                f"{column} = {literal(low)}"
                 if low == high
-                else f"{column} BETWEEN {_code(low)} AND {_code(high)}"
+                else f"{column} BETWEEN {literal(low)} AND {literal(high)}"
                 for low, high in predicate.intervals
             ]
             if predicate.null:
@@ -105,21 +232,43 @@ class Dialect:
             return column, len(cells)
         if kind.bins is None:
             # in BIGINT: a narrow type would overflow for some values
-            return f"CAST({column} AS BIGINT) - ({_code(cells[0].low)})", len(cells)
+            return f"CAST({column} AS BIGINT) - ({literal(cells[0].low)})", len(cells)
         cases = " ".join(
-            f"WHEN {column} BETWEEN {_code(cell.low)} AND {_code(cell.high)} THEN {i}"
+            f"WHEN {column} BETWEEN {literal(cell.low)} AND {literal(cell.high)} THEN {i}"
             for i, cell in enumerate(cells)
         )
         return f"CASE {cases} END", len(cells)
+
+    def measuring(self, scan: Scan, places: Sequence[int]) -> Measuring:
+        """Return how some measures of a scan are measured together."""
+        keys = [self.cell(name) for name in scan.keys]
+        plans = [self.terms(*scan.measures[place]) for place in places]
+        cells, sizes = (tuple(part) for part in zip(*keys, strict=True)) if keys else ((), ())
+        return Measuring(cells, sizes, places, plans)
+
+    def histograms(self, views: Sequence[Sequence[Axis]]) -> str:
+        """Return the statement that counts the rows in the joint cells of several lists of axes."""
+        rows = self.relation({axis.column for axes in views for axis in axes})
+        branches = []
+        for number, axes in enumerate(views):
+            joint = "0"
+            for axis in axes:
+                joint = f"({joint}) * {axis.size} + ({self.place(axis)})"
+            joint = f"CAST({joint} AS BIGINT)"
+            branches.append(
+                f"SELECT {number} AS place, {joint} AS joint, COUNT(*) AS n FROM {rows} "
+                f"GROUP BY {joint}"
+            )
+        return " UNION ALL ".join(branches)
 
     def place(self, axis: Axis) -> str:
         """Return the SQL of the number of a row's cell on an axis; never NULL."""
         column, last = self.column(axis.column), len(axis.cells)
         if all(low == high for low, high in axis.cells):
-            number = f"CAST({column} AS BIGINT) - ({_code(axis.cells[0][0])})"
+            number = f"CAST({column} AS BIGINT) - ({literal(axis.cells[0][0])})"
             return f"COALESCE({number}, {last})"
         cases = " ".join(
-            f"WHEN {column} <= {_code(high)} THEN {i}" for i, (_, high) in enumerate(axis.cells)
+            f"WHEN {column} <= {literal(high)} THEN {i}" for i, (_, high) in enumerate(axis.cells)
         )
         return f"CASE {cases} ELSE {last} END"
 
@@ -135,6 +284,10 @@ class Dialect:
             if measure.value is None:
                 return [(f"COUNT({given('1')})" if test else "COUNT(*)", 1)]
             return [(f"COUNT({given(self.value(measure.value))})", 1)]
+        if isinstance(measure, Distinct):
+            return [(f"COUNT(DISTINCT {given(self.value(measure.value))})", 1)]
+        if isinstance(measure, Units):
+            return [(f"COUNT(DISTINCT {given('u')})", 1)]
         value = self.value(measure.value)
         if measure.rounded:
             ticks = f"CAST({self._rounded_ticks(measure, value)} AS INTEGER)"
@@ -143,20 +296,20 @@ class Dialect:
         offset = int(measure.shift / measure.step)
         if measure.largest > MAX_SUMMED:
             # sums of the values themselves could leave 64 bits; those of their ticks cannot
-            ticks = f"CAST({value} AS BIGINT) * {scale} - ({offset})"
-            return [(f"CAST(SUM({given(ticks)}) AS BIGINT)", 1)]
+            return [(f"CAST(SUM({given(_whole_ticks(measure, value))}) AS BIGINT)", 1)]
         terms = [(f"CAST(SUM({given(value)}) AS BIGINT)", scale)]
         return terms if offset == 0 else [*terms, (f"COUNT({given(value)})", -offset)]
 
     def _rounded_ticks(self, measure: Sum, value: str) -> str:
         real = f"CAST({value} AS DOUBLE)"
-        shifted = real if measure.shift == 0 else f"({real} - {_code(float(measure.shift))})"
-        ticks = f"FLOOR({shifted} / {_code(float(measure.step))} + 0.5::DOUBLE)"
+        shifted = real if measure.shift == 0 else f"({real} - {literal(float(measure.shift))})"
+        ticks = f"{self.over(shifted, literal(float(measure.step)))} + 0.5::DOUBLE"
         if isinstance(measure.value, Column):
-            return ticks
+            return f"FLOOR({ticks})"
         # float arithmetic may end outside the bounds of the exact value, and far outside when large
-        # numbers cancel; the sensitivity rests on these ends
-        return _clamp(ticks, _code(float(measure.least)), _code(float(measure.greatest)))
+        # numbers cancel; the sensitivity rests on these ends. Clamped first: FLOOR can overflow
+        ends = literal(float(measure.least)), literal(float(measure.greatest))
+        return f"FLOOR({clamp(ticks, *ends)})"
 
     def value(self, value: Value) -> str:
         """Return the SQL of a value: BIGINT where it is integral and no bare column, else DOUBLE."""
@@ -165,7 +318,7 @@ class Dialect:
         if isinstance(value, Number):
             if bounds_of(value, self._schema).integral:
                 return f"CAST({value.value.numerator} AS BIGINT)"
-            return _code(float(value.value))
+            return literal(float(value.value))
         # one type throughout: narrow integers overflow, and DuckDB would pick decimals for some
         kind = "BIGINT" if bounds_of(value, self._schema).integral else "DOUBLE"
 
@@ -173,7 +326,11 @@ class Dialect:
             return f"CAST({self.value(inner)} AS {kind})"
 
         if isinstance(value, Arithmetic):
-            return f"({part(value.left)} {value.operator} {part(value.right)})"
+            left, right = part(value.left), part(value.right)
+            if kind == "DOUBLE" and value.operator in "*/":
+                made = self.times if value.operator == "*" else self.over
+                return f"({made(left, right)})"
+            return f"({left} {value.operator} {right})"
         branches = " ".join(
             f"WHEN {self.predicate(condition)} THEN {self._result(result, kind)}"
             for condition, result in value.branches
@@ -182,6 +339,77 @@ class Dialect:
 
     def _result(self, value: Value | None, kind: str) -> str:
         return f"CAST({'NULL' if value is None else self.value(value)} AS {kind})"
+
+    def times(self, left: str, right: str) -> str:
+        """Return the SQL of a product of floats, which is 0 where it is too small for one."""
+        return f"{left} * {right}"
+
+    def over(self, left: str, right: str) -> str:
+        """Return the SQL of a float divided by a public one; 0 where the quotient is too small."""
+        return f"{left} / {right}"
+
+    def id_number(self, *, text: bool) -> str:
+        """Return the SQL of a whole number that stands for an id; equal ones do no harm."""
+        return self.text_number("u") if text else "u"
+
+    def text_number(self, column: str) -> str:
+        """Return the SQL of a whole number from 0 to below 2**48 that stands for a text."""
+        return f"CAST('0x' || substr(md5({column}), 1, 12) AS BIGINT)"
+
+    def texts(self) -> list[str]:
+        """Return the names of the columns of texts, whose values are not declared."""
+        return [f"t{i}" for i in range(len(self._schema.undeclared))]
+
+    def tally(self, column: str, least: int, groups: int, key: bytes, *, text: bool) -> str:
+        """Return the statement that counts the rows, or ids, of each text of a column.
+
+        Of texts that have ``least`` of them; then, without a text, the number of all different texts. An id
+        counts for its first ``groups`` texts, by its own secret order; 0 counts rows.
+        """
+        known = f"(SELECT * FROM {self._rows} WHERE {column} IS NOT NULL) AS known"
+        counted = f"SELECT {column} AS value, COUNT(*) AS n FROM {known} GROUP BY {column}"
+        if groups:
+            order = order_of_cells(self.text_number(column), self.id_number(text=text), key)
+            counted = (
+                f"SELECT {column} AS value, COUNT(DISTINCT u) AS n FROM (SELECT u, {column}, "
+                f"dense_rank() OVER (PARTITION BY u ORDER BY {order}, {column}) AS place "
+                f"FROM {known}) AS placed WHERE place <= {groups} GROUP BY {column}"
+            )
+        return (
+            f"WITH counted AS ({counted}) SELECT value, n FROM counted WHERE n >= {least} "
+            "UNION ALL SELECT NULL AS value, COUNT(*) AS n FROM counted"
+        )
+
+    def cut(
+        self, keys: Sequence[str], groups: int, key: bytes, *, text: bool, rows: str | None = None
+    ) -> str:
+        """Return the rows of each id that lie in its first ``groups`` groups, by its own secret order.
+
+        Of all rows, or of those of the relation ``rows``.
+        """
+        cell = "CAST(0 AS BIGINT)"
+        for sql, size in map(self.cell, keys):
+            cell = f"({cell}) * {size} + ({sql})"
+        order = order_of_cells("cell", self.id_number(text=text), key)
+        return (
+            f"(SELECT * FROM (SELECT *, dense_rank() OVER (PARTITION BY u ORDER BY {order}, cell) "
+            f"AS place FROM (SELECT *, {cell} AS cell FROM {rows or self._rows}) AS numbered "
+            f"WHERE cell IS NOT NULL) AS placed WHERE place <= {groups}) AS cut"
+        )
+
+    def kept(self, most: int, key: bytes, *, text: bool) -> str:
+        """Return the statement that picks at most ``most`` rows of each id, by its own secret order."""
+        columns = {self.column(name): kind for name, kind in self._schema.items()}
+        texts = [self.text_number(name) for name in self.texts()]
+        order = order_of_rows(columns, self.id_number(text=text), key, texts)
+        names = ", ".join([*columns, *self.texts(), "u"])
+        # rows of equal place and equal codes are told apart by their texts
+        rest = ", ".join(f"{name} NULLS LAST" for name in [*columns, *self.texts()])
+        return (
+            f"SELECT {names} FROM (SELECT {names}, row_number() OVER (PARTITION BY u ORDER BY "
+            f"{order}, {rest}) AS place "
+            f"FROM {self._rows}) AS placed WHERE place <= {most}"
+        )
 
     def in_groups(self, scan: MarginalScan) -> str:
         """Return the SQL of whether a row is in one of the scan's groups."""
@@ -220,7 +448,7 @@ class Dialect:
         present = [f"{self.cell(name)[0]} IS NOT NULL" for name in part.keys]
         test = " AND ".join([self.predicate(part.where), *present])
         measure = part.measure
-        if isinstance(measure, Count):
+        if isinstance(measure, Count | Distinct | Units):
             if measure.value is not None:
                 test += f" AND {self.value(measure.value)} IS NOT NULL"
             return f"CASE WHEN {test} THEN CAST(1 AS TINYINT) ELSE CAST(0 AS TINYINT) END"
@@ -228,20 +456,72 @@ class Dialect:
         if measure.rounded:
             ticks = self._rounded_ticks(measure, value)
         else:
-            scale, offset = int(1 / measure.step), int(measure.shift / measure.step)
-            ticks = f"CAST({value} AS BIGINT) * {scale} - ({offset})"
-        kind = _smallest_integer(min(measure.least, 0), max(measure.greatest, 0))
+            ticks = _whole_ticks(measure, value)
+        kind = smallest_integer(min(measure.least, 0), max(measure.greatest, 0))
         return f"COALESCE(CASE WHEN {test} THEN CAST({ticks} AS {kind}) END, CAST(0 AS {kind}))"
 
     def score(self, scan: ContributionScan, places: Sequence[str]) -> str:
         """Return the SQL of a row's score in whole steps, from the columns of what it adds."""
         terms = []
         for part, place in zip(scan.parts, places, strict=True):
-            size = f"(abs(CAST({place} AS DOUBLE)) / {_code(float(part.measure.sensitivity))})"
+            size = f"(abs(CAST({place} AS DOUBLE)) / {literal(part.sensitivity)})"
             factors = (
-                (_code(part.weight), size, size) if scan.squared else (_code(part.weight), size)
+                (literal(part.weight), size, size) if scan.squared else (literal(part.weight), size)
             )
             terms.append(" * ".join(factors))
         mean = " + ".join(terms)
         mean = f"sqrt({mean})" if scan.squared else f"({mean})"
-        return f"CAST({_clamp(f'ceil({scan.steps} * {mean})', '0', str(scan.steps))} AS INTEGER)"
+        return f"CAST({clamp(f'ceil({scan.steps} * {mean})', '0', str(scan.steps))} AS INTEGER)"
+
+    def added(
+        self, scan: ContributionScan, places: Sequence[str], key: bytes, *, text: bool
+    ) -> str:
+        """Return the relation of what rows, or ids, add to the parts of a scan; rows with their ``cell``."""
+        if scan.ids:
+            return self._added_by_ids(scan, places, key, text=text)
+        added = [
+            f"{self.contribution(part)} AS {place}"
+            for part, place in zip(scan.parts, places, strict=True)
+        ]
+        cell = self.cell_of(scan.by) if scan.by else "CAST(-1 AS BIGINT)"
+        rows = self.relation(scan.columns)
+        return f"(SELECT {', '.join([f'{cell} AS cell', *added])} FROM {rows}) AS added"
+
+    def _added_by_ids(
+        self, scan: ContributionScan, places: Sequence[str], key: bytes, *, text: bool
+    ) -> str:
+        alike: dict[tuple[tuple[str, ...], int], list[tuple[Part, str]]] = {}
+        for part, place in zip(scan.parts, places, strict=True):
+            cut = isinstance(part.measure, Units) and part.measure.cut
+            groups = part.measure.groups if isinstance(part.measure, Units) and cut else 0
+            alike.setdefault((part.keys, groups), []).append((part, place))
+        found = f"(SELECT DISTINCT u FROM {self._rows}) AS ids"
+        for number, ((keys, groups), own) in enumerate(alike.items()):
+            rows = self.relation(scan.columns)
+            if groups:
+                rows = self.cut(keys, groups, key, text=text, rows=rows)
+            # an id counts once in a cell, rows add up
+            sums = ", ".join(
+                f"CAST({'MAX' if isinstance(part.measure, Units) else 'SUM'}"
+                f"({self.contribution(part)}) AS {self.WIDE}) AS {place}"
+                for part, place in own
+            )
+            # whole numbers: what an id adds must not depend on the order in which they are added up
+            norms = ", ".join(
+                f"sqrt(CAST(SUM({place} * {place}) AS DOUBLE)) AS {place}"
+                if scan.squared
+                else f"CAST(SUM(abs({place})) AS DOUBLE) AS {place}"
+                for _, place in own
+            )
+            by_cell = f"SELECT u, {self.cell_of(keys)} AS slot, {sums} FROM {rows} GROUP BY u, slot"
+            found += (
+                f" LEFT JOIN (SELECT u, {norms} FROM ({by_cell}) AS slots GROUP BY u) AS part{number} "
+                f"ON ids.u = part{number}.u"
+            )
+        listed = ", ".join(f"COALESCE({place}, 0) AS {place}" for place in places)
+        return f"(SELECT CAST(-1 AS BIGINT) AS cell, {listed} FROM {found}) AS added"
+
+    def steps(self, part: Part, place: str) -> str:
+        """Return the SQL of what an id adds in FINE steps, rounded upward but for errors of arithmetic."""
+        size = f"{place} / {literal(part.sensitivity)}"
+        return f"CAST(ceil({literal(FINE * (1 - 2.0**-40))} * ({size})) AS BIGINT)"

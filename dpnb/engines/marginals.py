@@ -49,6 +49,14 @@ class MarginalScan:
     sets: tuple[tuple[str, ...], ...]
     sizes: Mapping[str, int]
 
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns in use."""
+        used = self.where.columns.union(self.keys, *self.sets)
+        for value in (self.value, None if self.measure is None else self.measure.value):
+            used |= frozenset() if value is None else value.columns
+        return used
+
     def codes(self, attributes: Sequence[str]) -> int:
         """Return how many joint codes an attribute set has: attributes first, then keys."""
         return math.prod(self.sizes[name] + 1 for name in attributes) * math.prod(self.key_sizes)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dpnb.errors import SchemaError
-from dpnb.schema import Schema
+from dpnb.joins import Join
+from dpnb.kinds import Kind
 
 
 def text(value: str) -> str:
@@ -44,7 +45,7 @@ def file_source(path: Path) -> str:
     if is_csv(path):
         return _csv_source(path)
     if path.suffix.lower() in (".parquet", ".pq"):
-        return f"read_parquet({text(str(path))})"
+        return f"read_parquet({text(str(path))}, hive_partitioning=false)"
     raise SchemaError("the file is neither .parquet nor .csv", "Convert it.", str(path))
 
 
@@ -60,37 +61,69 @@ def find_column(name: str, found: Sequence[str]) -> str:
     return alike[0]
 
 
-def frame_source(frame: Any, schema: Schema) -> tuple[Any, set[str]]:
-    """Return a frame that DuckDB can register, and its columns of unknown type, as texts."""
+def misfit(name: str, kind: Kind, held: str) -> SchemaError:
+    """Return why a column whose values have a type of the engine cannot be declared as it is."""
+    return SchemaError(
+        f"column {name!r} is declared {kind.kind} but holds {held} values",
+        "Change the declaration, or convert the column.",
+    )
+
+
+def undiscovered(name: str, held: str) -> SchemaError:
+    """Return why the values of a column cannot be discovered."""
+    return SchemaError(
+        f"the undeclared column {name!r} holds {held} values, which cannot be discovered",
+        "Make them texts, declare the column, or leave it out.",
+    )
+
+
+def unlike(join: Join) -> tuple[str, str]:
+    """Return why rows of different types of ids are not joined, and the mend."""
+    return (
+        f"the ids {join.column!r} are texts in one table and whole numbers in the other",
+        "Convert those of one of them.",
+    )
+
+
+def repeated(key: str) -> SchemaError:
+    """Return why a column is no key of a dimension table, which is public."""
+    return SchemaError(
+        f"the key {key!r} is not unique: several rows have one value",
+        "Leave the others out; values that are not declared become OTHER or a bound.",
+    )
+
+
+def frame_source(frame: Any, columns: Sequence[str]) -> tuple[Any, set[str]]:
+    """Return the named columns of a frame that DuckDB can register, and those of unknown type, as texts."""
     module = type(frame).__module__.partition(".")[0]
     if module == "polars" and type(frame).__name__ in ("DataFrame", "LazyFrame"):
         frame = frame.collect() if type(frame).__name__ == "LazyFrame" else frame
-        return _declared(frame.to_arrow(), schema), set()
+        return _declared(frame.to_arrow(), columns), set()
     if module in ("duckdb", "_duckdb"):
         if "UHUGEINT" in map(str, frame.types):
             raise SchemaError("UHUGEINT values cannot be handed over", "Cast them to DOUBLE.")
-        return _declared(frame.to_arrow_table(), schema), set()
+        return _declared(frame.to_arrow_table(), columns), set()
     if module == "pandas" and hasattr(frame, "columns"):
-        return _pandas_source(frame, schema)
+        return _pandas_source(frame, columns)
     if module == "pyarrow" and hasattr(frame, "column_names"):
-        return _declared(frame, schema), set()
+        return _declared(frame, columns), set()
     raise SchemaError(
         f"a source of type {type(frame).__name__} is not supported",
         "Use a pandas, polars or pyarrow table, a DuckDB relation, or a Parquet or CSV path.",
     )
 
 
-def _declared(table: Any, schema: Schema) -> Any:
+def _declared(table: Any, columns: Sequence[str]) -> Any:
     """Return the declared columns of an arrow table; DuckDB renames others that differ by case."""
-    return table.select([find_column(name, table.column_names) for name in schema])
+    return table.select([find_column(name, table.column_names) for name in columns])
 
 
-def _pandas_source(frame: Any, schema: Schema) -> tuple[Any, set[str]]:
+def _pandas_source(frame: Any, declared: Sequence[str]) -> tuple[Any, set[str]]:
     """Make object columns texts: DuckDB would guess their type from a sample of their values."""
     import numpy as np
     import pandas as pd
 
-    names = [find_column(name, [str(column) for column in frame.columns]) for name in schema]
+    names = [find_column(name, [str(column) for column in frame.columns]) for name in declared]
     columns: dict[str, Any] = {}
     texts = set()
     for name in names:

@@ -61,6 +61,7 @@ def plan_for(
         question.ledger != store.name
         or charge is None
         or not charge.levels
+        or "decision" in charge.query
         or question.table not in tables
         or question.table != charge.query["table"]
     ):
@@ -89,7 +90,7 @@ def plan_for(
         design,
         **_given(options, _COST),
         scale=scale,
-        delta=state.budget.delta,
+        delta=state.budget.noise_delta,
         conditional=question.conditional or charge.conditional,
     )
 
@@ -227,7 +228,7 @@ def explanation(
         resolution=plan.resolution / divisor,
         stored=not fresh,
         kept=budget.kept,
-        private=store.private,
+        stamp=store.stamp,
         conditional=plan.conditional or charge.conditional,
         definition={**plan.definition(), "noise": drawn["noise"]},
     )

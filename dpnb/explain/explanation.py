@@ -11,6 +11,8 @@ from dpnb.answers.numbers import amount_text, cost_text, figure, percent
 from dpnb.answers.plain import listed
 from dpnb.answers.question import Question
 from dpnb.privacy.loss import PrivacyLoss, guarantee
+from dpnb.schema import unit_text
+from dpnb.stamps import Stamp
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +80,7 @@ class Explanation:
         Of the influences' intervals, as shown.
     resolution : float
         How far influences lie apart that ranks tell apart, as shown.
-    stored, kept, private, conditional : bool
+    stored, kept, stamp, conditional
         As in an Answer; an explanation of a conditional question is conditional, too.
     definition : mapping
         Public definition and noise, for the record.
@@ -106,7 +108,7 @@ class Explanation:
     resolution: float
     stored: bool
     kept: bool
-    private: bool
+    stamp: Stamp
     conditional: bool
     definition: Mapping[str, Any]
 
@@ -339,11 +341,11 @@ class Explanation:
 
         return {
             **self.definition,
-            "privacy_unit": "row (add or remove one)",
+            "privacy_unit": f"{unit_text(self.definition['target']['unit'])} (add or remove one)",
             "scale": self.scale,
             "rows": [asdict(row) for row in self.rows],
             "spent": self.spent.to_dict(),
-            "private": self.private,
+            "stamp": self.stamp,
             "guarantee": guarantee(self.conditional),
             "dpnb": dpnb.__version__,
         }

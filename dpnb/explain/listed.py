@@ -44,7 +44,8 @@ def read_listed(texts: object, table: Table) -> tuple[tuple[str, Predicate], ...
 def _read_listed(
     texts: tuple[str, ...], name: str, schema: Schema
 ) -> tuple[tuple[str, Predicate], ...]:
-    table = Table(name, None, schema)
+    # tables of pairs have no name of their own
+    table = Table(name if name.isidentifier() else "pairs", None, schema)
     found: list[tuple[str, Predicate]] = []
     seen: set[str] = set()
     for text in texts:

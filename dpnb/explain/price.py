@@ -20,6 +20,7 @@ from dpnb.answers.question import Question
 from dpnb.explain.plan import ExplanationPlan
 from dpnb.privacy.loss import Currency, PrivacyLoss
 from dpnb.provenance.store import Store
+from dpnb.stamps import Stamp
 
 
 def scale_of(question: Question) -> tuple[float | None, str]:
@@ -61,6 +62,8 @@ class ExplanationPrice:
         Of the influences' intervals, as they would be shown.
     resolution : float
         How far influences must lie apart for ranks to tell them apart.
+    stamp : str
+        As in ``Answer``.
     """
 
     spent: PrivacyLoss
@@ -75,6 +78,7 @@ class ExplanationPrice:
     relative: bool
     half_width: float
     resolution: float
+    stamp: Stamp = ""
 
     def share(self) -> float:
         """Return the cost as a share of what is left; infinite when nothing is left."""
@@ -101,7 +105,7 @@ class ExplanationPrice:
             self.delta,
             affordable=self.affordable,
         )
-        return Listing(caption, ("", "to expect"), rows)
+        return Listing(caption, ("", "to expect"), rows, self.stamp)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the price as plain data (JSON)."""
@@ -139,4 +143,5 @@ def price(
         relative=scale is not None,
         half_width=plan.half_width / divisor,
         resolution=plan.resolution / divisor,
+        stamp=store.stamp,
     )

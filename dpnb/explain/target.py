@@ -10,7 +10,7 @@ from typing import Any
 from dpnb.engines.base import Sum, sum_of
 from dpnb.errors import RequestError
 from dpnb.explain.influence import Lattice, Mode, sensitivity, spread
-from dpnb.schema import Schema
+from dpnb.schema import Schema, Unit
 from dpnb.sql.canonical import plain, plain_value, simplify
 from dpnb.sql.query import Aggregate, And, Predicate
 
@@ -30,6 +30,7 @@ class Target:
     groups: tuple[tuple[int, ...], ...]
     weights: tuple[Fraction, ...]
     measure: Sum | None
+    unit: Unit | None
 
     @classmethod
     def of(
@@ -51,6 +52,10 @@ class Target:
             When the aggregated value is constant by declaration: nothing can be explained then.
         """
         measure = None
+        if aggregate.function == "UNITS":
+            raise RequestError(
+                "numbers of different ids are not explained", "Explain COUNT(*), a SUM or an AVG."
+            )
         if aggregate.function != "COUNT" and aggregate.value is not None:
             measure = sum_of(aggregate.value, schema, centred=aggregate.function == "AVG")
         # one spelling, in whatever order the groups were named
@@ -64,6 +69,7 @@ class Target:
             tuple(group for group, _ in terms),
             tuple(weight for _, weight in terms),
             measure,
+            schema.unit,
         )
         if sensitivity(aggregate.function, made.weights, *made.bounds, "tight") == 0:
             raise RequestError(
@@ -85,18 +91,23 @@ class Target:
         return Fraction(1) if self.measure is None else self.measure.step
 
     def lattice(self, mode: Mode) -> Lattice:
-        """Return the grid of the influences, with their sensitivity and spread, in ticks."""
-        function = self.aggregate.function
+        """Return the grid of the influences, with their sensitivity and spread, in ticks.
+
+        Rows of one id come and go one after the other, each with what one row may change at most.
+        """
+        function, rows = self.aggregate.function, 1 if self.unit is None else self.unit.max_rows
         largest = sensitivity(function, self.weights, *self.bounds, mode)
         widest = spread(function, self.weights, *self.bounds, mode)
-        return Lattice.of(largest, widest, len(self.weights) if function == "AVG" else 1)
+        return Lattice.of(
+            rows * largest, rows * widest, len(self.weights) if function == "AVG" else 1
+        )
 
     def definition(self) -> dict[str, Any]:
         """Return the public definition as plain data."""
         return {
             "table": self.table,
             "version": self.version,
-            "unit": None,
+            "unit": None if self.unit is None else [self.unit.column, self.unit.max_rows],
             "keys": list(self.keys),
             "where": plain(self.where),
             "function": self.aggregate.function,

@@ -72,6 +72,11 @@ def parts_of(query: Query, schema: Schema, version: int) -> list[Part]:
         For a computed column that is no weighted sum of counts and sums.
     """
     found = []
+    if any(aggregate.function == "UNITS" for aggregate in query.measured):
+        raise RequestError(
+            "numbers of different ids do not follow from other answers",
+            "Ask the statement itself: what was answered before is free.",
+        )
     for output in query.outputs:
         if isinstance(output, Derived):
             found.append(_formula(output, query, schema, version))
@@ -87,7 +92,7 @@ def _formula(output: Derived, query: Query, schema: Schema, version: int) -> Par
     if weights is None or any(leaf.function == "AVG" for leaf in output.leaves):
         raise RequestError(
             f"{output.alias!r} is no weighted sum of counts and sums",
-            "Infer its aggregates, and use .ratio() or .difference() of the result.",
+            "Infer counts, sums and averages, and use .ratio() or .difference() of the result.",
         )
     constant, factors = weights
     views = []
@@ -180,7 +185,7 @@ def infer(
         missing=missing,
         consistency=evidence.history.consistency(ALARM_DRAWS),
         left_out=tuple(view_text(one.view, schema) for one in evidence.left_out),
-        private=known.private,
+        stamp=known.stamp,
         conditional=any(one.name in known.conditional for one in evidence.used),
         ledger=known.ledger,
     )
@@ -229,7 +234,7 @@ def centre(part: Part, output: Aggregate, schema: Schema) -> tuple[float, float]
         return 0.0, 0.0
     middle, bounds = float(view.measure.shift), bounds_of(output.value, schema)
     # rounding to ticks may end just inside the declared bounds
-    return middle, max(view.reach, float(bounds.high) - middle, middle - float(bounds.low))
+    return middle, max(view.spread, float(bounds.high) - middle, middle - float(bounds.low))
 
 
 def _missing(evidence: Evidence, untold: Rows) -> tuple[Missing, ...]:

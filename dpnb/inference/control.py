@@ -135,6 +135,23 @@ def guard(
         check(about, known.held, bought, schema, known.version)
 
 
+def guard_response(store: Store, table: str) -> None:
+    """Refuse randomised response about a table of which the owner protects a claim.
+
+    It tells whether conditions hold, perhaps nearly for sure, and no estimate that could be weighed.
+
+    Raises
+    ------
+    RequestError
+    """
+    claims = map(Claim.from_entry, store.provenance.claims.values())
+    if any(claim.query.table in (table, *table.split("*")) for claim in claims):
+        raise RequestError(
+            "randomised response is withheld: the owner protects a claim about this table",
+            "Decide with mode='certified'. Nothing was charged.",
+        )
+
+
 def check(
     claims: Iterable[Claim],
     held: Sequence[Held],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpnb.engines.base import Count, Sum
+from dpnb.engines.base import Count, Distinct, Sum, Units
 from dpnb.provenance.histograms import Histogram
 from dpnb.provenance.views import View
 from dpnb.provenance.wording import predicate_text
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Ints: TypeAlias = npt.NDArray[np.int64]
     Values: TypeAlias = npt.NDArray[np.float64]
 
-Moment: TypeAlias = tuple[Value, str] | None
+Moment: TypeAlias = tuple[Value | Units, str] | None
 """What is added up in a cell: None for rows, else a value and how it is rounded."""
 
 
@@ -59,6 +59,11 @@ def moment_of(view: View, schema: Schema) -> Moment:
     measure = view.measure
     if isinstance(measure, Count):
         return None
+    if isinstance(measure, Distinct):
+        # different values are no sum over rows: nothing else follows from how many there are
+        return measure.value, "distinct"
+    if isinstance(measure, Units):
+        return measure, "units"
     if measure.rounded:
         return measure.value, f"{measure.shift} {measure.step}"
     # CASE with one number in each branch counts rows, and so does a column of two values

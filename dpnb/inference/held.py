@@ -9,12 +9,13 @@ from typing import Any
 
 from dpnb.answers.estimates import Estimates
 from dpnb.privacy.accountant import Accountant
-from dpnb.privacy.calibrate import Law, law
+from dpnb.privacy.calibrate import Law
 from dpnb.privacy.loss import Currency
 from dpnb.provenance.definitions import read_view
 from dpnb.provenance.store import Store
 from dpnb.provenance.views import View
 from dpnb.schema import Schema
+from dpnb.stamps import Stamp
 
 _MOST_KEPT = 500
 _NOTHING = Fraction(0), ""
@@ -56,7 +57,7 @@ class Known:
     held : tuple of Held
     version : int
     ledger : str
-    private : bool
+    stamp : str
     conditional : frozenset of str
         Names of the views that were ever released conditionally.
     """
@@ -64,7 +65,7 @@ class Known:
     held: tuple[Held, ...]
     version: int
     ledger: str
-    private: bool
+    stamp: Stamp
     conditional: frozenset[str]
 
 
@@ -82,7 +83,7 @@ class Shelf:
         """Return what some rows hold of a table's current data version."""
         state, version = store.accountant, store.version(table)
         held = self.held(state, rows, table, version, schema)
-        return Known(tuple(held), version, store.name, store.private, frozenset(state.conditional))
+        return Known(tuple(held), version, store.name, store.stamp, frozenset(state.conditional))
 
     def held(
         self,
@@ -138,7 +139,7 @@ class Shelf:
         if view is None:
             return None
         values = tuple(view.values(state.vector(row, name, level)))
-        made = Held(view, name, level, law(level, view.reach, state.currency), values)
+        made = Held(view, name, level, view.law(level, state.currency), values)
         self._held[row, name] = made
         return made
 
@@ -159,4 +160,4 @@ class Shelf:
 
 def planned(view: View, level: Fraction, currency: Currency) -> Held:
     """Return a version that is planned to be bought: its law is known, its values are not."""
-    return Held(view, view.id, level, law(level, view.reach, currency), None)
+    return Held(view, view.id, level, view.law(level, currency), None)

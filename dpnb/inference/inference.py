@@ -15,6 +15,7 @@ from dpnb.inference.history import Consistency
 from dpnb.inference.inferred import Inferred, Missing, Source, Test
 from dpnb.inference.posterior import Joint, Quantity
 from dpnb.kinds import nearest
+from dpnb.stamps import Stamp
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +60,7 @@ class Inference:
         Whether past answers fit each other.
     left_out : tuple of str
         Past answers for which there was no room.
-    private, conditional : bool
+    stamp, conditional
         As in an Answer.
     ledger : str
     """
@@ -82,7 +83,7 @@ class Inference:
     missing: tuple[Missing, ...]
     consistency: Consistency
     left_out: tuple[str, ...]
-    private: bool
+    stamp: Stamp
     conditional: bool
     ledger: str
 

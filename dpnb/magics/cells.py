@@ -14,6 +14,7 @@ from traitlets import Enum, Float
 from dpnb.answers.listing import Price
 from dpnb.answers.numbers import loss_text
 from dpnb.errors import RequestError
+from dpnb.magics.deciding import decision_options
 from dpnb.magics.explaining import explanation_options, hint, read_question
 from dpnb.magics.inferring import inference_options
 from dpnb.magics.lines import (
@@ -21,8 +22,12 @@ from dpnb.magics.lines import (
     accuracy_options,
     confirm,
     find_session,
+    name_of,
     open_session,
+    read_amount,
+    read_number,
     read_options,
+    read_whole,
     refuse_tokens,
     split_binding,
     split_statement,
@@ -30,6 +35,7 @@ from dpnb.magics.lines import (
 )
 from dpnb.magics.risking import open_picker
 from dpnb.session import Session
+from dpnb.stamps import STAMPS
 
 
 def _showing(magic: Callable[..., Any]) -> Callable[..., Any]:
@@ -106,6 +112,7 @@ class Dpnb(Magics):
     @argument("--rho", help="budget in zCDP")
     @argument("--epsilon", help="budget as epsilon; pure DP without --delta")
     @argument("--delta", help="delta of the budget")
+    @argument("--key-delta", help="part of delta for %%dpdiscover")
     @argument("--ledger", metavar="PATH", help="file that keeps charges and answers")
     @argument("--anchor", metavar="PATH", help="file that detects a restored older ledger")
     @argument("--new-version", action="store_true", help="accept other data; spent is kept")
@@ -129,7 +136,44 @@ class Dpnb(Magics):
         text = f"{'Opened' if new else 'Using'} {name}: {left} left."
         if not status.kept:
             text += " Kept in this kernel only; running again after a restart spends again."
-        print(text)  # noqa: T201
+        print(f"{STAMPS[status.stamp]} {text}".lstrip())  # noqa: T201
+
+    @no_var_expand
+    @line_magic
+    @magic_arguments("%dprehearse")
+    @argument("--on", metavar="NAME", help="session to rehearse; the one opened last by default")
+    @argument("--as", dest="name", metavar="NAME", help="name of the rehearsal, and its variable")
+    @argument("--rows", default="10000", help="generated rows of each table; 10000 by default")
+    @argument("--seed", default="0", help="another one makes other rows; 0 by default")
+    def dprehearse(self, line: str) -> None:
+        """Open a rehearsal: the same tables with generated rows, to try cells on. Free.
+
+        Example: ``%dprehearse``, and then::
+
+            %%dpquery --on adult-rehearsal --rho 0.02
+            SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex
+
+        Without ``--on`` the same cell asks the real table, and spends.
+        """
+        options = read_options(self.dprehearse, line)
+        real = self._session(options.on)
+        own = options.on or name_of(real, self.sessions, self._namespace)
+        name = f"{own}-rehearsal" if options.name is None else _identifier(options.name)
+        if name == own:
+            raise RequestError(f"{name!r} is the session itself", "Take another name.")
+        rows, seed = read_whole(options.rows, "--rows"), read_whole(options.seed, "--seed")
+        made = real.rehearse(rows, seed)
+        if options.name is not None:
+            self.shell.user_ns[name] = made
+        # cells without --on go on to ask the session that they asked before: the last one
+        others = {key: one for key, one in self.sessions.items() if key != name}
+        self.sessions = {name: made, **(others or {own: real})}
+        status = made.budget
+        left = loss_text(status.remaining, status.currency, status.delta)
+        print(  # noqa: T201
+            f"{STAMPS[status.stamp]} Opened {name}: {rows:,} rows in each table, {left} to try with. "
+            f"Add --on {name} to a cell to ask it; other cells ask, and spend, as before."
+        )
 
     @no_var_expand
     @line_cell_magic
@@ -265,6 +309,67 @@ class Dpnb(Magics):
 
     @no_var_expand
     @line_cell_magic
+    @magic_arguments("%%dpdecide")
+    @argument(
+        "--beta", default="0.05", help="how often a right group may be missed; 0.05 by default"
+    )
+    @argument("--alpha", default="0.1", help="share of false alarms allowed; 0.1 by default")
+    @argument(
+        "--mode",
+        default="certified",
+        help="certified: step by step until false alarms are proven rare, the default; margin: one "
+        "step, errors bounded outside a grey width; rr: random answers that bound both errors; "
+        "hybrid: one step, then rr for groups in doubt",
+    )
+    @argument(
+        "--protect",
+        default="fnr",
+        help="fnr: each right group is rarely missed, the default; fpr: each wrong one rarely taken",
+    )
+    @argument(
+        "--u", help="so near to its threshold a value may be in doubt at first: 50, or n=100,mean=2"
+    )
+    @argument("--ranges", help="instead of u, which is 30%% of it: how far values can lie apart")
+    @argument("--rows", help="group size for which the u of an AVG holds: 200, or mean=200")
+    @argument("--confidence", default="0.95", help="of what is proven afterwards; 0.95 by default")
+    @argument("--steps", metavar="N", help="stop after so many steps")
+    @argument("--most", metavar="AMOUNT", help="the most it may cost in all; :name for a variable")
+    @argument(
+        "--thresholds",
+        metavar="NAME",
+        help="variable with a number for each group: {'quota': {'a': 100, 'b': 50}} for :quota",
+    )
+    @argument("--no-history", action="store_true", help="leave values seen before aside")
+    @argument("--on", metavar="NAME", help="session to ask; the one opened last by default")
+    @_spending
+    def dpdecide(self, line: str, cell: str | None = None) -> Any:
+        """Decide which groups meet a condition, with bounds on both kinds of error.
+
+        Example::
+
+            %%dpdecide --beta 0.05 --alpha 0.1 --most 0.02 -o busy
+            SELECT education, COUNT(*) AS n, AVG(age) AS mean FROM adult
+            GROUP BY education HAVING COUNT(*) > 800 AND AVG(age) > 40
+
+        The first step is coarse and cheap; finer ones follow until false alarms are proven rare enough.
+        ``--dry-run`` shows what each step costs, and ``--most`` limits what all may cost. ``busy.refine()`` takes one more, and ``busy.strict``
+        are the groups that are surely right.
+        """
+        name, line = split_binding(line)
+        line, statement = split_statement(line, cell)
+        options = read_options(self.dpdecide, line)
+        name = _variable(name, options)
+        session, params = self._session(options.on), self._namespace
+        given = decision_options(options, params)
+        if options.dry_run:
+            return session.price(statement, params=params, **given)
+        if not options.yes:
+            confirm(session.price(statement, params=params, **given), self.ask_above)
+        ask = partial(session.decide, statement, params=params, **given)
+        return self._spend(ask, name, options, cell)
+
+    @no_var_expand
+    @line_cell_magic
     @magic_arguments("%%dprisk")
     @argument("--tau", default="0.95", help="threshold of floor / indicator; 0.95 by default")
     @argument("--by", default="", metavar="A,B", help="columns whose groups are told apart")
@@ -304,12 +409,7 @@ class Dpnb(Magics):
         self, ask: Callable[..., Any], name: str | None, options: Any, cell: str | None
     ) -> Any:
         """Ask, with progress; bind the result and return what the cell's result shall be."""
-        progress = Progress()
-        try:
-            found = ask(progress=progress)
-        finally:
-            progress.clear()
-        return self._told(found, name, options, cell)
+        return self._told(_waited(ask), name, options, cell)
 
     def _told(self, found: Any, name: str | None, options: Any, cell: str | None) -> Any:
         """Bind a result, and return what the cell's result shall be."""
@@ -352,6 +452,48 @@ class Dpnb(Magics):
 
     @no_var_expand
     @line_magic
+    @magic_arguments("%dpdiscover")
+    @argument("column", help="a column whose values are not declared")
+    @argument("--table", metavar="NAME", help="where several tables have such columns")
+    @argument("--rho", help="cost in zCDP, or :name; more finds rarer values")
+    @argument("--epsilon", help="cost as epsilon, or :name")
+    @argument("--delta", help="part of the budget's key_delta; a tenth by default")
+    @argument("--confidence", default="0.95", help="from 0.5 to below 1; 0.95 by default")
+    @argument("--on", metavar="NAME", help="session to ask; the one opened last by default")
+    @argument("--dry-run", action="store_true", help="show the price, spend nothing")
+    @argument("--yes", action="store_true", help="spend without asking")
+    @argument("-o", "--out", metavar="NAME", help="variable for the result")
+    @argument("-q", "--quiet", action="store_true", help="do not show the result")
+    def dpdiscover(self, line: str) -> Any:
+        """Find the values of a column that nobody declared, as far as many rows have them.
+
+        Example: ``%dpdiscover city --rho 0.05 -o cities``, and then ``cities.category()`` for the
+        schema. Values that few rows have stay hidden; how many these may be is said.
+        """
+        name, line = split_binding(line)
+        options = read_options(self.dpdiscover, line)
+        name = _variable(name, options)
+        session, names = self._session(options.on), self._namespace
+        given = {
+            "table": options.table,
+            "rho": read_amount(options.rho, "--rho", names),
+            "epsilon": read_amount(options.epsilon, "--epsilon", names),
+            "delta": options.delta,
+            "confidence": read_number(options.confidence, "--confidence"),
+        }
+        column = options.column.strip("'\"")
+        price = session.price_discovery(column, **given)
+        if options.dry_run:
+            return price
+        if not options.yes:
+            confirm(price, self.ask_above)
+        found = _waited(partial(session.discover, column, **given))
+        if name is not None:
+            self.shell.user_ns[name] = found
+        return None if options.quiet else found
+
+    @no_var_expand
+    @line_magic
     @magic_arguments("%dpbudget")
     @argument("--on", metavar="NAME", help="session; the one opened last by default")
     def dpbudget(self, line: str) -> Any:
@@ -382,6 +524,15 @@ class Dpnb(Magics):
         Example: ``%dphistory``
         """
         return self._session(read_options(self.dphistory, line).on).history
+
+
+def _waited(ask: Callable[..., Any]) -> Any:
+    """Ask, with progress."""
+    progress = Progress()
+    try:
+        return ask(progress=progress)
+    finally:
+        progress.clear()
 
 
 def _variable(name: str | None, options: Any) -> str | None:

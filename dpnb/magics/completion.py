@@ -11,12 +11,13 @@ from dpnb.kinds import Category
 from dpnb.schema import Schema
 from dpnb.session import Session
 
-_MAGIC = re.compile(r"\s*%%?(dpquery|dpinfer|dpexplain|dprisk)\b")
+_MAGIC = re.compile(r"\s*%%?(dpquery|dpinfer|dpdecide|dpexplain|dprisk|dpdiscover)\b")
 _EXPLAIN = re.compile(r"\s*%%?(?:\w+\s*<<)?\s*dpexplain\s+(\w*)")
 _WORDS = (
-    "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "AND", "OR", "NOT", "IN",
+    "SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "AND", "OR", "NOT", "IN",
     "BETWEEN", "IS NULL", "FILTER (WHERE", "COUNT(*)", "COUNT(", "SUM(", "AVG(", "AS", "DESC",
-    "CASE WHEN", "THEN", "ELSE", "END", "EXP(", "LN(",
+    "MEDIAN(", "QUANTILE(", "VARIANCE(", "STDDEV(", "CASE WHEN", "THEN", "ELSE", "END", "EXP(", "LN(",
+    "SQRT(",
 )  # fmt: skip
 _OPTIONS = (
     "--rho", "--epsilon", "--error", "--rows", "--confidence", "--each", "--any-look", "--no-history",
@@ -31,8 +32,18 @@ _EXPLAIN_OPTIONS = (
     "--anyway", "--attributes", "--exclude", "--length", "--any-of", "--ranges", "--predicates",
     "--mode", "--on", "--dry-run", "--yes", "--out", "--quiet", "--widget", "--static",
 )  # fmt: skip
+_DECIDE_OPTIONS = (
+    "--beta", "--alpha", "--mode", "--protect", "--u", "--ranges", "--rows", "--confidence", "--steps",
+    "--most", "--thresholds", "--no-history", "--on", "--dry-run", "--yes", "--out", "--quiet",
+    "--widget", "--static",
+)  # fmt: skip
 _RISK_OPTIONS = (
     "--tau", "--by", "--candidates", "--cumulative", "--form", "--on", "--out", "--quiet", "--static",
+)  # fmt: skip
+
+_DISCOVER_OPTIONS = (
+    "--table", "--rho", "--epsilon", "--delta", "--confidence", "--on", "--dry-run", "--yes", "--out",
+    "--quiet",
 )  # fmt: skip
 
 
@@ -44,6 +55,11 @@ def candidates(
     Inside quotes these are whole category values; elsewhere options, tables, columns, SQL words. In
     an explanation: the names of answers, and inside quotes the groups of the one named.
     """
+    schemas = {
+        name: table.schema
+        for session in sessions.values()
+        for name, table in session._channel.tables.items()
+    }
     explain = _EXPLAIN.match(before)
     if explain is not None:
         return _explain_candidates(before, explain.group(1), sessions, names or {})
@@ -51,18 +67,21 @@ def candidates(
     if "\n" not in before:
         if re.search(r"--on\s+\S*$", first):
             return list(sessions)
-        kinds = {"dprisk": _RISK_OPTIONS, "dpinfer": _INFER_OPTIONS}
+        if re.search(r"--thresholds\s+\S*$", first):
+            held = {k: v for k, v in (names or {}).items() if isinstance(v, Mapping)}
+            return [name for name in held if name[:1] != "_"]
+        kinds = {
+            "dprisk": _RISK_OPTIONS, "dpinfer": _INFER_OPTIONS, "dpdecide": _DECIDE_OPTIONS,
+        }  # fmt: skip
+        if "dpdiscover" in first:
+            found = (column for schema in schemas.values() for column in schema.undeclared)
+            return [*dict.fromkeys(found), *_DISCOVER_OPTIONS]
         return list(next((kinds[name] for name in kinds if name in first), _OPTIONS))
-    schemas = {
-        name: schema
-        for session in sessions.values()
-        for name, schema in session._channel.schemas.items()
-    }
     if body.count("'") % 2 == 1:
         return _values(body, schemas.values())
     if re.search(r"\bfrom\s+\w*$", body, re.IGNORECASE):
         return list(schemas)
-    columns = [column for schema in schemas.values() for column in schema]
+    columns = [column for schema in schemas.values() for column in (*schema, *schema.joined)]
     return [*dict.fromkeys(columns), *_WORDS]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dpnb.answers.listing import Price
 from dpnb.answers.numbers import loss_text
 from dpnb.curator import Curator
+from dpnb.decide.price import DecisionPrice
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
 from dpnb.opening import read_budget
@@ -19,6 +20,7 @@ from dpnb.table import Table
 
 if TYPE_CHECKING:
     from dpnb.explain.price import ExplanationPrice
+    from dpnb.keys.discovery import DiscoveryPrice
 
 _BINDING = re.compile(r"\s*([^\W\d]\w*)\s*<<(.*)", re.DOTALL)
 _MARK = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|;", re.DOTALL)
@@ -140,6 +142,12 @@ def find_session(
     return found
 
 
+def name_of(session: Session, opened: Mapping[str, Session], namespace: Mapping[str, Any]) -> str:
+    """Return the name under which a session was opened, else that of its variable."""
+    known = [*opened.items(), *((k, v) for k, v in namespace.items() if k[:1] != "_")]
+    return next((name for name, found in known if found is session), "session")
+
+
 def open_session(
     source: str, options: Any, namespace: Mapping[str, Any]
 ) -> tuple[str, Session, bool]:
@@ -164,7 +172,8 @@ def open_session(
             "Name a .toml file, a variable that holds a dpnb.Table, or the built-in adult.",
         )
     declared = None if toml is None else toml.get("budget")
-    budget = read_budget(options.rho, options.epsilon, options.delta, declared)
+    given = options.rho, options.epsilon, options.delta, options.key_delta
+    budget = read_budget(*given, declared)
     ledger = options.ledger
     if budget is None and (ledger is None or ("://" not in ledger and not Path(ledger).exists())):
         raise RequestError(
@@ -184,13 +193,13 @@ def open_service(url: str, options: Any) -> tuple[str, Session, bool]:
     """Open a session on a service; its budget and its ledger are the service's."""
     from dpnb.server.client import connect
 
-    for name in ("rho", "epsilon", "delta", "ledger", "anchor", "new_version"):
+    for name in ("rho", "epsilon", "delta", "key_delta", "ledger", "anchor", "new_version"):
         if getattr(options, name):
             raise RequestError(
                 f"--{name.replace('_', '-')} is the owner's to say", "Leave it out for a service."
             )
     session = connect(url)
-    names = list(session._channel.schemas)
+    names = list(session._channel.tables)
     return names[0] if len(names) == 1 else "service", session, True
 
 
@@ -206,21 +215,36 @@ def refuse_tokens(line: str) -> None:
         )
 
 
-def confirm(price: Price | ExplanationPrice, ask_above: float) -> None:
+def confirm(
+    price: Price | ExplanationPrice | DecisionPrice | DiscoveryPrice, ask_above: float
+) -> None:
     """Ask before spending more than a share of what is left; refuse where nobody can answer."""
     share = price.share()
     if share <= ask_above or not price.affordable:
         return
     cost = loss_text(price.spent, price.currency, price.delta)
-    what = f"This spends {cost}, {100 * share:.0f} % of what is left."
+    what, mend = (
+        f"This spends {cost}, {100 * share:.0f} % of what is left.",
+        "Add --yes to the cell.",
+    )
+    if isinstance(price, DecisionPrice):
+        # it ends as soon as it is sure enough, or cannot pay for one more step
+        what, mend = _at_most(price, cost, share), "Add --most with an amount, or --yes."
     try:
         reply = input(f"{what} Go on? [y/N] ")
     except Exception:  # noqa: BLE001 - every front end without a keyboard has its own error
         reply = None
     if reply is None:
-        raise RequestError(what.rstrip("."), "Add --yes to the cell. Nothing was charged.")
+        raise RequestError(what.rstrip("."), f"{mend} Nothing was charged.")
     if reply.strip().lower() not in ("y", "yes"):
         raise RequestError("not confirmed", "Nothing was charged.")
+
+
+def _at_most(price: DecisionPrice, cost: str, share: float) -> str:
+    if share > 1:
+        left = loss_text(price.remaining, price.currency, price.delta)
+        return f"This may spend all that is left, {left}: its last step would make it {cost}."
+    return f"This may spend up to {cost}, {100 * share:.0f} % of what is left."
 
 
 class Progress:

@@ -289,7 +289,7 @@ class Accountant:
         """Add one entry of kind ``cap``: the next of the declared caps."""
         if not self.budget.doubling:
             raise damaged(sequence)
-        self.cap += self.cap
+        self.cap = replace(self.cap + self.cap, delta=self.cap.delta)
 
     def apply(self, sequence: int, entry: Mapping[str, Any]) -> Charge:
         """Add one entry of kind ``answer``; checks that its charge is no less than its releases cost.
@@ -381,16 +381,23 @@ class Accountant:
         """Add one entry of kind ``release``: a one-off draw.
 
         All together pay for it once; who holds it has it on her own row in full. Its price is the
-        sum of the rhos, or epsilons, that its public definition names for its parts.
+        sum of the rhos, or epsilons, that its public definition names for its parts, with its delta.
         """
         charge = _charge(sequence, entry, {})
         known, drawn = self.releases.get(charge.request), entry.get("drawn")
         parts = [Fraction(level) for level in charge.query[unit(self.currency)].values()]
         price = PrivacyLoss.of(sum(parts, Fraction(0)), self.currency)
+        price = replace(price, delta=Fraction(charge.query.get("delta", 0)))
         owed = price if known is None else PrivacyLoss.none()
         wrong = (charge.spent, charge.row) != (owed, price)
         wrong = wrong or (known is not None and known.spent != price)
-        if wrong or (known is None) == (drawn is None) or not parts or min(parts) <= 0:
+        if (
+            wrong
+            or (known is None) == (drawn is None)
+            or not parts
+            or min(parts) <= 0
+            or price.delta < 0
+        ):
             raise damaged(sequence)
         total = self._total(charge.spent, sequence)
         if drawn is not None:
@@ -509,9 +516,8 @@ def _pays(paid: PrivacyLoss, owed: PrivacyLoss, currency: Currency) -> bool:
 def left_of(cap: PrivacyLoss, spent: PrivacyLoss, currency: Currency) -> PrivacyLoss:
     """Return the part of a cap that is left, never below 0."""
     left = max(cap.level(currency) - spent.level(currency), Fraction(0))
-    loss = PrivacyLoss.of(left, currency)
     delta = max(cap.delta - spent.delta, Fraction(0))
-    return replace(loss, delta=delta) if currency == "basic" else loss
+    return replace(PrivacyLoss.of(left, currency), delta=delta)
 
 
 def check(charge: PrivacyLoss, spent: PrivacyLoss, cap: PrivacyLoss, currency: Currency) -> None:
@@ -526,12 +532,13 @@ def check(charge: PrivacyLoss, spent: PrivacyLoss, cap: PrivacyLoss, currency: C
         return
     left = left_of(cap, spent, currency)
     name, cost, rest = unit(currency), charge.level(currency), left.level(currency)
+    mend = f"Ask with less {name}, or for a larger error. Nothing was charged."
     if cost <= rest:
         name, cost, rest = "delta", charge.delta, left.delta
-    raise BudgetError(
-        f"this costs {name} {float(cost):.6g}, but {float(rest):.6g} is left",
-        f"Ask with less {unit(currency)}, or for a larger error. Nothing was charged.",
-    )
+        if currency == "zcdp":
+            what = "Give a smaller delta." if rest else "All that was set aside is spent."
+            mend = f"{what} Nothing was charged."
+    raise BudgetError(f"this costs {name} {float(cost):.6g}, but {float(rest):.6g} is left", mend)
 
 
 def _alike(one: Step, other: Step) -> bool:

@@ -22,6 +22,9 @@ class Budget:
     epsilon, delta : number, optional
         With both, a cap in (epsilon, delta)-DP, turned into the largest rho that respects it. With
         ``epsilon`` alone, a cap in pure DP. ``delta`` beside ``rho`` is used to show epsilons.
+    key_delta : number, optional
+        The part of ``delta``, or a delta beside ``rho``, that is set aside to discover values that
+        nobody declared (``Session.discover``). In zCDP only.
     accountant : {'zcdp', 'gdp', 'basic'}
         How losses add up under a cap with delta. ``gdp`` counts Gaussian answers exactly and allows
         nothing else; ``basic`` adds the (epsilon, release_delta) of each release, as DProvDB does.
@@ -46,6 +49,7 @@ class Budget:
     accountant: Literal["zcdp", "gdp", "basic"]
     release_delta: Fraction
     doubling: bool
+    key_delta: Fraction
 
     def __init__(
         self,
@@ -56,6 +60,7 @@ class Budget:
         accountant: str = "zcdp",
         release_delta: Amount = "1e-9",
         doubling: bool = False,
+        key_delta: Amount | None = None,
     ) -> None:
         if (rho is None) == (epsilon is None):
             raise RequestError(
@@ -77,6 +82,21 @@ class Budget:
                 "caps of epsilon do not double: pure noise is drawn up to the cap at first use",
                 "Write Budget(rho=..., doubling=True), or leave doubling out.",
             )
+        self._set_key_delta(key_delta)
+
+    def _set_key_delta(self, given: Amount | None) -> None:
+        set_aside = Fraction(0) if given is None else amount(given, "key_delta")
+        if set_aside and self.currency != "zcdp":
+            raise RequestError(
+                "key_delta needs a budget that counts zCDP",
+                "Write Budget(epsilon=3, delta=1e-6, key_delta=1e-7), or leave key_delta out.",
+            )
+        if set_aside >= (1 if self.delta is None else self.delta):
+            raise RequestError(
+                "key_delta is not less than delta, of which it is a part",
+                "Set a part of delta aside: Budget(epsilon=3, delta=1e-6, key_delta=1e-7).",
+            )
+        object.__setattr__(self, "key_delta", set_aside)
 
     def _set_accountant(self, accountant: str, release_delta: Fraction) -> None:
         if not isinstance(accountant, str) or accountant not in ("zcdp", "gdp", "basic"):
@@ -107,10 +127,15 @@ class Budget:
         return "pure" if self.rho is None and self.delta is None else self.accountant
 
     @property
+    def noise_delta(self) -> Fraction | None:
+        """The delta at which rho and epsilon are converted: what is not set aside for keys."""
+        return None if self.delta is None else self.delta - self.key_delta
+
+    @property
     def cap(self) -> PrivacyLoss:
         """The cap in the session's currency."""
         if self.rho is not None:
-            return PrivacyLoss(rho=self.rho)
+            return PrivacyLoss(rho=self.rho, delta=self.key_delta)
         if self.epsilon is None:
             raise RequestError("the budget is empty", "Give rho or epsilon.")
         if self.delta is None:
@@ -119,11 +144,12 @@ class Budget:
 
     def within(self, epsilon: Fraction) -> PrivacyLoss:
         """Return the cap that an epsilon means at the budget's delta and for its accountant."""
-        if self.delta is None or self.currency == "basic":
+        delta = self.noise_delta
+        if delta is None or self.currency == "basic":
             loss = PrivacyLoss.of(epsilon, self.currency)
-            return loss if self.delta is None else replace(loss, delta=self.delta)
+            return loss if delta is None else replace(loss, delta=delta)
         try:
-            return PrivacyLoss(rho=rho_within(epsilon, self.delta, self.currency))
+            return PrivacyLoss(rho_within(epsilon, delta, self.currency), delta=self.key_delta)
         except ValueError:
             raise RequestError("epsilon is out of range", "Give one between 0 and 50.") from None
 
@@ -132,7 +158,8 @@ class Budget:
         amounts = {"rho": self.rho, "epsilon": self.epsilon, "delta": self.delta}
         texts = {name: None if value is None else str(value) for name, value in amounts.items()}
         named = {"accountant": self.accountant, "release_delta": str(self.release_delta)}
-        return {**texts, **named, "doubling": self.doubling}
+        aside = {"key_delta": str(self.key_delta)} if self.key_delta else {}
+        return {**texts, **named, "doubling": self.doubling, **aside}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Budget:
@@ -146,6 +173,7 @@ class Budget:
                 ("rho", self.rho),
                 ("epsilon", self.epsilon),
                 ("delta", self.delta),
+                ("key_delta", self.key_delta or None),
             )
             if value is not None
         ]

@@ -123,13 +123,19 @@ def region(definition: Mapping[str, Any]) -> Region:
     """Return the region of a view from its public definition; never smaller than it is.
 
     Rows with a missing key are in no group, and those whose value is missing are neither counted nor
-    summed; a declared histogram has a bin for every row. A privacy unit other than the row may have
-    rows everywhere.
+    summed; a declared histogram has a bin for every row.
+
+    A privacy unit of up to m rows shares, too, as its rows were bounded once, before any condition. With
+    r of its rows in a view's region it changes a count or sum by r/m of the sensitivity at most, which
+    costs (r/m)^2 of the view's rho, and r/m of its epsilon: not more than the mean, over m rows, of what
+    the views cost that cover a row, and so not more than what they cost in the worst-off cell. The same
+    holds of different ids where one may be counted in m cells: it is in r of them at most. Where it is
+    counted in fewer, a single row may have all that the view costs: such views add up.
     """
     table, version = str(definition["table"]), int(definition["version"])
-    if "histogram" in definition or definition.get("unit") is not None:
+    kind, value, *more = definition.get("measure", (None, None))
+    if "histogram" in definition or (kind == "units" and more[0] < definition["unit"][1]):
         return Region(table, version, ((),))
-    value = definition["measure"][1]
     present = [*definition["keys"], *([value] if isinstance(value, str) else [])]
     keys = {str(column): (_PRESENT, False) for column in present}
     boxes = (_intersected(keys, box) for box in _boxes(definition["where"]))

@@ -22,7 +22,7 @@ from typing import Any, NoReturn, Protocol
 from dpnb.errors import LedgerError
 from dpnb.privacy.sqlite import SQLiteStorage
 
-FORMAT = 3
+FORMAT = 4
 _GENESIS = hashlib.sha256(b"dpnb ledger").hexdigest()
 
 

@@ -303,10 +303,8 @@ class PrivacyLoss:
         return self.epsilon
 
     def exceeds(self, cap: PrivacyLoss, currency: Currency) -> bool:
-        """Return whether this loss is beyond a cap, in what the currency counts."""
-        if currency == "basic" and self.delta > cap.delta:
-            return True
-        return self.level(currency) > cap.level(currency)
+        """Return whether this loss is beyond a cap, in what the currency counts or in delta."""
+        return self.level(currency) > cap.level(currency) or self.delta > cap.delta
 
     def epsilon_at(self, delta: Fraction | float, currency: Currency = "zcdp") -> float:
         """Return the epsilon that holds together with ``delta`` (shown epsilons do not add)."""

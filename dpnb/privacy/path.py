@@ -155,16 +155,15 @@ def snap(level: Fraction, *, up: bool) -> Fraction | None:
 
 
 def laplace_chain(
-    exact: Sequence[int], cap: Fraction, sensitivity: int, noise: Noise
+    exact: Sequence[int], levels: Sequence[Fraction], sensitivity: int, noise: Noise
 ) -> tuple[Knot, ...]:
-    """Draw all grid levels up to the largest within ``cap``; returned from coarse to fine.
+    """Draw all of some ascending levels; returned from coarse to fine.
 
     eta_G ~ DLap(scale_G); going coarser, eta_g = eta_{g+1} + B_g DLap(scale_g) with
     P(B_g = 0) = (a_{g+1} / a_g) ((1 - a_g) / (1 - a_{g+1}))^2 and a = exp(-1/scale)
     (spec/probe.md A11). Each level is discrete Laplace; levels 1..g together cost epsilon_g, since
     the coarser ones are a data-free randomisation of the finest one shown.
     """
-    levels = [level for level in grid() if level <= cap]
     scales = [safe_scale(level, sensitivity, "pure") for level in levels]
     vector = noise.laplace(exact, scales[-1])
     knots = [Knot(levels[-1], tuple(vector))]

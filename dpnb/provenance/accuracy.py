@@ -124,11 +124,7 @@ def read_accuracy(
             level = rho_meant(epsilon, delta, currency)
         else:
             level = amount(epsilon, "epsilon")
-    sure = _real(confidence, "confidence", "Give a number between 0 and 1, such as 0.95.")
-    if not 0 < sure < 1:
-        raise RequestError(
-            f"confidence is {sure:g}", "Give a number between 0 and 1, such as 0.95."
-        )
+    sure = read_confidence(confidence)
     if not isinstance(looks, (int, str)) or looks not in (1, "any"):
         raise RequestError(f"looks is {looks!r}", "Write looks=1 or looks='any'.")
     if not isinstance(intervals, str) or intervals not in ("simultaneous", "each"):
@@ -168,10 +164,25 @@ def read_accuracy(
     )
 
 
+def read_confidence(value: object) -> float:
+    """Return a confidence between 0 and 1.
+
+    Raises
+    ------
+    RequestError
+    """
+    mend = "Give a number between 0 and 1, such as 0.95."
+    sure = _real(value, "confidence", mend)
+    if not 0 < sure < 1:
+        raise RequestError(f"confidence is {sure:g}", mend)
+    return sure
+
+
 def _errors(error: object, query: Query) -> dict[str, float]:
     if query.derived:
         raise RequestError(
-            "the error of a formula cannot be fixed beforehand: it depends on the released values",
+            "the error of a formula, a variance or a quantile cannot be fixed beforehand: it depends on "
+            "the released values",
             "Give rho=0.05 (or epsilon) instead of error, and look at the intervals.",
         )
     aliases = [aggregate.alias for aggregate in query.aggregates]

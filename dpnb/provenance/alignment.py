@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -99,8 +99,10 @@ def align(aggregate: Aggregate, query: Query, view: Histogram, schema: Schema) -
     """Return how a histogram answers an aggregate exactly; None when it cannot."""
     import numpy as np
 
+    if aggregate.function == "CELLS":
+        query, aggregate = query.finer(aggregate), replace(aggregate, function="COUNT", value=None)
     value = aggregate.value
-    if value is not None and not isinstance(value, Column):
+    if aggregate.function == "UNITS" or not (value is None or isinstance(value, Column)):
         return None
     if not columns_of(aggregate, query) <= view.columns:
         return None
@@ -219,4 +221,4 @@ def level_for_mean(made: Alignment, error: float, rows: float, z: float) -> Frac
     """
     a, b, far = made.norm(True), made.norm(None), made.reach
     sigma = error * rows / (z * (math.hypot(a, far * b) + error * b))
-    return Fraction((made.view.reach / sigma) ** 2 / 2 * (1 + 1e-12))
+    return Fraction((made.view.sensitivity("zcdp") / sigma) ** 2 / 2 * (1 + 1e-12))

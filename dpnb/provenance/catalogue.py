@@ -165,7 +165,7 @@ class Choice:
 
 
 def _part(aggregate: Aggregate, made: Alignment) -> Part:
-    total = None if aggregate.function == "COUNT" else made.view
+    total = None if aggregate.function in ("COUNT", "CELLS") else made.view
     count = None if aggregate.function == "SUM" else made.view
     return Part(aggregate, total, count, made)
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
-from dpnb.engines.base import Axis, Count, Measure, sum_of
+from dpnb.engines.base import Axis, Count, Distinct, Measure, Units, sum_about, sum_of
 from dpnb.provenance.histograms import Histogram, Strategy
 from dpnb.provenance.views import View
 from dpnb.scale import Interval, Scale
 from dpnb.schema import Schema
 from dpnb.sql.canonical import read_predicate, read_value
+from dpnb.sql.values import Column
 
 
 def read_view(definition: Mapping[str, Any], schema: Schema) -> View:
@@ -32,18 +34,24 @@ def read_view(definition: Mapping[str, Any], schema: Schema) -> View:
         strategy = None if matrix is None else Strategy(tuple(map(tuple, matrix)))
         made = ", ".join(keys)
         return Histogram(
-            table, version, keys, where, Count(None), name=made, axes=axes, strategy=strategy
-        )
-    return View(table, version, keys, where, _measure(definition["measure"], schema))
+            table, version, keys, where, Count(None), unit=schema.unit,
+            name=made, axes=axes, strategy=strategy,
+        )  # fmt: skip
+    measure, line = _measure(definition["measure"], schema), str(definition.get("line", ""))
+    return View(table, version, keys, where, measure, line=line, unit=schema.unit)
 
 
 def _measure(data: Sequence[Any], schema: Schema) -> Measure:
     value = read_value(data[1])
+    if data[0] == "units" and schema.unit is not None:
+        return Units(int(data[2]), bool(data[3]))
     if data[0] == "count":
         return Count(value)
-    if value is not None:
-        for centred in (False, True):
-            made = sum_of(value, schema, centred=centred)
+    if data[0] == "distinct" and isinstance(value, Column):
+        return Distinct(value)
+    if data[0] == "sum" and value is not None:
+        tried = [sum_of(value, schema, centred=centred) for centred in (False, True)]
+        for made in (*tried, sum_about(value, schema, Fraction(data[2]))):
             if made.definition() == list(data):
                 return made
     raise ValueError("this measure fits no declared column")

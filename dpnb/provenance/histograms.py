@@ -140,7 +140,7 @@ class Histogram(View):
     @property
     def norm(self) -> int:
         """L2 sensitivity in counts."""
-        return super().norm if self.strategy is None else self.strategy.sensitivity
+        return super().norm * (1 if self.strategy is None else self.strategy.sensitivity)
 
     def measured(self, counts: Sequence[int]) -> list[int]:
         """Return what is measured of the exact counts, in lattice units."""
@@ -196,7 +196,8 @@ def histogram(
     if strategy is not None and not isinstance(strategy, Strategy):
         raise RequestError("the strategy is no dpnb.Strategy", "Write dpnb.Strategy(matrix).")
     for column in (*columns, *(bins or ())):
-        if column not in schema:
+        # what is looked up in other tables is no part of a view of this one
+        if column not in list(schema):
             raise RequestError(
                 f"{column!r} is no declared column", nearest(str(column), list(schema))
             )
@@ -204,7 +205,7 @@ def histogram(
         Axis(column, _cells(_rebinned(schema[column], column, bins or {}))) for column in columns
     )
     made = Histogram(
-        table, version, tuple(columns), EVERY, Count(None),
+        table, version, tuple(columns), EVERY, Count(None), unit=schema.unit,
         name=name or ", ".join(columns), axes=axes, strategy=strategy,
     )  # fmt: skip
     if made.size > MOST_CELLS:

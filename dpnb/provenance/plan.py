@@ -16,7 +16,6 @@ from dpnb.kinds import cell_count
 from dpnb.privacy.calibrate import (
     SUM_SHARE,
     Law,
-    law,
     level_for_error,
     level_for_mean_error,
     sum_quantile,
@@ -26,10 +25,10 @@ from dpnb.privacy.mechanisms import Wish, level_of_epsilon
 from dpnb.privacy.path import LEAST_LEVEL, grid, snap
 from dpnb.provenance.accuracy import Accuracy
 from dpnb.provenance.alignment import Alignment, level_for_mean
-from dpnb.provenance.views import View, views_of
+from dpnb.provenance.views import View, scan_of, views_of
 from dpnb.schema import Schema
 from dpnb.sql.canonical import describe
-from dpnb.sql.query import EVERY, Aggregate, Query
+from dpnb.sql.query import Aggregate, Query
 
 MOST_LEVEL = Fraction(10**12)
 """Largest level of a vector: far above it the lattice would be felt."""
@@ -70,7 +69,7 @@ class Part:
         """For AVG: the largest distance of a value from the origin of the sums."""
         if self.alignment is not None:
             return self.alignment.reach
-        return 0.0 if self.sum is None else self.sum.reach
+        return 0.0 if self.sum is None else self.sum.spread
 
 
 class Catalogue(Protocol):
@@ -105,20 +104,15 @@ class Plan:
 
     def alpha(self, look: int) -> float:
         """Return the failure probability of the interval of one aggregate in one group."""
-        return self.accuracy.alpha(self.groups * len(self.parts), look)
+        return self.accuracy.alpha(self.groups * self.query.claims, look)
 
     def law(self, view: View, level: Fraction) -> Law:
         """Return the noise law of a view at a level, in units of its measure."""
-        return law(level, view.reach, self.currency)
+        return view.law(level, self.currency)
 
     def scan(self, views: Mapping[str, View]) -> Scan:
         """Return one scan that measures ``views``; its measures are in their order."""
-        keys = next(iter(views.values())).keys
-        measures = tuple(
-            (view.measure, EVERY if view.where == self.query.where else view.where)
-            for view in views.values()
-        )
-        return Scan(keys, self.query.where, measures)
+        return scan_of(self.query.where, views)
 
 
 def request_name(query: Query, accuracy: Accuracy, version: int, *, own: bool = False) -> str:
@@ -210,9 +204,12 @@ def basic_level(epsilon: Fraction, release_delta: Fraction) -> Fraction:
 def shares(parts: Sequence[Part], accuracy: Accuracy, currency: Currency) -> dict[str, Fraction]:
     """Return each view's share of the level of a statement; they add up to 1."""
     split = SUM_SHARE[currency] if accuracy.split is None else accuracy.split
+    alone = {view.id for part in parts if not part.is_mean for view in part.views()}
     found: dict[str, Fraction] = {}
     for part in parts:
-        for view, share in ((part.sum, split), (part.count, 1 - split)):
+        # a count that another aggregate pays for leaves an AVG's whole share to its sum
+        paid = accuracy.split is None and part.count is not None and part.count.id in alone
+        for view, share in ((part.sum, Fraction(1) if paid else split), (part.count, 1 - split)):
             if view is not None:
                 weight = share if part.is_mean else Fraction(1)
                 found[view.id] = max(weight, found.get(view.id, weight))
@@ -237,10 +234,11 @@ def _sufficient_levels(draft: Plan, seen: Callable[[Sequence[str]], int]) -> dic
             need(part.alignment.view, level)
         elif not part.is_mean:
             (view,) = part.views()
-            need(view, level_for_error(error, view.reach, alpha, currency))
+            need(view, level_for_error(error, view.sensitivity(currency), alpha, currency))
         elif part.sum is not None and part.count is not None:
-            reach = part.sum.reach
-            rows = float(draft.accuracy.rows or 1)
+            reach = part.sum.spread
+            # noise for many rows of one unit is that of one row on a group so many times smaller
+            rows = float(draft.accuracy.rows or 1) / part.count.sensitivity(currency)
             level = level_for_mean_error(error, reach, rows, alpha, split, currency)
             need(part.sum, level * split)
             need(part.count, level * (1 - split))
@@ -271,7 +269,7 @@ def _declared_level(
         z = Law("gaussian", 1.0).quantile(alpha)
         return level_for_mean(made, error, float(accuracy.rows or 1), z)
     norm = made.norm(None if part.sum is None else False)
-    return level_for_error(error, made.view.reach * norm, alpha, currency)
+    return level_for_error(error, made.view.sensitivity(currency) * norm, alpha, currency)
 
 
 def _snapped(level: Fraction, accuracy: Accuracy) -> Fraction:

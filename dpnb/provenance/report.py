@@ -308,7 +308,7 @@ def report(
         for name, (label, kind) in labels.items()
     )  # fmt: skip
     timeline = tuple(Spending(one.time, one.analyst, one.row, one.spent) for one in charges)
-    delta = state.budget.delta
+    delta = state.budget.noise_delta
     return Provenance(
         rows, columns, {**state.synopses.cells, **state.once}, timeline, state.cap, state.spent,
         state.remaining(), state.currency, None if delta is None else float(delta),

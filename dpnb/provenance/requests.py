@@ -7,12 +7,11 @@ are looked at once, outside any lock. What it commits is one entry of the ledger
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from fractions import Fraction
 from typing import Any, Protocol, TypeVar
 
-from dpnb.engines.base import Engine, engine_failure
-from dpnb.errors import DpnbError
+from dpnb.engines.base import Engine
 from dpnb.privacy.accountant import Charge, Cost
 from dpnb.privacy.noise import Noise
 
@@ -21,7 +20,6 @@ ANALYST = "analyst"
 OWNER = "owner"
 """Who is charged for what the owner of the data asks for herself."""
 
-T = TypeVar("T")
 R = TypeVar("R", covariant=True)
 
 
@@ -103,14 +101,3 @@ def header(
     if granted:
         made["granted"] = [[place, str(part)] for place, part in granted]
     return made if identifier is None else {**made, "identifier": identifier}
-
-
-def private(work: Callable[[], T]) -> T:
-    """Carry out work on exact values; any failure becomes one fixed error, without its cause."""
-    try:
-        return work()
-    except DpnbError:
-        raise
-    except Exception:  # noqa: BLE001, S110 - the text of an error can hold values
-        pass
-    raise engine_failure()

@@ -20,6 +20,7 @@ from dpnb.privacy.path import find
 from dpnb.provenance.policy import Policy
 from dpnb.provenance.requests import now
 from dpnb.provenance.table import ProvenanceTable
+from dpnb.stamps import STAMPS, Stamp
 from dpnb.table import Table
 
 
@@ -43,7 +44,7 @@ class Store:
 
     def __init__(self, path: str | Path | None, anchor: str | Path | None) -> None:
         self.ledger = Ledger(path, anchor=anchor)
-        self.private = True
+        self.stamp: Stamp = ""
         self.versions: dict[str, Version] = {}
         self._accountant: Accountant | None = None
         self._provenance: ProvenanceTable | None = None
@@ -66,6 +67,10 @@ class Store:
     def name(self) -> str:
         """A public name of this ledger, by which results say where they come from."""
         return hmac.digest(self._secret, b"public name of the ledger", "sha256")[:8].hex()
+
+    def secret(self, purpose: str) -> bytes:
+        """Return a secret key of this ledger for one purpose."""
+        return hmac.digest(self._secret, purpose.encode(), "sha256")
 
     @property
     def kept(self) -> bool:
@@ -99,7 +104,7 @@ class Store:
         policy: Policy | None,
         declared: bool,
         new_version: bool,
-        private: bool,
+        stamp: Stamp,
     ) -> None:
         """Write or check the opening entry and each table's data version, in one transaction.
 
@@ -107,7 +112,8 @@ class Store:
         ----------
         tables : sequence of Table
         fingerprint : callable
-            From a table's name and a secret key to the fingerprint of its rows.
+            From a table's name and a secret key to the fingerprint of its rows; not asked for where
+            the ledger is not kept.
         budget : Budget or None
             Needed by a new ledger; another one than the ledger's own is refused.
         policy : Policy or None
@@ -115,8 +121,8 @@ class Store:
             its top, when it was ``declared``.
         new_version : bool
             Accept other data or another schema; paths are closed, what was spent is kept.
-        private : bool
-            Whether the noise is meant for release.
+        stamp : str
+            Of all results: see ``dpnb.stamps``.
         """
         with self.ledger.transaction() as append:
             self.follow()
@@ -134,7 +140,7 @@ class Store:
                         "secret": secret.hex(),
                         "budget": budget.to_dict(),
                         "policy": None if policy is None else policy.to_dict(),
-                        "private": private,
+                        "stamp": stamp,
                     }
                 )
             elif budget is not None and budget != self.accountant.budget:
@@ -149,10 +155,13 @@ class Store:
                     "Leave analysts and policy as they were, or start a new ledger.",
                     self.ledger.place,
                 )
-            elif self.private and not private:
-                raise LedgerError("test noise cannot enter a private ledger", "Use a new one.")
+            elif stamp and not self.stamp:
+                what = "test noise" if stamp == "test" else "generated data"
+                raise LedgerError(f"{what} cannot enter a private ledger", "Use a new one.")
             for table in tables:
-                entry = self._version_entry(table, fingerprint(table.name, secret), new_version)
+                # where nothing is kept there is nothing to compare the rows with
+                found = fingerprint(table.name, secret) if self.kept else ""
+                entry = self._version_entry(table, found, new_version)
                 if entry is not None:
                     append(entry)
         self.follow()
@@ -176,6 +185,11 @@ class Store:
                 raise LedgerError(
                     f"the ledger knows table {table.name!r} as sensitive",
                     "What was asked of it stays so; start a new ledger for public data.",
+                )
+            if not definition["public"] and _protected(definition) != _protected(known.definition):
+                raise LedgerError(
+                    f"the ledger protects another unit of table {table.name!r}",
+                    "What was spent says nothing about this one; start a new ledger.",
                 )
             if not new_version:
                 other, that = (
@@ -230,7 +244,7 @@ class Store:
             self._accountant = Accountant(Budget.from_dict(entry["budget"]), mechanism)
             self._provenance = ProvenanceTable(self._accountant, policy)
             self._secret = bytes.fromhex(entry["secret"])
-            self.private = bool(entry["private"])
+            self.stamp = {known: known for known in STAMPS}[entry["stamp"]]
         elif entry["kind"] == "table":
             definition = entry["definition"]
             self.versions[definition["name"]] = Version(
@@ -283,6 +297,12 @@ class Store:
 
     def __reduce__(self) -> Any:
         raise TypeError("a Store is as secret as the data and cannot be pickled")
+
+
+def _protected(definition: Mapping[str, Any]) -> str | None:
+    """Return the column of ids that a table's definition protects; None for rows."""
+    unit = definition["unit"]
+    return None if unit is None else str(unit["column"]).casefold()
 
 
 def _check_past(state: Accountant, sequence: int, entry: Mapping[str, Any]) -> None:

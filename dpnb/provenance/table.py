@@ -136,6 +136,13 @@ class ProvenanceTable:
         """Return all rows of some analysts."""
         return {row for name in names for row in self.analysts[name].rows()}
 
+    def rows_with(self, row: str) -> set[str]:
+        """Return all rows of the analyst who has a row."""
+        for analyst in self.analysts.values():
+            if row in (rows := set(analyst.rows())):
+                return rows
+        return {row}
+
     def check_new(self, name: object, privileges: object, started: bool) -> tuple[int, ...]:
         """Refuse an analyst who cannot be registered now; return the privileges.
 
@@ -185,32 +192,38 @@ class ProvenanceTable:
         """Return a share of the cap: of its epsilon where it has a delta, else of its rho."""
         if share in self._limits:
             return self._limits[share]
-        self._limits[share] = found = self._share_of_cap(share)
+        self._limits[share] = found = self._with_keys(self._share_of_cap(share), share)
         return found
 
     def _share_of_cap(self, share: Fraction) -> PrivacyLoss:
         budget = self.budget
         if share == 1:
             return budget.cap
-        if budget.delta is None:
+        if budget.noise_delta is None:
             return PrivacyLoss.of(budget.cap.level(budget.currency) * share, budget.currency)
         epsilon = budget.epsilon
         if epsilon is None:
-            epsilon = Fraction(epsilon_shown(budget.cap.rho, budget.delta, budget.currency))
+            epsilon = Fraction(epsilon_shown(budget.cap.rho, budget.noise_delta, budget.currency))
             if epsilon == 0:
                 # at a large delta a small rho has no epsilon to share
                 return PrivacyLoss(rho=budget.cap.rho * share)
         return budget.within(epsilon * share)
 
     def limit(self, row: str) -> PrivacyLoss:
-        """Return a row's limit; never more than the cap."""
+        """Return a row's limit; never more than the cap. Its delta is a share of what was set aside."""
         if self.policy is None or row not in self.rows:
             return self.state.cap
         given = self.limits.get(("row", row))
         if not self._shares:
             self._shares = self.policy.shares(self.rows)
-        found = self._limit(self._shares[row]) if given is None else given
+        fair = self._limit(self._shares[row])
+        found = fair if given is None else replace(given, delta=fair.delta)
         return found if self.state.cap.exceeds(found, self.currency) else self.state.cap
+
+    def _with_keys(self, limit: PrivacyLoss, share: Fraction = Fraction(1)) -> PrivacyLoss:
+        """Return a limit with a share of the delta that was set aside to discover keys."""
+        aside = self.budget.key_delta
+        return replace(limit, delta=aside * share) if aside else limit
 
     @property
     def static(self) -> bool:
@@ -230,7 +243,7 @@ class ProvenanceTable:
         if self.policy is None or self.policy.together is None:
             return None
         if self.budget.delta is None:
-            return PrivacyLoss.of(self.policy.together, self.currency)
+            return self._with_keys(PrivacyLoss.of(self.policy.together, self.currency))
         return self.budget.within(self.policy.together)
 
     def granted(self, row: str, now: str) -> Fraction:
@@ -379,7 +392,7 @@ class ProvenanceTable:
         """Add one entry of kind ``limit``: another limit of a row, a view or the whole."""
         loss = PrivacyLoss.from_dict(entry["limit"])
         if entry["scope"] == "table":
-            self.state.cap = loss
+            self.state.cap = self._with_keys(loss)
         else:
             self.limits[str(entry["scope"]), str(entry["name"])] = loss
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from dpnb.engines.base import Count, Measure, sum_of
+from dpnb.engines.base import Count, Distinct, Measure, Scan, Units, sum_of
 from dpnb.kinds import cell_count
-from dpnb.schema import Schema
+from dpnb.privacy.calibrate import Law, law
+from dpnb.privacy.loss import Currency
+from dpnb.schema import Schema, Unit
 from dpnb.sql.canonical import plain, simplify
-from dpnb.sql.query import Aggregate, And, Predicate, Query
+from dpnb.sql.query import EVERY, Aggregate, And, Predicate, Query
+from dpnb.sql.values import Column
 
 LATTICE_BITS = 22
 """The sensitivity of every view is at least 2**21 lattice units, so the lattice is never felt."""
@@ -23,7 +27,12 @@ LATTICE_BITS = 22
 class View:
     """One measure over the declared cells of ``keys``, restricted to ``where``.
 
-    ``keys`` are sorted, so that GROUP BY a, b and GROUP BY b, a share a view.
+    ``keys`` are sorted, so that GROUP BY a, b and GROUP BY b, a share a view. A view with a ``line`` of
+    its own has noise apart from that of the same view without: see ``dpnb.decide``.
+
+    A privacy unit of many rows has at most ``unit.max_rows`` of them in the table, each in one cell at
+    most. All of them may lie in one cell, so the vector changes by that many times what one row does,
+    whatever the norm.
     """
 
     table: str
@@ -31,13 +40,17 @@ class View:
     keys: tuple[str, ...]
     where: Predicate
     measure: Measure
+    line: str = field(default="", kw_only=True)
+    unit: Unit | None = field(default=None, kw_only=True)
 
     def definition(self) -> dict[str, Any]:
         """Return the public definition as plain data."""
+        own = {"line": self.line} if self.line else {}
         return {
+            **own,
             "table": self.table,
             "version": self.version,
-            "unit": None,
+            "unit": None if self.unit is None else [self.unit.column, self.unit.max_rows],
             "keys": list(self.keys),
             "where": plain(self.where),
             "measure": self.measure.definition(),
@@ -51,23 +64,40 @@ class View:
 
     @property
     def norm(self) -> int:
-        """L1 and L2 sensitivity in ticks: one row is in one cell at most."""
-        return self.measure.sensitivity
+        """L1 sensitivity in ticks; no other norm is larger."""
+        if isinstance(self.measure, Units):
+            return self.measure.groups
+        return self.measure.sensitivity * (1 if self.unit is None else self.unit.max_rows)
 
     @property
     def scale(self) -> int:
         """Lattice units in one tick: a power of two, from the public sensitivity alone."""
         return 1 << max(0, LATTICE_BITS - (self.norm - 1).bit_length())
 
-    @property
-    def sensitivity(self) -> int:
-        """Sensitivity in lattice units."""
-        return self.norm * self.scale
+    def lattice_sensitivity(self, currency: Currency) -> int:
+        """Return the sensitivity in lattice units: L1 for Laplace noise, else L2.
+
+        The norms differ only for different ids: one that is counted in g cells changes g of them by 1,
+        which is g in L1 and sqrt(g) in L2, here rounded up.
+        """
+        if currency == "pure" or not isinstance(self.measure, Units):
+            return self.norm * self.scale
+        return math.isqrt(self.measure.groups * self.scale**2 - 1) + 1
+
+    def sensitivity(self, currency: Currency) -> float:
+        """Return the sensitivity in units of the measure."""
+        return float(self.lattice_sensitivity(currency) * self.granularity)
+
+    def law(self, level: Fraction, currency: Currency) -> Law:
+        """Return the noise of the view at a level, in units of the measure."""
+        return law(level, self.sensitivity(currency), currency)
 
     @property
-    def reach(self) -> float:
-        """Sensitivity in units of the measure."""
-        return float(self.norm * self.measure.step)
+    def spread(self) -> float:
+        """Largest distance of one row's value from the origin of the sums; 1 for counts."""
+        if isinstance(self.measure, Units):
+            return 1.0
+        return float(self.measure.sensitivity * self.measure.step)
 
     @property
     def granularity(self) -> Fraction:
@@ -76,7 +106,8 @@ class View:
 
     def lattice(self, ticks: Sequence[int]) -> list[int]:
         """Return an exact vector in lattice units."""
-        return [value * self.scale for value in ticks]
+        scale = self.scale
+        return [value * scale for value in ticks]
 
     def values(self, vector: Sequence[int]) -> list[float]:
         """Return a released lattice vector in units of the measure."""
@@ -92,20 +123,41 @@ def view_keys(query: Query) -> tuple[str, ...]:
 def views_of(aggregate: Aggregate, query: Query, schema: Schema, version: int) -> dict[str, View]:
     """Return the views that answer one aggregate: ``sum`` and ``count`` as needed.
 
-    AVG(x) uses the centred SUM(x) and COUNT(x), where missing values are left out of both.
+    AVG(x) uses the centred SUM(x) and COUNT(x), where missing values are left out of both. CELLS of x
+    are what GROUP BY x counts.
     """
     where = simplify(And((query.where, aggregate.filter)), schema)
-    keys = view_keys(query)
+    keys = view_keys(query.finer(aggregate))
 
     def view(measure: Measure) -> View:
-        return View(query.table, version, keys, where, measure)
+        return View(query.table, version, keys, where, measure, unit=schema.unit)
 
+    if aggregate.function == "UNITS" and schema.unit is not None:
+        cells = math.prod(cell_count(schema[key]) for key in keys)
+        most, groups = schema.unit.max_rows, schema.unit.max_groups
+        return {"count": view(Units(min(most, groups, cells), groups < min(most, cells)))}
+    if aggregate.function == "DISTINCT" and isinstance(aggregate.value, Column):
+        return {"count": view(Distinct(aggregate.value))}
+    if aggregate.function == "CELLS":
+        return {"count": view(Count(None))}
+    # rows with a value of a column that is never missing are all rows
+    complete = isinstance(aggregate.value, Column) and aggregate.value.name in schema.complete
+    counted = Count(None if complete else aggregate.value)
     if aggregate.function == "COUNT" or aggregate.value is None:
-        return {"count": view(Count(aggregate.value))}
+        return {"count": view(counted)}
     total = sum_of(aggregate.value, schema, centred=aggregate.function == "AVG")
     if aggregate.function == "SUM":
         return {"sum": view(total)}
-    return {"sum": view(total), "count": view(Count(aggregate.value))}
+    return {"sum": view(total), "count": view(counted)}
+
+
+def scan_of(where: Predicate, views: Mapping[str, View]) -> Scan:
+    """Return one scan of the rows that satisfy ``where``; its measures are in the order of ``views``."""
+    (keys,) = {view.keys for view in views.values()}
+    measures = tuple(
+        (view.measure, EVERY if view.where == where else view.where) for view in views.values()
+    )
+    return Scan(keys, where, measures)
 
 
 def transposition(query: Query, schema: Schema) -> list[int]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 from fractions import Fraction
 
-from dpnb.engines.base import Count
+from dpnb.engines.base import Count, Distinct, Units
+from dpnb.joins import is_looked_up
 from dpnb.kinds import EPOCH, Category, Date, Kind
 from dpnb.provenance.histograms import Histogram
 from dpnb.provenance.views import View
@@ -88,7 +89,7 @@ def _shorter(kind: Kind, closed: str, end: Code, opened: str, beyond: Code) -> s
 
 
 def _name(column: str) -> str:
-    if column.isidentifier():
+    if column.isidentifier() or is_looked_up(column):
         return column
     quoted = column.replace('"', '""')
     return f'"{quoted}"'
@@ -124,6 +125,10 @@ def view_text(view: View, schema: Schema) -> str:
         measured = f"view {view.name}"
     elif isinstance(measure, Count):
         measured = f"COUNT({'*' if measure.value is None else value_text(measure.value, schema)})"
+    elif isinstance(measure, Units):
+        measured = f"COUNT(DISTINCT {_name(schema.unit.column if schema.unit else 'id')})"
+    elif isinstance(measure, Distinct):
+        measured = f"COUNT(DISTINCT {value_text(measure.value, schema)})"
     else:
         inside = value_text(measure.value, schema)
         shift = f" - {_number_text(measure.shift)}" if measure.shift else ""

@@ -11,11 +11,11 @@ import numpy as np
 
 from dpnb.answers.answer import Answer
 from dpnb.engines.base import engine_failure
-from dpnb.engines.contributions import Contributions, ContributionScan, Part
+from dpnb.engines.contributions import FINE, Contributions, ContributionScan, Part
 from dpnb.errors import RequestError
 from dpnb.kinds import cell_count, nearest
 from dpnb.privacy.calibrate import law
-from dpnb.privacy.loss import unit
+from dpnb.privacy.loss import Currency, unit
 from dpnb.provenance.accuracy import read_accuracy
 from dpnb.provenance.plan import Plan, plan, shares
 from dpnb.provenance.store import Store
@@ -57,6 +57,11 @@ def options(desk: Desk, by: str | Sequence[str], cumulative: bool, form: str) ->
     if not isinstance(cumulative, bool):
         raise RequestError("cumulative is neither True nor False", "Write cumulative=True.")
     columns = _columns(by, desk.table.schema)
+    if columns and desk.table.unit is not None:
+        raise RequestError(
+            f"the rows of one {desk.table.unit.column} may lie in several groups",
+            "Leave by out: each id is looked at with all its rows.",
+        )
     earlier = _earlier(desk.plan, desk.table, desk.store) if cumulative else Earlier({}, {}, 0.0)
     return Options(columns, earlier, kind)
 
@@ -69,10 +74,12 @@ def profile(desk: Desk, asked: Options) -> RiskProfile:
         view: float(share)
         for view, share in shares(plan.parts, plan.accuracy, plan.currency).items()
     }
-    own = tuple(_part(view, weights[name]) for name, view in plan.views.items())
+    own = tuple(_part(view, weights[name], plan.currency) for name, view in plan.views.items())
     others = {name: view for name, view in earlier.views.items() if name not in plan.views}
-    exact = ContributionScan((*own, *(_part(view, 0.0) for view in others.values())), asked.by)
-    scored = ContributionScan(own, asked.by, STEPS, squared=not pure)
+    parts = (*own, *(_part(view, 0.0, plan.currency) for view in others.values()))
+    ids = desk.table.unit is not None
+    exact = ContributionScan(parts, asked.by, squared=not pure, ids=ids)
+    scored = ContributionScan(own, asked.by, STEPS, squared=not pure, ids=ids)
     most = MOST_JOINT_LINES if others else MOST_LINES
     found, steps, constant = desk.engine.contributions(exact, most), 0, earlier.constant
     if found is None:
@@ -82,13 +89,14 @@ def profile(desk: Desk, asked: Options) -> RiskProfile:
         raise engine_failure()
     rows = Rows(
         found,
-        [part.measure.sensitivity for part in exact.parts],
-        [part.weight for part in exact.parts],
+        [FINE if ids else part.sensitivity for part in parts],
+        [part.weight for part in parts],
         [float(earlier.levels.get(name, 0)) for name in (*plan.views, *others)],
         constant,
         steps=steps,
         pure=pure,
         form=asked.form,
+        ids="" if desk.table.unit is None else desk.table.unit.column,
     )
     return RiskProfile(
         sql=desk.sql,
@@ -98,7 +106,7 @@ def profile(desk: Desk, asked: Options) -> RiskProfile:
         by=asked.by,
         groups=_labels(asked.by, desk.table.schema),
         form=asked.form,
-        delta=desk.store.accountant.budget.delta,
+        delta=desk.store.accountant.budget.noise_delta,
         _rows=rows,
         desk=desk,
     )
@@ -112,13 +120,19 @@ def paper_look(desk: Desk, mechanism: str) -> Callable[[], PaperProfile]:
             "the printed algorithms are not private",
             "They run on tables declared public=True; leave mode='paper' out.",
         )
+    if desk.table.unit is not None:
+        raise RequestError(
+            "the printed algorithms take each row for a person",
+            "They run on tables without a privacy unit; leave mode='paper' out.",
+        )
     family = paper.family(mechanism)
     version, schema = desk.store.version(query.table), desk.table.schema
     return lambda: paper.measure(query, schema, version, desk.engine, family)
 
 
-def _part(view: View, weight: float) -> Part:
-    return Part(view.measure, view.where, view.keys, weight)
+def _part(view: View, weight: float, currency: Currency) -> Part:
+    sensitivity = view.lattice_sensitivity(currency) / view.scale
+    return Part(view.measure, view.where, view.keys, weight, sensitivity)
 
 
 def _columns(by: object, schema: Schema) -> tuple[str, ...]:
@@ -204,11 +218,23 @@ def signed_losses(shown: RiskProfile, desk: Desk, answer: Answer) -> Exact:
     (|z + v| - |z|) / b; summed over the views.
     """
     views, keys = shown.plan.views, view_keys(shown.plan.query)
+    if any(view.keys != keys for view in views.values()):
+        raise RequestError(
+            "a quantile is counted in cells within the groups, which are not told apart here",
+            "Leave quantiles out of the statement.",
+        )
+    if desk.table.unit is not None:
+        raise RequestError(
+            "what an answer tells about single ids is not shown",
+            "Look at the indicators, which bound it: rdr() and losses().",
+        )
     if answer.ledger != desk.store.name or set(answer.levels) != set(views):
         raise RequestError(
             "the answer is of another statement", "Pass the answer to the profile's own statement."
         )
-    scan = ContributionScan(tuple(_part(view, 0.0) for view in views.values()), keys)
+    scan = ContributionScan(
+        tuple(_part(view, 0.0, shown.currency) for view in views.values()), keys
+    )
     found = desk.engine.contributions(scan, MOST_JOINT_LINES)
     if found is None:
         raise RequestError(

@@ -11,6 +11,8 @@ from dpnb.answers.listing import Listing
 from dpnb.answers.numbers import cost_text, figure, loss_text, percent
 from dpnb.answers.plain import listed
 from dpnb.privacy.loss import Currency, Picked, PickedRational, PrivacyLoss
+from dpnb.risk.nouns import noun
+from dpnb.stamps import Stamp
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,12 +52,16 @@ class Choice:
         Whether an answer at the level costs no more than is left.
     spent, remaining, cap : PrivacyLoss
         What choosing cost now, and what is left.
-    stored, kept, private : bool
-        Answered from the ledger; the ledger outlives the kernel; the noise was meant for release.
+    stored, kept : bool
+        Answered from the ledger; the ledger outlives the kernel.
+    stamp : str
+        As in ``Answer``.
     conditional : bool
         The choice looked at sensitive data: whatever is released at this level is marked.
     ledger : str
         Public name of the ledger.
+    ids : str
+        Column of the ids that are protected; '' where it is single rows.
     """
 
     sql: str
@@ -72,9 +78,10 @@ class Choice:
     cap: PrivacyLoss
     stored: bool
     kept: bool
-    private: bool
+    stamp: Stamp
     conditional: bool
     ledger: str
+    ids: str = ""
 
     @property
     def loss(self) -> PrivacyLoss:
@@ -119,15 +126,18 @@ class Choice:
         if self.method == "quantile":
             p = float(Fraction(self.detail["p"]))
             return (
-                f"about {percent(p)} of the rows stand out by no more than {excess}; the "
+                f"about {percent(p)} of the {noun(self.ids)} stand out by no more than {excess}; the "
                 f"{percent(round(1 - p, 12))} that stand out most are not covered"
             )
         if self.method == "tail":
-            return f"about {self.detail['most']:,} rows at most stand out by more than {excess}"
+            return (
+                f"about {self.detail['most']:,} {noun(self.ids)} at most stand out by more than "
+                f"{excess}"
+            )
         if self.method == "variance":
             return (
-                f"the variance of the indicators is about {self.tau:g} at most; a few exposed rows "
-                "may hide in it"
+                f"the variance of the indicators is about {self.tau:g} at most; a few exposed "
+                f"{noun(self.ids)} may hide in it"
             )
         if self.method == "max_loss":
             return f"nobody's own loss is above {self.tau:g}"
@@ -171,7 +181,7 @@ class Choice:
     def __repr__(self) -> str:
         from dpnb.display.text import stamps
 
-        return " ".join([*stamps(self.private, self.conditional), *self.sentences()])
+        return " ".join([*stamps(self.stamp, self.conditional), *self.sentences()])
 
     def _repr_html_(self) -> str:
         from dpnb.display.risk import choice_html
@@ -192,7 +202,7 @@ class RiskHistogram:
     confidence : float
         That all intervals contain their exact counts.
     spent, remaining, cap : PrivacyLoss
-    currency, delta, stored, kept, private, conditional, ledger, sql
+    currency, delta, stored, kept, stamp, conditional, ledger, sql, ids
         As in ``Answer``.
     """
 
@@ -209,9 +219,10 @@ class RiskHistogram:
     cap: PrivacyLoss
     stored: bool
     kept: bool
-    private: bool
+    stamp: Stamp
     conditional: bool
     ledger: str
+    ids: str = ""
 
     def labels(self) -> list[str]:
         """Return what each count counts."""
@@ -226,9 +237,9 @@ class RiskHistogram:
             {
                 "r_low": [0.0, *self.edges[:-1]],
                 "r_high": list(self.edges),
-                "rows": list(self.counts),
-                "rows_low": list(self.low),
-                "rows_high": list(self.high),
+                noun(self.ids): list(self.counts),
+                f"{noun(self.ids)}_low": list(self.low),
+                f"{noun(self.ids)}_high": list(self.high),
             }
         )
 
@@ -266,14 +277,15 @@ class RiskHistogram:
                 self.labels(), self.counts, self.low, self.high, strict=True
             )
         )
-        caption = "Rows by their share of the largest possible contribution"
-        return Listing(caption, ("share", "rows", "interval"), rows)
+        who = f"Values of {self.ids}" if self.ids else "Rows"
+        caption = f"{who} by their share of the largest possible contribution"
+        return Listing(caption, ("share", noun(self.ids), "interval"), rows)
 
     def __repr__(self) -> str:
         from dpnb.display.text import stamps
 
         said = [
-            *stamps(self.private, self.conditional),
+            *stamps(self.stamp, self.conditional),
             repr(self.listing()),
             "",
             *self.sentences(),

@@ -139,9 +139,10 @@ def choice(
         cap=budget.cap,
         stored=stored,
         kept=budget.kept,
-        private=profile.private_noise,
+        stamp=profile.stamp,
         conditional=conditional,
         ledger=profile.ledger,
+        ids=profile.ids,
     )
 
 
@@ -167,9 +168,10 @@ def shared(profile: RiskProfile, bins: int, cost: Cost, progress: Progress | Non
         cap=budget.cap,
         stored=not drawn.fresh,
         kept=budget.kept,
-        private=profile.private_noise,
+        stamp=profile.stamp,
         conditional=drawn.charge.conditional,
         ledger=profile.ledger,
+        ids=profile.ids,
     )
 
 

@@ -13,11 +13,11 @@ from dpnb.answers.answer import Answer
 from dpnb.answers.assembly import status
 from dpnb.answers.listing import BudgetStatus, Price
 from dpnb.answers.request import AnswerRequest
-from dpnb.engines.base import Engine
+from dpnb.engines.base import Engine, guarded
 from dpnb.engines.contributions import ContributionScan
 from dpnb.privacy.loss import Picked, unit
 from dpnb.provenance.plan import Plan, shares
-from dpnb.provenance.requests import ANALYST, OWNER, Request, private
+from dpnb.provenance.requests import ANALYST, OWNER, Request
 from dpnb.provenance.store import Store
 from dpnb.risk.request import Drawn, SelectionRequest
 from dpnb.risk.selection import Mechanism
@@ -129,7 +129,7 @@ class Desk:
     def look(self, work: Callable[[], T], progress: Progress | None = None) -> T:
         """Look at the data in a thread that an interrupt can stop; a failure has one fixed text."""
         cancel = threading.Event()
-        looked = partial(self.interruptible, partial(private, work), cancel)
+        looked = partial(self.interruptible, partial(guarded, work), cancel)
         found: T = wait(looked, cancel, self.engine.interrupt, progress, free=True)
         return found
 

@@ -94,17 +94,23 @@ class Indicators:
         That of someone whose row adds nothing, or who is not in the table.
     """
 
-    __slots__ = ("_public", "counts", "floor", "values")
+    __slots__ = ("_noun", "_public", "counts", "floor", "values")
 
     def __init__(
-        self, values: npt.ArrayLike, counts: npt.ArrayLike, floor: float, *, public: bool
+        self,
+        values: npt.ArrayLike,
+        counts: npt.ArrayLike,
+        floor: float,
+        *,
+        public: bool,
+        noun: str = "rows",
     ) -> None:
         found = np.asarray(values, dtype=np.float64)
         order = np.argsort(found, kind="stable")
         self.values: npt.NDArray[np.float64] = found[order]
         self.counts: npt.NDArray[np.int64] = np.asarray(counts, dtype=np.int64)[order]
         self.floor = floor
-        self._public = public
+        self._public, self._noun = public, noun
 
     @property
     def minimum(self) -> float:
@@ -134,7 +140,7 @@ class Indicators:
         """Return values and multiplicities; showing them in a notebook stores them there."""
         import pandas as pd
 
-        return pd.DataFrame({"rdr": self.values, "rows": self.counts})
+        return pd.DataFrame({"rdr": self.values, self._noun: self.counts})
 
     def __repr__(self) -> str:
         return (

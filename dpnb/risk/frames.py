@@ -87,6 +87,7 @@ def frames(profile: RiskProfile, candidates: Sequence[Fraction], tau: float) -> 
         "statement": " ".join(profile.sql.split()),
         "public": profile.public,
         "rows": rows.total,
+        "noun": rows.noun(),
         "levels": levels,
         "thresholds": thresholds,
         "first": [value for _, value in named].index(tau),
@@ -123,16 +124,19 @@ def ratio_text(ratio: float) -> str:
 
 
 def rows_text(count: int, total: int, unit: str = "") -> str:
-    """Return a number of rows with its share of the table.
+    """Return a number of rows, or of ids, with its share of the table.
 
     Examples
     --------
     >>> rows_text(0, 32561), rows_text(159, 32561, "row"), rows_text(32000, 32561)
     ('none', '159 rows (0.49 %)', '32,000 (98.3 %)')
+    >>> rows_text(20, 4383, "customer_id")
+    '20 customer_id values (0.46 %)'
     """
     if count == 0:
         return "none"
-    named = f"{count:,}{f' {unit}' if unit else ''}{'s' if unit and count != 1 else ''}"
+    plural = "" if count == 1 else "s" if unit == "row" else " values"
+    named = f"{count:,}{f' {unit}{plural}' if unit else ''}"
     if count == total:
         return f"all {named}" if total > 1 else f"the only {unit or 'one'}"
     share = 100 * count / total
@@ -174,7 +178,7 @@ def _level(
         "low": low,
         "high": high,
         "high_text": factor(high),
-        "most": rows_text(most, rows.total, "row"),
+        "most": rows_text(most, rows.total, rows.noun(1)),
         "ratio": 1 / high,
         "ratio_text": ratio_text(1 / high),
         "beyond": [rows_text(count, rows.total) for count in beyond],

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpnb.engines.contributions import ContributionScan
+from dpnb.engines.contributions import FINE, ContributionScan
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
 from dpnb.privacy.calibrate import law
@@ -31,6 +31,7 @@ from dpnb.risk.preferences import Preference, threshold
 from dpnb.risk.request import DEFAULT_COST, Drawn
 from dpnb.risk.rows import Rows
 from dpnb.risk.selection import Mechanism
+from dpnb.stamps import Stamp
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RiskProfile:
     """What single rows add to one statement, and what any level of noise would tell about them.
+
+    Where ids are the privacy unit, what is said of rows holds of ids with all the rows kept of them.
 
     Made by ``curator.risk``. Exact values: it shows nothing of itself unless the table is public,
     cannot be pickled, and has no ``to_dict``.
@@ -145,21 +148,23 @@ class RiskProfile:
         rows = self._rows
         views = list(self.plan.views.values())
         one = len(views) == 1 and not rows.cumulative
-        unit = views[0].reach if one else 1.0
+        unit = views[0].sensitivity(self.currency) if one else 1.0
         if math.isinf(level):
-            return Indicators(rows.r * unit, rows.counts, 0.0, public=self.public)
+            return Indicators(rows.r * unit, rows.counts, 0.0, public=self.public, noun=rows.noun())
         noise = law(Fraction(level), unit, self.currency)
         if not one:
             # each vector in units of its own noise
             noise = replace(noise, scale=1.0)
         least = floor(noise, self.form)
-        return Indicators(rows.relative(level) * least, rows.counts, least, public=self.public)
+        return Indicators(
+            rows.relative(level) * least, rows.counts, least, public=self.public, noun=rows.noun()
+        )
 
     def losses(self, *, epsilon: object = None, rho: object = None) -> Exact:
         """Return each row's own loss, epsilon_i or rho_i, at a level (spec/rdr.md 2.5)."""
         rows = self._rows
-        columns = {"loss": rows.losses(self.level(rho, epsilon)), "rows": rows.counts}
-        return Exact("losses of single rows", columns.items(), public=self.public)
+        columns = {"loss": rows.losses(self.level(rho, epsilon)), rows.noun(): rows.counts}
+        return Exact(f"losses of single {rows.noun()}", columns.items(), public=self.public)
 
     def top(self, count: int = 10) -> Exact:
         """Return what stands out most: the largest contributions, with how many rows have each."""
@@ -175,7 +180,7 @@ class RiskProfile:
         if self.by:
             labels = [self.groups[cell] if cell >= 0 else "missing" for cell in rows.cells[order]]
             columns.append((", ".join(self.by), labels))
-        columns += [(SHARE, rows.r[order]), ("rows", rows.counts[order])]
+        columns += [(SHARE, rows.r[order]), (rows.noun(), rows.counts[order])]
         return Exact("largest contributions", columns, public=self.public)
 
     def columns(self) -> list[tuple[str, float]]:
@@ -190,7 +195,15 @@ class RiskProfile:
                 named[part.sum.id] = alias
             if part.count is not None:
                 named.setdefault(part.count.id, f"{alias}: counted" if part.is_mean else alias)
-        return [(named[name], float(view.measure.step)) for name, view in self.plan.views.items()]
+        if not self._rows.ids:
+            return [
+                (named[name], float(view.measure.step)) for name, view in self.plan.views.items()
+            ]
+        # the norm over the groups, in steps of the largest one
+        return [
+            (named[name], view.sensitivity(self.currency) / FINE)
+            for name, view in self.plan.views.items()
+        ]
 
     def by_group(self, *, epsilon: object = None, rho: object = None) -> Exact:
         """Return rows, median and largest indicator of each group of ``by``, against the floor."""
@@ -372,16 +385,21 @@ class RiskProfile:
         return self.desk.store.name
 
     @property
-    def private_noise(self) -> bool:
-        """Whether the noise of the ledger is meant for release."""
-        return self.desk.store.private
+    def stamp(self) -> Stamp:
+        """Why these are no facts about real persons, or what is drawn is no private number."""
+        return self.desk.store.stamp
+
+    @property
+    def ids(self) -> str:
+        """Column of the ids that are looked at; '' for rows."""
+        return "" if self.desk.table.unit is None else self.desk.table.unit.column
 
     # histograms
 
     def histogram(self, bins: int = 20) -> Exact:
         """Return how many rows have which share r of the largest possible contribution. Exact."""
         edges, counts = binned(self._rows, _bins(bins))
-        columns = {"r_low": np.r_[0.0, edges[:-1]], "r_high": edges, "rows": counts}
+        columns = {"r_low": np.r_[0.0, edges[:-1]], "r_high": edges, self._rows.noun(): counts}
         return Exact("histogram of contributions", columns.items(), public=self.public)
 
     def share(

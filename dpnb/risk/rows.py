@@ -11,16 +11,20 @@ import numpy as np
 from dpnb.engines.contributions import Contributions, Vector
 from dpnb.errors import EngineError, RequestError
 from dpnb.risk.indicator import Form, Values, relative
+from dpnb.risk.nouns import noun
 
 
 class Rows:
-    """The different contributions that occur, each with how many rows of the table have it. Private.
+    """The different contributions that occur, each with how many of the table have it. Private.
+
+    Of whom they are, rows or ids, is the same here: what is said of rows holds of ids that are protected
+    with all their rows.
 
     Parameters
     ----------
     contributions : Contributions
         Ticks by view, or with ``steps`` scores.
-    sensitivities : sequence of int
+    sensitivities : sequence of float
         Largest size of a row's ticks, by view.
     shares : sequence of float
         Each view's share of the level of the release; they add up to 1.
@@ -33,6 +37,8 @@ class Rows:
     pure : bool
         Laplace noise, else Gaussian.
     form : {'bound', 'exact', 'linear'}
+    ids : str
+        Column of the ids whose contributions these are; '' for rows.
 
     Attributes
     ----------
@@ -51,14 +57,14 @@ class Rows:
     """
 
     __slots__ = (
-        "_held", "_shares", "_single", "cells", "constant", "counts", "form", "pure", "r", "r_low",
-        "sizes", "steps", "ticks",
+        "_held", "_shares", "_single", "cells", "constant", "counts", "form", "ids", "pure", "r",
+        "r_low", "sizes", "steps", "ticks",
     )  # fmt: skip
 
     def __init__(
         self,
         contributions: Contributions,
-        sensitivities: Sequence[int],
+        sensitivities: Sequence[float],
         shares: Sequence[float],
         held: Sequence[float],
         constant: float,
@@ -66,8 +72,9 @@ class Rows:
         steps: int,
         pure: bool,
         form: Form,
+        ids: str = "",
     ) -> None:
-        self.pure, self.form, self.steps = pure, form, steps
+        self.pure, self.form, self.steps, self.ids = pure, form, steps, ids
         self._single = len(sensitivities) == 1
         self.ticks = contributions.numbers
         self.counts, self.cells = contributions.counts, contributions.cells
@@ -79,7 +86,7 @@ class Rows:
         self.sizes: Values = np.abs(self.ticks) / bounds
         if np.any(self.sizes > 1 + 1e-9):
             raise EngineError(
-                "a row adds more than its sensitivity",
+                f"{self.one} adds more than its sensitivity",
                 "The noise would be too small. Nothing was charged; this is an error of dpnb.",
             )
         self._shares, self._held = np.array(shares), np.array(held)
@@ -91,6 +98,15 @@ class Rows:
     def _norm(self, sizes: Values) -> Values:
         norms: Values = sizes @ self._shares if self.pure else np.sqrt(sizes**2 @ self._shares)
         return norms
+
+    @property
+    def one(self) -> str:
+        """Whom a contribution is of, in words."""
+        return f"one {self.ids}" if self.ids else "one row"
+
+    def noun(self, count: int = 2) -> str:
+        """Return the word for so many of those whom contributions are of."""
+        return noun(self.ids, count)
 
     @property
     def total(self) -> int:

@@ -22,7 +22,7 @@ def factor(value: float) -> str:
 
 
 def odds(loss: float, rows: Rows) -> str:
-    """Return how an answer shifts the odds that one row of the given loss is in the table.
+    """Return how an answer shifts the odds that one row, or id, of the given loss is in the table.
 
     Laplace noise: by at most e^loss. Gaussian noise: the logarithm is N(rho, 2 rho) (spec/rdr.md 2.5).
     With other releases counted in full only the tails of zCDP hold: each lies beyond
@@ -52,15 +52,15 @@ def sentence(rows: Rows, level: float, delta: Fraction | None) -> str:
     given = f"With {loss_text(loss, currency, delta)},"
     losses = rows.losses(level)
     if not losses.any():
-        return f"{given} nobody stands out: no row adds anything to this answer."
+        return f"{given} nobody stands out: no {rows.noun(1)} adds anything to this answer."
     most = float(losses.max())
     alike = int(rows.counts[losses >= most * (1 - 1e-12)].sum())
     if alike == 1:
-        company = "one row stands out most"
+        company = f"{rows.one} stands out most"
     elif rows.steps:
-        company = f"{alike:,} of {rows.total:,} rows stand out most, about alike"
+        company = f"{alike:,} of {rows.total:,} {rows.noun()} stand out most, about alike"
     else:
-        company = f"{alike:,} of {rows.total:,} rows stand out most, all alike"
+        company = f"{alike:,} of {rows.total:,} {rows.noun()} stand out most, all alike"
     bound = "at most " if rows.steps or rows.constant else ""
     whole = "this and what was released before shift" if rows.cumulative else "the answer shifts"
     return (

@@ -16,12 +16,17 @@ from dpnb.schema import Schema
 from dpnb.server.access import find_token, read_address
 from dpnb.server.connection import Connection, open_client
 from dpnb.server.params import named
+from dpnb.server.thresholds import send_thresholds
 from dpnb.session import Session
+from dpnb.table import Table
 
 if TYPE_CHECKING:
+    from dpnb.decide.decision import Decision
+    from dpnb.decide.price import DecisionPrice
     from dpnb.explain.explanation import Explanation
     from dpnb.explain.price import ExplanationPrice
     from dpnb.inference.inference import Inference
+    from dpnb.keys.discovery import Discovery, DiscoveryPrice
 
 T = TypeVar("T")
 
@@ -84,11 +89,11 @@ def connect(
 class HttpChannel:
     """An analyst's way to a curator behind a service."""
 
-    __slots__ = ("_connection", "_ledger", "_schemas")
+    __slots__ = ("_connection", "_ledger", "_tables")
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._schemas: dict[str, Schema] | None = None
+        self._tables: dict[str, Table] | None = None
         self._ledger: str | None = None
 
     def query(
@@ -120,6 +125,19 @@ class HttpChannel:
         body = {"question": _sent(question), "options": options}
         return self._read(Explanation.from_dict, self._spend("/v1/explain", body, cancel))
 
+    def decide(
+        self,
+        sql: str,
+        params: Mapping[str, object] | None,
+        options: Mapping[str, Any],
+        cancel: threading.Event,
+    ) -> Decision:
+        """Decide which groups meet a condition."""
+        from dpnb.decide.decision import Decision
+
+        found = self._spend("/v1/decide", _decided(sql, params, options), cancel)
+        return self._read(Decision.from_dict, found)
+
     def price(
         self,
         statements: Sequence[str],
@@ -142,6 +160,33 @@ class HttpChannel:
         body = {"question": _sent(question), "options": options}
         found = self._connection.ask("POST", "/v1/explanation-price", body)
         return self._read(ExplanationPrice.from_dict, found)
+
+    def price_decision(
+        self, sql: str, params: Mapping[str, object] | None, options: Mapping[str, Any]
+    ) -> DecisionPrice:
+        """Price a decision."""
+        from dpnb.decide.price import DecisionPrice
+
+        body = _decided(sql, params, options)
+        found = self._connection.ask("POST", "/v1/decision-price", body)
+        return self._read(DecisionPrice.from_dict, found)
+
+    def discover(
+        self, column: str, options: Mapping[str, Any], cancel: threading.Event
+    ) -> Discovery:
+        """Find the values of an undeclared column."""
+        from dpnb.keys.discovery import Discovery
+
+        body = {"column": column, "options": options}
+        return self._read(Discovery.from_dict, self._spend("/v1/discover", body, cancel))
+
+    def price_discovery(self, column: str, options: Mapping[str, Any]) -> DiscoveryPrice:
+        """Price a discovery."""
+        from dpnb.keys.discovery import DiscoveryPrice
+
+        body = {"column": column, "options": options}
+        found = self._connection.ask("POST", "/v1/discovery-price", body)
+        return self._read(DiscoveryPrice.from_dict, found)
 
     @property
     def ledger(self) -> str:
@@ -167,15 +212,21 @@ class HttpChannel:
         return self._read(lambda data: [Asked.from_dict(one) for one in data["requests"]], found)
 
     @property
-    def schemas(self) -> Mapping[str, Schema]:
-        """The declared columns by table; asked for once."""
-        if self._schemas is None:
+    def tables(self) -> Mapping[str, Table]:
+        """The declared tables; asked for once."""
+        if self._tables is None:
 
-            def read(data: Mapping[str, Any]) -> dict[str, Schema]:
-                return {table["name"]: Schema.of(table) for table in data["tables"]}
+            def read(data: Mapping[str, Any]) -> dict[str, Table]:
+                made = (
+                    Table(
+                        one["name"], None, Schema.of(one), public=one["public"], key=one.get("key")
+                    )
+                    for one in data["tables"]
+                )
+                return {table.name: table for table in made}
 
-            self._schemas = self._read(read, self._connection.ask("GET", "/v1/tables"))
-        return self._schemas
+            self._tables = self._read(read, self._connection.ask("GET", "/v1/tables"))
+        return self._tables
 
     def interrupt(self, thread: int) -> None:
         """Stop the request that runs in a thread."""
@@ -212,3 +263,12 @@ def _sent(question: Any) -> Any:
     if isinstance(question, Question):
         return question.to_dict()
     return {"$type": "dict"} if isinstance(question, Mapping) else question
+
+
+def _decided(
+    sql: str, params: Mapping[str, object] | None, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the body of a decision's request."""
+    if "thresholds" in options:
+        options = {**options, "thresholds": send_thresholds(options["thresholds"])}
+    return {"sql": sql, "params": named([sql], params), "options": options}

@@ -5,6 +5,7 @@ What a request means, and every refusal of its values, is the curator's.
 
 from __future__ import annotations
 
+import datetime
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from dpnb.answers.question import Question
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
 from dpnb.server import wire
+from dpnb.server.thresholds import read_thresholds
+from dpnb.stamps import STAMPS
 
 if TYPE_CHECKING:
     from dpnb.curator import Curator
@@ -34,6 +37,12 @@ OPTIONS = (
     "k", "rho", "epsilon", "error", "confidence", "joint", "mode", "attributes", "exclude", "length",
     "connective", "ranges", "predicates", "lower",
 )  # fmt: skip
+DECISION = (
+    "beta", "alpha", "u", "ranges", "rows", "mode", "protect", "confidence", "thresholds", "steps",
+    "most", "history",
+)  # fmt: skip
+
+DISCOVERY = ("table", "rho", "epsilon", "delta", "confidence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +143,19 @@ def _explain(curator: Curator, asked: Asked) -> Any:
     return explanation.to_dict()
 
 
+def _decide(curator: Curator, asked: Asked) -> Any:
+    body = asked.body
+    decision = curator.decide(
+        asked.analyst,
+        body["sql"],
+        body.get("params"),
+        _decided(body),
+        cancel=asked.cancel,
+        identifier=asked.identifier,
+    )
+    return decision.to_dict()
+
+
 def _price(curator: Curator, asked: Asked) -> Any:
     body = asked.body
     statements = body["statements"]
@@ -151,6 +173,29 @@ def _price_explanation(curator: Curator, asked: Asked) -> Any:
     return curator.price_explanation(asked.analyst, question, options).to_dict()
 
 
+def _price_decision(curator: Curator, asked: Asked) -> Any:
+    body = asked.body
+    price = curator.price_decision(asked.analyst, body["sql"], body.get("params"), _decided(body))
+    return price.to_dict()
+
+
+def _discover(curator: Curator, asked: Asked) -> Any:
+    options = _names(asked.body.get("options"), DISCOVERY, "options")
+    found = curator.discover(
+        asked.analyst,
+        asked.body["column"],
+        options,
+        cancel=asked.cancel,
+        identifier=asked.identifier,
+    )
+    return found.to_dict()
+
+
+def _price_discovery(curator: Curator, asked: Asked) -> Any:
+    options = _names(asked.body.get("options"), DISCOVERY, "options")
+    return curator.price_discovery(asked.analyst, asked.body["column"], options).to_dict()
+
+
 def _budget(curator: Curator, asked: Asked) -> Any:
     return {"ledger": curator.ledger, "budget": curator.status(asked.analyst).to_dict()}
 
@@ -160,30 +205,27 @@ def _history(curator: Curator, asked: Asked) -> Any:
 
 
 def _tables(curator: Curator, asked: Asked) -> Any:
-    tables = [
-        {
-            "name": name,
-            "columns": {
-                column: {entry: _listed(value) for entry, value in kind.to_dict().items()}
-                for column, kind in table.schema.items()
-            },
-            "aliases": [list(names) for names in table.schema.aliases],
-            "complete": list(table.schema.complete),
-        }
-        for name, table in curator.tables.items()
-    ]
-    return {"tables": tables}
+    return {"tables": [_dated(table.definition()) for table in curator.tables.values()]}
 
 
-def _listed(value: Any) -> Any:
-    """Return bounds and edges as JSON knows them: dates as texts."""
+def _dated(value: Any) -> Any:
+    """Return what is public about a table as JSON knows it: dates as texts."""
+    if isinstance(value, Mapping):
+        return {name: _dated(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_listed(item) for item in value]
-    return value if isinstance(value, (str, int, float)) else value.isoformat()
+        return [_dated(item) for item in value]
+    return value.isoformat() if isinstance(value, datetime.date) else value
 
 
 def _explained(body: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
     return read_question(body["question"]), _names(body.get("options"), OPTIONS, "options")
+
+
+def _decided(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    options = _names(body.get("options"), DECISION, "options")
+    if "thresholds" not in options:
+        return options
+    return {**options, "thresholds": read_thresholds(options["thresholds"])}
 
 
 def _names(given: Any, known: tuple[str, ...], entry: str) -> Mapping[str, Any]:
@@ -198,8 +240,8 @@ def _names(given: Any, known: tuple[str, ...], entry: str) -> Mapping[str, Any]:
 
 
 _TEXTS = ("left", "right", "aggregate", "function", "sentence", "mode", "note", "table", "ledger",
-          "request")  # fmt: skip
-_TRUTHS = ("valid", "planned", "private", "conditional", "enough")
+          "request", "stamp")  # fmt: skip
+_TRUTHS = ("valid", "planned", "conditional", "enough")
 _NUMBERS = ("constant", "confidence")
 _PERHAPS = ("estimate", "low", "high", "rows")
 _WHOLE = ("version", "index")
@@ -231,6 +273,7 @@ def read_question(data: Any) -> Any:
     )
     right = (
         right
+        and data["stamp"] in STAMPS
         and all(isinstance(group, list) for group in data["groups"])
         and all(isinstance(part, (str, int)) for group in data["groups"] for part in group)
         and all(isinstance(weight, (int, float)) for weight in data["weights"])
@@ -249,11 +292,20 @@ ENDPOINTS = (
              _infer, {"sql": True, "params": False, "options": False}, "Inference"),
     Endpoint("POST", "/v1/explain", "explain", "Explain a question about an answer.", _explain,
              {"question": True, "options": False}, "Explanation", spends=True),
+    Endpoint("POST", "/v1/decide", "decide", "Decide which groups meet a condition.", _decide,
+             {"sql": True, "params": False, "options": False}, "Decision", spends=True),
+    Endpoint("POST", "/v1/discover", "discover", "Find the values of an undeclared column.", _discover,
+             {"column": True, "options": False}, "Discovery", spends=True),
     Endpoint("POST", "/v1/price", "price", "Price statements; spends nothing.", _price,
              {"statements": True, "params": False, "accuracy": False}, "Prices"),
     Endpoint("POST", "/v1/explanation-price", "price_explanation",
              "Price an explanation; spends nothing.", _price_explanation,
              {"question": True, "options": False}, "ExplanationPrice"),
+    Endpoint("POST", "/v1/decision-price", "price_decision", "Price a decision; spends nothing.",
+             _price_decision, {"sql": True, "params": False, "options": False}, "DecisionPrice"),
+    Endpoint("POST", "/v1/discovery-price", "price_discovery",
+             "Price a discovery; spends nothing.", _price_discovery,
+             {"column": True, "options": False}, "DiscoveryPrice"),
     Endpoint("GET", "/v1/budget", "budget", "Cap, spent and remaining.", _budget, {}, "Budget"),
     Endpoint("GET", "/v1/history", "history", "Your answered requests.", _history, {}, "History"),
     Endpoint("GET", "/v1/tables", "tables", "Declared columns.", _tables, {}, "Tables"),

@@ -61,6 +61,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rho", help="budget in zCDP; by default the [budget] of a table's file")
     parser.add_argument("--epsilon", help="budget as epsilon; pure DP without --delta")
     parser.add_argument("--delta", help="delta of the budget")
+    parser.add_argument("--key-delta", help="part of delta for discovering values")
     parser.add_argument(
         "--ledger", metavar="PLACE", help="file or postgresql:// URL; by default TABLE.ledger"
     )
@@ -237,7 +238,7 @@ def _is_new(place: str) -> bool:
 
 
 def _budget(options: argparse.Namespace) -> Budget | None:
-    given = options.rho, options.epsilon, options.delta
+    given = options.rho, options.epsilon, options.delta, options.key_delta
     stated = any(one is not None for one in given)
     return read_budget(*given, None if stated else _declared(options, "budget"))
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from dpnb.decide.options import MODES, STEPS, STUDY_MODES
 from dpnb.server.endpoints import (
     ACCURACY,
+    DECISION,
     ENDPOINTS,
     INFERENCE,
     MOST_STATEMENTS,
@@ -13,6 +15,7 @@ from dpnb.server.endpoints import (
     Endpoint,
 )
 from dpnb.server.limits import Limits
+from dpnb.stamps import STAMPS
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _NUMBER: dict[str, Any] = {"type": "number"}
@@ -24,6 +27,7 @@ _AMOUNT = {
     "description": "A number, or its decimal text; exact either way.",
     "oneOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "maxLength": 60}],
 }
+_POSITIVE = {**_NUMBER, "exclusiveMinimum": 0}
 _KEY = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -52,15 +56,21 @@ _STATUS = {
     "503": "The ledger cannot be used now, or the request took too long.",
 }
 _ENTRIES: dict[str, Any] = {
-    "sql": {**_TEXT, "description": "One SELECT with COUNT, SUM or AVG."},
+    "sql": {**_TEXT, "description": "One SELECT with COUNT, SUM or AVG; a decision: with HAVING."},
     "statements": {**_LIST, "items": _TEXT, "maxItems": MOST_STATEMENTS},
     "params": {**_OBJECT, "description": "Values of :name; a date is {'$date': '2024-01-31'}."},
     "accuracy": {"$ref": "#/components/schemas/Accuracy"},
     "question": {"$ref": "#/components/schemas/Question"},
-    "options": {"$ref": "#/components/schemas/Options"},
+    "column": _TEXT,
 }
-_INFERENCE: dict[str, Any] = {"options": {"$ref": "#/components/schemas/InferenceOptions"}}
-"""Entries that mean something else where past answers are asked."""
+_OWN_OPTIONS = {
+    "Inference": "InferenceOptions",
+    "Decision": "DecisionOptions",
+    "DecisionPrice": "DecisionOptions",
+    "Discovery": "DiscoveryOptions",
+    "DiscoveryPrice": "DiscoveryOptions",
+}
+"""Replies to requests whose options are others."""
 
 
 def describe(prefix: str, limits: Limits) -> dict[str, Any]:
@@ -102,7 +112,8 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         "responses": replies,
     }
     if endpoint.entries:
-        known = {**_ENTRIES, **(_INFERENCE if endpoint.reply == "Inference" else {})}
+        options = _OWN_OPTIONS.get(endpoint.reply, "Options")
+        known = {**_ENTRIES, "options": {"$ref": f"#/components/schemas/{options}"}}
         schema = {
             "type": "object",
             "properties": {entry: known[entry] for entry in endpoint.entries},
@@ -129,11 +140,42 @@ def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
+def _by_name(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": schema}
+
+
+def _decision_options() -> dict[str, Any]:
+    share = {**_NUMBER, "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+    size = {"anyOf": [_POSITIVE, _by_name(_POSITIVE)]}
+    ends = {**_LIST, "items": _NUMBER, "minItems": 2, "maxItems": 2}
+    width = {"anyOf": [_POSITIVE, ends]}
+    group = {**_LIST, "items": {"type": ["string", "integer"]}, "minItems": 1}
+    threshold = {**_LIST, "prefixItems": [group, _NUMBER], "minItems": 2, "maxItems": 2}
+    free: dict[str, Any] = {}
+    return dict.fromkeys(DECISION, free) | {
+        "beta": share,
+        "alpha": share,
+        "u": _or_null(size),
+        "ranges": _or_null({"anyOf": [width, _by_name(width)]}),
+        "rows": _or_null(size),
+        "mode": {"enum": [*MODES, *STUDY_MODES]},
+        "protect": {"enum": ["fnr", "fpr"]},
+        "confidence": share,
+        "thresholds": {
+            **_or_null(_by_name({**_LIST, "items": threshold})),
+            "description": "For :name in HAVING, a number for each group.",
+        },
+        "steps": _or_null({**_WHOLE, "minimum": 1, "maximum": STEPS}),
+        "most": _or_null(_AMOUNT),
+        "history": _TRUTH,
+    }
+
+
 def _schemas() -> dict[str, Any]:
     loss = {"$ref": "#/components/schemas/PrivacyLoss"}
     losses = {"spent": loss, "remaining": loss, "cap": loss}
     price = {**losses, "currency": _TEXT, "affordable": _TRUTH}
-    named = {"type": "object", "additionalProperties": _AMOUNT}
+    named = _by_name(_AMOUNT)
     free: dict[str, Any] = {}
     accuracy = dict.fromkeys(ACCURACY, free) | {
         "rho": _or_null(_AMOUNT),
@@ -175,22 +217,44 @@ def _schemas() -> dict[str, Any]:
         "predicates": _or_null({**_LIST, "items": _TEXT}),
         "lower": _AMOUNT,
     }
+    stamp = {"enum": [*STAMPS], "description": "Why these are no private numbers about real data."}
     question = {
         "groups": {**_LIST, "items": _LIST}, "weights": {**_LIST, "items": _NUMBER},
         "constant": _NUMBER, "left": _TEXT, "right": _TEXT, "aggregate": _TEXT, "function": _TEXT,
         "estimate": _or_null(_NUMBER), "low": _or_null(_NUMBER), "high": _or_null(_NUMBER),
         "valid": _TRUTH, "sentence": _TEXT, "confidence": _NUMBER, "planned": _TRUTH,
-        "private": _TRUTH, "conditional": _TRUTH, "mode": _TEXT, "rows": _or_null(_NUMBER),
+        "stamp": stamp, "conditional": _TRUTH, "mode": _TEXT, "rows": _or_null(_NUMBER),
         "enough": _TRUTH, "note": _TEXT, "table": _TEXT, "version": _WHOLE, "ledger": _TEXT,
         "request": _TEXT, "index": _WHOLE,
     }  # fmt: skip
-    table = _object({"name": _TEXT, "columns": _OBJECT, "aliases": _LIST, "complete": _LIST})
+    unit = _object({"column": _TEXT, "max_rows": _WHOLE, "max_groups": _WHOLE})
+    table = _object(
+        {
+            "name": _TEXT,
+            "columns": _OBJECT,
+            "aliases": _LIST,
+            "complete": _LIST,
+            "unit": _or_null(unit),
+            "public": _TRUTH,
+        }
+    )
+    table["properties"] |= {"key": _TEXT, "joins": _OBJECT, "undeclared": _LIST}
+    discovery = {
+        "table": _or_null(_TEXT), "rho": _or_null(_AMOUNT), "epsilon": _or_null(_AMOUNT),
+        "delta": _or_null(_AMOUNT), "confidence": accuracy["confidence"],
+    }  # fmt: skip
     asked = _object({"time": _TEXT, "sql": _TEXT, "spent": loss, "conditional": _TRUTH})
-    status = _object({**losses, "currency": _TEXT, "delta": free, "kept": _TRUTH})
+    status = _object({**losses, "currency": _TEXT, "delta": free, "kept": _TRUTH, "stamp": stamp})
     return {
         "Accuracy": {"type": "object", "properties": accuracy, "additionalProperties": False},
         "InferenceOptions": {
             "type": "object", "properties": inference, "additionalProperties": False,
+        },
+        "DecisionOptions": {
+            "type": "object", "properties": _decision_options(), "additionalProperties": False,
+        },
+        "DiscoveryOptions": {
+            "type": "object", "properties": discovery, "additionalProperties": False,
         },
         "Options": {"type": "object", "properties": options, "additionalProperties": False},
         "Question": _object(question, additionalProperties=False),
@@ -209,12 +273,33 @@ def _schemas() -> dict[str, Any]:
             {**losses, "question": {"$ref": "#/components/schemas/Question"}, "rows": _LIST,
              "relative": _TRUTH, "candidates": _WHOLE, "stored": _TRUTH}
         ),
+        "Discovery": _object(
+            {**losses, "table": _TEXT, "column": _TEXT, "keys": {**_LIST, "items": _TEXT},
+             "hidden_low": _WHOLE, "hidden_high": _WHOLE, "law": _OBJECT, "stored": _TRUTH}
+        ),
+        "DiscoveryPrice": _object(
+            {**losses, "law": _OBJECT, "hidden": _WHOLE, "affordable": _TRUTH}
+        ),
         "Prices": _object(
             {"prices": {**_LIST, "items": _object(
                 {**price, "sql": _TEXT, "widths": _LIST, "origin": _or_null(origin)}
             )}}
         ),
         "ExplanationPrice": _object({**price, "candidates": _WHOLE, "rho": _OBJECT}),
+        "Decision": _object(
+            {**losses, "charged": loss, "sql": _TEXT, "table": _TEXT, "keys": _LIST, "groups": _LIST,
+             "condition": _TEXT, "mode": _TEXT, "status": _TEXT, "reason": _TEXT,
+             "chosen": {**_LIST, "items": _TRUTH},
+             "verdicts": {**_LIST, "items": {"enum": [1, 0, -1]}},
+             "fnr_bound": _or_null(_NUMBER), "fpr_bound": _or_null(_NUMBER), "false": _NUMBER,
+             "missed": _NUMBER, "tests": _LIST, "readings": _LIST, "taken": _LIST,
+             "next_cost": _or_null(loss), "currency": _TEXT, "confidence": _NUMBER,
+             "stored": _TRUTH, "ledger": _TEXT, "request": _TEXT}
+        ),
+        "DecisionPrice": _object(
+            {**price, "sql": _TEXT, "condition": _TEXT, "groups": _WHOLE, "tests": _LIST,
+             "costs": {**_LIST, "items": loss}, "first": loss, "ceiling": loss}
+        ),
         "Budget": _object({"ledger": _TEXT, "budget": status}),
         "History": _object({"requests": {**_LIST, "items": asked}}),
         "Tables": _object({"tables": {**_LIST, "items": table}}),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
+from typing import Literal
 
 from sqlglot import expressions as exp
 
@@ -13,14 +15,18 @@ from dpnb.sql.conditions import Conditions
 from dpnb.sql.formulas import Applied, Combined, Constant, Formula, Leaf
 from dpnb.sql.query import EVERY, Aggregate, Derived, Function, Predicate
 from dpnb.sql.source import Node, others
-from dpnb.sql.values import Number, Operator
+from dpnb.sql.statistics import Statistics, is_statistic
+from dpnb.sql.values import Column, Number, Operator
 
 _FUNCTIONS: dict[type, Function] = {exp.Count: "COUNT", exp.Sum: "SUM", exp.Avg: "AVG"}
 _SHAPE = (
-    "Write COUNT(*), COUNT(x), SUM(x) or AVG(x), with FILTER (WHERE ...) if needed, or combine "
-    "them by + - * /, EXP and LN."
+    "Write COUNT(*), COUNT(x), SUM(x) or AVG(x), MEDIAN(x), QUANTILE(x, 0.9), VARIANCE(x) or "
+    "STDDEV(x), with FILTER (WHERE ...) if needed, or combine them by + - * /, EXP, LN and SQRT."
 )
-_COMBINING = (*OPERATORS, exp.Neg, exp.Exp, exp.Ln)
+_APPLIED: dict[type, Literal["EXP", "LN", "SQRT"]] = {
+    exp.Exp: "EXP", exp.Ln: "LN", exp.Sqrt: "SQRT",
+}  # fmt: skip
+_COMBINING = (*OPERATORS, exp.Neg, *_APPLIED)
 
 
 def bare(node: Node) -> Node:
@@ -32,7 +38,7 @@ def bare(node: Node) -> Node:
 
 def is_formula(node: Node) -> bool:
     """Whether a node combines results instead of being one."""
-    return isinstance(bare(node), _COMBINING)
+    return isinstance(bare(node), _COMBINING) or is_statistic(bare(node))
 
 
 def same(left: Aggregate | Derived, right: Aggregate | Derived) -> bool:
@@ -45,12 +51,23 @@ def same(left: Aggregate | Derived, right: Aggregate | Derived) -> bool:
     return all(own.means(other) for own, other in zip(left.leaves, right.leaves, strict=True))
 
 
-class Aggregates:
-    """Reads aggregates, and arithmetic over them, of one statement."""
+def _place(leaves: list[Aggregate], found: Aggregate) -> int:
+    """Return the place of an aggregate among the leaves, which it joins when it is new."""
+    for place, leaf in enumerate(leaves):
+        if leaf.means(found):
+            return place
+    leaves.append(found)
+    return len(leaves) - 1
 
-    def __init__(self, conditions: Conditions) -> None:
+
+class Aggregates:
+    """Reads aggregates, and arithmetic over them, of one statement; COUNT(DISTINCT x) on request."""
+
+    def __init__(self, conditions: Conditions, *, distinct: bool = False) -> None:
         self.conditions = conditions
+        self.distinct = distinct
         self.arguments = Arguments(conditions)
+        self.statistics = Statistics(self.arguments)
         self.refuse = conditions.refuse
 
     def output(self, node: Node, alias: str, place: int) -> Aggregate | Derived:
@@ -66,7 +83,12 @@ class Aggregates:
             return Aggregate(leaf.function, leaf.value, leaf.filter, alias or leaf.alias)
         names: set[str] = set()
         named = (replace(leaf, alias=unused(leaf.alias, names)) for leaf in leaves)
-        return Derived(formula, tuple(named), alias or "formula", place)
+        return Derived(formula, tuple(named), alias or self._default_alias(node), place)
+
+    def _default_alias(self, node: Node) -> str:
+        if not is_statistic(bare(node)):
+            return "formula"
+        return default_alias(*self.statistics.name(bare(node)))
 
     def aggregate(self, node: Node, alias: str) -> Aggregate:
         """Return the meaning of a single aggregate."""
@@ -84,14 +106,14 @@ class Aggregates:
         if isinstance(inner, (exp.Min, exp.Max)):
             self.refuse(
                 "MIN and MAX cannot be answered: one row decides them",
-                "Use counts over declared bins.",
+                "Use counts over declared bins, or a quantile: QUANTILE(x, 0.01), QUANTILE(x, 0.99).",
                 node,
             )
         if function is None:
             self.refuse("this cannot be answered", _SHAPE, node)
         argument = inner.this
         if isinstance(argument, exp.Distinct):
-            self.refuse("DISTINCT is not supported", "Count rows with COUNT(*).", node)
+            return self._distinct(inner, function, condition, alias)
         if others(inner.args, "this", "big_int") or argument is None:
             self.refuse(f"{function} takes one column", _SHAPE, node)
         if function == "COUNT" and isinstance(argument, exp.Star):
@@ -102,6 +124,27 @@ class Aggregates:
         # a constant is never missing: COUNT(1) is COUNT(*)
         counted = None if function == "COUNT" and isinstance(value, Number) else value
         return Aggregate(function, counted, condition, alias or default_alias(function, counted))
+
+    def _distinct(
+        self, node: Node, function: Function, condition: Predicate, alias: str
+    ) -> Aggregate:
+        columns, unit = node.this.expressions, self.conditions.schema.unit
+        alone = function == "COUNT" and len(columns) == 1
+        if unit is not None and alone and not others(node.args, "this", "big_int"):
+            if self.conditions.names_unit(columns[0]):
+                return Aggregate("UNITS", None, condition, alias or f"count_{unit.column}")
+            if not self.distinct:
+                self.refuse(
+                    f"only different values of {unit.column!r}, the privacy unit, can be counted",
+                    f"Write COUNT(DISTINCT {unit.column}).",
+                    node,
+                )
+        if not self.distinct:
+            self.refuse("DISTINCT is not supported", "Count rows with COUNT(*).", node)
+        if not alone or others(node.args, "this", "big_int"):
+            self.refuse("DISTINCT is supported as COUNT(DISTINCT column)", "Name one column.", node)
+        value = Column(self.conditions.column(columns[0]))
+        return Aggregate("DISTINCT", value, condition, alias or default_alias("DISTINCT", value))
 
     def _formula(self, node: Node, leaves: list[Aggregate], depth: int) -> Formula:
         if depth > MAX_DEPTH:
@@ -115,13 +158,10 @@ class Aggregates:
             left = self._formula(node.this, leaves, depth + 1)
             right = self._formula(node.expression, leaves, depth + 1)
             return self._combined(OPERATORS[type(node)], left, right, node)
-        if isinstance(node, (exp.Exp, exp.Ln)):
-            argument = self._formula(node.this, leaves, depth + 1)
-            if isinstance(node, exp.Exp):
-                return Applied("EXP", argument)
-            if isinstance(argument, Constant) and argument.value <= 0:
-                self.refuse("LN takes numbers above 0", "Change the number.", node)
-            return Applied("LN", argument)
+        if type(node) in _APPLIED:
+            return self._applied(_APPLIED[type(node)], node, leaves, depth)
+        if is_statistic(node):
+            return self.statistics.formula(node, partial(_place, leaves))
         if isinstance(node, (exp.Literal, exp.Neg, exp.Placeholder)):
             return Constant(self.arguments.number(node))
         if isinstance(node, exp.Column):
@@ -129,12 +169,22 @@ class Aggregates:
                 "a column cannot stand beside results", "Aggregate it, as in SUM(x) / COUNT(*).",
                 node,
             )  # fmt: skip
-        found = self.aggregate(node, "")
-        for place, leaf in enumerate(leaves):
-            if leaf.means(found):
-                return Leaf(place)
-        leaves.append(found)
-        return Leaf(len(leaves) - 1)
+        return Leaf(_place(leaves, self.aggregate(node, "")))
+
+    def _applied(
+        self,
+        function: Literal["EXP", "LN", "SQRT"],
+        node: Node,
+        leaves: list[Aggregate],
+        depth: int,
+    ) -> Formula:
+        argument = self._formula(node.this, leaves, depth + 1)
+        if isinstance(argument, Constant):
+            if function == "LN" and argument.value <= 0:
+                self.refuse("LN takes numbers above 0", "Change the number.", node)
+            if function == "SQRT" and argument.value < 0:
+                self.refuse("SQRT takes no numbers below 0", "Change the number.", node)
+        return Applied(function, argument)
 
     def _combined(self, operator: Operator, left: Formula, right: Formula, node: Node) -> Formula:
         if operator == "/" and isinstance(right, Constant) and right.value == 0:

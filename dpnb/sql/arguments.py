@@ -62,10 +62,11 @@ class Arguments:
         found = self._value(inner, 0)
         if found is None:
             self.refuse("this is missing in every row", "Give it a value in some rows.", node)
-        self._check(function, found, node)
+        self.check(function, found, node)
         return found
 
-    def _check(self, function: Function, value: Value, node: Node) -> None:
+    def check(self, function: Function, value: Value, node: Node) -> None:
+        """Refuse a value whose bounds cannot be used."""
         for part in subvalues(value):
             bounds = bounds_of(part, self.schema)
             if max(-bounds.low, bounds.high) > LARGEST:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from dpnb.joins import own_name
 from dpnb.schema import Schema
 from dpnb.sql.formulas import plain_formula, read_formula
 from dpnb.sql.query import (
@@ -128,8 +129,8 @@ def read_value(data: Any) -> Value | None:
 def default_alias(function: str, value: Value | None) -> str:
     """Return the name of an aggregate that was given none: its function and its columns."""
     if isinstance(value, Column):
-        return f"{function.lower()}_{value.name}"
-    columns = [] if value is None else sorted(value.columns)
+        return f"{function.lower()}_{own_name(value.name)}"
+    columns = [] if value is None else sorted(map(own_name, value.columns))
     return "_".join([function.lower(), *columns])[:60]
 
 

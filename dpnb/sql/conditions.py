@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from sqlglot import expressions as exp
@@ -12,9 +12,9 @@ from sqlglot import expressions as exp
 from dpnb.errors import SchemaError, SqlError
 from dpnb.kinds import Constant, nearest
 from dpnb.scale import Interval, scalar
-from dpnb.schema import Schema
 from dpnb.sql.canonical import simplify
 from dpnb.sql.query import And, Or, Predicate, Within
+from dpnb.sql.relations import Scope
 from dpnb.sql.source import Node, Source, others
 
 COMPARISONS: dict[type, str] = {
@@ -29,26 +29,28 @@ FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
+def _qualifier(node: Node) -> str | None:
+    """Return the table that a column is qualified by."""
+    return None if node.args.get("table") is None else str(node.table)
+
+
 class Conditions:
-    """Reads conditions on the columns of one table.
+    """Reads conditions on the columns of the rows of one table.
 
     Parameters
     ----------
     source : Source
         To name places in errors.
-    names : set of str
-        The table's name and alias, case-folded, that may qualify a column.
-    schema : Schema
+    scope : Scope
+        The table, and what is looked up from its rows.
     params : mapping
         Values of the bound parameters ``:name``.
     """
 
-    def __init__(
-        self, source: Source, names: Set[str], schema: Schema, params: Mapping[str, object]
-    ) -> None:
+    def __init__(self, source: Source, scope: Scope, params: Mapping[str, object]) -> None:
         self.refuse = source.refuse
-        self.names = names
-        self.schema = schema
+        self.scope = scope
+        self.schema = scope.base.schema
         self.params = params
 
     def column(self, node: Node) -> str:
@@ -57,16 +59,32 @@ class Conditions:
             self.refuse(
                 "only a column can stand here", "Arithmetic and functions are not supported.", node
             )
-        if others(node.args, "this", "table") or (
-            node.args.get("table") is not None and node.table.casefold() not in self.names
-        ):
-            self.refuse("unknown table", "Write the bare column name.", node)
-        name = self.schema.find(node.name)
-        if name is None:
+        relations = self.scope.of(_qualifier(node))
+        if others(node.args, "this", "table") or not relations:
+            joined = len(self.scope.relations) > 1
+            shown = ", ".join(one.shown for one in self.scope.relations)
+            mend = f"Tables of FROM: {shown}." if joined else "Write the bare column name."
+            self.refuse("unknown table", mend, node)
+        found = self.scope.find(node.name, _qualifier(node))
+        if not found:
+            columns = [name for one in relations for name in one.table.schema]
+            self.refuse(f"unknown column {node.name!r}", nearest(node.name, columns), node)
+        if len(found) > 1:
             self.refuse(
-                f"unknown column {node.name!r}", nearest(node.name, list(self.schema)), node
+                f"{node.name!r} is a column of several tables",
+                " or ".join(f"{one.shown}.{node.name}" for one, _ in found).join(("Write ", ".")),
+                node,
             )
-        return name
+        return found[0][1]
+
+    def names_unit(self, node: Node) -> bool:
+        """Whether a node names the column of the privacy unit's ids, declared or not."""
+        return (
+            isinstance(node, exp.Column)
+            and isinstance(node.this, exp.Identifier)
+            and not others(node.args, "this", "table")
+            and self.scope.is_unit(node.name, _qualifier(node))
+        )
 
     def predicate(self, node: Node) -> Predicate:
         """Return a condition as a simplified predicate."""

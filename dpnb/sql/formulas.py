@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
@@ -34,24 +35,85 @@ class Combined:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The exponential or the natural logarithm of a formula."""
+    """The exponential, the natural logarithm or the square root of a formula."""
 
-    function: Literal["EXP", "LN"]
+    function: Literal["EXP", "LN", "SQRT"]
     argument: Formula
 
 
-Formula: TypeAlias = Leaf | Constant | Combined | Applied
-"""Arithmetic over the leaves of a derived column."""
+@dataclass(frozen=True, slots=True)
+class Variance:
+    """The variance of x from two leaves: AVG(x), and SUM((x - origin)^2 - shift).
+
+    x lies within ``half`` of ``origin``. The divisor is the number n of rows, with ``sample`` n - 1.
+    """
+
+    mean: int
+    square: int
+    origin: Fraction
+    shift: Fraction
+    half: Fraction
+    sample: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """The smallest x with at least ``share`` of the rows at or below it, from a leaf of counts by cell."""
+
+    cells: int
+    share: Fraction
+
+
+Statistic: TypeAlias = Variance | Quantile
+"""What has an interval of its own, computed from released vectors instead of intervals of leaves."""
+Formula: TypeAlias = Leaf | Constant | Combined | Applied | Variance | Quantile
+"""Arithmetic over the leaves of a derived column, and statistics of them."""
+
+
+def nodes(formula: Formula) -> Iterator[Formula]:
+    """Return a formula and all that it is computed from."""
+    yield formula
+    if isinstance(formula, Combined):
+        yield from nodes(formula.left)
+        yield from nodes(formula.right)
+    elif isinstance(formula, Applied):
+        yield from nodes(formula.argument)
+
+
+def statistics_of(formula: Formula) -> tuple[Statistic, ...]:
+    """Return the different statistics of a formula."""
+    found = (node for node in nodes(formula) if isinstance(node, Variance | Quantile))
+    return tuple(dict.fromkeys(found))
+
+
+def settled(formula: Formula, statistics: Sequence[Statistic], first: int) -> Formula:
+    """Return a formula with its statistics as leaves, at the places from ``first`` on."""
+    if isinstance(formula, Variance | Quantile):
+        return Leaf(first + statistics.index(formula))
+    if isinstance(formula, Applied):
+        return Applied(formula.function, settled(formula.argument, statistics, first))
+    if isinstance(formula, Combined):
+        left, right = (settled(part, statistics, first) for part in (formula.left, formula.right))
+        return Combined(formula.operator, left, right)
+    return formula
 
 
 def plain_formula(formula: Formula) -> Any:
-    """Return a formula as plain data: a place, a number as text, or ``[operator, *arguments]``."""
+    """Return a formula as plain data: a place, a number as text, or ``[operator, *arguments]``.
+
+    Of a statistic the arguments are its fields.
+    """
     if isinstance(formula, Leaf):
         return formula.place
     if isinstance(formula, Constant):
         return str(formula.value)
     if isinstance(formula, Applied):
         return [formula.function, plain_formula(formula.argument)]
+    if isinstance(formula, Quantile):
+        return ["QUANTILE", formula.cells, str(formula.share)]
+    if isinstance(formula, Variance):
+        numbers = [str(number) for number in (formula.origin, formula.shift, formula.half)]
+        return ["VARIANCE", formula.mean, formula.square, *numbers, formula.sample]
     return [formula.operator, plain_formula(formula.left), plain_formula(formula.right)]
 
 
@@ -62,6 +124,12 @@ def read_formula(data: Any) -> Formula:
     if isinstance(data, str):
         return Constant(Fraction(data))
     operator, *arguments = data
+    if operator == "QUANTILE":
+        return Quantile(arguments[0], Fraction(arguments[1]))
+    if operator == "VARIANCE":
+        mean, square, *numbers, sample = arguments
+        origin, shift, half = map(Fraction, numbers)
+        return Variance(mean, square, origin, shift, half, sample)
     parts = [read_formula(part) for part in arguments]
     if len(parts) == 1:
         return Applied(operator, parts[0])

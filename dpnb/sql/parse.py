@@ -6,36 +6,39 @@ its place and a mend, on public facts only, before any data is touched. The text
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 
 from sqlglot import expressions as exp
 
 from dpnb.errors import SqlError
+from dpnb.joins import own_name
 from dpnb.kinds import cell_count, nearest
 from dpnb.sql.aggregates import Aggregates, bare, is_formula, same
+from dpnb.sql.canonical import simplify
 from dpnb.sql.conditions import COMPARISONS, FLIPPED, Conditions
 from dpnb.sql.query import (
     EVERY,
+    MAX_CELLS,
     Aggregate,
+    And,
     Compare,
     Derived,
     Having,
     Junction,
     Key,
     Order,
+    Predicate,
     Query,
 )
+from dpnb.sql.relations import read_from
 from dpnb.sql.source import Node, Source, others
+from dpnb.sql.statistics import is_statistic
 from dpnb.table import Table
-
-MAX_CELLS = 10_000
-"""Groups that one statement may make."""
 
 _MENDS = {
     "with_": ("WITH is not supported", "Write one SELECT over one table."),
-    "joins": ("joins are not supported", "Write one SELECT over one table."),
-    "laterals": ("joins are not supported", "Write one SELECT over one table."),
+    "laterals": ("LATERAL is not supported", "Write one SELECT over one table."),
     "distinct": ("DISTINCT is not supported", "GROUP BY the columns and use COUNT(*)."),
     "windows": ("windows are not supported", "Use GROUP BY."),
     "qualify": ("windows are not supported", "Use GROUP BY."),
@@ -47,18 +50,28 @@ _MENDS = {
 
 
 def parse(
-    text: str, tables: Mapping[str, Table], params: Mapping[str, object] | None = None
+    text: str,
+    tables: Mapping[str, Table],
+    params: Mapping[str, object] | None = None,
+    *,
+    deciding: bool = False,
+    thresholds: Collection[str] = (),
 ) -> Query:
     """Read one statement.
 
     Parameters
     ----------
     text : str
-        At most 20,000 characters; one SELECT over one table. A closing ``;`` is fine.
+        At most 20,000 characters; one SELECT over one table, and what is looked up from its rows. A
+        closing ``;`` is fine.
     tables : mapping of str to Table
-        The catalogue; only the schemas are looked at.
+        The catalogue; only declarations are looked at.
     params : mapping, optional
         Values of the bound parameters ``:name`` (str, int, float or date).
+    deciding : bool
+        Whether groups are to be decided upon: COUNT(DISTINCT column) is allowed then.
+    thresholds : collection of str
+        Parameters of HAVING that stand for another number in each group.
 
     Returns
     -------
@@ -73,7 +86,8 @@ def parse(
         raise SqlError("params is no mapping", "Pass params={'name': value}.")
     source = Source(text)
     try:
-        return _Statement(source, tables, params or {}).query(source.tree())
+        statement = _Statement(source, tables, params or {}, thresholds, deciding)
+        return statement.query(source.tree())
     except RecursionError:
         raise SqlError("the statement is nested too deeply", "Flatten it.") from None
 
@@ -85,15 +99,24 @@ class _Statement:
     aggregates: Aggregates
 
     def __init__(
-        self, source: Source, tables: Mapping[str, Table], params: Mapping[str, object]
+        self,
+        source: Source,
+        tables: Mapping[str, Table],
+        params: Mapping[str, object],
+        thresholds: Collection[str],
+        deciding: bool,
     ) -> None:
         self.refuse = source.refuse
         self.source = source
         self.tables = tables
         self.params = params
+        self.thresholds = thresholds
+        self.deciding = deciding
 
     def query(self, select: exp.Select) -> Query:
-        known = ("expressions", "from_", "where", "group", "having", "order", "limit", "kind")
+        known = (
+            "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "kind",
+        )  # fmt: skip
         for name in others(select.args, *known):
             what, mend = _MENDS.get(
                 name, (f"{name.strip('_').upper()} is not supported", "Leave it out.")
@@ -103,46 +126,30 @@ class _Statement:
             self.refuse(what, mend, node, name.strip("_") if name == "distinct" else "")
         if select.args.get("kind"):
             self.refuse("SELECT AS is not supported", "List the columns.", select)
-        table = self.table(select)
+        scope = read_from(self.source, self.tables, select)
+        self.schema = scope.base.schema
+        self.conditions = Conditions(self.source, scope, self.params)
+        self.aggregates = Aggregates(self.conditions, distinct=self.deciding)
         grouped = self.grouping(select.args.get("group"))
+        self.aggregates.statistics.grouped = tuple(grouped)
         keys, aggregates, derived = self.outputs(select, grouped)
         where = select.args.get("where")
         having = select.args.get("having")
         return Query(
-            table=table,
+            table=scope.base.name,
             keys=keys,
             aggregates=aggregates,
-            where=EVERY if where is None else self.conditions.predicate(where.this),
+            where=self.where(where, scope.present),
             having=None if having is None else self.having(having.this, aggregates),
             order=self.ordering(select.args.get("order"), keys, (*aggregates, *derived)),
             limit=self.limit(select.args.get("limit")),
             derived=derived,
         )
 
-    def table(self, select: exp.Select) -> str:
-        source = select.args.get("from_")
-        node = source.this if source is not None else None
-        if not isinstance(node, exp.Table):
-            what = "there is no FROM" if node is None else "only a declared table can follow FROM"
-            self.refuse(what, f"Tables: {', '.join(self.tables)}.", node)
-        if not isinstance(node.this, exp.Identifier):
-            self.refuse("functions cannot be read from", "Name a declared table.", node)
-        if others(node.args, "this", "alias"):
-            self.refuse("only a declared table can follow FROM", "Write its bare name.", node)
-        alias = node.args.get("alias")
-        if alias is not None and (
-            others(alias.args, "this") or not isinstance(alias.this, exp.Identifier)
-        ):
-            self.refuse("only a declared table can follow FROM", "Write its bare name.", node)
-        names = {name.casefold(): name for name in self.tables}
-        name = names.get(node.name.casefold())
-        if name is None:
-            self.refuse(f"unknown table {node.name!r}", nearest(node.name, list(self.tables)), node)
-        self.schema = self.tables[name].schema
-        qualifiers = {name.casefold()} | ({node.alias.casefold()} if alias is not None else set())
-        self.conditions = Conditions(self.source, qualifiers, self.schema, self.params)
-        self.aggregates = Aggregates(self.conditions)
-        return name
+    def where(self, node: Node | None, present: Sequence[Predicate]) -> Predicate:
+        """Return the condition of WHERE, and of the joins that leave out rows without a match."""
+        written = EVERY if node is None else self.conditions.predicate(node.this)
+        return simplify(And((*present, written)), self.schema) if present else written
 
     # SELECT and GROUP BY
 
@@ -195,7 +202,7 @@ class _Statement:
                     )
                 if column in shown:
                     self.refuse(f"{column!r} is shown twice", "Name it once.", node)
-                shown[column] = alias or column
+                shown[column] = alias or own_name(column)
                 outputs = [shown[column]]
             else:
                 result = self.aggregates.output(inner, alias, len(results))
@@ -205,15 +212,16 @@ class _Statement:
                 if output.casefold() in names:
                     self.refuse(f"two results are called {output!r}", "Name them with AS.", node)
                 names[output.casefold()] = node
-        if not results:
+        if not results and not select.args.get("having"):
             self.refuse("there is no aggregate", "Add COUNT(*), SUM(x) or AVG(x).", select)
         for column in grouped:
-            if column not in shown and column.casefold() in names:
-                self.refuse(
-                    f"two results are called {column!r}", "Name them with AS.",
-                    names[column.casefold()],
-                )  # fmt: skip
-        keys = tuple(Key(column, shown.get(column, column)) for column in grouped)
+            if column in shown:
+                continue
+            name = shown[column] = own_name(column)
+            node = names.setdefault(name.casefold(), select.args["group"])
+            if node is not select.args["group"] or list(shown.values()).count(name) > 1:
+                self.refuse(f"two results are called {name!r}", "Name them with AS.", node)
+        keys = tuple(Key(column, shown[column]) for column in grouped)
         aggregates = tuple(result for result in results if isinstance(result, Aggregate))
         return keys, aggregates, tuple(r for r in results if isinstance(r, Derived))
 
@@ -241,16 +249,18 @@ class _Statement:
                 "Compare aggregates with constants, with AND, OR, NOT, BETWEEN.",
                 node,
             )
-        operator, left, right = COMPARISONS[type(node)], node.this, node.expression
+        operator, left, right = COMPARISONS[type(node)], bare(node.this), bare(node.expression)
         if isinstance(left, (exp.Literal, exp.Neg, exp.Placeholder)):
             left, right, operator = right, left, FLIPPED[operator]
         return Compare(self.measured(left, aggregates), operator, self.threshold(right))
 
-    def threshold(self, node: Node) -> int | float:
+    def threshold(self, node: Node) -> Fraction | str:
+        if isinstance(node, exp.Placeholder) and str(node.this) in self.thresholds:
+            return str(node.this)
         value = self.conditions.constant(node)
         if not isinstance(value, (int, float, Fraction)):
             self.refuse("a number is expected here", "Write the number without quotes.", node)
-        return int(value) if value == int(value) else float(value)
+        return self.aggregates.arguments.moderate(Fraction(value), node)
 
     def measured(self, node: Node, aggregates: Sequence[Aggregate]) -> Aggregate:
         """Return the aggregate that a node of HAVING stands for."""
@@ -263,6 +273,12 @@ class _Statement:
                 nearest(node.name, [a.alias for a in aggregates])
                 if aggregates
                 else "Write COUNT(*) > 10.",
+                node,
+            )
+        if is_statistic(bare(node)):
+            self.refuse(
+                "HAVING compares a COUNT, SUM or AVG with a number",
+                "Show it in the SELECT list instead.",
                 node,
             )
         if is_formula(node):
@@ -279,6 +295,7 @@ class _Statement:
     ) -> tuple[Order, ...]:
         if order is None:
             return ()
+        columns = {key.column: key.alias for key in keys}
         names = {key.column.casefold(): key.alias for key in keys}
         names |= {key.alias.casefold(): key.alias for key in keys}
         names |= {result.alias.casefold(): result.alias for result in results}
@@ -289,6 +306,8 @@ class _Statement:
                 self.refuse("ORDER BY takes names", "Write the name, not its place.", node)
             if isinstance(inner, exp.Column):
                 alias = names.get(inner.name.casefold())
+                if inner.table and len(self.conditions.scope.relations) > 1:
+                    alias = columns.get(self.conditions.column(inner))
             else:
                 found = self.aggregates.output(inner, "", 0)
                 alias = next((result.alias for result in results if same(result, found)), None)

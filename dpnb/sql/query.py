@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dpnb.scale import Interval
+from dpnb.sql.formulas import Leaf, Quantile, Statistic, Variance, nodes, statistics_of
 
 if TYPE_CHECKING:
     from dpnb.sql.formulas import Formula
     from dpnb.sql.values import Value
+
+MAX_CELLS = 10_000
+"""Groups that one statement may make, and cells of groups and values that a quantile may count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,9 @@ De Morgan's laws, which hold with NULL, and each atom names the non-missing valu
 EVERY = And(())
 NONE = Or(())
 
-Function: TypeAlias = Literal["COUNT", "SUM", "AVG"]
+Function: TypeAlias = Literal["COUNT", "CELLS", "DISTINCT", "UNITS", "SUM", "AVG"]
+"""DISTINCT stands for COUNT(DISTINCT column), which only decisions take; UNITS counts different ids;
+CELLS counts the rows in each declared cell of a column, of which quantiles are made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +111,35 @@ class Derived:
     alias: str
     place: int
 
+    def bases(self) -> tuple[Aggregate, ...]:
+        """Return the aggregates whose own intervals the column rests on.
+
+        A variance rests on that of its mean, not of its sum of squares; a quantile on none.
+        """
+        used: dict[int, None] = {}
+        for node in nodes(self.formula):
+            if isinstance(node, Leaf):
+                used[node.place] = None
+            elif isinstance(node, Variance):
+                used[node.mean] = None
+        return tuple(self.leaves[place] for place in used)
+
+    def statistics(self) -> tuple[tuple[Statistic, tuple[Aggregate, ...]], ...]:
+        """Return the different statistics, with places as in their own aggregates, and these."""
+        found: list[tuple[Statistic, tuple[Aggregate, ...]]] = []
+        for one in statistics_of(self.formula):
+            if isinstance(one, Quantile):
+                found.append((replace(one, cells=0), (self.leaves[one.cells],)))
+            else:
+                leaves = self.leaves[one.mean], self.leaves[one.square]
+                found.append((replace(one, mean=0, square=1), leaves))
+        return tuple(found)
+
+    @property
+    def claims(self) -> int:
+        """Number of intervals in a group that the column's own rests on."""
+        return len(self.bases()) + len(statistics_of(self.formula))
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -122,11 +159,11 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """One HAVING condition: an aggregate compared with a constant (int or float)."""
+    """One HAVING condition: an aggregate compared with a number, or with the named number of each group."""
 
     aggregate: Aggregate
     operator: str
-    value: int | float
+    value: Fraction | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +203,26 @@ class Query:
         return tuple(found)
 
     @property
+    def claims(self) -> int:
+        """Number of intervals in a group that hold together: of aggregates, and of statistics."""
+        found = list(self.aggregates)
+        statistics: list[tuple[Statistic, tuple[Aggregate, ...]]] = []
+        for column in self.derived:
+            found += [leaf for leaf in column.bases() if not any(map(leaf.means, found))]
+            statistics += [one for one in column.statistics() if not _among(one, statistics)]
+        return len(found) + len(statistics)
+
+    def finer(self, aggregate: Aggregate) -> Query:
+        """Return the query with the groups in which an aggregate is counted.
+
+        For CELLS these are the cells of its column within each group, the cell going round fastest.
+        """
+        if aggregate.function != "CELLS":
+            return self
+        (column,) = aggregate.columns
+        return replace(self, keys=(*self.keys, Key(column, column)))
+
+    @property
     def measured(self) -> tuple[Aggregate, ...]:
         """All aggregates that are measured: those shown, then those only in derived columns."""
         found = list(self.aggregates)
@@ -174,3 +231,13 @@ class Query:
                 leaf for leaf in column.leaves if not any(leaf.means(other) for other in found)
             ]
         return tuple(found)
+
+
+def _among(
+    one: tuple[Statistic, tuple[Aggregate, ...]],
+    others: Sequence[tuple[Statistic, tuple[Aggregate, ...]]],
+) -> bool:
+    return any(
+        one[0] == other and all(a.means(b) for a, b in zip(one[1], leaves, strict=True))
+        for other, leaves in others
+    )

@@ -96,8 +96,8 @@ class Bounds:
 def bounds_of(value: Value, schema: Schema) -> Bounds:
     """Return the bounds that follow from the declared ones by interval arithmetic.
 
-    They hold for the exact value of the expression and are attained when each column occurs once;
-    a column that occurs twice may make them wider than needed. Public facts only.
+    They hold for the exact value of the expression and are attained when each column occurs once, or
+    in squares; elsewhere a column that occurs twice may make them wider than needed. Public facts only.
 
     Raises
     ------
@@ -141,6 +141,10 @@ def _image(value: Value, parts: list[Bounds], schema: Schema) -> tuple[Fraction,
         return left.low + right.low, left.high + right.high, True
     if value.operator == "-":
         return left.low - right.high, left.high - right.low, True
+    if value.operator == "*" and value.left == value.right:
+        # a square is never negative
+        ends = left.low**2, left.high**2
+        return Fraction(0) if left.low <= 0 <= left.high else min(ends), max(ends), True
     first, second = (left.low, left.high), (right.low, right.high)
     divided = value.operator == "/"
     corners = [a / b if divided else a * b for a in first for b in second]

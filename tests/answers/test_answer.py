@@ -167,10 +167,10 @@ class TestPlainData:
 
     def test_test_noise_is_stamped_everywhere(self, opened: Open) -> None:
         answer = opened().query(COUNT, rho=1)
-        assert answer.private is False
-        assert answer.to_dict()["private"] is False
-        assert answer.record()["private"] is False
-        assert answer.compare("north", "south").private is False
+        assert answer.stamp == "test"
+        assert answer.to_dict()["stamp"] == "test"
+        assert answer.record()["stamp"] == "test"
+        assert answer.compare("north", "south").stamp == "test"
 
     def test_a_picked_level_is_told_everywhere(self, opened: Open) -> None:
         session = opened()
@@ -197,7 +197,7 @@ class TestPlainData:
     def test_an_answer_cannot_be_changed(self, opened: Open) -> None:
         answer = opened().query(COUNT, rho=1)
         with pytest.raises(dataclasses.FrozenInstanceError):
-            answer.private = True  # type: ignore[misc]
+            answer.stamp = ""  # type: ignore[misc]
 
 
 class TestSentences:

@@ -102,7 +102,7 @@ class TestResult:
             assert "approximate: may miss more often than stated" in shown
             assert "each on its own" in shown
             assert "NOT PRIVATE" in shown
-        assert "NOT PRIVATE" not in repr(replace(found, private=True))
+        assert "NOT PRIVATE" not in repr(replace(found, stamp=""))
 
     def test_a_picked_level_is_told(self, opened: Open) -> None:
         answer = opened().query(MEAN, rho=1)

@@ -55,7 +55,7 @@ formulas = st.recursive(
     ),
     lambda inner: st.one_of(
         st.builds(Combined, st.sampled_from("+-*/"), inner, inner),
-        st.builds(Applied, st.sampled_from(["EXP", "LN"]), inner),
+        st.builds(Applied, st.sampled_from(["EXP", "LN", "SQRT"]), inner),
     ),
     max_leaves=6,
 )
@@ -78,6 +78,8 @@ class TestInterval:
             (Applied("EXP", A), [(0, 1000)], (1, math.inf)),
             (Applied("LN", A), [(1, math.e)], (0, 1)),
             (Applied("LN", A), [(0, 1)], REALS),
+            (Applied("SQRT", A), [(0, 4)], (0, 2)),
+            (Applied("SQRT", A), [(-1, 4)], REALS),
             (Applied("LN", A), [(-5, -1)], REALS),
             (Combined("*", number(0), Applied("LN", A)), [(0, 1)], REALS),
             (Applied("EXP", Combined("/", A, B)), [(0, 1), (-1, 1)], REALS),
@@ -143,7 +145,7 @@ def _strictly(formula: Formula, at: list[float]) -> float:
         return float(formula.value)
     if isinstance(formula, Applied):
         inner = _strictly(formula.argument, at)
-        return math.exp(inner) if formula.function == "EXP" else math.log(inner)
+        return {"EXP": math.exp, "LN": math.log, "SQRT": math.sqrt}[formula.function](inner)
     left, right = _strictly(formula.left, at), _strictly(formula.right, at)
     if formula.operator == "/":
         return left / right

@@ -225,7 +225,10 @@ class TestNoWayToTheData:
 
     @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
     def test_they_import_values_only(self, path):
-        values = {("dpnb.engines.base", name) for name in ("Axis", "Count", "Sum", "Measure")}
+        values = {
+            ("dpnb.engines.base", name)
+            for name in ("Axis", "Count", "Distinct", "Sum", "Units", "Measure")
+        }
         if path.name == self.REQUEST:
             values |= {("dpnb.engines.base", "Engine"), ("dpnb.privacy.noise", "Noise")}
         leading = ("dpnb.engines", "dpnb.privacy.noise", "dpnb.privacy.ledger", "dpnb.curator",

@@ -259,10 +259,10 @@ class TestLedgerFile:
         with dpnb.Session(
             table(), budget=dpnb.Budget(rho=1), ledger=tmp_path / "test", noise=Silent()
         ) as marked:
-            assert not marked.query(SQL, rho=0.1).private
+            assert marked.query(SQL, rho=0.1).stamp == "test"
         with dpnb.Session(table(), ledger=tmp_path / "test") as reopened:
             answer = reopened.query(SQL, rho=0.1)
-            assert not answer.private
+            assert answer.stamp == "test"
             assert "NOT PRIVATE" in repr(answer)
 
 

@@ -32,6 +32,8 @@ from dpnb.server.tokens import TokenFile
 ROWS = 48_611
 SQL = "SELECT sex, COUNT(*) AS n, AVG(wage) AS m FROM people GROUP BY sex"
 BODY = {"sql": SQL, "accuracy": {"rho": 0.001}}
+DECIDED = "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex HAVING COUNT(*) > 20000"
+QUOTA = DECIDED.replace("20000", ":quota")
 EXACT = {str(ROWS), f"{ROWS:,}", str((ROWS + 2) // 3), str(ROWS - (ROWS + 2) // 3)}
 
 
@@ -206,6 +208,10 @@ class TestIdentity:
         reply = target.ask("POST", "/v1/query", body={**BODY, place: "alice"})
         assert reply.status_code == 400
         assert target.ask("GET", f"/v1/history?{place}=alice").status_code == 400
+        reply = target.ask("POST", "/v1/decide", body={"sql": DECIDED, place: "alice"})
+        assert reply.status_code == 400
+        reply = target.ask("POST", "/v1/decide", body={"sql": DECIDED, "options": {place: "alice"}})
+        assert reply.status_code == 400
         assert target.spent("alice") == target.spent("mallory") == 0
 
     @pytest.mark.parametrize("privilege", ["4", "alice", "alice#4", "-1", "4 4", "0", "99"])
@@ -319,6 +325,8 @@ class TestBodies:
         for path, body in (
             ("/v1/query", {"sql": sql, "accuracy": {"rho": 0.001}}),
             ("/v1/price", {"statements": [sql], "accuracy": {"rho": 0.001}}),
+            ("/v1/decide", {"sql": f"{sql} HAVING COUNT(*) > 9"}),
+            ("/v1/decision-price", {"sql": f"{sql} HAVING COUNT(*) > 9"}),
         ):
             reply = target.ask("POST", path, body=body)
             assert (reply.status_code, reply.json()["kind"]) == (400, "SqlError")
@@ -349,6 +357,15 @@ class TestBodies:
                 assert target.ask("POST", "/v1/query", body=body).status_code == 400
             body = {"question": {"$type": name}}
             assert target.ask("POST", "/v1/explain", body=body).status_code == 400
+            for body in (
+                {"sql": {"$type": name}},
+                {"sql": DECIDED, "params": {"$type": name}},
+                {"sql": DECIDED, "options": {"u": {"$type": name}}},
+                {"sql": DECIDED, "options": {"thresholds": {"quota": {"$type": name}}}},
+                {"sql": QUOTA, "options": {"thresholds": {"quota": [[[{"$type": name}], 1]]}}},
+                {"sql": QUOTA, "options": {"thresholds": {"quota": [[["M"], {"$type": name}]]}}},
+            ):
+                assert target.ask("POST", "/v1/decide", body=body).status_code == 400
 
 
 class TestForged:
@@ -443,8 +460,40 @@ class TestReplayed:
         assert len({json.dumps(one["estimates"]) for one in found}) == 1
         assert len(target.curator.history("mallory")) == 1
 
+    def test_a_decision_sent_again_costs_and_shows_nothing_new(self, target):
+        headers = {"Idempotency-Key": self.KEY}
+        body = {"sql": DECIDED}
+        found = [target.ask("POST", "/v1/decide", body=body, **headers).json() for _ in range(5)]
+        assert len({json.dumps([one["readings"], one["charged"]]) for one in found}) == 1
+        assert [one["stored"] for one in found] == [False] + [True] * 4
+        assert str(target.spent("mallory")) == found[0]["charged"]["rho"]
+        for other in ({**body, "options": {"u": 100}}, {**body, "params": {}}):
+            assert target.ask("POST", "/v1/decide", body=other, **headers).status_code == 409
+
+    def test_anothers_key_gives_nothing_of_her_decision(self, target):
+        headers = {"Idempotency-Key": self.KEY}
+        hers, mine = (
+            target.ask("POST", "/v1/decide", name, {"sql": DECIDED}, **headers).json()
+            for name in ("alice", "mallory")
+        )
+        assert not mine["stored"]
+        assert mine["spent"] == hers["spent"]
+        assert target.spent("mallory") == target.spent("alice") > 0
+
 
 class TestIsolation:
+    def test_nothing_of_anothers_decision_is_told(self, target):
+        body = {"sql": DECIDED, "options": {"u": 4000}}
+        before = target.ask("POST", "/v1/decision-price", body=body).json()
+        made = target.session("alice").decide(DECIDED, u=4000)
+        assert target.ask("POST", "/v1/decision-price", body=body).json() == before
+        told = "".join(
+            target.ask("GET", path).text for path in ("/v1/budget", "/v1/history", "/v1/tables")
+        )
+        assert "HAVING" not in told
+        assert made.request not in told
+        assert target.spent("mallory") == 0
+
     def test_nothing_of_another_analyst_is_told(self, target):
         alice = target.session("alice")
         sql = SQL.replace("GROUP", "WHERE wage > 77 GROUP")
@@ -530,7 +579,9 @@ texts = [repr(i) for i in seen.values() if type(i).__module__.startswith(("dpnb"
 strings = [i for i in seen.values() if isinstance(i, str)]
 holders = [type(i).__name__ for i in seen.values() if token in map(id, ()) or
            any(part is s for part in gc.get_referents(i) for s in strings if s == token)]
-living = sorted({type(i).__name__ for i in gc.get_objects() if type(i).__module__.startswith("dpnb")})
+mine = [i for i in gc.get_objects() if type(i).__module__.startswith("dpnb")]
+# a table without rows says what is public
+living = sorted({type(i).__name__ for i in mine if getattr(i, "source", 0) is not None})
 print(json.dumps({
     "kinds": kinds, "shown": [t for t in texts if token in t], "strings": strings,
     "holders": holders, "living": living, "duckdb": "duckdb" in sys.modules,
@@ -583,6 +634,12 @@ class TestLogs:
             question = session.query(SQL, rho=0.05).compare("M", "F", "n")
             explanation = session.explain(question, rho=0.01, k=1)
             session.price(secret, rho=0.5, params={"needle": 31})
+            decision = session.decide(
+                QUOTA.replace("GROUP", "WHERE wage > :needle GROUP"),
+                u=2000, steps=1, thresholds={"quota": {"F": 31_317, "M": 31_319}},
+                params={"needle": 31},
+            )  # fmt: skip
+            numbers += [str(value) for value in decision.readings[0].values]
             for wrong in ("SELECT haystack FROM people", SQL):
                 with pytest.raises(dpnb.DpnbError):
                     session.query(wrong, rho=99)
@@ -599,6 +656,6 @@ class TestLogs:
         pattern = r"\S+Z (alice|mallory|-) (/v1/[a-z-]+|-) \d{3} [\d.]+ ms #\d+"
         assert all(re.fullmatch(pattern, line) for line in written), written
         tokens_of_all = [part for token in target.tokens.values() for part in (token, token[-20:])]
-        for text in (secret, "needle", "haystack", "SELECT", "GROUP BY", "Traceback", "division",
+        for text in (secret, "needle", "haystack", "31317", "31319", "quota", "SELECT", "GROUP BY", "Traceback", "division",
                      explanation.rows[0].predicate, *numbers, *EXACT, *tokens_of_all):  # fmt: skip
             assert text not in logged, text

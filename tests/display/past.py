@@ -65,7 +65,7 @@ def inference(**changes):
         missing=(),
         consistency=CONSISTENT,
         left_out=(),
-        private=True,
+        stamp="",
         conditional=False,
         ledger="ab12",
     )
@@ -118,7 +118,7 @@ def guaranteed():
 def hostile():
     """Return one with names that look like markup, stamped, with an alarm."""
     made = groups(
-        HOSTILE, private=False, conditional=True, consistency=Consistency(99.0, 2, 13.8),
+        HOSTILE, stamp="test", conditional=True, consistency=Consistency(99.0, 2, 13.8),
         left_out=(HOSTILE[0],), prior="nonnegative", met=False,
     )  # fmt: skip
     first, second = made.aggregates

@@ -53,7 +53,7 @@ def question(**changes):
         "interval 0.3995 to 0.4015 (also for groups picked after seeing the answer). "
         "Noise is an unlikely reason.",
         "confidence": 0.95,
-        "private": True,
+        "stamp": "",
         "mode": "tight",
         "rows": 16118.7,
         "enough": True,
@@ -92,7 +92,7 @@ def explanation(**changes):
         resolution=0.0532,
         stored=False,
         kept=False,
-        private=True,
+        stamp="",
         conditional=False,
         definition={"mechanism": "DPXPlain"},
     )
@@ -117,6 +117,6 @@ def hostile():
     rows = tuple(row(name, *values[1:]) for name, values in zip(HOSTILE, ROWS[1:], strict=True))
     doubtful = question(
         left=HOSTILE[0], right=HOSTILE[2], aggregate="<i>n</i>", low=-1.0, high=2.0, valid=False,
-        sentence=f"Noise may explain {HOSTILE[0]} and {HOSTILE[2]} in <i>n</i>.", private=False,
+        sentence=f"Noise may explain {HOSTILE[0]} and {HOSTILE[2]} in <i>n</i>.", stamp="test",
     )  # fmt: skip
-    return explanation(rows=rows, question=doubtful, private=False)
+    return explanation(rows=rows, question=doubtful, stamp="test")

@@ -24,6 +24,7 @@ from dpnb.display.text import (
 )
 from dpnb.display.widgets import ExplanationWidget, display_result
 from dpnb.explain.explanation import Explanation
+from dpnb.stamps import STAMPS
 
 MADE = {
     "explanation": sample.explanation,
@@ -104,16 +105,16 @@ class TestFacts:
             assert "opacity" not in row
 
     def test_test_noise_is_stamped_and_real_noise_is_not(self, explanation):
-        fake = replace(explanation, private=False)
+        fake = replace(explanation, stamp="test")
         for rendered in (fake._repr_html_(), repr(fake), fake.to_markdown()):
             assert "NOT PRIVATE" in rendered
         for rendered in (explanation._repr_html_(), repr(explanation), explanation.to_markdown()):
             assert "NOT PRIVATE" not in rendered
 
     def test_a_picked_level_is_stamped_above_everything(self, explanation):
-        for private in (True, False):
-            marked = replace(explanation, private=private, conditional=True)
-            wanted = stamps(private, True)
+        for stamp in STAMPS:
+            marked = replace(explanation, stamp=stamp, conditional=True)
+            wanted = stamps(stamp, True)
             for rendered in (
                 Reading(marked._repr_html_()).text,
                 repr(marked),

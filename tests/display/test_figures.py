@@ -58,12 +58,12 @@ def test_a_picked_level_is_stamped(answer):
     marked = replace(answer, conditional=True)
     for shown in (marked, marked.compare("Separated", "Widowed")):
         assert shown.plot().get_title(loc="left").replace("\n", " ") == CONDITIONAL
-    both = replace(marked, private=False).plot().get_title(loc="left")
+    both = replace(marked, stamp="test").plot().get_title(loc="left")
     assert both.replace("\n", " ") == f"{NOT_PRIVATE} {CONDITIONAL}"
 
 
 def test_a_stamp_fits_beside_long_names(answer):
-    marked = replace(answer, private=False, conditional=True)
+    marked = replace(answer, stamp="test", conditional=True)
     figure = marked.plot().figure
     figure.canvas.draw()
     stamp = figure.axes[0]._left_title.get_window_extent()

@@ -12,6 +12,7 @@ from reading import Reading, compare, packed
 from dpnb.answers.listing import Listing
 from dpnb.display.html import answer_html, listing_html, question_html, view_data
 from dpnb.display.text import CONDITIONAL, MAX_ROWS, plain, sentences, stamps, table_cells
+from dpnb.stamps import STAMPS
 
 
 @pytest.mark.parametrize("name", ["answer", "not_private", "nasty", "single"])
@@ -93,11 +94,11 @@ class TestFacts:
         question = not_private.compare("Separated", "Widowed")
         assert "NOT PRIVATE" in Reading(question_html(question)).text
 
-    @pytest.mark.parametrize("private", [True, False])
-    def test_a_picked_level_is_stamped_above_everything(self, answer, private):
-        marked = replace(answer, private=private, conditional=True)
+    @pytest.mark.parametrize("stamp", STAMPS)
+    def test_a_picked_level_is_stamped_above_everything(self, answer, stamp):
+        marked = replace(answer, stamp=stamp, conditional=True)
         question = marked.compare("Separated", "Widowed")
-        boxes = [f'padding:2px 8px">{stamp}</strong>' for stamp in stamps(private, True)]
+        boxes = [f'padding:2px 8px">{stamp}</strong>' for stamp in stamps(stamp, True)]
         for html, rest in (
             (answer_html(marked), "<table "),
             (question_html(question), '<p class="dpnb-said">'),

@@ -12,10 +12,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import shapes
 
 from dpnb import Category, Date, Integer, Real, Schema, Table
+from dpnb.engines.base import Count, Scan
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import EngineError, SchemaError
+from dpnb.sql.query import EVERY
 
 SCHEMA = Schema(
     {
@@ -143,9 +146,27 @@ def test_every_source_gives_the_same_vectors_and_fingerprint(name, tmp_path, vec
     table = Table("t", SOURCES[name](tmp_path), SCHEMA)
     engine = DuckDBEngine(table)
     assert vectors(table, SQL, engine) == vectors(table, SQL, reference)
-    assert engine.fingerprint(b"key") == reference.fingerprint(b"key")
+    # a Parquet file is known by its bytes
+    same = name != "Parquet"
+    assert (engine.fingerprint(b"key") == reference.fingerprint(b"key")) == same
     engine.close()
     reference.close()
+
+
+def test_a_parquet_file_is_known_by_its_bytes_and_read_in_place(tmp_path):
+    path = parquet_file(tmp_path)
+    engines = [DuckDBEngine(Table("t", path, SCHEMA)) for _ in range(2)]
+    first, again = (engine.fingerprint(b"key") for engine in engines)
+    assert first == again != engines[0].fingerprint(b"other key")
+    scan = Scan((), EVERY, ((Count(None), EVERY),))
+    assert engines[0].measure(scan).reveal(0)[0] == arrow().num_rows
+    pq.write_table(pa.concat_tables([arrow(), arrow()]), path)
+    for look in (lambda: engines[0].measure(scan), lambda: engines[1].fingerprint(b"key")):
+        with pytest.raises(EngineError, match="has changed since it was opened") as caught:
+            look()
+        assert caught.value.__cause__ is caught.value.__context__ is None
+    for engine in engines:
+        engine.close()
 
 
 def test_a_reversed_pandas_frame_can_be_opened(vectors):
@@ -317,3 +338,66 @@ class TestTypesThatAreGuessedFromData:
         assert codes(pd.DataFrame({"x": pd.Categorical([1, 2])}), Category(["1", "2"])) == [0, 1]
         found = codes(pd.DataFrame({"x": pd.Categorical([1, 2, None])}), Category(["1", "2"]))
         assert sorted(found, key=str) == [0, 1, None]
+
+
+def test_a_folder_that_looks_like_a_column_changes_no_value(tmp_path, vectors):
+    folder = tmp_path / "x=3"
+    folder.mkdir()
+    path = folder / "t.parquet"
+    pq.write_table(pa.table({"x": [1, 1, 2]}), path)
+    schema = Schema({"x": Integer(0, 5)})
+    assert vectors(Table("t", path, schema), "SELECT SUM(x) FROM t") == [[4]]
+
+
+def test_a_relative_path_and_a_link_are_followed_once(tmp_path, monkeypatch):
+    for name, values in (("one", [1, 1]), ("two", [2, 2, 2])):
+        (tmp_path / name).mkdir()
+        pq.write_table(pa.table({"x": values}), tmp_path / name / "t.parquet")
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "one")
+    monkeypatch.chdir(tmp_path)
+    engine = DuckDBEngine(Table("t", "link/t.parquet", Schema({"x": Integer(0, 5)})))
+    link.unlink()
+    link.symlink_to(tmp_path / "two")
+    monkeypatch.chdir("/")
+    scan = Scan((), EVERY, ((Count(None), EVERY),))
+    assert engine.measure(scan).reveal(0)[0] == 2
+    (tmp_path / "one" / "t.parquet").unlink()
+    with pytest.raises(EngineError, match="has changed since it was opened"):
+        engine.measure(scan)
+    engine.close()
+
+
+def test_rows_that_are_kept_for_explanations_are_those_of_the_file(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(arrow(), path)
+    engine = DuckDBEngine(Table("t", path, SCHEMA))
+    scan = Scan(("city",), EVERY, ((Count(None), EVERY),))
+    before = engine.measure(scan).reveal(0)
+    engine._load_rows()
+    engine._load_rows()
+    path.unlink()
+    assert engine.measure(scan).reveal(0) == before
+    engine.close()
+
+
+WHOLE = [
+    (), ("c",), ("long", "i"), ("listed", "number", "flag"), ("c", "long", "truth", "huge", "r", "d"),
+]  # fmt: skip
+"""Columns that are never missing: of a text without a place, a row is none of the table."""
+
+
+@pytest.mark.parametrize("complete", WHOLE, ids=[*map("-".join, WHOLE)])
+def test_a_file_read_in_place_and_its_frame_are_measured_alike(complete, tmp_path, vectors):
+    rows = shapes.rows()
+    pq.write_table(rows, tmp_path / "t.parquet", row_group_size=700)
+    schema = Schema(dict(shapes.schema()), complete=list(complete))
+    tables = [Table("t", source, schema) for source in (rows, tmp_path / "t.parquet")]
+    engines = [DuckDBEngine(table) for table in tables]
+    for sql in shapes.STATEMENTS:
+        one, other = (
+            vectors(table, sql, engine) for table, engine in zip(tables, engines, strict=True)
+        )
+        assert one == other, sql
+    for engine in engines:
+        engine.close()

@@ -281,7 +281,7 @@ class TestShown:
         for row in record["rows"]:
             assert row["influence_high"] - row["influence"] == pytest.approx(half)
         assert record["rho"] == {"topk": "3/40", "influence": "3/40", "rank": "3/20"}
-        assert record["private"] is False
+        assert record["stamp"] == "test"
 
     def test_groups_without_rows_and_constant_columns_are_answered_as_usual(self, opened, table):
         frame = people(60).assign(job=None, age=None, g="north")

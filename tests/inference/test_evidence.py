@@ -10,7 +10,7 @@ import pytest
 from dpnb import Category, Integer, Schema, Table
 from dpnb.inference.evidence import Evidence, NoRoomError, Room
 from dpnb.inference.held import Held, planned
-from dpnb.privacy.calibrate import Law, law
+from dpnb.privacy.calibrate import Law
 from dpnb.provenance.views import views_of
 from dpnb.sql.parse import parse
 
@@ -37,7 +37,7 @@ def views(sql):
 def held(sql, values, level=1):
     """A release of a statement with one view."""
     (view,) = views(sql)
-    noise = law(Fraction(level), view.reach, "zcdp")
+    noise = view.law(Fraction(level), "zcdp")
     return Held(view, view.id, Fraction(level), noise, tuple(map(float, values)))
 
 

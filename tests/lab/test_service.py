@@ -165,7 +165,7 @@ def test_the_kernels_hold_no_data(notebooks):
         held = ask_kernel(
             page,
             "sorted({type(o).__name__ for o in __import__('gc').get_objects() "
-            "if str(type(o).__module__).startswith('dpnb.')} "
+            "if str(type(o).__module__).startswith('dpnb.') and getattr(o, 'source', 0) is not None} "
             "& {'Curator', 'DuckDBEngine', 'Store', 'Ledger', 'Accountant', 'Knot', 'Table'})",
         )
         assert held == "[]"

@@ -99,7 +99,7 @@ class TestRisk:
             ("--nope", SUM, "%dprisk"),
             ("", "SELECT MAX(age) FROM adult", "MIN and MAX"),
             ("", "SELECT DISTINCT sex FROM adult", "DISTINCT"),
-            ("", "SELECT COUNT(*) FROM adult JOIN adult b ON true", "JOIN"),
+            ("", "SELECT COUNT(*) FROM adult JOIN adult b ON true", "ON takes one equality"),
             ("", f"{SUM} HAVING COUNT(*) > 5", "HAVING"),
         ],
     )

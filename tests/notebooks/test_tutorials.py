@@ -8,17 +8,19 @@ To store a tutorial anew, remove its ledger and run in its folder:
 
 from __future__ import annotations
 
+import json
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
-import dpnb
-
 FOLDER = Path(__file__).parents[2] / "notebooks"
 TUTORIALS = sorted(FOLDER.glob("*.ipynb"))
+ON_SPARK = "07_bigger_than_a_laptop"
 
 
 def run(path: Path) -> nbformat.NotebookNode:
@@ -41,26 +43,33 @@ def run(path: Path) -> nbformat.NotebookNode:
     return notebook
 
 
-def spent(ledger: Path, *, public: bool) -> object:
-    curator = dpnb.Curator([dpnb.datasets.adult(public=public)], ledger=ledger)
-    try:
-        return curator.budget.spent
-    finally:
-        curator.close()
+def charges(ledger: Path) -> list[str]:
+    """Return what was charged, whatever table it was about."""
+    with closing(sqlite3.connect(ledger)) as file:
+        bodies = [body for (body,) in file.execute("SELECT body FROM entry ORDER BY seq")]
+    return [body for body in bodies if json.loads(body)["kind"] in ("answer", "release")]
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.spark] if path.stem == ON_SPARK else [])
+        for path in TUTORIALS
+    ],
+)
 def test_runs_twice_and_pays_once(path, tmp_path):
-    copy = tmp_path / path.name
+    # data of the tests are found as from the folder of the tutorials
+    (tmp_path / "tests").symlink_to(FOLDER.parent / "tests")
+    copy = tmp_path / "notebooks" / path.name
+    copy.parent.mkdir()
     shutil.copy(path, copy)
     run(copy)
-    (ledger,) = tmp_path.glob("*.ledger")
-    public = "public=True" in path.read_text("utf-8")
-    first = spent(ledger, public=public)
-    assert first.rho > 0
+    (ledger,) = copy.parent.glob("*.ledger")
+    first = charges(ledger)
+    assert first
     second = run(copy)
-    assert spent(ledger, public=public) == first
+    assert charges(ledger) == first
     assert "Answered from the ledger at no cost" in str(second)
 
 

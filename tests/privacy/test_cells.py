@@ -70,9 +70,16 @@ class TestRegion:
         assert region(definition(where, keys=["a"])).boxes == ((("a", ((1, 3),), False),),)
         assert region(definition(within("a", null=True), keys=["a"])).boxes == ()
 
-    def test_a_histogram_and_a_wide_privacy_unit_cover_everything(self) -> None:
-        for changes in ({"histogram": [], "keys": ["a"]}, {"unit": "person", "keys": ["a"]}):
+    def test_a_histogram_and_ids_cut_to_fewer_groups_cover_everything(self) -> None:
+        cut = {"unit": ["person", 5], "measure": ["units", None, 2, True]}
+        for changes in ({"histogram": [], "keys": ["a"]}, {**cut, "keys": ["a"]}):
             assert region(definition(within("a", (1, 3)), **changes)).boxes == ((),)
+
+    def test_a_unit_of_many_rows_shares_like_a_row(self) -> None:
+        plain = region(definition(within("a", (1, 3)), keys=["a"]))
+        for measure in (["count", None], ["units", None, 5, False]):
+            wide = {"unit": ["person", 5], "measure": measure, "keys": ["a"]}
+            assert region(definition(within("a", (1, 3)), **wide)) == plain
 
     def test_equal_meaning_of_boxes_is_one_region(self) -> None:
         one = {"and": [within("a", (1, 5)), {"or": [within("b", (0, 1)), within("c", (0, 1))]}]}

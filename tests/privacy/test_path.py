@@ -27,6 +27,11 @@ UNIT = 2**21
 """Sensitivity in lattice units, as in the smallest of views."""
 
 
+def within(cap: Fraction) -> list[Fraction]:
+    """The levels of the public grid up to a cap."""
+    return [level for level in grid() if level <= cap]
+
+
 def level_of(variance: float) -> Fraction:
     """The level at which a view of sensitivity 1 has this noise variance."""
     return 1 / (2 * Fraction(variance))
@@ -251,13 +256,13 @@ def finer_to_coarser(
 def chain(size: Callable[[int], int]) -> list[tuple[float, np.ndarray]]:
     """Levels and errors, coarse to fine."""
     exact = -3 * UNIT
-    knots = laplace_chain([exact] * size(30_000), Fraction(13, 10), UNIT, SecureNoise())
+    knots = laplace_chain([exact] * size(30_000), within(Fraction(13, 10)), UNIT, SecureNoise())
     return [(float(knot.level), (np.array(knot.vector) - exact) / UNIT) for knot in knots[-6:]]
 
 
 class TestLaplaceChain:
     def test_holds_all_grid_levels_within_the_cap(self) -> None:
-        knots = laplace_chain([0], Fraction(1), UNIT, SecureNoise())
+        knots = laplace_chain([0], within(Fraction(1)), UNIT, SecureNoise())
         assert [knot.level for knot in knots] == [g for g in grid() if g <= 1]
         assert len(knots) == 49
 
@@ -312,7 +317,7 @@ class TestLaplaceChain:
     ) -> None:
         # with sensitivity 1 the lattice is felt, and the stay probability differs from r^2
         count = size(30_000)
-        knots = laplace_chain([0] * count, Fraction(3), 1, SecureNoise())
+        knots = laplace_chain([0] * count, within(Fraction(3)), 1, SecureNoise())
 
         def p_value(values: np.ndarray, level: float) -> float:
             a, reach = math.exp(-level), 2
@@ -330,7 +335,7 @@ class TestLaplaceChain:
 
     def test_the_finest_draw_costs_no_more_than_its_level(self) -> None:
         noise = Recorder()
-        knots = laplace_chain([9], grid()[44], UNIT, noise)
+        knots = laplace_chain([9], within(grid()[44]), UNIT, noise)
         exact, scale = noise.asked[0]
         assert exact == (9,)
         assert UNIT / Fraction(scale) <= knots[-1].level
@@ -338,6 +343,6 @@ class TestLaplaceChain:
         assert all(centre == (0,) * len(centre) for centre, _ in noise.asked[1:])
 
     def test_every_vector_has_the_length_of_the_exact_one(self) -> None:
-        knots = laplace_chain([1, 2, 3, 4], Fraction(2), UNIT, SecureNoise())
+        knots = laplace_chain([1, 2, 3, 4], within(Fraction(2)), UNIT, SecureNoise())
         assert all(len(knot.vector) == 4 for knot in knots)
         assert all(type(value) is int for knot in knots for value in knot.vector)

@@ -227,12 +227,12 @@ class TestStrategy:
         assert self.PREFIXES.sensitivity == 3  # the root of 7
         assert self.BOTH.sensitivity == 2
         assert Strategy(((2**20, 0), (0, 1))).sensitivity == 2**20
-        assert histogram("t", 1, AGES, ["age"], strategy=self.PREFIXES).reach == 3.0
+        assert histogram("t", 1, AGES, ["age"], strategy=self.PREFIXES).sensitivity("zcdp") == 3.0
 
     def test_what_is_measured_is_the_product(self) -> None:
         view = histogram("t", 1, AGES, ["age"], strategy=self.PREFIXES)
         assert [v // view.scale for v in view.measured(EXACT)] == list(np.cumsum(EXACT))
-        assert view.sensitivity == 3 * view.scale
+        assert view.lattice_sensitivity("zcdp") == 3 * view.scale
 
     @pytest.mark.parametrize(
         "matrix",
@@ -402,7 +402,7 @@ class TestCounts:
         """The answer, from declared views alone."""
         answer = curator.session("b").query(sql, rho=1)
         assert all("histogram" in made for made in answer.definitions.values())
-        assert not answer.private
+        assert answer.stamp == "test"
         return answer
 
     @pytest.mark.parametrize("column", list(KINDS))

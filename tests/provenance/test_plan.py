@@ -250,9 +250,10 @@ class TestLevels:
         assert len(made.views) == 2
         assert average.sum is not None
         assert average.count is not None
-        share = SUM_SHARE["zcdp"]
-        assert made.levels[average.count.id] == 1 / (1 + share)
-        assert made.levels[average.sum.id] == share / (1 + share)
+        # the count is paid for, so the whole share of the average goes to its sum
+        assert made.levels[average.count.id] == made.levels[average.sum.id] == Fraction(1, 2)
+        own = planned("SELECT COUNT(gain) AS c, AVG(gain) AS m FROM t", rho=1, split=0.65)
+        assert own.levels[average.count.id] == 1 / (1 + SUM_SHARE["zcdp"])
         twice = planned("SELECT COUNT(*) AS a, COUNT(*) AS b FROM t", rho=1)
         assert list(twice.levels.values()) == [1]
 

@@ -688,7 +688,7 @@ class TestShare:
     def test_with_secure_noise_it_is_not_stamped(self, people):
         with_noise = Curator([people], budget=Budget(rho=1))
         found = with_noise.risk(SUM).share()
-        assert found.private
+        assert found.stamp == ""
         assert "NOT PRIVATE" not in repr(found)
         with_noise.close()
 
@@ -756,7 +756,7 @@ class TestPlainData:
         assert "NOT PRIVATE" in repr(opened(people).risk(SUM).choose(0.9))
         curator = Curator([people], budget=Budget(rho=1))
         choice = curator.risk(SUM).choose(0.9)
-        assert choice.private
+        assert choice.stamp == ""
         assert "NOT PRIVATE" not in repr(choice)
         curator.close()
 

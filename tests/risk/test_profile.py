@@ -439,7 +439,11 @@ class TestManyContributions:
         assert (rounded.approximate, exact.approximate) == (True, False)
         near = np.sort(np.concatenate([[0.0], np.asarray(rounded.rdr(**{unit: math.inf}))]))[1:]
         true = np.asarray(exact.rdr(**{unit: math.inf}))
-        reach = next(iter(exact.plan.views.values())).reach if len(exact.plan.views) == 1 else 1.0
+        reach = (
+            next(iter(exact.plan.views.values())).sensitivity("zcdp")
+            if len(exact.plan.views) == 1
+            else 1.0
+        )
         assert len(near) == len(true) == 9_000
         errors = (near - true) / reach
         assert errors.min() >= -1e-12
@@ -644,7 +648,7 @@ class TestStatements:
         ("sql", "reason"),
         [
             ("SELECT x, COUNT(*) AS n FROM t GROUP BY x HAVING n > 5", "HAVING"),
-            ("SELECT COUNT(*) AS n FROM t JOIN t AS u ON t.x = u.x", "joins"),
+            ("SELECT COUNT(*) AS n FROM t JOIN t AS u ON t.x = u.x", "joined"),
             ("SELECT COUNT(DISTINCT x) AS n FROM t", "DISTINCT"),
             ("SELECT DISTINCT x FROM t", "DISTINCT"),
             ("SELECT MAX(x) AS m FROM t", "MAX"),

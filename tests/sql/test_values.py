@@ -114,7 +114,7 @@ class TestBounds:
             ("x + y", 1, 15, True),
             ("x - y", -7, 7, True),
             ("x * y", -10, 50, True),
-            ("x * x", -20, 100, True),
+            ("x * x", 0, 100, True),
             ("-x", -10, 2, True),
             ("x / 4", "-0.5", "2.5", False),
             ("x / -2", -5, 1, False),

@@ -73,7 +73,7 @@ function render({ model, el }) {
 /** Build the view; returns what takes further messages.
  * @param {any} model @param {HTMLElement} el @param {Message} message */
 function opened(model, el, message) {
-  const { levels, thresholds, groups, axis, public: free } = message.frames;
+  const { levels, thresholds, groups, axis, noun, public: free } = message.frames;
   let { at, first: which } = message.frames, { offers } = message, busy = false;
   el.innerHTML = message.body; // written and escaped by dpnb/display/risk.py
   el.classList.add("dpnb", "dpnb-on");
@@ -139,7 +139,7 @@ function opened(model, el, message) {
       row.querySelector("[data-beyond]").textContent = levels[i].beyond[which];
       row.querySelector("[data-accuracy]").innerText = offers[i].accuracy.join("\n");
     });
-    const title = make("p", "dpnb-risk-head", `How many rows have which indicator, at ${level.name}`);
+    const title = make("p", "dpnb-risk-head", `How many ${noun} have which indicator, at ${level.name}`);
     figure.replaceChildren(title, ...drawn(level, limit, level.beyond[which]));
     if (groups) {
       [...find(".dpnb-risk-groups")?.tBodies[0].rows ?? []].forEach((row, i) => {

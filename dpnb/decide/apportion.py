@@ -1,0 +1,216 @@
+"""How the bound on misses is shared among conditions, so that the levels add up to the least.
+
+A condition's noisy aggregate is compared with its threshold moved by ``u``: a group at the threshold is
+missed with probability P(noise > u), its share. When the whole is true, all conditions of some prime
+implicant are, and the whole is missed only if one of these is: shares that add up to the bound within
+every prime implicant are enough, however the noises depend on each other (spec/probe.md A3.4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dpnb.decide.conditions import Condition, Set, Tree
+from dpnb.privacy.calibrate import law, level_for_error
+from dpnb.privacy.loss import Currency
+
+_SPARE = 0.01
+_LEAST = 1e-30
+"""Share of a condition that takes next to none of the bound."""
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A condition to be apportioned: the noisy aggregate it reads, and how far its threshold moves.
+
+    Attributes
+    ----------
+    line : int
+        Number of the noisy aggregate; conditions on one aggregate share it.
+    sensitivity : float
+        Of the aggregate, in its units.
+    u : float
+        The uncertain region, in units of the aggregate.
+    """
+
+    line: int
+    sensitivity: float
+    u: float
+
+
+def tail(u: float, level: float, sensitivity: float, currency: Currency) -> float:
+    """Return P(noise > u) of noise at a level: half of exp(-u / scale), or the normal tail."""
+    made = law(Fraction(level), sensitivity, currency)
+    if currency == "pure":
+        return 0.5 * math.exp(-u / made.scale)
+    return 0.5 * math.erfc(u / made.scale / math.sqrt(2))
+
+
+def shift(share: float, level: Fraction, sensitivity: float, currency: Currency) -> float:
+    """Return the u with P(noise > u) = ``share``: the inverse of :func:`tail`."""
+    return law(level, sensitivity, currency).quantile(2 * share)
+
+
+def level_for(share: float, bar: Bar, currency: Currency) -> Fraction:
+    """Return the least level at which a bar's share suffices, rounded up.
+
+    Laplace: epsilon = sensitivity ln(1/(2 share)) / u (spec/probe.md A1). Gaussian, by the same
+    argument on its own tail: rho = (sensitivity z / u)^2 / 2 with P(N(0, 1) > z) = share.
+    """
+    return level_for_error(bar.u, bar.sensitivity, 2 * share, currency)
+
+
+def levels_for(
+    bars: Sequence[Bar], shares: Sequence[float], currency: Currency
+) -> dict[int, Fraction]:
+    """Return the level of each noisy aggregate: the largest that one of its conditions needs."""
+    found: dict[int, Fraction] = {}
+    for bar, share in zip(bars, shares, strict=True):
+        level = level_for(share, bar, currency)
+        found[bar.line] = max(level, found.get(bar.line, level))
+    return found
+
+
+def apportion(
+    condition: Condition, bars: Sequence[Bar], bound: float, currency: Currency
+) -> tuple[float, ...]:
+    """Return each condition's share of a bound; their levels add up to the least that suffices.
+
+    Parameters
+    ----------
+    condition : Condition
+    bars : sequence of Bar
+        One for each of its conditions.
+    bound : float
+        Below 1/2.
+    currency : {'pure', 'zcdp', 'gdp'}
+        'pure' for Laplace noise, the others for Gaussian.
+    """
+    alone = len({bar.line for bar in bars}) == len(bars)
+    if currency == "pure" and alone and condition.read_once:
+        return _closed(condition.tree, [bar.sensitivity / bar.u for bar in bars], bound)
+    shares = _solved(condition.implicants, bars, bound, currency)
+    least = bound * _SPARE / max(map(len, condition.implicants))
+    if alone or min(shares) >= least:
+        return shares
+    # beside a finer one on the same aggregate a condition takes nothing of the bound and would keep an
+    # uncertain region that is far too wide: a hundredth of the bound makes it narrow
+    raised = _raised(shares, least)
+    if max(sum(raised[i] for i in one) for one in condition.implicants) <= bound:
+        return raised
+    return _raised(_solved(condition.implicants, bars, bound * (1 - _SPARE), currency), least)
+
+
+def _raised(shares: Sequence[float], least: float) -> tuple[float, ...]:
+    return tuple(max(share, least) for share in shares)
+
+
+def allowances(
+    condition: Condition, bars: Sequence[Bar], bound: float, currency: Currency
+) -> tuple[float, ...]:
+    """Return each condition's share of a bound on false alarms: the same rule on prime clauses."""
+    return apportion(condition.complement(), bars, bound, currency)
+
+
+def _closed(tree: Tree, weights: Sequence[float], bound: float) -> tuple[float, ...]:
+    """Return the shares of a tree that names each condition once, under Laplace noise.
+
+    An OR gives its bound to each part, an AND shares it in proportion to the parts' weights, where a
+    condition weighs sensitivity / u.
+    """
+    found: dict[int, float] = {}
+
+    def weight(node: Tree) -> float:
+        return weights[node] if isinstance(node, int) else sum(map(weight, node.parts))
+
+    def assign(node: Tree, own: float) -> None:
+        if isinstance(node, int):
+            found[node] = own
+            return
+        whole = weight(node)
+        for part in node.parts:
+            assign(part, own * weight(part) / whole if node.operator == "AND" else own)
+
+    assign(tree, bound)
+    return tuple(found[i] for i in range(len(weights)))
+
+
+def _solved(
+    implicants: Sequence[Set], bars: Sequence[Bar], bound: float, currency: Currency
+) -> tuple[float, ...]:
+    """Return the shares that minimise the sum of the levels: a convex programme, solved by SLSQP.
+
+    Variables say how fine each noisy aggregate is, which its conditions share: epsilon, or sqrt(2 rho),
+    in which levels are even and tails are convex. What the solver returns is brought onto the bound, so
+    that it is sound in any case.
+    """
+    from scipy.optimize import minimize
+    from scipy.special import ndtr
+
+    lines = sorted({bar.line for bar in bars})
+    member = np.zeros((len(implicants), len(bars)))
+    for row, implicant in enumerate(implicants):
+        member[row, list(implicant)] = 1 / bound
+    place = np.array([lines.index(bar.line) for bar in bars])
+    reach = np.array([bar.u / bar.sensitivity for bar in bars])
+    start = np.zeros(len(lines))
+    np.maximum.at(start, place, _fineness(bound / max(map(len, implicants)), currency) / reach)
+    unit = math.sqrt((start**2).mean())
+    start /= unit
+
+    def total(fine: Floats) -> tuple[float, Floats]:
+        if currency == "pure":
+            return float(fine.sum()), np.ones(len(lines))
+        return float(fine @ fine) / 2, fine
+
+    def tails(fine: Floats) -> tuple[Floats, Floats]:
+        z = np.maximum(fine, 0)[place] * unit * reach
+        if currency == "pure":
+            found = 0.5 * np.exp(-z)
+            return found, -found * reach * unit
+        slope = -np.exp(-z * z / 2) / math.sqrt(2 * math.pi) * reach * unit
+        return np.asarray(ndtr(-z)), slope
+
+    def slack(fine: Floats) -> Floats:
+        return np.asarray(1 - member @ tails(fine)[0])
+
+    def gradient(fine: Floats) -> Floats:
+        table = np.zeros((len(member), len(lines)))
+        for i, slope in enumerate(tails(fine)[1]):
+            table[:, place[i]] -= member[:, i] * slope
+        return table
+
+    within: Any = {"type": "ineq", "fun": slack, "jac": gradient}
+    positive: Any = [(1e-9, None)] * len(lines)
+    exactly: Any = {"ftol": 1e-14, "maxiter": 200}
+    found = minimize(
+        total, start, jac=True, method="SLSQP", constraints=within, bounds=positive, options=exactly
+    )
+    best = found.x if np.all(np.isfinite(found.x)) and found.x.min() > 0 else start
+    best = min(_feasible(best, slack), start, key=lambda tried: total(tried)[0])
+    return tuple(max(float(share), _LEAST) for share in tails(best)[0])
+
+
+def _fineness(share: float, currency: Currency) -> float:
+    """Return epsilon, or sqrt(2 rho), at which a condition with sensitivity = u has a share."""
+    level = float(level_for(share, Bar(0, 1.0, 1.0), currency))
+    return level if currency == "pure" else math.sqrt(2 * level)
+
+
+def _feasible(fine: Floats, slack: Callable[[Floats], Floats]) -> Floats:
+    """Return a point raised by as little as makes every constraint hold."""
+    low, high = 1.0, 1.0
+    while slack(fine * high).min() < 0:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if slack(fine * middle).min() < 0 else (low, middle)
+    return fine * high

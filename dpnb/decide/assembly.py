@@ -1,0 +1,256 @@
+"""From the steps of a decision in the ledger to a ``Decision``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from dpnb.answers.assembly import status
+from dpnb.answers.numbers import amount_text
+from dpnb.decide.certificate import (
+    chances,
+    shares,
+)
+from dpnb.decide.conditions import Bools, Node, Tree
+from dpnb.decide.decision import Decision, Reading, Taken, Test
+from dpnb.decide.entropy import min_entropy
+from dpnb.decide.findings import Found, held_before
+from dpnb.decide.plan import DecisionPlan, Term
+from dpnb.decide.responses import Responded
+from dpnb.decide.stage import Stage
+from dpnb.privacy.accountant import Charge
+from dpnb.privacy.loss import PrivacyLoss, epsilon_shown
+from dpnb.provenance.store import Store
+from dpnb.provenance.wording import predicate_text, value_text
+from dpnb.schema import Schema, unit_text
+from dpnb.sql.query import Aggregate
+
+
+def decision(
+    sql: str,
+    stage: Stage,
+    taken: Sequence[tuple[Taken, Charge]],
+    found: Found | None,
+    store: Store,
+    schema: Schema,
+    analyst: str,
+    responded: Responded | None = None,
+    asked: Sequence[int] = (),
+) -> Decision:
+    """Build the decision after the steps that were taken; ``found`` is None where none can be."""
+    plan, options = stage.plan, stage.plan.options
+    budget = status(store, analyst)
+    step = len(taken)
+    chosen, verdict = np.zeros(len(plan.groups), bool), np.zeros(len(plan.groups), np.int8)
+    readings: tuple[Reading, ...] = ()
+    estimate: float | None = None
+    if found is not None:
+        verdict = found.verdict
+        chosen = plan.condition.value(found.kept) if step else verdict >= 0
+        readings = tuple(_reading(stage, i, step, found, schema) for i in range(len(plan.lines)))
+        estimate = _estimate(plan, chosen, found)
+    flags = np.zeros(len(plan.groups), bool)
+    if responded is not None:
+        flags[list(asked)] = True
+        chosen = chosen.copy()
+        chosen[list(asked)] = responded.values
+    false, missed = shares(chosen, verdict)
+    turned = options.protect == "fpr"
+    if turned:
+        chosen, verdict, false, missed = ~chosen, -verdict, missed, false
+    epsilons = _epsilons(plan, step, responded, flags, budget.delta)
+    beforehand = bool(step) or responded is not None
+    # the one error is bounded beforehand, the other one certified, or bounded beforehand, too
+    fnr: float | None = options.beta if beforehand else None
+    fpr: float | None = options.alpha if options.mode in ("rr", "hybrid") else false
+    if turned:
+        fnr, fpr = missed, options.alpha if beforehand else None
+    charges = [charge for _, charge in taken] + ([responded.charge] if responded else [])
+    none = PrivacyLoss.none()
+    return Decision(
+        sql=sql.strip(),
+        table=plan.query.table,
+        version=plan.version,
+        keys=tuple(key.alias for key in plan.query.keys),
+        groups=plan.groups,
+        condition=condition_text(plan),
+        mode=options.mode,
+        protect=options.protect,
+        beta=options.beta,
+        alpha=options.alpha,
+        confidence=options.confidence,
+        status="answered",
+        reason="",
+        chosen=tuple(chosen.tolist()),
+        verdicts=tuple(verdict.tolist()),
+        fnr_bound=fnr,
+        fpr_bound=fpr,
+        false=false,
+        missed=missed,
+        estimate=estimate,
+        tests=tests(plan, max(step, 1), schema),
+        readings=readings,
+        taken=tuple(one for one, _ in taken),
+        steps=plan.steps,
+        responded=tuple(flags.tolist()),
+        response="0" if responded is None else str(plan.response),
+        past=bool(stage.seen),
+        spent=none,
+        charged=sum((charge.row for charge in charges), none),
+        remaining=budget.remaining,
+        cap=budget.cap,
+        next_cost=None,
+        first_cost=PrivacyLoss.of(plan.level(1), plan.currency) if plan.steps else none,
+        worst_cost=PrivacyLoss.of(plan.worst, plan.currency),
+        ceiling=PrivacyLoss.of(plan.ceiling, plan.currency),
+        epsilons=epsilons,
+        min_entropy=None if epsilons is None else min_entropy(epsilons),
+        warnings=plan.warnings,
+        delta=budget.delta,
+        currency=budget.currency,
+        stored=False,
+        kept=budget.kept,
+        stamp=store.stamp,
+        conditional=any(charge.conditional for charge in charges),
+        ledger=store.name,
+        unit=unit_text(plan.lines[0].view.definition()["unit"]),
+        request=plan.name,
+    )
+
+
+def studied(
+    sql: str,
+    plan: DecisionPlan,
+    exact: Mapping[str, Sequence[int]],
+    store: Store,
+    schema: Schema,
+    analyst: str,
+) -> Decision:
+    """Return what a published method finds in a simulation on public data; stamped not private."""
+    from dpnb.decide import cases, study
+
+    options = plan.options
+    values = [line.view.values(exact[line.view.id]) for line in plan.lines]
+    case = cases.Case(
+        plan.condition, plan.places, plan.reaches, tuple(term.u for term in plan.terms),
+        plan.limits, np.asarray(values)[:, list(plan.order)], options.beta, options.alpha,
+        cases.MOST if options.most is None else float(options.most),
+    )  # fmt: skip
+    found = study.run(options.mode, case, study.generator())  # type: ignore[arg-type]
+    at = Stage(plan, 1, (Fraction(0),) * len(plan.lines), ())
+    bare = decision(sql, at, (), None, store, schema, analyst)
+    epsilons = tuple(found.epsilons.tolist())
+    rates = np.array(found.f_est or ()) / np.maximum(np.array(found.r_est or ()), 1e-300)
+    known = rates[np.isfinite(rates)]
+    return replace(
+        bare, chosen=tuple(found.chosen.tolist()), fnr_bound=options.beta, fpr_bound=None,
+        epsilons=epsilons, min_entropy=min_entropy(epsilons),
+        estimate=float(min(known.max(), 1.0)) if len(known) else None,
+        tests=tests(plan, 1, schema),
+        reason=(
+            f"The published method {options.mode!r} says {found.status}, and would spend epsilon "
+            f"{amount_text(found.epsilon)} in this run."
+        ),
+        status=found.status,
+    )  # fmt: skip
+
+
+def _estimate(plan: DecisionPlan, chosen: Bools, found: Found) -> float | None:
+    """Return the expected share of false alarms, if released values stood for the true ones."""
+    if not np.all(np.isfinite(found.scales)):
+        return None
+    each = chances(
+        plan.condition, plan.places, plan.limits, found.newest, found.scales, plan.currency
+    )
+    # noises of different conditions are taken as independent
+    likely = plan.condition.chance(each)
+    if plan.options.protect == "fpr":
+        chosen, likely = ~chosen, 1 - likely
+    wrong = 1 - likely
+    return float(wrong[chosen].sum() / max(wrong.sum(), 1e-300))
+
+
+def _epsilons(
+    plan: DecisionPlan,
+    step: int,
+    responded: Responded | None,
+    flags: Bools,
+    delta: float | None,
+) -> tuple[float, ...] | None:
+    """Return what each group's rows have spent on the decision, as epsilon (predicate-wise privacy)."""
+    own = plan.level(step)
+    more = own + (plan.response or Fraction(0)) if responded is not None else own
+
+    def epsilon(level: Fraction) -> float | None:
+        if plan.currency == "pure" or not level:
+            return float(level)
+        return None if delta is None else epsilon_shown(level, delta, plan.currency)
+
+    less, most = epsilon(own), epsilon(more)
+    if less is None or most is None:
+        return None
+    return tuple(most if flag else less for flag in flags.tolist())
+
+
+def _reading(stage: Stage, place: int, step: int, found: Found, schema: Schema) -> Reading:
+    line = stage.plan.lines[place]
+    level = stage.targets(step)[place] if step else held_before(stage)[place]
+    low, high = found.low[place], found.high[place]
+    low, high = np.minimum(low, high), np.maximum(low, high)
+    made = line.view.law(level, stage.plan.currency) if level else None
+    return Reading(
+        line.aggregate.alias, aggregate_text(line.aggregate, schema),
+        None if line.about is None else float(line.about),
+        tuple(found.newest[place].tolist()), tuple(low.tolist()), tuple(high.tolist()), str(level),
+        made or line.view.law(Fraction(1), stage.plan.currency),
+    )  # fmt: skip
+
+
+def tests(plan: DecisionPlan, step: int, schema: Schema) -> tuple[Test, ...]:
+    """Return the conditions as they are tested at a step."""
+    us = plan.regions(step) if plan.steps else tuple(term.u for term in plan.terms)
+    return tuple(
+        Test(
+            term_text(_written(plan, term)), term.line, term.atom.sign, tuple(plan.limits[i].tolist()), u,
+            term.rows, term.share * plan.steps,
+        )
+        for i, (term, u) in enumerate(zip(plan.terms, us, strict=True))
+    )  # fmt: skip
+
+
+def _written(plan: DecisionPlan, term: Term) -> Term:
+    """Return a condition as it was written; what protects from false alarms tests its complement."""
+    return term if plan.options.protect == "fnr" else replace(term, atom=term.atom.complement())
+
+
+def term_text(term: Term) -> str:
+    """Return a condition as shown, such as ``flights > 200``."""
+    limit = term.atom.threshold
+    shown = f":{limit}" if isinstance(limit, str) else f"{float(limit):,.10g}"
+    return f"{term.atom.aggregate.alias} {term.atom.operator} {shown}"
+
+
+def condition_text(plan: DecisionPlan) -> str:
+    """Return what is decided in words of SQL; also of a decision that protects the complement."""
+    made = plan.condition if plan.options.protect == "fnr" else plan.condition.complement()
+
+    def text(tree: Tree, *, inner: bool) -> str:
+        if isinstance(tree, Node):
+            shown = f" {tree.operator} ".join(text(part, inner=True) for part in tree.parts)
+            return f"({shown})" if inner else shown
+        return term_text(_written(plan, plan.terms[tree]))
+
+    return text(made.tree, inner=False)
+
+
+def aggregate_text(aggregate: Aggregate, schema: Schema) -> str:
+    """Return an aggregate in words of SQL."""
+    inside = "*" if aggregate.value is None else value_text(aggregate.value, schema)
+    word = "COUNT(DISTINCT " if aggregate.function == "DISTINCT" else f"{aggregate.function}("
+    if aggregate.function == "UNITS" and schema.unit is not None:
+        word, inside = "COUNT(DISTINCT ", schema.unit.column
+    where = predicate_text(aggregate.filter, schema)
+    return f"{word}{inside})" + (f" FILTER (WHERE {where})" if where else "")

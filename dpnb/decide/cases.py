@@ -1,0 +1,152 @@
+"""What a study mode is given, and what it found: conditions with the exact values of a public table.
+
+Everything is turned into margins first, sign times (aggregate minus threshold), so that every condition
+reads "margin above 0" and protects what it calls true (spec/probe.md 2.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from dpnb.decide.apportion import Bar
+from dpnb.decide.certificate import Floats
+from dpnb.decide.conditions import Bools, Condition
+
+Mode: TypeAlias = Literal["naive", "probe", "probe-naive", "probe-ent", "ppwlm", "ddpwlm", "paper"]
+Status: TypeAlias = Literal[
+    "OK", "ALPHA_NOT_MET", "DENIED_PLAN", "DENIED_AFTER_PHASE1", "DENIED_AFTER_PHASE2"
+]
+MOST = 5.0
+"""The most epsilon of the published runs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """What is decided, with the exact values of a public table.
+
+    Attributes
+    ----------
+    condition : Condition
+        Of n conditions.
+    lines : tuple of int, shape (n,)
+        The aggregate that each condition reads.
+    sensitivities : tuple of float, shape (aggregates,)
+        Laplace or Gaussian sensitivity of one row, in units of the aggregate.
+    us : tuple of float, shape (n,)
+        The first uncertain region of each condition, in units of its aggregate.
+    limits : array, shape (n, groups)
+        Thresholds.
+    exact : array, shape (aggregates, groups)
+    beta, alpha : float
+        Bounds on misses and on false alarms.
+    most : float
+        The most that may be spent: epsilon, or rho with Gaussian noise.
+    ordered : bool
+        Whether parts of an AND are run by rising public cost, so that skipping the rest of one that is
+        empty saves most; else as written.
+    """
+
+    condition: Condition
+    lines: tuple[int, ...]
+    sensitivities: tuple[float, ...]
+    us: tuple[float, ...]
+    limits: Floats
+    exact: Floats
+    beta: float = 0.05
+    alpha: float = 0.1
+    most: float = MOST
+    ordered: bool = True
+
+    @property
+    def bars(self) -> tuple[Bar, ...]:
+        """What is apportioned."""
+        return tuple(
+            Bar(line, self.sensitivities[line], u)
+            for line, u in zip(self.lines, self.us, strict=True)
+        )
+
+    @property
+    def groups(self) -> int:
+        """How many groups there are."""
+        return int(self.limits.shape[1])
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """Sensitivity / u of each condition."""
+        return tuple(bar.sensitivity / bar.u for bar in self.bars)
+
+    def margins(self) -> Floats:
+        """Return sign times (aggregate minus threshold), shape (n, groups)."""
+        signs = np.array([atom.sign for atom in self.condition.atoms], dtype=np.float64)
+        return signs[:, None] * (self.exact[list(self.lines)] - self.limits)
+
+    def truth(self) -> Bools:
+        """Return which groups satisfy the condition, shape (groups,)."""
+        strict = np.array([atom.strict for atom in self.condition.atoms])[:, None]
+        margins = self.margins()
+        return self.condition.value(np.where(strict, margins > 0, margins >= 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One charge: the condition (or aggregate, for ``gradual``), epsilon, u, share and phase or step."""
+
+    place: int
+    epsilon: float
+    u: float
+    share: float
+    phase: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Studied:
+    """What a run found and spent.
+
+    Attributes
+    ----------
+    mode : str
+    status : str
+        'OK' is the method's own claim that the bound on false alarms is met: an estimate for
+        all modes but ``gradual`` (spec/probe.md 7.1 E1), and no claim at all for 'naive', 'ppwlm' and 'ddpwlm'.
+    chosen : bool array, shape (groups,)
+        What was found up to a denial, nothing after DENIED_PLAN.
+    epsilon : float
+        Spent in this run (ex post), denied or not; rho with Gaussian noise.
+    epsilons : array, shape (groups,)
+        The part of it that a row of each group may have lost.
+    rows : tuple of Row
+    f_est, r_est : tuple of float or None
+        By condition, the last estimates of false alarms and of negatives; nan for those not run.
+    false, missed : float or None
+        Certified shares, of ``gradual`` alone.
+    unknown : int
+        Groups that the certificate leaves in doubt.
+    """
+
+    mode: str
+    status: Status
+    chosen: Bools
+    epsilon: float
+    epsilons: Floats
+    rows: tuple[Row, ...]
+    f_est: tuple[float, ...] | None = None
+    r_est: tuple[float, ...] | None = None
+    false: float | None = None
+    missed: float | None = None
+    unknown: int = 0
+
+
+def rates(chosen: Bools, truth: Bools) -> tuple[float, float]:
+    """Return the measured shares of misses and of false alarms, |FN|/|P| and |FP|/|N|; 0 for 0/0."""
+    positive, negative = int(truth.sum()), int((~truth).sum())
+    missed, false = int((truth & ~chosen).sum()), int((chosen & ~truth).sum())
+    return missed / max(positive, 1), false / max(negative, 1)
+
+
+def denied(case: Case, mode: str) -> Studied:
+    """Return what comes of a plan that costs more than may be spent: nothing is run."""
+    groups = case.groups
+    return Studied(mode, "DENIED_PLAN", np.zeros(groups, dtype=bool), 0.0, np.zeros(groups), ())

@@ -1,0 +1,146 @@
+"""What released values prove about one result: surely yes, surely no, or unknown for each group.
+
+Intervals that hold for all groups and noisy aggregates at once, with confidence 1 - alpha, settle
+conditions; Kleene's logic settles the groups; and the shares of false and missed groups *of this very
+result* are bounded by counting. Nothing is released for it (spec/probe.md A17).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dpnb.decide.conditions import Bools, Condition
+from dpnb.privacy.calibrate import law
+from dpnb.privacy.loss import Currency
+from dpnb.provenance.accuracy import ANY_LOOK
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Verdicts: TypeAlias = npt.NDArray[np.int8]
+"""1 for surely yes, -1 for surely no, 0 for unknown."""
+
+_FIRST_SHARE = 16
+"""The mixture of :func:`past_half_width` is tightest at so many times less than the first level seen;
+at that level its intervals are a fifth wider than those of a level that was fixed beforehand."""
+
+
+def half_width(level: Fraction, sensitivity: float, currency: Currency, alpha: float) -> float:
+    """Return the half-width of an interval that fails with probability ``alpha``.
+
+    Laplace: sensitivity ln(1/alpha) / epsilon; with alpha = delta / (n k G) that is spec/probe.md A17.
+    Gaussian: the two-sided quantile; no other property of Laplace noise is used there.
+    """
+    return law(level, sensitivity, currency).quantile(alpha)
+
+
+def past_half_width(
+    first: Fraction,
+    held: Fraction,
+    refinements: int,
+    sensitivity: float,
+    currency: Currency,
+    alpha: float,
+) -> float:
+    """Return the same for a value that was refined for as long as, and as far as, its reader liked.
+
+    Gaussian paths: precision times error is a Brownian motion in the level, so with r > 0 fixed before
+    its first value was seen, |error| <= sigma sqrt((1 + r/level) (ln(1 + level/r) + 2 ln(1/alpha)))
+    at all levels at once (Robbins 1970, normal mixture); r is a sixteenth of the first level.
+    Laplace chains: the levels of a chain are fixed, and the i-th one from the first seen gets 6/(pi i)^2
+    of alpha (union bound).
+
+    Parameters
+    ----------
+    first, held : Fraction
+        The level seen first, and the one that is held.
+    refinements : int
+        Levels of the chain from ``first`` to ``held``, 0 when they are the same.
+    """
+    own = law(held, sensitivity, currency)
+    if currency == "pure":
+        return own.quantile(alpha * ANY_LOOK / (refinements + 1) ** 2)
+    ratio = float(held / first) * _FIRST_SHARE
+    return own.scale * math.sqrt((1 + 1 / ratio) * (math.log1p(ratio) - 2 * math.log(alpha)))
+
+
+def settle(
+    condition: Condition, lines: Sequence[int], limits: Floats, low: Floats, high: Floats
+) -> tuple[Bools, Bools]:
+    """Return which conditions are surely true and which may be true, in each group.
+
+    Parameters
+    ----------
+    lines : sequence of int
+        The noisy aggregate of each condition.
+    limits : array, shape (conditions, groups)
+        Thresholds.
+    low, high : array, shape (aggregates, groups)
+        Intervals of the aggregates.
+    """
+    sure, open_ = [], []
+    for atom, line, limit in zip(condition.atoms, lines, limits, strict=True):
+        lower, upper, bar = low[line], high[line], limit
+        if atom.sign < 0:
+            lower, upper, bar = -upper, -lower, -bar
+        sure.append(lower > bar if atom.strict else lower >= bar)
+        open_.append(upper > bar if atom.strict else upper >= bar)
+    return np.array(sure, dtype=bool), np.array(open_, dtype=bool)
+
+
+def verdicts(
+    condition: Condition, lines: Sequence[int], limits: Floats, low: Floats, high: Floats
+) -> Verdicts:
+    """Return what intervals prove of each group; see :func:`settle`.
+
+    The condition is monotone, so Kleene's logic is its value at the sure and at the possible truths.
+    """
+    sure, possible = settle(condition, lines, limits, low, high)
+    found = condition.value(sure).astype(np.int8) - (~condition.value(possible)).astype(np.int8)
+    return np.asarray(found, dtype=np.int8)
+
+
+def shares(selected: Bools, verdict: Verdicts) -> tuple[float, float]:
+    """Return upper bounds of the false-positive and false-negative rates of this result.
+
+    F / (F + T) with F the selected groups that are not surely true and T the others that are surely
+    false: every selected group that is false is among F, and moving one from true to false raises the
+    rate (spec/probe.md A17). 0 where nothing is selected or missed that is in doubt.
+    """
+    yes, no = verdict == 1, verdict == -1
+
+    def share(doubtful: int, right: int) -> float:
+        return doubtful / (doubtful + right) if doubtful else 0.0
+
+    false = share(int((selected & ~yes).sum()), int((no & ~selected).sum()))
+    missed = share(int((~selected & ~no).sum()), int((yes & selected).sum()))
+    return false, missed
+
+
+def chances(
+    condition: Condition,
+    lines: Sequence[int],
+    limits: Floats,
+    values: Floats,
+    scales: Sequence[float],
+    currency: Currency,
+) -> Floats:
+    """Return an estimate of the probability of each condition in each group; no bound.
+
+    Released values stand for the true ones, off by their noise (a flat prior). Shape (conditions, groups).
+    """
+    found = []
+    for atom, line, limit in zip(condition.atoms, lines, limits, strict=True):
+        z = atom.sign * (values[line] - limit) / scales[line]
+        if currency == "pure":
+            half = 0.5 * np.exp(-np.abs(z))
+            found.append(np.where(z > 0, 1 - half, half))
+        else:
+            from scipy.special import ndtr
+
+            found.append(ndtr(z))
+    return np.array(found)

@@ -1,0 +1,396 @@
+"""HAVING as a Boolean function of conditions: signed aggregates above signed thresholds.
+
+NOT is pushed to the leaves, so every condition protects what it calls true (spec/probe.md 2.2). The
+function is monotone in its conditions; it is kept as a table over all their truth values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dpnb.errors import RequestError
+from dpnb.kinds import Real
+from dpnb.schema import Schema
+from dpnb.sql.query import Aggregate, Compare, Having
+from dpnb.sql.values import Column, bounds_of
+
+MOST_ATOMS = 12
+
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Set: TypeAlias = frozenset[int]
+_NEGATED = {">": "<=", ">=": "<", "<": ">=", "<=": ">"}
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """One condition: ``sign`` times the aggregate is above ``sign`` times the threshold.
+
+    Attributes
+    ----------
+    aggregate : Aggregate
+    sign : {1, -1}
+        1 for > and >=, -1 for < and <=.
+    threshold : Fraction or str
+        A number, or the name of one number for each group.
+    strict : bool
+        Whether equality is false. An AVG is compared strictly: groups without rows are not selected.
+    """
+
+    aggregate: Aggregate
+    sign: Literal[1, -1]
+    threshold: Fraction | str
+    strict: bool
+
+    @property
+    def operator(self) -> str:
+        """The comparison as SQL."""
+        return (">" if self.sign > 0 else "<") + ("" if self.strict else "=")
+
+    def complement(self) -> Atom:
+        """Return the condition that is true exactly where this one is not."""
+        sign: Literal[1, -1] = -1 if self.sign > 0 else 1
+        return Atom(self.aggregate, sign, self.threshold, not self.strict)
+
+    def implies(self, other: Atom) -> bool:
+        """Whether ``other`` holds wherever this one does, in the data and in noisy values alike.
+
+        Averages about different thresholds have noises of their own, so that is not so for them.
+        """
+        same = self.aggregate.function != "AVG" or self.threshold == other.threshold
+        return same and self._orders(other)
+
+    def _orders(self, other: Atom) -> bool:
+        """Whether ``other`` is true wherever this one is, whatever the data."""
+        if self.sign != other.sign or not self.aggregate.means(other.aggregate):
+            return False
+        if isinstance(self.threshold, str) or isinstance(other.threshold, str):
+            return self.threshold == other.threshold and (self.strict or not other.strict)
+        gap = self.sign * (self.threshold - other.threshold)
+        return gap > 0 or (gap == 0 and (self.strict or not other.strict))
+
+    def excludes(self, other: Atom) -> bool:
+        """Whether the two are never true together."""
+        return self._orders(other.complement())
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """AND or OR of conditions, named by their place."""
+
+    operator: Literal["AND", "OR"]
+    parts: tuple[Tree, ...]
+
+
+Tree: TypeAlias = int | Node
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A monotone Boolean function of conditions.
+
+    Attributes
+    ----------
+    atoms : tuple of Atom
+        Different ones, all of which matter.
+    tree : Tree
+        As written, NOT pushed to the leaves and equal conditions merged.
+    implicants : tuple of frozenset of int
+        The smallest sets of conditions that make it true.
+    clauses : tuple of frozenset of int
+        The smallest sets of conditions that make it false when all of them are.
+    table : bool array, shape (2**n,)
+        Its value where condition i is true when bit i of the index is set.
+    """
+
+    atoms: tuple[Atom, ...]
+    tree: Tree
+    implicants: tuple[Set, ...]
+    clauses: tuple[Set, ...]
+    table: Bools
+
+    def value(self, truth: Bools) -> Bools:
+        """Return its value; ``truth``: bool array, shape (atoms, groups)."""
+        bits = 1 << np.arange(len(self.atoms), dtype=np.int64)
+        found: Bools = self.table[bits @ truth.astype(np.int64)]
+        return found
+
+    def chance(self, chances: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return the probability that it is true when its conditions are independent.
+
+        ``chances``: float array, shape (atoms, groups), of each condition's probability.
+        """
+        if self.read_once:
+            return _chance(self.tree, chances)
+        folded = np.broadcast_to(self.table.astype(float)[:, None], (len(self.table), 1))
+        for p in chances[::-1]:
+            # the last condition is the highest bit
+            half = len(folded) // 2
+            folded = folded[:half] * (1 - p) + folded[half:] * p
+        return np.broadcast_to(folded[0], chances.shape[1:])
+
+    def complement(self) -> Condition:
+        """Return the condition that is true exactly where this one is not."""
+
+        def turned(tree: Tree) -> Tree:
+            if isinstance(tree, int):
+                return tree
+            parts = tuple(turned(part) for part in tree.parts)
+            return Node("OR" if tree.operator == "AND" else "AND", parts)
+
+        atoms = tuple(atom.complement() for atom in self.atoms)
+        return Condition(atoms, turned(self.tree), self.clauses, self.implicants, ~self.table[::-1])
+
+    @property
+    def leaves(self) -> tuple[int, ...]:
+        """The conditions in the order they are written, repeated ones each time."""
+        return tuple(_leaves(self.tree))
+
+    @property
+    def read_once(self) -> bool:
+        """Whether each condition is written once."""
+        return len(set(self.leaves)) == len(self.leaves)
+
+
+def _chance(tree: Tree, chances: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the probability of a tree that names each condition once."""
+    if isinstance(tree, int):
+        return np.asarray(chances[tree])
+    parts = [_chance(part, chances) for part in tree.parts]
+    if tree.operator == "AND":
+        return np.asarray(np.prod(parts, axis=0))
+    return np.asarray(1 - np.prod([1 - part for part in parts], axis=0))
+
+
+def _leaves(tree: Tree) -> list[int]:
+    if isinstance(tree, int):
+        return [tree]
+    return [leaf for part in tree.parts for leaf in _leaves(part)]
+
+
+def read_condition(having: Having | None, schema: Schema) -> Condition:
+    """Return what a HAVING means.
+
+    Raises
+    ------
+    RequestError
+        For = and <>, conditions that all groups or none satisfy, and more than 12 conditions.
+    """
+    if having is None:
+        raise RequestError(
+            "there is nothing to decide upon", "Add HAVING COUNT(*) > 100, or ask with query."
+        )
+    atoms: list[Atom] = []
+    tree = _tree(having, atoms, negated=False)
+    if len(atoms) > MOST_ATOMS:
+        raise RequestError(
+            f"this has {len(atoms)} different conditions, more than {MOST_ATOMS}",
+            "Decide upon fewer at a time.",
+        )
+    for atom in atoms:
+        check_open(atom, schema)
+    return condition_of(atoms, tree)
+
+
+def condition_of(atoms: Sequence[Atom], tree: Tree) -> Condition:
+    """Return the function that a tree is of its conditions, without those that do not matter.
+
+    Raises
+    ------
+    RequestError
+        When no group, or every group, satisfies it whatever the data.
+    """
+    written = minimal(_table(tree, len(atoms)))
+    implicants = _reduced(
+        written,
+        lambda one, other: atoms[one].implies(atoms[other]),
+        lambda one, other: atoms[one].excludes(atoms[other]),
+        shorten=True,
+    )
+    if not implicants:
+        raise RequestError("no group can satisfy this HAVING", "Its conditions exclude each other.")
+    if set(implicants) != set(written):
+        # noisy values are combined as they are apportioned: what others imply is not asked again
+        tree = _sum_of_products(implicants)
+    table = _table(tree, len(atoms))
+    clauses = _reduced(
+        minimal(~table[::-1]),
+        lambda one, other: atoms[other].implies(atoms[one]),
+        lambda one, other: _exhaust(atoms[one], atoms[other]),
+        shorten=False,
+    )
+    if not clauses:
+        raise RequestError("every group satisfies this HAVING", "There is nothing to decide upon.")
+    for sets, joined in ((implicants, _sum_of_products), (clauses, _product_of_sums)):
+        kept = sorted({i for one in sets for i in one})
+        if len(kept) < len(atoms):
+            # the others make no difference
+            named = [frozenset(kept.index(i) for i in one) for one in sets]
+            return condition_of([atoms[i] for i in kept], joined(named))
+    return Condition(tuple(atoms), tree, tuple(implicants), tuple(clauses), table)
+
+
+def _exhaust(one: Atom, other: Atom) -> bool:
+    """Whether one of two conditions is true in every group; of an AVG, groups may have no rows."""
+    return one.aggregate.function != "AVG" and one.complement().implies(other)
+
+
+def _sum_of_products(implicants: Sequence[Set]) -> Tree:
+    return _joined("OR", [_joined("AND", sorted(one)) for one in implicants])
+
+
+def _product_of_sums(clauses: Sequence[Set]) -> Tree:
+    return _joined("AND", [_joined("OR", sorted(one)) for one in clauses])
+
+
+def _joined(operator: Literal["AND", "OR"], parts: Sequence[Tree]) -> Tree:
+    return parts[0] if len(parts) == 1 else Node(operator, tuple(parts))
+
+
+def _tree(having: Having, atoms: list[Atom], *, negated: bool) -> Tree:
+    if isinstance(having, Compare):
+        return _leaf(having, atoms, negated=negated)
+    if having.operator == "NOT":
+        return _tree(having.parts[0], atoms, negated=not negated)
+    parts = tuple(_tree(part, atoms, negated=negated) for part in having.parts)
+    both = (having.operator == "AND") != negated
+    # brackets of the same kind mean nothing
+    flat = [
+        inner
+        for part in parts
+        for inner in (
+            part.parts if isinstance(part, Node) and (part.operator == "AND") == both else (part,)
+        )
+    ]
+    flat = list(dict.fromkeys(flat))
+    return flat[0] if len(flat) == 1 else Node("AND" if both else "OR", tuple(flat))
+
+
+def _leaf(compare: Compare, atoms: list[Atom], *, negated: bool) -> int:
+    if compare.operator not in _NEGATED:
+        raise RequestError(
+            f"{compare.operator} on a noisy aggregate cannot be decided: noise leaves nothing equal",
+            "Use >, >=, <, <= or BETWEEN.",
+        )
+    operator = _NEGATED[compare.operator] if negated else compare.operator
+    strict = "=" not in operator or compare.aggregate.function == "AVG"
+    # one result may have two names
+    known = (atom.aggregate for atom in atoms if atom.aggregate.means(compare.aggregate))
+    aggregate = next(known, compare.aggregate)
+    atom = Atom(aggregate, 1 if operator[0] == ">" else -1, compare.value, strict)
+    if atom not in atoms:
+        atoms.append(atom)
+    return atoms.index(atom)
+
+
+def check_open(atom: Atom, schema: Schema) -> None:
+    """Refuse a condition that public bounds settle.
+
+    Raises
+    ------
+    RequestError
+    """
+    if isinstance(atom.threshold, str):
+        return
+    low, high = span(atom.aggregate, schema)
+    told = "is" if atom.aggregate.function != "AVG" else "is, wherever there are rows,"
+    if atom.sign < 0:
+        low, high = (None if high is None else -high), (None if low is None else -low)
+    limit = atom.sign * atom.threshold
+    never = high is not None and (high < limit or (atom.strict and high == limit))
+    always = low is not None and (low > limit or (not atom.strict and low == limit))
+    if never or always:
+        name = f"{atom.aggregate.alias} {atom.operator} {float(atom.threshold):g}"
+        raise RequestError(
+            f"the declared bounds settle {name!r}: it {told} {'never' if never else 'always'} true",
+            "Leave it out, or change the number.",
+        )
+
+
+def span(aggregate: Aggregate, schema: Schema) -> tuple[Fraction | None, Fraction | None]:
+    """Return the public bounds of an aggregate over any group; None where there is none."""
+    zero = Fraction(0)
+    if aggregate.function == "DISTINCT" and isinstance(aggregate.value, Column):
+        kind = schema[aggregate.value.name]
+        size = None if isinstance(kind, Real) else kind.scale.high - kind.scale.low + 1
+        return zero, None if size is None else Fraction(size)
+    if aggregate.function in ("COUNT", "DISTINCT", "UNITS") or aggregate.value is None:
+        return zero, None
+    bounds = bounds_of(aggregate.value, schema)
+    if aggregate.function == "AVG":
+        return bounds.low, bounds.high
+    return (zero if bounds.low >= 0 else None), (zero if bounds.high <= 0 else None)
+
+
+def _table(tree: Tree, count: int) -> Bools:
+    """Return the value of a tree for all truth values of its conditions."""
+    index = np.arange(1 << count)
+
+    def value(node: Tree) -> Bools:
+        if isinstance(node, int):
+            return (index >> node & 1).astype(bool)
+        work = np.logical_and if node.operator == "AND" else np.logical_or
+        return np.asarray(work.reduce([value(part) for part in node.parts]))
+
+    return value(tree)
+
+
+def minimal(table: Bools) -> list[Set]:
+    """Return the smallest sets of conditions at which a monotone function is true."""
+    count = len(table).bit_length() - 1
+    index = np.arange(len(table))
+    least = table.copy()
+    for bit in range(count):
+        there = (index >> bit & 1).astype(bool)
+        least &= ~(there & table[index & ~(1 << bit)])
+    return [
+        frozenset(bit for bit in range(count) if int(found) >> bit & 1)
+        for found in np.flatnonzero(least)
+    ]
+
+
+def _reduced(
+    sets: Sequence[Set],
+    covers: Callable[[int, int], bool],
+    settles: Callable[[int, int], bool],
+    *,
+    shorten: bool,
+) -> list[Set]:
+    """Return sets without settled and absorbed ones, and without members that another one covers.
+
+    The last only when they are to be shortened. Sets are kept as bits here: there may be nearly a
+    thousand.
+    """
+    members = sorted({member for one in sets for member in one})
+    pairs = [(a, b) for a in members for b in members if a != b]
+    if not any(covers(a, b) or settles(a, b) for a, b in pairs):
+        return list(sets)
+    covered = {a: sum(1 << b for b in members if a != b and covers(a, b)) for a in members}
+    settled = [(1 << a) | (1 << b) for a, b in pairs if settles(a, b)]
+    found: dict[int, int] = {}
+    for one in sets:
+        bits = sum(1 << a for a in one)
+        if any(bits & pair == pair for pair in settled):
+            continue
+        within = 0
+        for a in one:
+            within |= covered[a]
+        found[bits & ~within if shorten else bits] = bits | within
+    return [
+        frozenset(a for a in members if least >> a & 1)
+        for least, closed in found.items()
+        if not any(_absorbs(other, found, least, closed) for other in found)
+    ]
+
+
+def _absorbs(other: int, found: dict[int, int], one: int, closed: int) -> bool:
+    """Whether a set makes another one idle; of two that make each other so, the first one stays."""
+    if other == one or other & ~closed:
+        return False
+    mutual = not one & ~found[other]
+    return not mutual or list(found).index(other) < list(found).index(one)

@@ -1,0 +1,407 @@
+"""Carries a decision out, one transaction for each step, until it is certified or cannot be."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Protocol
+
+from dpnb.answers.assembly import status
+from dpnb.answers.numbers import amount_text, loss_text
+from dpnb.decide.assembly import (
+    aggregate_text,
+    condition_text,
+    decision,
+    studied,
+    tests,
+)
+from dpnb.decide.certificate import shares
+from dpnb.decide.decision import Decision, Taken
+from dpnb.decide.findings import (
+    Found,
+    found_at,
+    is_certified,
+    is_hopeless,
+    three_way,
+)
+from dpnb.decide.options import STUDY_MODES
+from dpnb.decide.plan import DecisionPlan
+from dpnb.decide.price import DecisionPrice
+from dpnb.decide.progressive import growth
+from dpnb.decide.request import StepRequest, measured
+from dpnb.decide.responses import Responded, ResponseRequest
+from dpnb.decide.stage import Stage, stage, step_name
+from dpnb.engines.base import Engine, Vectors
+from dpnb.errors import (
+    BudgetError,
+    DpnbError,
+    InterruptedRequestError,
+)
+from dpnb.privacy.accountant import Charge
+from dpnb.privacy.loss import PrivacyLoss, unit
+from dpnb.provenance.requests import P, R, Request
+from dpnb.provenance.store import Store
+from dpnb.schema import Schema
+
+
+class Serve(Protocol):
+    """A curator's way to carry a request out; the name tells requests of one decision apart."""
+
+    def __call__(self, request: Request[P, R], name: str) -> R:
+        """Return the request's result."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decider:
+    """One analyst's decision and the store that it is charged to.
+
+    Parameters
+    ----------
+    lock : RLock
+        Held while the store is read.
+    """
+
+    analyst: str
+    sql: str
+    plan: DecisionPlan
+    store: Store
+    schema: Schema
+    lock: threading.RLock
+    _known: dict[int, Found] = field(default_factory=dict, repr=False)
+
+    @property
+    def studies(self) -> bool:
+        """Whether a published method is asked for, which simulates on public data."""
+        return self.plan.options.mode in STUDY_MODES
+
+    def look(self, engine: Engine) -> Vectors:
+        """Return the exact vectors of all lines: one scan."""
+        return measured(self.plan, None, engine)
+
+    def studied(self, exact: Mapping[str, Sequence[int]]) -> Decision:
+        """Return what a published method finds in a simulation; nothing is charged."""
+        with self.lock:
+            return studied(self.sql, self.plan, exact, self.store, self.schema, self.analyst)
+
+    def decide(self, serve: Serve, cancel: threading.Event | None = None) -> Decision:
+        """Take steps until the goal is certified, cannot be reached, or cannot be paid.
+
+        What was paid for is shown in any case; only a decision that was refused or interrupted before
+        its first step raises.
+
+        Raises
+        ------
+        BudgetError, RequestError, EngineError, InterruptedRequestError
+            Nothing was charged.
+        """
+        if not self.plan.steps:
+            with self.lock:
+                paid = not self._to_pay()[1]
+            if not paid:
+                self._check_most(self.plan.worst)
+            return self._responded(serve)
+        try:
+            self._check_step(1)
+            made = serve(self._step(1), "step 1")
+        except BudgetError as error:
+            raise self._dearer(error) from None
+        if self.plan.options.mode == "hybrid":
+            return self._hybrid(serve, made)
+        # a decision without a step is one that past answers have made
+        reason = self._done(made) if made.taken else ""
+        while reason is None:
+            step = len(made.taken) + 1
+            try:
+                self._check_step(step)
+                if cancel is not None and cancel.is_set():
+                    raise InterruptedRequestError("interrupted", "Nothing was charged.")
+                found = serve(self._step(step), f"step {step}")
+            except DpnbError as error:
+                reason = self._stopped(error)
+                break
+            made = replace(
+                found, spent=made.spent + found.spent, stored=made.stored and found.stored
+            )
+            reason = self._done(made)
+        return self._named(made, reason)
+
+    def price(self) -> DecisionPrice:
+        """Return the plan and what it costs now; spends nothing."""
+        plan, currency = self.plan, self.plan.currency
+        with self.lock:
+            self.store.follow()
+            first, most, free = self._to_pay()
+            budget = status(self.store, self.analyst)
+        options = plan.options
+        left = budget.remaining.level(currency)
+        return DecisionPrice(
+            sql=self.sql.strip(),
+            condition=condition_text(plan),
+            mode=options.mode,
+            protect=options.protect,
+            beta=options.beta,
+            alpha=options.alpha,
+            confidence=options.confidence,
+            groups=len(plan.groups),
+            tests=tests(plan, 1, self.schema),
+            implicants=tuple(tuple(sorted(one)) for one in plan.condition.implicants),
+            readings=tuple(
+                (line.aggregate.alias, aggregate_text(line.aggregate, self.schema))
+                for line in plan.lines
+            ),
+            costs=tuple(
+                PrivacyLoss.of(plan.level(number), currency)
+                for number in range(1, 1 if self.studies else plan.steps + 1)
+            ),
+            spent=PrivacyLoss.of(most, currency) if most else PrivacyLoss.none(),
+            first=first,
+            response=None if plan.response is None else PrivacyLoss.of(plan.response, currency),
+            ceiling=PrivacyLoss.of(plan.ceiling, currency),
+            free=free,
+            affordable=first.level(currency) <= left and first.level(currency) <= most,
+            remaining=budget.remaining,
+            cap=budget.cap,
+            currency=budget.currency,
+            delta=budget.delta,
+            warnings=plan.warnings,
+            stamp=budget.stamp,
+        )
+
+    def _to_pay(self) -> tuple[PrivacyLoss, Fraction, bool]:
+        """Return what the next part costs, the most that all parts may cost, and whether the past decides."""
+        plan, none = self.plan, PrivacyLoss.none()
+        taken = self._taken()
+        if self.studies:
+            return none, Fraction(0), False
+        if not plan.steps:
+            return self._response_to_pay(None)
+        if taken and plan.options.mode == "hybrid":
+            return self._response_to_pay(self._in_doubt())
+        if taken:
+            made = self._built(stage(plan, len(taken), self.analyst, self.store), len(taken))
+            if self._done(made) is not None:
+                return none, Fraction(0), False
+        elif self._from_past() is not None:
+            return none, Fraction(0), True
+        last = plan.options.steps or plan.steps
+        before = plan.level(len(taken))
+        most = plan.level(last) - before + (plan.response or Fraction(0))
+        if plan.options.most is not None:
+            most = min(most, max(plan.options.most - before, Fraction(0)))
+        return self._next_cost(len(taken)), most, False
+
+    def _response_to_pay(self, asked: Sequence[int] | None) -> tuple[PrivacyLoss, Fraction, bool]:
+        request = self._response(asked)
+        made = request.plan()
+        known = (self.analyst, made.request) in self.store.accountant.charges
+        if known or not request.asked:
+            return PrivacyLoss.none(), Fraction(0), False
+        return request.cost(made).row, made.level, False
+
+    def _in_doubt(self) -> list[int]:
+        """Return the groups that one pass leaves in doubt."""
+        at = stage(self.plan, 1, self.analyst, self.store)
+        settled = three_way(at, self._found(at, 1))
+        return [place for place, verdict in enumerate(settled.tolist()) if verdict == 0]
+
+    # steps
+
+    def _step(self, step: int) -> StepRequest:
+        def show(made: Stage, charge: Charge, fresh: bool) -> Decision:
+            built = self._built(made, made.step)
+            return replace(
+                built, spent=charge.row if fresh else PrivacyLoss.none(), stored=not fresh
+            )
+
+        return StepRequest(
+            self.analyst, self.sql, self.plan, step, self.plan.options.conditional, self.store,
+            show, self._past,
+        )  # fmt: skip
+
+    def _taken(self) -> list[Charge]:
+        charges = self.store.accountant.charges
+        found = []
+        for step in range(1, self.plan.steps + 1):
+            charge = charges.get((self.analyst, step_name(self.plan, step)))
+            if charge is None:
+                break
+            found.append(charge)
+        return found
+
+    def _built(self, made: Stage, step: int) -> Decision:
+        """Return the decision after some of its stored steps."""
+        taken = []
+        for number, charge in enumerate(self._taken()[:step], start=1):
+            found = self._found(made, number)
+            chosen = self.plan.condition.value(found.kept)
+            false, missed = shares(chosen, found.verdict)
+            if self.plan.options.protect == "fpr":
+                false, missed = missed, false
+            unknown = int((found.verdict == 0).sum())
+            taken.append((Taken(number, charge.row, false, missed, unknown), charge))
+        built = decision(
+            self.sql, made, taken, self._found(made, step), self.store, self.schema, self.analyst
+        )
+        further = None
+        if self.plan.options.mode == "certified" and step < self.plan.steps:
+            further = self._next_cost(step)
+        return replace(built, next_cost=further)
+
+    def _found(self, made: Stage, step: int) -> Found:
+        """Return what is known after a step; of steps that were taken it is always the same."""
+        if step and step in self._known:
+            return self._known[step]
+        found = found_at(made, step, self.store.accountant)
+        if step:
+            self._known[step] = found
+        return found
+
+    def _next_cost(self, step: int) -> PrivacyLoss:
+        request = self._step(step + 1)
+        return request.cost(request.plan()).row
+
+    def _from_past(self) -> Decision | None:
+        return self._past(stage(self.plan, 1, self.analyst, self.store))
+
+    def _past(self, made: Stage) -> Decision | None:
+        """Return the decision from what was seen before the statement, where that certifies it."""
+        options = self.plan.options
+        wanted = options.mode == "certified" and options.steps is None and made.step == 1
+        if not wanted or not made.seen:
+            return None
+        found = self._found(made, 0)
+        if shares(found.verdict >= 0, found.verdict)[0] > options.goal:
+            return None
+        built = decision(self.sql, made, (), found, self.store, self.schema, self.analyst)
+        return replace(
+            built, status="certified", stored=True,
+            next_cost=self.store.accountant.cost(
+                self.analyst, made.wishes(), made.definitions()
+            ).row,
+        )  # fmt: skip
+
+    # when to stop
+
+    def _done(self, made: Decision) -> str | None:
+        """Return why no further step is taken; None when one is."""
+        options, step = self.plan.options, len(made.taken)
+        if options.mode != "certified":
+            return ""
+        if options.steps is not None:
+            return "" if step >= options.steps else None
+        with self.lock:
+            at = stage(self.plan, step, self.analyst, self.store)
+            found = self._found(at, step)
+        if is_certified(self.plan, found):
+            return ""
+        if step >= self.plan.steps:
+            return (
+                "All steps were taken, and too many groups lie too near the thresholds: decide with a "
+                "smaller u, or accept a larger share of errors."
+            )
+        if is_hopeless(at, found):
+            return (
+                "Further steps are not expected to certify it, so none was bought: too many groups lie "
+                "too near the thresholds for this u."
+            )
+        return None
+
+    def _named(self, made: Decision, reason: str) -> Decision:
+        """Return the decision with its status."""
+        options = self.plan.options
+        if options.mode != "certified":
+            return made
+        other = made.false if options.protect == "fnr" else made.missed
+        if other <= options.goal:
+            return replace(made, status="certified", reason=reason)
+        if not reason and options.steps is not None:
+            reason = "The number of steps was given."
+        return replace(made, status="not certified", reason=reason)
+
+    def _stopped(self, error: DpnbError) -> str:
+        """Return why a further part was not answered, and what would pass."""
+        if isinstance(error, InterruptedRequestError):
+            return "Interrupted; what was paid for is shown."
+        mend = error.mend.replace("Nothing was charged.", "").strip()
+        return f"Stopped, for {error.what}. {mend} What was paid for is shown.".replace("  ", " ")
+
+    def _check_step(self, step: int) -> None:
+        """Refuse a step that was not paid for yet and would pass the most that was said."""
+        charges = self.store.accountant.charges
+        if (self.analyst, step_name(self.plan, step)) not in charges:
+            self._check_most(self.plan.level(step))
+
+    def _check_most(self, after: Fraction) -> None:
+        """Refuse to go on to where the decision would have cost more than was said."""
+        most = self.plan.options.most
+        if most is not None and after > most:
+            name = unit(self.plan.currency)
+            raise BudgetError(
+                f"this comes to {name} {amount_text(after)} in all, more than the most of "
+                f"{amount_text(most)}",
+                "Raise most (--most), or give a larger u. Nothing was charged.",
+            )
+
+    def _dearer(self, error: BudgetError) -> BudgetError:
+        """Return the refusal of a first step with what would pass: public facts only."""
+        plan, currency = self.plan, self.plan.currency
+        left = status(self.store, self.analyst).remaining.level(currency)
+        if plan.options.most is not None:
+            left = min(left, plan.options.most)
+        cost = plan.level(1)
+        if not left:
+            return error
+        factor = float(cost / left) ** (1 / (growth(currency) // 2))
+        return BudgetError(
+            error.what,
+            f"With every u {factor:.3g} times as large the first step would pass; randomised response "
+            f"(mode='rr') costs {loss_text(PrivacyLoss.of(plan.ceiling, currency), currency, None)}. "
+            "Nothing was charged.",
+        )
+
+    # randomised response
+
+    def _response(self, asked: Sequence[int] | None) -> ResponseRequest:
+        chosen = range(len(self.plan.groups)) if asked is None else asked
+        return ResponseRequest(
+            self.analyst, self.sql, self.plan, tuple(chosen), self.plan.options.conditional,
+            self.store,
+        )  # fmt: skip
+
+    def _responded(self, serve: Serve) -> Decision:
+        request = self._response(None)
+        found: Responded = serve(request, "response")
+        with self.lock:
+            at = Stage(self.plan, 1, (Fraction(0),) * len(self.plan.lines), ())
+            made = decision(
+                self.sql, at, (), None, self.store, self.schema, self.analyst, found, request.asked
+            )
+        spent = found.charge.row if found.fresh else PrivacyLoss.none()
+        return replace(made, spent=spent, stored=not found.fresh)
+
+    def _hybrid(self, serve: Serve, made: Decision) -> Decision:
+        """Answer the groups that one pass leaves in doubt by randomised response."""
+        with self.lock:
+            at, asked = stage(self.plan, 1, self.analyst, self.store), self._in_doubt()
+        if not asked:
+            return replace(made, fpr_bound=self.plan.options.alpha)
+        try:
+            if self._response_to_pay(asked)[1]:
+                self._check_most(self.plan.worst)
+            found: Responded = serve(self._response(asked), "response")
+        except DpnbError as error:
+            return replace(
+                made, status="partial", reason=self._stopped(error), fpr_bound=None,
+                fnr_bound=self.plan.options.beta / 2,
+            )  # fmt: skip
+        with self.lock:
+            charge = self._taken()[0]
+            whole = decision(
+                self.sql, at, [(made.taken[0], charge)], self._found(at, 1), self.store, self.schema,
+                self.analyst, found, asked,
+            )  # fmt: skip
+        more = found.charge.row if found.fresh else PrivacyLoss.none()
+        return replace(whole, spent=made.spent + more, stored=made.stored and not found.fresh)

@@ -1,0 +1,451 @@
+"""The decision: which groups meet a condition, what is proven of it, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dpnb.answers.numbers import cost_text
+from dpnb.answers.plain import listed
+from dpnb.answers.question import label
+from dpnb.decide import words
+from dpnb.decide.options import STUDY_MODES
+from dpnb.errors import BudgetError, RequestError
+from dpnb.privacy.calibrate import Law
+from dpnb.privacy.loss import Currency, PrivacyLoss, guarantee
+from dpnb.stamps import Stamp
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+VERDICTS = {1: "surely yes", -1: "surely no", 0: "unknown"}
+_LOSSES = ("spent", "charged", "remaining", "cap", "first_cost", "worst_cost", "ceiling")
+Group: TypeAlias = str | int | tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One noisy aggregate over all groups, as released.
+
+    Attributes
+    ----------
+    alias, text : str
+        Its name, and what it is in the words of SQL.
+    about : float or None
+        For AVG: the threshold; values are then sums of distances from it.
+    values, low, high : tuple of float
+        Newest noisy values, and the intervals of the certificate, which hold together for all groups
+        and aggregates.
+    level : str
+        Level (rho or epsilon) of the newest values.
+    law : Law
+        Their noise.
+    """
+
+    alias: str
+    text: str
+    about: float | None
+    values: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    level: str
+    law: Law
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """One condition as it was tested.
+
+    Attributes
+    ----------
+    text : str
+        Such as ``flights > 200``.
+    reading : int
+        The noisy aggregate that it reads.
+    sign : {1, -1}
+        1 for > and >=, -1 for < and <=.
+    limits : tuple of float
+        The threshold in each group, in units of the reading (0 for AVG).
+    u : float
+        Newest uncertain region: groups were tested against the threshold moved by it.
+    rows : float
+        For AVG: ``u`` is that of a group of so many rows.
+    share : float
+        Chance that it is rejected, in any step, in a group that lies at the threshold.
+    """
+
+    text: str
+    reading: int
+    sign: int
+    limits: tuple[float, ...]
+    u: float
+    rows: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One step that was taken.
+
+    Attributes
+    ----------
+    number : int
+    spent : PrivacyLoss
+        What it cost.
+    false, missed : float
+        Certified shares of false alarms and of misses after it.
+    unknown : int
+        Groups that are in doubt after it.
+    """
+
+    number: int
+    spent: PrivacyLoss
+    false: float
+    missed: float
+    unknown: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Which declared groups satisfy a condition. Holds released values only.
+
+    Attributes
+    ----------
+    sql, table : str
+    version : int
+        Data version of the ledger.
+    keys : tuple of str
+    groups : tuple of tuples
+        All declared groups, present in the data or not.
+    condition : str
+        What was decided, in words of SQL.
+    mode : {'certified', 'margin', 'rr', 'hybrid'}, or one for study
+    protect : {'fnr', 'fpr'}
+    beta, alpha, confidence : float
+    status : str
+        'certified', 'not certified'; 'answered' for modes without a certificate to reach; 'partial' when
+        a part was not paid for. Of a published method what it claims: 'OK', 'ALPHA_NOT_MET', 'DENIED_...'.
+    reason : str
+        Why it stopped short of what was asked, and what would do; '' otherwise.
+    chosen : tuple of bool
+        By group: whether it is in the (inclusive) answer.
+    verdicts : tuple of int
+        By group: 1 surely yes, -1 surely no, 0 unknown.
+    fnr_bound, fpr_bound : float or None
+        Bounds on misses and false alarms; :meth:`statements` says of which kind. None where nothing is
+        bounded.
+    false, missed : float
+        Shares of false alarms and of misses in this very result that the certificate does not rule out.
+    estimate : float or None
+        An estimate of the share of false alarms; no bound.
+    tests : tuple of Test
+    readings : tuple of Reading
+    taken : tuple of Taken
+        The steps so far.
+    steps : int
+        How many there can be.
+    responded : tuple of bool
+        By group: whether randomised response answered for it.
+    response : str
+        What that cost, '0' for nothing.
+    past : bool
+        Whether values that were seen before are part of the certificate.
+    spent, charged, remaining : PrivacyLoss
+        What this request cost now, what the decision cost in all, and what is left.
+    next_cost : PrivacyLoss or None
+        What one more step costs.
+    first_cost, worst_cost, ceiling : PrivacyLoss
+        Planned: the first step, all steps, and randomised response instead.
+    epsilons : tuple of float, or None
+        By group: the epsilon that this decision spent on its rows; None without a delta to convert at.
+    min_entropy : float or None
+        A lower bound of the least Shannon entropy, as a share of its maximum, that ``epsilons`` leave
+        of which group a row is in; a figure for comparison, never a budget.
+    warnings : tuple of str
+    cap, delta, currency, stored, kept, stamp, conditional, ledger, request
+        As in ``Answer``.
+    unit : str
+        What is protected, in words.
+    """
+
+    sql: str
+    table: str
+    version: int
+    keys: tuple[str, ...]
+    groups: tuple[tuple[str | int, ...], ...]
+    condition: str
+    mode: str
+    protect: str
+    beta: float
+    alpha: float
+    confidence: float
+    status: str
+    reason: str
+    chosen: tuple[bool, ...]
+    verdicts: tuple[int, ...]
+    fnr_bound: float | None
+    fpr_bound: float | None
+    false: float
+    missed: float
+    estimate: float | None
+    tests: tuple[Test, ...]
+    readings: tuple[Reading, ...]
+    taken: tuple[Taken, ...]
+    steps: int
+    responded: tuple[bool, ...]
+    response: str
+    past: bool
+    spent: PrivacyLoss
+    charged: PrivacyLoss
+    remaining: PrivacyLoss
+    cap: PrivacyLoss
+    next_cost: PrivacyLoss | None
+    first_cost: PrivacyLoss
+    worst_cost: PrivacyLoss
+    ceiling: PrivacyLoss
+    epsilons: tuple[float, ...] | None
+    min_entropy: float | None
+    warnings: tuple[str, ...]
+    delta: float | None
+    currency: Currency
+    stored: bool
+    kept: bool
+    stamp: Stamp
+    conditional: bool
+    ledger: str
+    request: str
+    unit: str = "row"
+    further: Callable[[int], Decision] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def selected(self) -> list[Group]:
+        """The groups of the (inclusive) answer: few misses, perhaps false alarms among them."""
+        return self._named([bool(one) for one in self.chosen])
+
+    @property
+    def strict(self) -> list[Group]:
+        """The groups that surely satisfy the condition: few false alarms, perhaps misses."""
+        return self._named([verdict == 1 for verdict in self.verdicts])
+
+    @property
+    def unknown(self) -> list[Group]:
+        """The groups that the certificate leaves in doubt."""
+        return self._named([verdict == 0 for verdict in self.verdicts])
+
+    def _named(self, which: list[bool]) -> list[Group]:
+        return [
+            group[0] if len(group) == 1 else group
+            for group, there in zip(self.groups, which, strict=True)
+            if there
+        ]
+
+    def verdict_text(self, group: int) -> str:
+        """Return what is known of a group, in words."""
+        return VERDICTS[self.verdicts[group]]
+
+    def group_label(self, index: int) -> str:
+        """Return a group's name as shown."""
+        return label(self.groups[index]) if self.keys else "all rows"
+
+    def refine(self) -> Decision:
+        """Take one more step; costs :attr:`next_cost`.
+
+        Raises
+        ------
+        RequestError, BudgetError
+            When there is no further step, when it is refused, or when the session that decided is gone.
+        """
+        if self.next_cost is None:
+            raise RequestError(
+                "there is no further step",
+                "Decide with a smaller u, or another mode. Nothing was charged.",
+            )
+        if self.further is None:
+            raise RequestError(
+                "this decision has no session", "Ask session.decide(..., steps=...) instead."
+            )
+        found = self.further(len(self.taken) + 1)
+        if len(found.taken) <= len(self.taken):
+            raise BudgetError("the step was not taken", found.reason or "Nothing was charged.")
+        return found
+
+    # facts in words, the same in text, HTML and widgets
+
+    def statements(self) -> tuple[tuple[str, str], ...]:
+        """Return what is said of each error: a short name, and the statement."""
+        return words.statements(self)
+
+    def headline(self) -> str:
+        """Return the result in one sentence."""
+        return words.headline(self)
+
+    def cost_sentence(self) -> str:
+        """Return what was spent and what is left."""
+        if self.mode in STUDY_MODES:
+            return "Nothing is charged for a simulation on public data."
+        return cost_text(
+            self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
+        )
+
+    def next_sentence(self) -> str:
+        """Return what one more step would do, and what randomised response would have cost."""
+        return words.next_sentence(self)
+
+    def note(self) -> str:
+        """Return where the ledger lives, when that matters for what was just spent."""
+        if self.kept or self.spent.level(self.currency) == 0:
+            return ""
+        return "Kept in this kernel only; running again after a restart spends again."
+
+    # exports
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return all groups: key columns, selected, verdict, then alias, alias_low and alias_high.
+
+        Values are as released; of an AVG they are sums of distances from its threshold.
+        """
+        import pandas as pd
+
+        columns: dict[str, list[Any]] = {
+            key: [group[i] for group in self.groups] for i, key in enumerate(self.keys)
+        }
+        columns["selected"] = [bool(one) for one in self.chosen]
+        columns["verdict"] = [VERDICTS[one] for one in self.verdicts]
+        for name, found in zip(self.reading_names(), self.readings, strict=True):
+            columns[name] = list(found.values)
+            columns[f"{name}_low"] = list(found.low)
+            columns[f"{name}_high"] = list(found.high)
+        if self.epsilons is not None:
+            columns["epsilon"] = list(self.epsilons)
+        return pd.DataFrame(columns)
+
+    def reading_names(self) -> list[str]:
+        """Return a name for each reading: its alias; of an AVG also what was summed."""
+        return [
+            one.alias if one.about is None else f"{one.alias} - {one.about:g}, summed"
+            for one in self.readings
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the decision as plain data (JSON); infinite ends are None."""
+        data = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "further"}
+        for name in _LOSSES:
+            data[name] = data[name].to_dict()
+        data["next_cost"] = None if self.next_cost is None else self.next_cost.to_dict()
+        data["readings"] = [_plain_reading(one) for one in self.readings]
+        data["tests"] = [{f.name: getattr(one, f.name) for f in fields(one)} for one in self.tests]
+        data["taken"] = [
+            {**{f.name: getattr(one, f.name) for f in fields(one)}, "spent": one.spent.to_dict()}
+            for one in self.taken
+        ]
+        return {name: listed(value) for name, value in data.items()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Decision:
+        """Build a decision from :meth:`to_dict`; it has no session to refine it."""
+        values = dict(data)
+        for name in _LOSSES:
+            values[name] = PrivacyLoss.from_dict(values[name])
+        cost = values["next_cost"]
+        values["next_cost"] = None if cost is None else PrivacyLoss.from_dict(cost)
+        values["groups"] = tuple(tuple(group) for group in values["groups"])
+        values["readings"] = tuple(_read_reading(one) for one in values["readings"])
+        values["tests"] = tuple(
+            Test(**{**one, "limits": tuple(one["limits"])}) for one in values["tests"]
+        )
+        values["taken"] = tuple(
+            Taken(**{**one, "spent": PrivacyLoss.from_dict(one["spent"])})
+            for one in values["taken"]
+        )
+        for name in ("keys", "chosen", "verdicts", "responded", "warnings"):
+            values[name] = tuple(values[name])
+        epsilons = values["epsilons"]
+        values["epsilons"] = None if epsilons is None else tuple(epsilons)
+        return cls(**values)
+
+    def record(self) -> dict[str, Any]:
+        """Return what is needed to check the decision without the data: plan, noise and costs."""
+        import dpnb
+
+        return {
+            "sql": self.sql,
+            "table": self.table,
+            "data_version": self.version,
+            "privacy_unit": f"{self.unit} (add or remove one)",
+            "mode": self.mode,
+            "protect": self.protect,
+            "beta": self.beta,
+            "alpha": self.alpha,
+            "confidence": self.confidence,
+            "currency": self.currency,
+            "charged": self.charged.to_dict(),
+            "conditions": [
+                {"text": one.text, "u": one.u, "share": one.share} for one in self.tests
+            ],
+            "aggregates": [
+                {"text": one.text, "level": one.level, "law": one.law.to_dict()}
+                for one in self.readings
+            ],
+            "steps": [
+                {"step": one.number, "spent": one.spent.to_dict(), "false": one.false,
+                 "missed": one.missed}
+                for one in self.taken
+            ],
+            "stamp": self.stamp,
+            "guarantee": guarantee(self.conditional),
+            "dpnb": dpnb.__version__,
+        }  # fmt: skip
+
+    def to_markdown(self) -> str:
+        """Return the selected groups as a Markdown table with the statements."""
+        from dpnb.display.decision import decision_markdown
+
+        return decision_markdown(self)
+
+    def __repr__(self) -> str:
+        from dpnb.display.decision import decision_text
+
+        return decision_text(self)
+
+    def _repr_html_(self) -> str:
+        from dpnb.display.decision import decision_html
+
+        return decision_html(self)
+
+    def to_html(self, path: str) -> None:
+        """Write the decision as a page that needs nothing else."""
+        from dpnb.display.parts import write_page
+
+        write_page(path, self._repr_html_())
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the number line of the first condition; returns the matplotlib Axes."""
+        from dpnb.display.decision_figures import plot_decision
+
+        return plot_decision(self, ax)
+
+    def widget(self) -> Any:
+        """Return the decision as a Jupyter widget: a number line for each condition."""
+        from dpnb.display.decision_widget import DecisionWidget
+
+        return DecisionWidget(self)
+
+
+def _plain_reading(one: Reading) -> dict[str, Any]:
+    data = {f.name: getattr(one, f.name) for f in fields(one)}
+    ends = {
+        name: [end if abs(end) < float("inf") else None for end in data[name]]
+        for name in ("low", "high")
+    }
+    return {**data, **ends, "values": list(one.values), "law": one.law.to_dict()}
+
+
+def _read_reading(data: Mapping[str, Any]) -> Reading:
+    ends = {
+        name: tuple(beyond if end is None else end for end in data[name])
+        for name, beyond in (("low", -float("inf")), ("high", float("inf")))
+    }
+    law = Law.from_dict(data["law"])
+    return Reading(**{**data, **ends, "values": tuple(data["values"]), "law": law})

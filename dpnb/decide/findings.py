@@ -1,0 +1,221 @@
+"""What the released values of a decision's steps say: which conditions stand, and what is proven."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from dpnb.decide.certificate import (
+    Floats,
+    Verdicts,
+    half_width,
+    past_half_width,
+    shares,
+    verdicts,
+)
+from dpnb.decide.conditions import Bools
+from dpnb.decide.plan import LATTICE_SHARE, DecisionPlan
+from dpnb.decide.progressive import hopeless, kept, last_half_widths, passes
+from dpnb.decide.stage import Stage
+from dpnb.errors import RequestError
+from dpnb.privacy.accountant import Accountant
+from dpnb.privacy.path import find
+from dpnb.provenance.accuracy import ANY_LOOK
+
+_LATTICE = 8
+"""Lattice units by which thresholds are moved further: more than rounding and discrete noise take."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """What the released values of some steps say, in terms of the protected condition.
+
+    Attributes
+    ----------
+    kept : bool array, shape (conditions, groups)
+        Conditions that no step has rejected.
+    verdict : int8 array, shape (groups,)
+    newest, low, high : array, shape (lines, groups)
+        Newest values (merged with what was seen before), and the certificate's intervals.
+    fresh : array, shape (lines, groups)
+        Newest values of the noise that this decision added alone.
+    scales : list of float
+        Of the noise of ``newest``.
+    """
+
+    kept: Bools
+    verdict: Verdicts
+    newest: Floats
+    low: Floats
+    high: Floats
+    fresh: Floats
+    scales: list[float]
+
+
+def found_at(stage: Stage, step: int, state: Accountant) -> Found:
+    """Return what is known after a step; step 0 stands for what was seen before.
+
+    The miss bound rests on the noise that the decision added alone: on a Gaussian path held at level l,
+    (L y_L - l y_l) / (L - l) is a release at level L - l that is independent of all that was seen before
+    (rho y is a Brownian motion with drift in rho). Values seen before enter the certificate only, as
+    intervals of their own that hold however the statement was chosen after them; they then take half of
+    the certificate's failure probability.
+    """
+    plan = stage.plan
+    low, high = _past_intervals(stage, state)
+    alpha = _failing(stage) / len(plan.lines) / plan.steps
+    seen: list[Floats] = []
+    held = stage.targets(step) if step else held_before(stage)
+    newest = np.zeros_like(low)
+    for one in stage.seen:
+        if not step and one.held == held[one.line]:
+            newest[one.line] = _version(plan, one.line, one.view, one.held, state)
+    for number in range(1, step + 1):
+        newest = _versions(stage, stage.targets(number), state)
+        fresh = _added(stage, newest, number, state)
+        seen.append(fresh)
+        for i, line in enumerate(plan.lines):
+            half = half_width(line.levels[number - 1], plan.reaches[i], plan.currency, alpha)
+            half += slack(stage, i, number)
+            low[i] = np.maximum(low[i], fresh[i] - half)
+            high[i] = np.minimum(high[i], fresh[i] + half)
+    us = [_regions(stage, number) for number in range(1, step + 1)]
+    return Found(
+        kept(plan.condition, plan.places, plan.limits, seen, us),
+        verdicts(plan.condition, plan.places, plan.limits, low, high),
+        newest, low, high, seen[-1] if seen else newest,
+        [
+            line.view.law(level, plan.currency).scale if level else float("inf")
+            for level, line in zip(held, plan.lines, strict=True)
+        ],
+    )  # fmt: skip
+
+
+def check_lattice(stage: Stage) -> None:
+    """Refuse a margin in which the lattice would be felt, as when much finer values were seen before.
+
+    Raises
+    ------
+    RequestError
+    """
+    plan = stage.plan
+    if plan.options.mode != "margin":
+        return
+    if any(slack(stage, term.line, 1) > LATTICE_SHARE * term.u for term in plan.terms):
+        raise RequestError(
+            "the grey width is too narrow for the lattice of the noise, or what was seen before is far "
+            "finer than what this would add",
+            "Give a larger u, or use mode='certified'. Nothing was charged.",
+        )
+
+
+def held_before(stage: Stage) -> tuple[Fraction, ...]:
+    """Return, by line, the finest level that was seen before; 0 for none."""
+    finest = [Fraction(0)] * len(stage.plan.lines)
+    for one in stage.seen:
+        finest[one.line] = max(finest[one.line], one.held)
+    return tuple(finest)
+
+
+def _regions(stage: Stage, step: int) -> list[float]:
+    """Return the uncertain regions of a step, a little more for the lattice of the noise."""
+    return [
+        u + slack(stage, place, step)
+        for u, place in zip(stage.plan.regions(step), stage.plan.places, strict=True)
+    ]
+
+
+def slack(stage: Stage, place: int, step: int) -> float:
+    """Return what rounding to the lattice may take, in units of a line."""
+    line = stage.plan.lines[place]
+    growth = stage.targets(step)[place] / line.levels[step - 1]
+    return float(_LATTICE * growth * line.view.granularity)
+
+
+def _version(
+    plan: DecisionPlan, place: int, name: str, level: Fraction, state: Accountant
+) -> npt.NDArray[np.float64]:
+    """Return a version of a line's view, groups in the order of the statement; 0 where there is none."""
+    knot = find(state.synopses.paths.get(name, ()), level)
+    if knot is None:
+        return np.zeros(len(plan.groups))
+    unit = float(plan.lines[place].view.granularity)
+    made: Floats = np.asarray(knot.vector, dtype=np.float64)[list(plan.order)] * unit
+    return made
+
+
+def _versions(stage: Stage, levels: Sequence[Fraction], state: Accountant) -> Floats:
+    """Return the lines' versions at some levels, shape (lines, groups)."""
+    named = enumerate(zip(stage.names, levels, strict=True))
+    return np.array([_version(stage.plan, i, name, level, state) for i, (name, level) in named])
+
+
+def _added(stage: Stage, newest: Floats, step: int, state: Accountant) -> Floats:
+    """Return the values that the noise of this decision alone would show."""
+    if not any(stage.starts):
+        return newest
+    before = _versions(stage, stage.starts, state)
+    made = newest.copy()
+    for i, (start, target) in enumerate(zip(stage.starts, stage.targets(step), strict=True)):
+        if start:
+            gap = float(target - start)
+            made[i] = newest[i] + (newest[i] - before[i]) * (float(start) / gap)
+    return made
+
+
+def _failing(stage: Stage) -> float:
+    """Return a group's share of the certificate's failure probability: for the past, and for what is new."""
+    return (1 - stage.plan.options.confidence) / (2 if stage.seen else 1) / len(stage.plan.groups)
+
+
+def _past_intervals(stage: Stage, state: Accountant) -> tuple[Floats, Floats]:
+    """Return the intervals of what was seen before; all reals where nothing was."""
+    plan, alpha = stage.plan, _failing(stage)
+    low = np.full((len(plan.lines), len(plan.groups)), -np.inf)
+    high = -low
+    for one in stage.seen:
+        line = plan.lines[one.line]
+        # of all views seen, the one in place n gets 6/(pi n)^2: which ones matter may rest on what they showed
+        own = alpha * ANY_LOOK / one.rank**2
+        half = past_half_width(
+            one.first, one.held, one.refinements, plan.reaches[one.line], plan.currency, own
+        )
+        values = _version(plan, one.line, one.view, one.held, state)
+        half += float(_LATTICE * line.view.granularity)
+        low[one.line] = np.maximum(low[one.line], values - half)
+        high[one.line] = np.minimum(high[one.line], values + half)
+    return low, high
+
+
+def is_hopeless(stage: Stage, found: Found) -> bool:
+    """Return whether even the last step is not expected to certify the goal."""
+    plan = stage.plan
+    last = [line.levels[-1] for line in plan.lines]
+    alpha = _failing(stage) / len(plan.lines) / plan.steps
+    return hopeless(
+        plan.condition, plan.places, plan.limits, found.kept, found.newest, found.scales,
+        last_half_widths(last, plan.reaches, plan.currency, alpha),
+        plan.regions(plan.steps), plan.options.goal, plan.currency,
+    )  # fmt: skip
+
+
+def is_certified(plan: DecisionPlan, found: Found) -> bool:
+    """Return whether the goal is reached."""
+    return shares(plan.condition.value(found.kept), found.verdict)[0] <= plan.options.goal
+
+
+def three_way(stage: Stage, found: Found) -> Verdicts:
+    """Return what one pass settles by its own shifts, whatever the data (spec/probe.md A19, hybrid)."""
+    plan, sure = stage.plan, np.zeros_like(found.kept)
+    for i, term in enumerate(plan.terms):
+        line = plan.lines[term.line]
+        v = line.view.law(line.levels[0], plan.currency).quantile(2 * (term.allowance or 0.5))
+        v += slack(stage, term.line, 1)
+        sure[i] = passes(term.atom.sign, found.fresh[term.line], plan.limits[i], -v)
+    made = plan.condition.value(sure).astype(np.int8)
+    made -= (~plan.condition.value(found.kept)).astype(np.int8)
+    return np.asarray(made, dtype=np.int8)

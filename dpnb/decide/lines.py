@@ -1,0 +1,171 @@
+"""The noisy aggregates of a decision, its groups, and the thresholds in their units."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from dpnb.decide.conditions import Atom
+from dpnb.decide.options import Options
+from dpnb.engines.base import Sum, sum_about
+from dpnb.errors import RequestError
+from dpnb.provenance.views import View, transposition, views_of
+from dpnb.scale import scalar
+from dpnb.schema import Schema
+from dpnb.sql.canonical import unused
+from dpnb.sql.query import Aggregate, Query
+
+RESERVED = {"selected", "verdict", "epsilon"}
+"""Columns of a decision's data frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One noisy aggregate over all groups.
+
+    Attributes
+    ----------
+    aggregate : Aggregate
+        Its alias is the name under which options and results know it.
+    view : View
+        What is measured: for AVG the sum of distances from the threshold.
+    about : Fraction or None
+        That threshold.
+    levels : tuple of Fraction
+        Levels of the noise that this decision adds, by step.
+    """
+
+    aggregate: Aggregate
+    view: View
+    about: Fraction | None
+    levels: tuple[Fraction, ...]
+
+
+def measured_query(query: Query, atoms: Sequence[Atom]) -> Query:
+    """Return the statement whose aggregates are those of the conditions, each with its own name.
+
+    Raises
+    ------
+    RequestError
+        For aggregates that nothing is decided by, and for names that results have already.
+    """
+    found: list[Aggregate] = []
+    for own in query.aggregates:
+        if not any(own.means(atom.aggregate) for atom in atoms):
+            raise RequestError(
+                f"{own.alias!r} is not part of what is decided",
+                "Leave it out, and ask it as a query.",
+            )
+        if not any(own.means(other) for other in found):
+            found.append(own)
+    names = {key.alias.casefold() for key in query.keys}
+    names |= {f"{a.alias}{end}".casefold() for a in found for end in ("", "_low", "_high")}
+    for taken in sorted(names & RESERVED):
+        raise RequestError(f"results have a column {taken!r} already", "Name yours with AS.")
+    for atom in atoms:
+        if not any(atom.aggregate.means(other) for other in found):
+            own = atom.aggregate
+            alias = unused(own.alias, names)
+            found.append(Aggregate(own.function, own.value, own.filter, alias))
+    return Query(query.table, query.keys, tuple(found), query.where)
+
+
+def declared_groups(
+    query: Query, schema: Schema
+) -> tuple[tuple[tuple[str | int, ...], ...], tuple[int, ...]]:
+    """Return all declared groups, and for each the place of its number in a view."""
+    labels = [[cell.label for cell in schema[key.column].cells()] for key in query.keys]
+    return tuple(itertools.product(*labels)), tuple(transposition(query, schema))
+
+
+def lines_of(
+    atoms: Sequence[Atom], query: Query, schema: Schema, version: int
+) -> tuple[list[Line], list[int]]:
+    """Return the different noisy aggregates of some conditions, and the one that each reads."""
+    lines: list[Line] = []
+    places: list[int] = []
+    for atom in atoms:
+        own, about = atom.aggregate, None
+        if own.function != "AVG":
+            (view,) = views_of(own, query, schema, version).values()
+        elif isinstance(atom.threshold, str):
+            raise RequestError(
+                "an AVG is compared with one number for all groups",
+                "Write the number, or compare a SUM or COUNT with a number for each group.",
+            )
+        else:
+            about = atom.threshold
+            view = _centred(own, about, query, schema, version)
+        for place, line in enumerate(lines):
+            if line.view == view:
+                places.append(place)
+                break
+        else:
+            places.append(len(lines))
+            lines.append(Line(own, view, about, ()))
+    return lines, places
+
+
+def _centred(
+    aggregate: Aggregate, about: Fraction, query: Query, schema: Schema, version: int
+) -> View:
+    """Return the view of an AVG that is compared with a number: the sum of distances from it."""
+    view = views_of(aggregate, query, schema, version)["sum"]
+    if isinstance(view.measure, Sum):
+        return replace(view, measure=sum_about(view.measure.value, schema, about))
+    raise ValueError("an AVG is a sum over a count")
+
+
+def numbers(
+    atom: Atom, line: Line, groups: Sequence[tuple[str | int, ...]], options: Options
+) -> list[Fraction]:
+    """Return the thresholds of all groups, in units of the line."""
+    if line.about is not None:
+        return [Fraction(0)] * len(groups)
+    if isinstance(atom.threshold, str):
+        return each_number(atom.threshold, options, groups)
+    return [atom.threshold] * len(groups)
+
+
+def floats(limits: Sequence[Fraction]) -> list[float]:
+    """Return thresholds as floats; most are one number throughout."""
+    if all(limit is limits[0] for limit in limits):
+        return [float(limits[0])] * len(limits)
+    return [float(limit) for limit in limits]
+
+
+def each_number(
+    name: str, options: Options, groups: Sequence[tuple[str | int, ...]]
+) -> list[Fraction]:
+    """Return the thresholds of all groups by the name of their table."""
+    numbers: dict[tuple[Any, ...], Fraction] = {}
+    for group, one in options.thresholds[name].items():
+        own = tuple(map(_label, group if isinstance(group, tuple) else (group,)))
+        if own in numbers:
+            raise RequestError(f"the thresholds {name!r} name {group!r} twice", "Name it once.")
+        numbers[own] = one
+    missing = [group for group in groups if group not in numbers]
+    if missing:
+        shown = missing[0][0] if len(missing[0]) == 1 else missing[0]
+        raise RequestError(
+            f"{len(missing)} of {len(groups)} groups have no threshold {name!r}, such as {shown!r}",
+            "Give one for every declared group.",
+        )
+    unknown = numbers.keys() - set(groups)
+    if unknown:
+        raise RequestError(
+            f"the thresholds {name!r} name {min(unknown, key=str)!r}, which is no group here",
+            "Name declared groups, as shown.",
+        )
+    return [numbers[group] for group in groups]
+
+
+def _label(value: Any) -> Any:
+    """Return a label as groups have it: days as text, numbers as Python's."""
+    if isinstance(value, datetime.date):
+        return value.isoformat()[:10]
+    return scalar(value)

@@ -1,0 +1,213 @@
+"""What is asked of a decision: which errors are bounded, how, and at most at what cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias
+
+from dpnb.errors import RequestError
+from dpnb.privacy.loss import amount, is_picked
+from dpnb.scale import scalar
+
+Mode: TypeAlias = Literal["certified", "margin", "rr", "hybrid"]
+MODES: tuple[Mode, ...] = ("certified", "margin", "rr", "hybrid")
+STUDY_MODES = ("paper", "probe", "probe-naive", "probe-ent", "naive", "ppwlm", "ddpwlm")
+"""Published methods, for data that are declared public."""
+
+STEPS = 6
+"""Steps of a decision, the first one included."""
+LEAST_SHARE = 1e-9
+"""Smallest bound on an error: coins of randomised response are exact to 2**-64."""
+_LEAST, _BITS = 1e-30, 512
+
+PerAlias: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Checked options of ``Session.decide``; see there.
+
+    Attributes
+    ----------
+    beta, alpha : float
+        Bounds on the chance to miss a group that satisfies the condition, and on false alarms.
+    confidence : float
+        Of the certificate.
+    mode : {'certified', 'margin', 'rr', 'hybrid'}, or one for study
+    protect : {'fnr', 'fpr'}
+        Which error is bounded for each group beforehand; the other one is certified afterwards.
+    u, ranges, rows : number or mapping by alias, or None
+    thresholds : mapping of name to mapping of group to number
+    steps : int or None
+        How many steps to take; None for as many as it takes.
+    most : Fraction or None
+        The most that the decision may cost in all.
+    history : bool
+        Whether values that were seen before may enter the certificate.
+    """
+
+    beta: float
+    alpha: float
+    confidence: float
+    mode: str
+    protect: Literal["fnr", "fpr"]
+    u: PerAlias | float | None
+    ranges: PerAlias | float | None
+    rows: PerAlias | float | None
+    thresholds: Mapping[str, Mapping[Any, Fraction]]
+    steps: int | None
+    most: Fraction | None
+    history: bool
+    conditional: bool
+
+    @property
+    def bound(self) -> float:
+        """The bound that every group has beforehand."""
+        return self.beta if self.protect == "fnr" else self.alpha
+
+    @property
+    def goal(self) -> float:
+        """The rate of the other error that the certificate is to reach."""
+        return self.alpha if self.protect == "fnr" else self.beta
+
+
+def read_options(
+    *,
+    beta: object = 0.05,
+    alpha: object = 0.1,
+    confidence: object = 0.95,
+    mode: object = "certified",
+    protect: object = "fnr",
+    u: object = None,
+    ranges: object = None,
+    rows: object = None,
+    thresholds: object = None,
+    steps: object = None,
+    most: object = None,
+    history: object = True,
+) -> Options:
+    """Check the options of a decision; public facts only.
+
+    Raises
+    ------
+    RequestError
+    """
+    modes = (*MODES, *STUDY_MODES)
+    if not isinstance(mode, str) or mode not in modes:
+        raise RequestError(f"mode is {mode!r}", f"Use one of {', '.join(modes)}.")
+    if not isinstance(protect, str) or protect not in ("fnr", "fpr"):
+        raise RequestError(f"protect is {protect!r}", "Use 'fnr' (few misses) or 'fpr'.")
+    if protect == "fpr" and mode != "certified":
+        raise RequestError(
+            "protect='fpr' goes with mode='certified'", "The other modes bound both errors."
+        )
+    if not isinstance(history, bool):
+        raise RequestError("history is neither true nor false", "Write history=False.")
+    sides = {"beta": _share(beta, "beta"), "alpha": _share(alpha, "alpha")}
+    # a certified share may be any; what every group is promised lies below one half
+    certified = mode == "certified" or mode in STUDY_MODES
+    free = ("alpha" if protect == "fnr" else "beta") if certified else None
+    for name, value in sides.items():
+        most_ = 1.0 if name == free else 0.5
+        if not LEAST_SHARE <= value < most_:
+            raise RequestError(
+                f"{name} is {value:g}",
+                f"Give a number from {LEAST_SHARE:g} to below {most_:g}, such as 0.05.",
+            )
+    sure = _share(confidence, "confidence")
+    if not 0 < sure < 1:
+        raise RequestError(
+            f"confidence is {sure:g}", "Give a number between 0 and 1, such as 0.95."
+        )
+    return Options(
+        sides["beta"], sides["alpha"], sure, mode, "fnr" if protect == "fnr" else "fpr",
+        _per_alias(u, "u"), _per_alias(ranges, "ranges", pairs=True), _per_alias(rows, "rows"),
+        _thresholds(thresholds), _steps(steps), None if most is None else amount(most, "most"),
+        history, is_picked(most),
+    )  # fmt: skip
+
+
+def _share(value: object, name: str) -> float:
+    return _real(value, f"Write {name}=0.05.", name)
+
+
+def _steps(steps: object) -> int | None:
+    steps = scalar(steps)
+    if steps is None:
+        return None
+    if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= STEPS:
+        raise RequestError(
+            f"steps is {steps!r}", f"Give a whole number from 1 to {STEPS}, or leave it out."
+        )
+    return steps
+
+
+def positive(value: object, name: str) -> float:
+    """Return a positive number of moderate size."""
+    number = _real(value, f"Write {name}=100, or one for each aggregate.", name)
+    if not number >= _LEAST:
+        raise RequestError(f"{name} is not positive", "Give a number above 0.")
+    return number
+
+
+def _real(value: object, mend: str, name: str) -> float:
+    number = scalar(value)
+    if isinstance(number, bool) or not isinstance(number, (int, float, Fraction)):
+        raise RequestError(f"{name} is not a number", mend)
+    if not -(10**30) < number < 10**30:
+        raise RequestError(f"{name} is out of range", mend)
+    return float(number)
+
+
+def _per_alias(value: object, name: str, *, pairs: bool = False) -> PerAlias | float | None:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        return _width(value, name) if pairs else positive(value, name)
+    return {
+        str(alias): _width(one, name) if pairs else positive(one, name)
+        for alias, one in value.items()
+    }
+
+
+def _width(value: object, name: str) -> float:
+    """Return the width of a range: a number, or the distance of two."""
+    if isinstance(value, (list, tuple)):
+        if len(value) != 2:
+            raise RequestError(f"{name} is no pair of numbers", "Write ranges={'n': (0, 500)}.")
+        low, high = (_real(end, "Write ranges={'n': (0, 500)}.", name) for end in value)
+        return positive(high - low, name)
+    return positive(value, name)
+
+
+def _thresholds(value: object) -> Mapping[str, Mapping[Any, Fraction]]:
+    if value is None:
+        return {}
+    mend = "Write thresholds={'quota': {'a': 100, 'b': 50}} and HAVING COUNT(*) > :quota."
+    if not isinstance(value, Mapping):
+        raise RequestError("thresholds is no mapping", mend)
+    found: dict[str, Mapping[Any, Fraction]] = {}
+    for name, numbers in value.items():
+        if hasattr(numbers, "to_dict"):
+            numbers = numbers.to_dict()
+        if not isinstance(numbers, Mapping):
+            raise RequestError(
+                f"the thresholds {name!r} are no mapping from groups to numbers", mend
+            )
+        found[str(name)] = {group: _number(one, str(name)) for group, one in numbers.items()}
+    return found
+
+
+def _number(value: object, name: str) -> Fraction:
+    value = scalar(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
+        raise RequestError(f"a threshold of {name!r} is not a number", "Give one for each group.")
+    if not -(10**30) < value < 10**30:
+        raise RequestError(f"a threshold of {name!r} is out of range", "Give finite numbers.")
+    if isinstance(value, Fraction):
+        if value.denominator.bit_length() > _BITS:
+            raise RequestError(f"a threshold of {name!r} is too long", "Round it.")
+        return value
+    return Fraction(str(value))

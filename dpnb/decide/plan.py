@@ -1,0 +1,385 @@
+"""What a decision will look at and how finely, from public facts alone (spec/probe.md A0)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpnb.decide import response
+from dpnb.decide.apportion import Bar, allowances, apportion, level_for, levels_for, shift
+from dpnb.decide.certificate import Floats
+from dpnb.decide.conditions import Atom, Bools, Condition, read_condition
+from dpnb.decide.lines import (
+    Line,
+    declared_groups,
+    each_number,
+    floats,
+    lines_of,
+    measured_query,
+    numbers,
+)
+from dpnb.decide.options import STEPS, Options
+from dpnb.decide.progressive import ladder, regions
+from dpnb.decide.regions import rows_meant, uncertain, warnings_of
+from dpnb.errors import RequestError
+from dpnb.kinds import nearest
+from dpnb.privacy.loss import Currency
+from dpnb.privacy.path import LEAST_LEVEL
+from dpnb.provenance.plan import MOST_LEVEL
+from dpnb.schema import Schema, Unit
+from dpnb.sql.canonical import describe, plain, plain_value
+from dpnb.sql.query import Query
+
+LATTICE_SHARE = 0.001
+"""Part of a grey width that is kept back for the lattice of the noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One condition with its numbers.
+
+    Attributes
+    ----------
+    atom : Atom
+    line : int
+        The noisy aggregate that it reads.
+    u : float
+        The uncertain region that was asked for, in units of the line.
+    rows : float
+        Rows of a group for which ``u`` of an AVG was said; 1 for the others.
+    share : float
+        The chance to be rejected in one step at the threshold.
+    allowance : float or None
+        The chance to be surely true at the threshold, where false alarms are bounded beforehand.
+    """
+
+    atom: Atom
+    line: int
+    u: float
+    rows: float
+    share: float
+    allowance: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionPlan:
+    """A statement's conditions, noisy aggregates and levels. Holds public facts only.
+
+    Attributes
+    ----------
+    condition : Condition
+        What is protected from being missed: of a decision that protects from false alarms, the
+        complement of HAVING.
+    limits : array, shape (terms, groups)
+        Thresholds in units of the lines, groups in the order of the statement.
+    steps : int
+    response : Fraction or None
+        What randomised response costs where this mode needs it.
+    cut : int
+        Groups in which randomised response sees one id; 0 where it can have rows in no more.
+    ceiling : Fraction
+        What it costs to answer by randomised response alone.
+    name : str
+        Equal for decisions of equal meaning on one data version.
+    """
+
+    query: Query
+    options: Options
+    condition: Condition
+    terms: tuple[Term, ...]
+    lines: tuple[Line, ...]
+    limits: Floats
+    groups: tuple[tuple[str | int, ...], ...]
+    order: tuple[int, ...]
+    steps: int
+    response: Fraction | None
+    ceiling: Fraction
+    cut: int
+    currency: Currency
+    version: int
+    name: str
+    warnings: tuple[str, ...]
+
+    @property
+    def errors(self) -> tuple[float, float]:
+        """The bounds on misses and false alarms of randomised response."""
+        shared = 2 if self.options.mode == "hybrid" else 1
+        return self.options.beta / shared, self.options.alpha / shared
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The line of each condition."""
+        return tuple(term.line for term in self.terms)
+
+    @property
+    def reaches(self) -> tuple[float, ...]:
+        """The sensitivity of each line, in its units."""
+        return tuple(line.view.sensitivity(self.currency) for line in self.lines)
+
+    def regions(self, step: int) -> tuple[float, ...]:
+        """Return the uncertain region of each condition at a step, from 1."""
+        levels = [line.levels[step - 1] for line in self.lines]
+        shares = [term.share for term in self.terms]
+        return regions(levels, shares, self.places, self.reaches, self.currency)
+
+    def level(self, step: int) -> Fraction:
+        """Return the sum of the lines' levels at a step: what it costs up to there, all new."""
+        if not step or not self.steps:
+            return Fraction(0)
+        return sum((line.levels[step - 1] for line in self.lines), Fraction(0))
+
+    @property
+    def worst(self) -> Fraction:
+        """The most that the decision may cost."""
+        return self.level(self.steps) + (self.response or Fraction(0))
+
+    def meaning(self) -> dict[str, Any]:
+        """Return what is asked for as plain data; nothing in it was worked out by a solver."""
+        options = self.options
+        return {
+            "mode": options.mode,
+            "protect": options.protect,
+            "beta": options.beta,
+            "alpha": options.alpha,
+            "confidence": options.confidence,
+            "history": options.history,
+            "atoms": [_plain_atom(term.atom, self.groups, options) for term in self.terms],
+            "implicants": [sorted(one) for one in self.condition.implicants],
+            "regions": [[term.line, term.u] for term in self.terms],
+        }
+
+    def definition(self) -> dict[str, Any]:
+        """Return the meaning with levels and shares, as plain data."""
+        return {
+            **self.meaning(),
+            "levels": [list(map(str, line.levels)) for line in self.lines],
+            "shares": [[term.share, term.allowance] for term in self.terms],
+        }
+
+    def as_begun(self, definition: Mapping[str, Any]) -> DecisionPlan:
+        """Return the plan with the levels and shares of its first step: a solver's last digits may differ."""
+        lines = (
+            replace(line, levels=tuple(map(Fraction, levels)))
+            for line, levels in zip(self.lines, definition["levels"], strict=True)
+        )
+        terms = (
+            replace(term, share=share, allowance=allowance)
+            for term, (share, allowance) in zip(self.terms, definition["shares"], strict=True)
+        )
+        return replace(self, lines=tuple(lines), terms=tuple(terms))
+
+
+def _plain_atom(atom: Atom, groups: Sequence[tuple[str | int, ...]], options: Options) -> list[Any]:
+    aggregate, limit = atom.aggregate, atom.threshold
+    number: Any = str(limit)
+    if isinstance(limit, str):
+        number = [str(one) for one in each_number(limit, options, groups)]
+    meaning = [aggregate.function, plain_value(aggregate.value), plain(aggregate.filter)]
+    return [meaning, atom.operator, number]
+
+
+def plan(
+    query: Query, options: Options, schema: Schema, version: int, currency: Currency
+) -> DecisionPlan:
+    """Decide what is measured and at which levels; public facts only, nothing is spent.
+
+    Raises
+    ------
+    RequestError
+        For what is no decision, and where the size of an uncertain region cannot be told.
+    """
+    check_shape(query)
+    written = read_condition(query.having, schema)
+    condition = written if options.protect == "fnr" else written.complement()
+    measured = measured_query(query, condition.atoms)
+    check_aliases(options, measured)
+    groups, order = declared_groups(query, schema)
+    atoms = [_named(atom, measured) for atom in condition.atoms]
+    lines, places = lines_of(atoms, query, schema, version)
+    limits = np.array(
+        [
+            floats(numbers(atom, lines[place], groups, options))
+            for atom, place in zip(atoms, places, strict=True)
+        ]
+    )
+    if options.mode == "rr":
+        steps, warnings = 0, [_FAR]
+        terms = [
+            Term(a, place, 0.0, 1.0, 0.0, None) for a, place in zip(atoms, places, strict=True)
+        ]
+    else:
+        steps = STEPS if options.mode == "certified" else 1
+        warnings = warnings_of(written, query.having, limits)
+        rows = [rows_meant(written, i, options) for i in range(len(atoms))]
+        us = [uncertain(a, options, schema, size) for a, size in zip(atoms, rows, strict=True)]
+        bars = [
+            Bar(place, lines[place].view.sensitivity(currency), u)
+            for place, u in zip(places, us, strict=True)
+        ]
+        shares, allowed = _shares(condition, bars, options, steps, currency)
+        first = _first_levels(bars, shares, allowed, options.mode, currency)
+        lines = [
+            replace(line, levels=ladder(first[i], steps, currency)) for i, line in enumerate(lines)
+        ]
+        _check_levels(lines)
+        terms = list(map(Term, atoms, places, us, rows, shares, allowed))
+    touched, reachable = groups_of_one(schema.unit, len(groups))
+    draft = DecisionPlan(
+        query=measured,
+        options=options,
+        condition=condition,
+        terms=tuple(terms),
+        lines=tuple(lines),
+        limits=limits,
+        groups=groups,
+        order=order,
+        steps=steps,
+        response=None,
+        ceiling=touched * response.level(min(options.beta, 0.5), min(options.alpha, 0.5), currency),
+        cut=0 if touched == reachable else touched,
+        currency=currency,
+        version=version,
+        name="",
+        warnings=tuple(warnings),
+    )
+    if options.mode in ("rr", "hybrid"):
+        draft = replace(draft, response=touched * response.level(*draft.errors, currency))
+    return _finished(draft)
+
+
+def _shares(
+    condition: Condition, bars: Sequence[Bar], options: Options, steps: int, currency: Currency
+) -> tuple[Sequence[float], Sequence[float | None]]:
+    """Return each condition's share of the bound on misses in one step, and of that on false alarms."""
+    halved = 2 if options.mode == "hybrid" else 1
+    shares = apportion(condition, bars, options.bound / halved / steps, currency)
+    if options.mode not in ("margin", "hybrid"):
+        return shares, [None] * len(bars)
+    return shares, allowances(condition, bars, options.alpha / halved, currency)
+
+
+def groups_of_one(unit: Unit | None, groups: int) -> tuple[int, int]:
+    """Return how many groups' responses one unit may change, and in how many it may have rows.
+
+    Each response that it changes costs its whole level, so the levels add up.
+    """
+    if unit is None:
+        return 1, 1
+    reachable = min(unit.max_rows, groups)
+    return min(unit.max_groups, reachable), reachable
+
+
+def _finished(draft: DecisionPlan) -> DecisionPlan:
+    """Return the plan with its name."""
+    meaning = [describe(draft.query), draft.meaning(), draft.version]
+    text = json.dumps(meaning, sort_keys=True, ensure_ascii=False)
+    name = hashlib.sha256(text.encode()).hexdigest()[:32]
+    if draft.currency != "pure":
+        return replace(draft, name=name)
+    # Laplace noise that was seen before bounds nothing: each decision has lines of its own
+    lines = (replace(line, view=replace(line.view, line=name[:16])) for line in draft.lines)
+    return replace(draft, name=name, lines=tuple(lines))
+
+
+def check_shape(query: Query) -> None:
+    """Refuse what a decision cannot have.
+
+    Raises
+    ------
+    RequestError
+    """
+    if query.derived:
+        raise RequestError(
+            "a decision is about aggregates, not formulas", "Leave computed columns out."
+        )
+    if query.order or query.limit is not None:
+        raise RequestError(
+            "a decision is about all declared groups", "Leave ORDER BY and LIMIT out."
+        )
+
+
+def check_aliases(options: Options, measured: Query) -> None:
+    """Refuse options for aggregates that the statement does not have.
+
+    Raises
+    ------
+    RequestError
+    """
+    names = [aggregate.alias for aggregate in measured.aggregates]
+    for option in ("u", "ranges", "rows"):
+        given = getattr(options, option)
+        if isinstance(given, Mapping):
+            for alias in given:
+                if alias not in names:
+                    raise RequestError(
+                        f"{option} names {alias!r}, which is no aggregate here",
+                        nearest(alias, names),
+                    )
+        elif given is not None and option != "rows" and len(names) > 1:
+            raise RequestError(
+                f"{option} is one number for {len(names)} aggregates",
+                f"Write {option}={{{names[0]!r}: {given:g}, ...}} for {', '.join(names)}.",
+            )
+
+
+def _named(atom: Atom, measured: Query) -> Atom:
+    own = next(a for a in measured.aggregates if a.means(atom.aggregate))
+    return Atom(own, atom.sign, atom.threshold, atom.strict)
+
+
+def _first_levels(
+    bars: Sequence[Bar],
+    shares: Sequence[float],
+    allowed: Sequence[float | None],
+    mode: str,
+    currency: Currency,
+) -> dict[int, Fraction]:
+    """Return the level of each line at the first step.
+
+    In mode 'margin' u is the whole grey width d, which both shifts share: for Laplace noise
+    epsilon = sensitivity (ln(1/(2 beta)) + ln(1/(2 alpha))) / d (spec/probe.md A19), for Gaussian
+    sigma = d / (z_beta + z_alpha).
+    """
+    if mode != "margin":
+        return levels_for(bars, shares, currency)
+    found: dict[int, Fraction] = {}
+    for bar, share, allowance in zip(bars, shares, allowed, strict=True):
+        if allowance is None:
+            raise ValueError("a margin needs both shifts")
+        one, other = (shift(part, Fraction(1), 1.0, currency) for part in (share, allowance))
+        part = Bar(bar.line, bar.sensitivity, (1 - LATTICE_SHARE) * bar.u * one / (one + other))
+        level = level_for(share, part, currency)
+        found[bar.line] = max(level, found.get(bar.line, level))
+    return found
+
+
+def _check_levels(lines: Sequence[Line]) -> None:
+    levels = [level for line in lines for level in line.levels]
+    if levels and not LEAST_LEVEL <= min(levels) <= max(levels) <= MOST_LEVEL:
+        raise RequestError(
+            "the uncertain region is out of range for noise on 64-bit integers",
+            "Give u nearer to the size of the values.",
+        )
+
+
+_FAR = (
+    "Randomised response raises false alarms among all groups, also those far from the thresholds."
+)
+
+
+def truth_of(made: DecisionPlan, exact: Sequence[Sequence[int]]) -> Bools:
+    """Return whether each group satisfies the conditions, from exact lattice vectors. Private."""
+    found = np.zeros((len(made.terms), len(made.groups)), dtype=bool)
+    for i, term in enumerate(made.terms):
+        atom, line = term.atom, made.lines[term.line]
+        limits = numbers(atom, line, made.groups, made.options)
+        for place, (cell, limit) in enumerate(zip(made.order, limits, strict=True)):
+            gap = atom.sign * (exact[term.line][cell] * line.view.granularity - limit)
+            found[i, place] = gap > 0 or (gap == 0 and not atom.strict)
+    return made.condition.value(found)

@@ -1,0 +1,121 @@
+"""The plan of a decision and its price: public facts only, and nothing is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from dpnb.answers.listing import price_share
+from dpnb.answers.plain import listed
+from dpnb.decide import words
+from dpnb.decide.decision import Test
+from dpnb.privacy.loss import Currency, PrivacyLoss
+from dpnb.stamps import Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionPrice:
+    """The plan of a decision: what it will look at, how finely, and what each step costs. Free.
+
+    Attributes
+    ----------
+    sql, condition, mode, protect : str
+    beta, alpha, confidence : float
+    groups : int
+    tests : tuple of Test
+        With the uncertain regions of the first step.
+    implicants : tuple of tuples of int
+        The smallest sets of conditions that make the whole true: within each, the shares add up to
+        the bound.
+    readings : tuple of (alias, text)
+    costs : tuple of PrivacyLoss
+        By step: what the decision costs up to there.
+    spent : PrivacyLoss
+        The most that the decision may cost now, within ``most`` and ``steps``.
+    first : PrivacyLoss
+        What its next step costs now.
+    response : PrivacyLoss or None
+        What randomised response costs where this mode needs it.
+    ceiling : PrivacyLoss
+        What it costs to answer by randomised response alone.
+    free : bool
+        Whether past answers alone decide.
+    affordable : bool
+        Whether the next step can be paid.
+    remaining, cap, currency, delta
+        As in ``Price``.
+    warnings : tuple of str
+    stamp : str
+        As in ``Answer``.
+    """
+
+    sql: str
+    condition: str
+    mode: str
+    protect: str
+    beta: float
+    alpha: float
+    confidence: float
+    groups: int
+    tests: tuple[Test, ...]
+    implicants: tuple[tuple[int, ...], ...]
+    readings: tuple[tuple[str, str], ...]
+    costs: tuple[PrivacyLoss, ...]
+    spent: PrivacyLoss
+    first: PrivacyLoss
+    response: PrivacyLoss | None
+    ceiling: PrivacyLoss
+    free: bool
+    affordable: bool
+    remaining: PrivacyLoss
+    cap: PrivacyLoss
+    currency: Currency
+    delta: float | None
+    warnings: tuple[str, ...]
+    stamp: Stamp = ""
+
+    def share(self) -> float:
+        """Return the most it may cost as a share of what is left; infinite when nothing is left."""
+        return price_share(self.spent, self.remaining, self.currency)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain data (JSON)."""
+        data = {one.name: getattr(self, one.name) for one in fields(self)}
+        for name in ("spent", "first", "ceiling", "remaining", "cap"):
+            data[name] = data[name].to_dict()
+        data["response"] = None if self.response is None else self.response.to_dict()
+        data["costs"] = [one.to_dict() for one in self.costs]
+        data["tests"] = [{f.name: getattr(one, f.name) for f in fields(one)} for one in self.tests]
+        return {name: listed(value) for name, value in data.items()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DecisionPrice:
+        """Build the plan from :meth:`to_dict`."""
+        values = dict(data)
+        for name in ("spent", "first", "ceiling", "remaining", "cap"):
+            values[name] = PrivacyLoss.from_dict(values[name])
+        cost = values["response"]
+        values["response"] = None if cost is None else PrivacyLoss.from_dict(cost)
+        values["costs"] = tuple(PrivacyLoss.from_dict(one) for one in values["costs"])
+        values["tests"] = tuple(
+            Test(**{**one, "limits": tuple(one["limits"])}) for one in values["tests"]
+        )
+        for name in ("implicants", "readings"):
+            values[name] = tuple(tuple(one) for one in values[name])
+        values["warnings"] = tuple(values["warnings"])
+        return cls(**values)
+
+    def sentences(self) -> list[str]:
+        """Return the plan in words."""
+        return words.plan_sentences(self)
+
+    def __repr__(self) -> str:
+        from dpnb.display.decision import price_text
+
+        return price_text(self)
+
+    def _repr_html_(self) -> str:
+        from dpnb.display.decision import price_html
+
+        return price_html(self)

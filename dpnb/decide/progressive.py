@@ -1,0 +1,134 @@
+"""Decisions that become surer step by step, each step half as uncertain as the one before.
+
+ProBE-GR (spec/probe.md A18): conditions are rejected for good as soon as one step's noisy value lies below
+the moved threshold, and every step has its own share of the bound on misses, so that the bound holds
+whatever the rule by which one stops.
+
+Both noises serve. Laplace chains reveal epsilons e, 2e, 4e, ... of one line and cost the last.
+Gaussian paths reveal rhos r, 4r, 16r, ...; a step's value is the merge of fresh Gaussian releases, whose
+precisions add, so its noise is exactly that of a single release at the level reached, each increment of rho
+is charged as it comes, and the union bound over steps needs nothing but the marginal law of each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from dpnb.decide.apportion import shift
+from dpnb.decide.certificate import Floats, chances, half_width
+from dpnb.decide.conditions import Bools, Condition
+from dpnb.privacy.loss import Currency
+
+
+def growth(currency: Currency) -> int:
+    """Return the factor from one step's level to the next: what halves the noise."""
+    return 2 if currency == "pure" else 4
+
+
+def ladder(first: Fraction, steps: int, currency: Currency) -> tuple[Fraction, ...]:
+    """Return the levels of all steps."""
+    return tuple(first * growth(currency) ** step for step in range(steps))
+
+
+def passes(sign: int, values: Floats, limits: Floats, u: float) -> Bools:
+    """Return where a condition is not rejected: a noisy value above the threshold moved by ``u``."""
+    return np.asarray(sign * (values - limits) > -u)
+
+
+def kept(
+    condition: Condition,
+    lines: Sequence[int],
+    limits: Floats,
+    seen: Sequence[Floats],
+    us: Sequence[Sequence[float]],
+) -> Bools:
+    """Return which conditions no step has rejected, shape (conditions, groups).
+
+    Parameters
+    ----------
+    lines : sequence of int
+        The noisy aggregate of each condition.
+    limits : array, shape (conditions, groups)
+    seen : sequence of arrays, shape (aggregates, groups)
+        The values of each step.
+    us : sequence of sequences of float
+        By step, the uncertain region of each condition.
+    """
+    found = np.ones(limits.shape, dtype=bool)
+    for values, regions in zip(seen, us, strict=True):
+        for i, atom in enumerate(condition.atoms):
+            found[i] &= passes(atom.sign, values[lines[i]], limits[i], regions[i])
+    return found
+
+
+def regions(
+    levels: Sequence[Fraction],
+    shares_: Sequence[float],
+    lines: Sequence[int],
+    sensitivities: Sequence[float],
+    currency: Currency,
+) -> tuple[float, ...]:
+    """Return each condition's uncertain region at the levels of one step."""
+    return tuple(
+        shift(share, levels[line], sensitivities[line], currency)
+        for share, line in zip(shares_, lines, strict=True)
+    )
+
+
+def hopeless(
+    condition: Condition,
+    lines: Sequence[int],
+    limits: Floats,
+    still: Bools,
+    values: Floats,
+    scales: Sequence[float],
+    last: Sequence[float],
+    us: Sequence[float],
+    goal: float,
+    currency: Currency,
+) -> bool:
+    """Return whether even the last step is not expected to certify the goal.
+
+    True values are taken to scatter about the newest ones by their noise. A group counts as a doubtful
+    selected one then when its last value would neither be rejected nor surely lie above the threshold;
+    there is no hope when so many are expected, less two standard deviations, that the share passes the
+    goal (a milder rule than spec/probe.md A18, which takes one noisy value for exact).
+
+    Parameters
+    ----------
+    still : bool array, shape (conditions, groups)
+        Conditions that no step has rejected.
+    values : array, shape (aggregates, groups)
+        The newest, with noise of ``scales``.
+    last : sequence of float
+        Half-widths of the certificate's intervals at the last step, by aggregate.
+    us : sequence of float
+        Uncertain regions of the last step, by condition.
+    """
+    signs = np.array([atom.sign for atom in condition.atoms])[:, None]
+    regions_ = np.asarray(us)[:, None]
+    reach = np.asarray(last)[list(lines)][:, None]
+
+    def above(moved: Floats) -> Floats:
+        return chances(condition, lines, limits + signs * moved, values, scales, currency)
+
+    selected, sure = (condition.chance(still * above(by)) for by in (-regions_, reach))
+    doubtful = np.clip(selected - sure, 0, 1)
+    rejected = 1 - condition.chance(above(-reach))
+    most = goal / (1 - goal) * float(rejected.sum())
+    spread = math.sqrt(float((doubtful * (1 - doubtful)).sum()))
+    return float(doubtful.sum()) - 2 * spread > most
+
+
+def last_half_widths(
+    levels: Sequence[Fraction], sensitivities: Sequence[float], currency: Currency, alpha: float
+) -> list[float]:
+    """Return the half-widths of the certificate's intervals at the levels of a step."""
+    return [
+        half_width(level, sensitivity, currency, alpha)
+        for level, sensitivity in zip(levels, sensitivities, strict=True)
+    ]

@@ -1,0 +1,118 @@
+"""How far thresholds are moved at first: the uncertain regions, from options and public bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dpnb.decide.certificate import Floats
+from dpnb.decide.conditions import Atom, Condition
+from dpnb.decide.options import Options
+from dpnb.errors import RequestError
+from dpnb.schema import Schema
+from dpnb.sql.query import EVERY, Compare, Having
+from dpnb.sql.values import bounds_of
+
+SHARE_OF_RANGE = 0.3
+"""First uncertain region as a share of the declared range, or of the threshold."""
+SHARE_OF_BOUNDS = 0.05
+"""The same for an AVG, as a share of the width of its bounds; times the rows of a group."""
+
+
+def _option(given: Any, alias: str) -> float | None:
+    if isinstance(given, Mapping):
+        return given.get(alias)
+    return None if given is None else float(given)
+
+
+def rows_meant(condition: Condition, place: int, options: Options) -> float:
+    """Return the rows of a group for which the uncertain region of an AVG is said; else 1.
+
+    By default the threshold of the count that every way to satisfy the whole asks for beside it.
+    """
+    atom = condition.atoms[place]
+    if atom.aggregate.function != "AVG":
+        return 1.0
+    given = _option(options.rows, atom.aggregate.alias)
+    if given is not None:
+        return given
+    found = [_count_beside(condition, one) for one in condition.implicants if place in one]
+    if None in found:
+        raise RequestError(
+            "how uncertain an AVG is depends on the rows of a group",
+            "Add COUNT(*) > 100 by AND, or rows=100 (--rows 100).",
+        )
+    return min(size for size in found if size is not None)
+
+
+def _count_beside(condition: Condition, implicant: frozenset[int]) -> float | None:
+    sizes = [
+        float(atom.threshold)
+        for atom in (condition.atoms[i] for i in implicant)
+        if atom.aggregate.function == "COUNT"
+        and atom.aggregate.filter == EVERY
+        and atom.sign > 0
+        and not isinstance(atom.threshold, str)
+    ]
+    return max(1.0, *sizes) if sizes else None
+
+
+def uncertain(atom: Atom, options: Options, schema: Schema, rows: float) -> float:
+    """Return the first uncertain region of a condition, in units of its line.
+
+    ``u`` as given, else 30 % of the declared range, else 30 % of the threshold; for AVG, times the
+    rows of a group, 5 % of the width of its bounds.
+    """
+    alias, function = atom.aggregate.alias, atom.aggregate.function
+    given, width = _option(options.u, alias), _option(options.ranges, alias)
+    if given is None and width is not None:
+        given = SHARE_OF_RANGE * width
+    if given is None and function == "AVG" and atom.aggregate.value is not None:
+        bounds = bounds_of(atom.aggregate.value, schema)
+        given = SHARE_OF_BOUNDS * float(bounds.high - bounds.low)
+    if given is None and not isinstance(atom.threshold, str):
+        given = SHARE_OF_RANGE * abs(float(atom.threshold))
+    if not given:
+        raise RequestError(
+            f"how uncertain {alias!r} may be cannot be told from its threshold",
+            f"Add u={{{alias!r}: 50}} (--u {alias}=50), or ranges.",
+        )
+    return given * rows
+
+
+def warnings_of(condition: Condition, having: Having | None, limits: Floats) -> list[str]:
+    """Return what an analyst should know of the conditions before she spends on them.
+
+    ``limits``: thresholds in units of the lines, shape (conditions, groups).
+    """
+    found = []
+    for place, atom in enumerate(condition.atoms):
+        if atom.aggregate.function == "AVG" and any(
+            place in one and _count_beside(condition, one) is None for one in condition.implicants
+        ):
+            found.append(
+                f"Groups without rows lie just at the threshold of {atom.aggregate.alias}, so nearly "
+                "all of them are selected: add COUNT(*) > 100 by AND."
+            )
+    empty = [
+        (atom.sign * limit < 0) if atom.strict else (atom.sign * limit <= 0)
+        for atom, limit in zip(condition.atoms, limits, strict=True)
+    ]
+    if condition.value(np.array(empty)).any():
+        found.append(
+            "Groups without rows satisfy this, their counts and sums being 0; SQL would not list them: "
+            "add COUNT(*) > 0 by AND."
+        )
+    if _equal_averages(having):
+        found.append("For AVG, >= and <= are decided as > and <.")
+    return list(dict.fromkeys(found))
+
+
+def _equal_averages(having: Having | None) -> bool:
+    if having is None:
+        return False
+    if isinstance(having, Compare):
+        return having.aggregate.function == "AVG" and "=" in having.operator
+    return any(map(_equal_averages, having.parts))

@@ -1,0 +1,132 @@
+"""The request for randomised response on some groups of a decision: one look, one transaction."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Set
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpnb.decide import response
+from dpnb.decide.conditions import Bools
+from dpnb.decide.plan import DecisionPlan, truth_of
+from dpnb.decide.request import measured
+from dpnb.decide.stage import check_served, check_version
+from dpnb.engines.base import Engine, engine_failure
+from dpnb.privacy.accountant import Charge, Cost
+from dpnb.privacy.loss import PrivacyLoss, unit
+from dpnb.privacy.noise import Noise
+from dpnb.provenance.store import Store
+from dpnb.sql.canonical import describe
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsePlan:
+    """Randomised response for some groups of a decision. Public facts only."""
+
+    plan: DecisionPlan
+    asked: tuple[int, ...]
+    level: Fraction
+
+    def definition(self) -> dict[str, Any]:
+        """Return the public definition as plain data."""
+        made = self.plan
+        return {
+            "target": {**describe(made.query), "version": made.version},
+            "decision": made.meaning(),
+            "asked": list(self.asked),
+            unit(made.currency): {"response": str(self.level)},
+        }
+
+    @property
+    def request(self) -> str:
+        """A name that is equal for requests of equal meaning and cost on one data version."""
+        text = json.dumps(self.definition(), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Truth:
+    """Which groups satisfy a condition, on its way to the noise."""
+
+    values: Bools
+
+    def __repr__(self) -> str:
+        return "Truth(private)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("exact values cannot be pickled")
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseRequest:
+    """One analyst's wish for randomised response on some groups (all, or those in doubt)."""
+
+    analyst: str
+    sql: str
+    draft: DecisionPlan
+    asked: tuple[int, ...]
+    conditional: bool
+    store: Store
+
+    def plan(self) -> ResponsePlan:
+        """Decide what is asked; public facts only."""
+        state = self.store.accountant
+        check_served(state, static=self.store.provenance.static, responds=True)
+        check_version(self.draft, self.store)
+        return ResponsePlan(self.draft, self.asked, self.draft.response or Fraction(0))
+
+    def table(self, plan: ResponsePlan) -> str:
+        """Return the name of the table that is looked at."""
+        return plan.plan.query.table
+
+    def cost(self, plan: ResponsePlan) -> Cost:
+        """Return the price: her own in any case, that of all together only for a new release."""
+        price = PrivacyLoss.of(plan.level, plan.plan.currency)
+        return self.store.accountant.once_cost(plan.request, price)
+
+    def needed(self, plan: ResponsePlan) -> Set[str]:
+        """Return the truth, unless the release exists."""
+        return set() if plan.request in self.store.accountant.releases else {"truth"}
+
+    def measure(self, plan: ResponsePlan, needed: Set[str], engine: Engine) -> Truth:
+        """Return which groups satisfy the condition: one scan."""
+        exact = measured(plan.plan, None, engine, plan.plan.cut)
+        return Truth(truth_of(plan.plan, [exact[line.view.id] for line in plan.plan.lines]))
+
+    def release(self, plan: ResponsePlan, exact: Truth | None, noise: Noise) -> dict[str, Any]:
+        """Draw, and return the ledger's entry."""
+        state, drawn = self.store.accountant, None
+        if plan.request not in state.releases:
+            if exact is None:
+                raise engine_failure()
+            missed, false = plan.plan.errors
+            truth = exact.values[list(plan.asked)]
+            drawn = {"response": response.respond(truth, missed, false, noise)}
+        return {
+            "kind": "release",
+            "sql": f"decide, randomised response: {self.sql.strip()}",
+            "query": plan.definition(),
+            "version": plan.plan.version,
+            "drawn": drawn,
+            "conditional": self.conditional or plan.request in state.conditional,
+        }
+
+    def known(self, plan: ResponsePlan) -> None:
+        """Nothing is known without a release."""
+
+    def result(self, plan: ResponsePlan, charge: Charge, *, fresh: bool) -> Responded:
+        """Return what was committed."""
+        drawn = self.store.accountant.releases[charge.request].drawn["response"]
+        return Responded(tuple(bool(one) for one in drawn), charge, fresh)
+
+
+@dataclass(frozen=True, slots=True)
+class Responded:
+    """What randomised response said of the groups that were asked for, and its charge."""
+
+    values: tuple[bool, ...]
+    charge: Charge
+    fresh: bool

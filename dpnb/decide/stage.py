@@ -1,0 +1,192 @@
+"""Where a decision stands: one step of it, where it began, and what had been seen before."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from dpnb.decide.plan import DecisionPlan
+from dpnb.errors import RequestError
+from dpnb.privacy.accountant import Accountant, Charge
+from dpnb.privacy.mechanisms import Wish
+from dpnb.provenance.store import Store
+from dpnb.provenance.views import View
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A version of a line's view that the analyst had seen before the decision.
+
+    Attributes
+    ----------
+    line : int
+    view : str
+        Its id in the ledger: the line's own on a noise path, another one on a Laplace chain.
+    first, held : Fraction
+        The level seen first, and the finest one.
+    refinements : int
+        Levels of a Laplace chain from ``first`` to ``held``.
+    rank : int
+        Its place among all views of the data that she had seen, the first one being 1: which of them
+        the decision is about may have been chosen by what they showed.
+    """
+
+    line: int
+    view: str
+    first: Fraction
+    held: Fraction
+    refinements: int
+    rank: int
+
+    def plain(self) -> list[Any]:
+        """Return it as plain data."""
+        first, held = str(self.first), str(self.held)
+        return [self.line, self.view, first, held, self.refinements, self.rank]
+
+    @classmethod
+    def read(cls, data: Sequence[Any]) -> Seen:
+        """Build it from :meth:`plain`."""
+        line, view, first, held, refinements, rank = data
+        levels = Fraction(first), Fraction(held)
+        return cls(int(line), str(view), *levels, int(refinements), int(rank))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of a decision on one state of the ledger. Public facts only.
+
+    Attributes
+    ----------
+    step : int
+        From 1.
+    starts : tuple of Fraction
+        By line, the level that the analyst held when the decision was fixed.
+    seen : tuple of Seen
+        What she had seen then.
+    """
+
+    plan: DecisionPlan
+    step: int
+    starts: tuple[Fraction, ...]
+    seen: tuple[Seen, ...]
+
+    @property
+    def request(self) -> str:
+        """A name that is equal for requests of equal meaning and cost on one data version."""
+        return step_name(self.plan, self.step)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The ids of the lines' views."""
+        return tuple(line.view.id for line in self.plan.lines)
+
+    @property
+    def views(self) -> Mapping[str, View]:
+        """The lines' views by their ids."""
+        return {name: line.view for name, line in zip(self.names, self.plan.lines, strict=True)}
+
+    def targets(self, step: int | None = None) -> tuple[Fraction, ...]:
+        """Return, by line, the level that the path reaches at a step; by default at this one."""
+        number = self.step if step is None else step
+        return tuple(
+            start + line.levels[number - 1]
+            for start, line in zip(self.starts, self.plan.lines, strict=True)
+        )
+
+    def wishes(self) -> dict[str, Wish]:
+        """Return what is wanted of each view."""
+        return {name: Wish(target) for name, target in zip(self.names, self.targets(), strict=True)}
+
+    def definitions(self) -> dict[str, dict[str, Any]]:
+        """Return the public definitions of the views."""
+        return {name: view.definition() for name, view in self.views.items()}
+
+
+def step_name(plan: DecisionPlan, step: int) -> str:
+    """Return the name of a step's request."""
+    return f"{plan.name}-{step}"
+
+
+def check_served(state: Accountant, *, static: bool, responds: bool) -> None:
+    """Refuse decisions where the ledger cannot account for them.
+
+    Raises
+    ------
+    RequestError
+    """
+    if static:
+        raise RequestError(
+            "with limits for each view, nothing else is answered",
+            "Decisions need Policy(views='water-filling').",
+        )
+    if state.mechanism_name != "path":
+        raise RequestError(
+            "decisions rest on noise paths", "Open a ledger with Policy(mechanism='path')."
+        )
+    if responds and state.currency == "gdp":
+        raise RequestError(
+            "randomised response is no Gaussian release, and this ledger counts only those",
+            "Use mode='certified', or a ledger that counts zCDP.",
+        )
+
+
+def check_version(plan: DecisionPlan, store: Store) -> None:
+    """Refuse to go on with a decision on another data version than that of its first step.
+
+    Raises
+    ------
+    LedgerError, RequestError
+    """
+    if store.version(plan.query.table) != plan.version:
+        raise RequestError("the data have changed meanwhile", "Decide again.")
+
+
+def stage(draft: DecisionPlan, step: int, analyst: str, store: Store) -> Stage:
+    """Return a step of a decision on the current state of the ledger."""
+    state = store.accountant
+    check_served(state, static=store.provenance.static, responds=draft.response is not None)
+    check_version(draft, store)
+    begun = state.charges.get((analyst, step_name(draft, 1)))
+    if begun is not None:
+        starts = tuple(Fraction(start) for start in begun.query["starts"])
+        seen = tuple(Seen.read(one) for one in begun.query["seen"])
+        return Stage(draft.as_begun(begun.query["decision"]), step, starts, seen)
+    rows = store.provenance.rows_with(analyst)
+    starts = tuple(_held(state, rows, line.view.id) for line in draft.lines)
+    past = _seen(draft, rows, state) if draft.options.history else ()
+    return Stage(draft, step, starts, tuple(past))
+
+
+def _held(state: Accountant, rows: Collection[str], name: str) -> Fraction:
+    return max(state.level(row, name) for row in rows)
+
+
+def _seen(draft: DecisionPlan, rows: Collection[str], state: Accountant) -> list[Seen]:
+    """Return what a person has seen of the lines' views, in the order of the lines."""
+    first: dict[str, Charge] = {}
+    for (row, name), charges in state.served.items():
+        if row in rows and (name not in first or charges[0].sequence < first[name].sequence):
+            first[name] = charges[0]
+    ranked = sorted(first, key=lambda name: first[name].sequence)
+    found = []
+    for place, line in enumerate(draft.lines):
+        alike = _alike(line.view, state) if draft.currency == "pure" else [line.view.id]
+        for name in alike:
+            if name in first:
+                level, held = first[name].levels[name], _held(state, rows, name)
+                count = _between(state, name, level, held)
+                found.append(Seen(place, name, level, held, count, ranked.index(name) + 1))
+    return found
+
+
+def _alike(view: View, state: Accountant) -> list[str]:
+    """Return the views that were released and differ in their lines of noise alone."""
+    own = {**view.definition(), "line": ""}
+    return [name for name, other in state.definitions.items() if {**other, "line": ""} == own]
+
+
+def _between(state: Accountant, name: str, first: Fraction, held: Fraction) -> int:
+    return sum(first < knot.level <= held for knot in state.synopses.paths[name])

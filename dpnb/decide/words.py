@@ -1,0 +1,282 @@
+"""What a decision says of itself: which error is bounded, which is certified, which is estimated.
+
+Three different claims, never mixed (spec/probe.md 7.1 E2, E9): a bound that every group has beforehand,
+whatever the data and whatever was found; a certificate on this very result; and an estimate.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from dpnb.answers.numbers import loss_text, percent
+from dpnb.decide.options import STUDY_MODES
+from dpnb.schema import kept_note
+
+if TYPE_CHECKING:
+    from dpnb.decide.decision import Decision
+    from dpnb.decide.price import DecisionPrice
+
+MISS, ALARM = "Misses", "False alarms"
+
+Kind: TypeAlias = Literal["bound", "certificate", "estimate", "none"]
+"""What a statement is: a bound beforehand, a certificate of this result, an estimate, or none of these."""
+
+
+def rate(value: float) -> str:
+    """Return a share as a percentage of two digits.
+
+    Examples
+    --------
+    >>> rate(0.05), rate(0.0833333), rate(0.0)
+    ('5 %', '8.3 %', '0 %')
+    """
+    shown = f"{100 * value:.2g}"
+    return f"{float(shown):g} %"
+
+
+def rate_up(value: float) -> str:
+    """Return the same of a bound, rounded up.
+
+    Examples
+    --------
+    >>> rate_up(0.05), rate_up(0.0833333), rate_up(1 / 3), rate_up(0.0), rate_up(1.0)
+    ('5 %', '8.4 %', '34 %', '0 %', '100 %')
+    """
+    share = 100 * value
+    if not share > 0:
+        return "0 %"
+    unit = 10.0 ** (math.floor(math.log10(share)) - 1)
+    # 5 % as a float may lie a little above 5
+    shown = math.ceil(share / unit * (1 - 1e-12)) * unit
+    return f"{min(float(f'{shown:.3g}'), 100.0):g} %"
+
+
+def about(share: float) -> str:
+    """Return an estimated share in words; never so small that its digits mean nothing.
+
+    Examples
+    --------
+    >>> about(0.1834), about(1e-9)
+    ('about 18 %', 'less than 0.1 %')
+    """
+    return f"about {rate(share)}" if share >= 0.001 else "less than 0.1 %"
+
+
+def at_most(share: float) -> str:
+    """Return a bound on a share in words.
+
+    Examples
+    --------
+    >>> at_most(0.25), at_most(0.0)
+    ('at most 25 %', 'none')
+    """
+    return f"at most {rate_up(share)}" if share > 0 else "none"
+
+
+def headline(made: Decision) -> str:
+    """Return the result in one sentence."""
+    total, chosen = len(made.groups), sum(made.chosen)
+    sure = sum(1 for verdict in made.verdicts if verdict == 1)
+    doubt = sum(1 for verdict in made.verdicts if verdict == 0)
+    text = f"{chosen:,} of {total:,} groups are selected"
+    if made.mode == "rr":
+        return f"{text}, by randomised response."
+    if made.mode in STUDY_MODES:
+        return f"{text}. {made.reason}"
+    satisfy, are = "satisfies" if sure == 1 else "satisfy", "is" if doubt == 1 else "are"
+    text += f": {sure:,} surely {satisfy} the condition; {doubt:,} of all groups {are} in doubt."
+    text += kept_note(made.unit)
+    if made.status == "not certified":
+        return f"{text} {ALARM if made.protect == 'fnr' else MISS} could not be certified as asked."
+    return f"{text} A part was not paid for." if made.status == "partial" else text
+
+
+def statements(made: Decision) -> tuple[tuple[str, str], ...]:
+    """Return what is said of each error: a short name, and the statement.
+
+    A name is the error, a comma, and what is said of it; :func:`kinds` has the same for programs.
+    """
+    found = [_beforehand(made)]
+    if made.readings:
+        found += [_certified(made), _estimated(made)]
+    return tuple(found)
+
+
+def kinds(made: Decision) -> tuple[Kind, ...]:
+    """Return of which kind each statement is."""
+    first: Kind = "none" if _beforehand(made)[0].endswith(_UNBOUNDED) else "bound"
+    if not made.readings:
+        return (first,)
+    return first, "certificate", "none" if made.estimate is None else "estimate"
+
+
+def overview(made: Decision) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Return header and rows of a small table: what is said of which error, in figures.
+
+    A bound beforehand is a chance that each group has; what is certified is a share of groups.
+    """
+    misses, alarms = _bounds(made)
+    if not made.readings:
+        return ("error", _BEFOREHAND), ((MISS, misses), (ALARM, alarms))
+    sure = f"certified for this result, {percent(made.confidence)} confidence"
+    guess = "not estimated" if made.estimate is None else f"share {about(made.estimate)}"
+    return ("error", _BEFOREHAND, sure, "only estimated"), (
+        (MISS, misses, _share(made.missed), "not estimated"),
+        (ALARM, alarms, _share(made.false), guess),
+    )
+
+
+def _share(share: float) -> str:
+    return f"share {at_most(share)}" if share > 0 else "none"
+
+
+_BEFOREHAND = "bounded beforehand"
+_UNBOUNDED = "not bounded beforehand"
+_NONE = "not bounded"
+
+
+def _bounds(made: Decision) -> tuple[str, str]:
+    """Return what every group was promised beforehand of misses and of false alarms."""
+    misses, alarms = (f"chance at most {rate(one)}" for one in (made.beta, made.alpha))
+    if made.status == "partial" and made.mode == "hybrid":
+        return f"chance at most {rate(made.beta / 2)}", _NONE
+    if made.mode in ("rr", "hybrid"):
+        return misses, alarms
+    if (made.fnr_bound if made.protect == "fnr" else made.fpr_bound) is None:
+        return _NONE, _NONE
+    if made.protect == "fpr":
+        return _NONE, alarms
+    far = f"{alarms} beyond the grey width" if made.mode == "margin" else _NONE
+    return misses, far
+
+
+def _beforehand(made: Decision) -> tuple[str, str]:
+    protected, other = (MISS, ALARM) if made.protect == "fnr" else (ALARM, MISS)
+    bound = made.beta if made.protect == "fnr" else made.alpha
+    name = f"{protected}, {_BEFOREHAND}"
+    if made.status == "partial" and made.mode == "hybrid":
+        return name, (
+            f"Each group that satisfies the condition had a chance of at most {rate(bound / 2)} to be "
+            f"left out, whatever the data. {ALARM} are not bounded: that part was not paid for."
+        )
+    if made.mode in ("rr", "hybrid"):
+        return f"Both errors, {_BEFOREHAND}", (
+            f"Each group that satisfies the condition had a chance of at most {rate(made.beta)} to be "
+            f"left out, and each other group one of at most {rate(made.alpha)} to be selected, whatever "
+            "the data."
+        )
+    if (made.fnr_bound if made.protect == "fnr" else made.fpr_bound) is None:
+        return f"Both errors, {_UNBOUNDED}", _why_unbounded(made)
+    fate = "be left out" if made.protect == "fnr" else "be selected"
+    groups = "satisfies" if made.protect == "fnr" else "does not satisfy"
+    text = (
+        f"Each group that {groups} the condition had a chance of at most {rate(bound)} to {fate}, "
+        "whatever the data. This holds before the noise is drawn, for each group on its own. "
+    )
+    if made.mode == "margin":
+        return name, text + (
+            "Each group whose false conditions all fail by the grey width (the u that was asked for) or "
+            f"more had one of at most {rate(made.alpha)} to be selected; nothing bounds "
+            f"{other.lower()} nearer to the thresholds."
+        )
+    return name, f"{text}{other} have no such bound."
+
+
+def _why_unbounded(made: Decision) -> str:
+    if not made.past:
+        return "Not bounded by this method."
+    return (
+        "Not bounded: the decision rests on values that had been seen before the statement was made, "
+        "so the statement may have been chosen because of their noise. What follows holds "
+        "nevertheless."
+    )
+
+
+def _certified(made: Decision) -> tuple[str, str]:
+    sure = percent(made.confidence)
+    text = (
+        f"With {sure} confidence, in this very result {at_most(made.false)} of the groups that "
+        f"do not satisfy the condition are selected, and {at_most(made.missed)} of those that "
+        "satisfy it are left out."
+    )
+    if made.past and made.taken:
+        text += " Values that had been seen before have a part in this, and in nothing else."
+    if made.status == "not certified":
+        goal = made.alpha if made.protect == "fnr" else made.beta
+        error = ALARM if made.protect == "fnr" else MISS
+        text += f" {error} were to be at most {rate(goal)}: that could not be certified."
+    return "Both errors, certified for this result", text
+
+
+def _estimated(made: Decision) -> tuple[str, str]:
+    if made.estimate is None:
+        return f"{ALARM}, not estimated", "There is no estimate."
+    return f"{ALARM}, only estimated", (
+        f"{about(made.estimate).capitalize()} of the groups that do not satisfy the condition are selected, if "
+        "true values scatter evenly about the noisy ones. This may be far off, and promises nothing."
+    )
+
+
+def next_sentence(made: Decision) -> str:
+    """Return what one more step would cost, and what randomised response would."""
+    parts = []
+    if made.next_cost is not None:
+        cost = loss_text(made.next_cost, made.currency, None)
+        one = "One more step halves the uncertain regions and costs"
+        first = "Nothing was bought for it: a first step of its own, with a bound beforehand, would cost"
+        parts.append(f"{one if made.taken else first} {cost}.")
+    if made.mode != "rr" and made.mode not in STUDY_MODES:
+        parts.append(_ceiling(loss_text(made.ceiling, made.currency, None)))
+    return " ".join(parts)
+
+
+def _ceiling(cost: str) -> str:
+    return (
+        f"Randomised response would bound both errors of every group for {cost}, however many "
+        "conditions there are."
+    )
+
+
+def plan_sentences(price: DecisionPrice) -> list[str]:
+    """Return a plan in words."""
+
+    def cost(index: int) -> str:
+        return loss_text(price.costs[index], price.currency, None)
+
+    found = []
+    if price.mode in STUDY_MODES:
+        return [
+            "A published method, simulated on public data: nothing is charged.",
+            *price.warnings,
+        ]
+    if price.free:
+        found.append("Past answers decide it: no cost.")
+    elif price.mode == "certified" and len(price.costs) > 1:
+        found.append(
+            f"The first step costs {cost(0)}. If it does not certify {rate(_goal(price))}, up to "
+            f"{len(price.costs) - 1} more steps follow, each half as uncertain: {cost(1)} in all after "
+            f"the second, {cost(-1)} after the last."
+        )
+    elif price.costs:
+        found.append(f"It costs {cost(0)}.")
+    if price.response is not None and price.mode == "hybrid":
+        more = loss_text(price.response, price.currency, None)
+        found.append(
+            f"Groups in doubt are then answered by randomised response, for {more} in all."
+        )
+    if price.mode == "rr":
+        found.append("Both errors of every group are bounded, however many conditions there are.")
+    else:
+        found.append(_ceiling(loss_text(price.ceiling, price.currency, None)))
+    if not price.affordable:
+        left = loss_text(price.remaining, price.currency, None)
+        found.append(
+            f"The next part is more than is left ({left}), or than the most that was said: give a larger "
+            "u, or larger errors."
+        )
+    return [*found, *price.warnings]
+
+
+def _goal(price: DecisionPrice) -> float:
+    return price.alpha if price.protect == "fnr" else price.beta

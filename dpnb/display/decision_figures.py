@@ -1,0 +1,96 @@
+"""Decisions as matplotlib figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from matplotlib.lines import Line2D
+
+from dpnb.answers.numbers import figure, percent
+from dpnb.display.decision_line import exact, limit_label, number_line
+from dpnb.display.figures import finished, formula_free, name_rows, row_axes
+from dpnb.display.text import MAX_ROWS
+from dpnb.errors import RequestError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from dpnb.decide.decision import Decision
+    from dpnb.display.decision_line import NumberLine
+
+_STYLES = {1: ("o", "C0", "surely yes"), 0: ("D", "C1", "unknown"), -1: ("X", "grey", "surely no")}
+"""Of a verdict: marker, colour and words."""
+
+
+def plot_decision(made: Decision, ax: Axes | None = None) -> Axes:
+    """Draw the number line of the first condition, and on it the groups nearest to its threshold.
+
+    Parameters
+    ----------
+    made : Decision
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Raises
+    ------
+    RequestError
+        For randomised response, which has no noisy values.
+    """
+    if not made.readings:
+        raise RequestError(
+            "randomised response gives no noisy values to draw", "Decide with mode='certified'."
+        )
+    line = number_line(made, made.tests[0], MAX_ROWS)
+    ax = ax or row_axes(max(len(line.groups), 2) + 2)
+    start, end, _ = line.axis()
+    for row, (group, place) in enumerate(zip(line.groups, line.places, strict=True)):
+        marker, color, _ = _STYLES[made.verdicts[group]]
+        low, value, high = (min(max(x, start), end) for x in place)
+        ax.plot([low, high], [row, row], color=color, linewidth=2)
+        ax.plot(value, row, marker, color=color, markersize=7)
+    names = [formula_free(made.group_label(group)) for group in line.groups]
+    name_rows(ax, names, [True] * len(names))
+    _thresholds(ax, line)
+    ax.set_xlim(start, end)
+    ax.set_xlabel(_label(made, line))
+    _legend(ax, made, line)
+    return finished(ax, made)
+
+
+def _thresholds(ax: Axes, line: NumberLine) -> None:
+    ink = ax.xaxis.label.get_color()
+    ax.axvspan(*sorted((line.limit, line.moved)), color="grey", alpha=0.15, linewidth=0)
+    ax.axvline(line.limit, color=ink, linewidth=1.5)
+    ax.axvline(line.moved, color=ink, linewidth=1, linestyle="--")
+
+
+def _label(made: Decision, line: NumberLine) -> str:
+    reading = made.readings[line.test.reading]
+    name = made.readings[line.test.reading].alias
+    if reading.about is not None:
+        name = f"{name}: sum of distances from {exact(reading.about)}"
+    elif line.own:
+        name = f"{name}: distance from each group's threshold"
+    beyond = line.below + line.above
+    more = f" ({beyond:,} groups lie farther away)" if beyond else ""
+    return formula_free(f"{name}, {percent(made.confidence)} intervals{more}")
+
+
+def _legend(ax: Axes, made: Decision, line: NumberLine) -> None:
+    """Name the lines and the markers in use, below the axes."""
+    ink = ax.xaxis.label.get_color()
+    shown = {made.verdicts[group] for group in line.groups}
+    named = [
+        Line2D([], [], marker=marker, color=color, linewidth=2, label=words)
+        for verdict, (marker, color, words) in _STYLES.items()
+        if verdict in shown
+    ]
+    named.append(Line2D([], [], color=ink, linewidth=1.5, label=limit_label(made, line)))
+    if line.moved != line.limit:
+        moved = f"tested against {figure(line.moved, line.test.u)}"
+        named.append(Line2D([], [], color=ink, linewidth=1, linestyle="--", label=moved))
+    # so many letters below the axes, however high these are
+    ax.legend(
+        handles=named, loc="upper center", bbox_to_anchor=(0.5, 0), borderaxespad=4, ncols=2,
+        frameon=False,
+    )  # fmt: skip

@@ -1,0 +1,149 @@
+"""A decision as a live widget: its number lines, what other uncertain regions cost, and the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import anywidget
+import traitlets
+
+from dpnb.answers.numbers import loss_text
+from dpnb.display.decision import START, decision_body, decision_css, decision_data
+from dpnb.display.decision_offers import MULTIPLES
+from dpnb.display.parts import STATIC, module
+from dpnb.errors import DpnbError, RequestError
+
+if TYPE_CHECKING:
+    from dpnb.decide.decision import Decision
+
+SHOWS = ("all", "selected", "doubt", "yes", "no")
+"""Which groups a view shows: all, the selected ones, or those with one verdict."""
+_UNKNOWN = "It did not work, for a reason that is not known. Look at the budget, then try again."
+_INTERRUPTED = "Interrupted. Look at the budget; pressed again, what was paid for is free."
+_CHANGED = "This step was taken already. What comes next is shown above."
+
+
+class DecisionWidget(anywidget.AnyWidget):
+    """A decision whose groups can be filtered, and that can take its next step.
+
+    Parameters
+    ----------
+    decision : Decision
+    token : str
+        Names this widget to the record that accompanies it.
+
+    Attributes
+    ----------
+    decision : Decision
+        The newest one: each step gives another.
+    data : dict
+        What the view shows. Released values only.
+    condition : int
+        Which condition's number line is shown; settable from both sides, as is
+    show : {'all', 'selected', 'doubt', 'yes', 'no'}
+        which groups are, and
+    at : int
+        which multiple of the uncertain regions is looked at, an index from 1/8 (0) to 8 (12).
+    """
+
+    _esm = module("decision.js")
+    _css = (STATIC / "answer.css").read_text(encoding="utf-8") + decision_css()
+
+    data = traitlets.Dict().tag(sync=True)
+    condition = traitlets.Int(START["condition"]).tag(sync=True)
+    show = traitlets.Unicode(START["show"]).tag(sync=True)
+    at = traitlets.Int(START["at"]).tag(sync=True)
+    token = traitlets.Unicode().tag(sync=True)
+
+    def __init__(self, decision: Decision, *, token: str = "") -> None:
+        self.decision = decision
+        self._acting = False
+        super().__init__(data=_shown(decision), token=token)
+        self.on_msg(self._hear)
+
+    def __repr__(self) -> str:
+        return repr(self.decision)
+
+    @traitlets.validate("condition")
+    def _a_condition(self, proposal: Any) -> int:
+        most = max(len(self.decision.tests), 1)
+        return _index(proposal.value, most, "condition")
+
+    @traitlets.validate("at")
+    def _a_multiple(self, proposal: Any) -> int:
+        return _index(proposal.value, len(MULTIPLES), "at")
+
+    @traitlets.validate("show")
+    def _a_filter(self, proposal: Any) -> str:
+        show: str = proposal.value
+        if show not in SHOWS:
+            raise RequestError(f"{show!r} shows nothing", f"Use one of {', '.join(SHOWS)}.")
+        return show
+
+    # what views ask
+
+    def _hear(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        """Take the step that a view confirmed; what no view sends is ignored."""
+        if not isinstance(content, Mapping) or self._acting:
+            return
+        after = content.get("refine")
+        if isinstance(after, int) and not isinstance(after, bool):
+            self._refine(after)
+
+    def _refine(self, after: int) -> None:
+        """Take the step that follows so many, and send what it cost or why there is none."""
+        said, self._acting = {"failed": _UNKNOWN}, True
+        try:
+            said = self._step(after)
+        except DpnbError as error:
+            text = str(error)
+            said = {"failed": text[:1].upper() + text[1:]}
+        except KeyboardInterrupt:
+            said = {"failed": _INTERRUPTED}
+        finally:
+            self._acting = False
+            self.send(said)
+
+    def _step(self, after: int) -> dict[str, str]:
+        # the price that was confirmed is that of the step after so many
+        if after != len(self.decision.taken):
+            return {"failed": _CHANGED}
+        self.decision = self.decision.refine()
+        self.data = _shown(self.decision)
+        return {"refined": f"Done. {self.decision.cost_sentence()} It is in widget.decision."}
+
+
+def step_offer(decision: Decision) -> dict[str, Any]:
+    """Return what the button for the next step says: its cost, or why there is no such step.
+
+    Returns
+    -------
+    dict
+        ``after``: steps taken; ``cost`` and ``text``; ``closed``: why it cannot be taken, or ''.
+    """
+    cost, text, closed = "", "", ""
+    if decision.next_cost is None:
+        closed = "There is no further step."
+    else:
+        cost = loss_text(decision.next_cost, decision.currency, None)
+        left = loss_text(decision.remaining, decision.currency, None)
+        name = "One more step" if decision.taken else "A first step"
+        text = f"{name} costs {cost}, of {left} left."
+        if decision.next_cost.exceeds(decision.remaining, decision.currency):
+            closed = f"{name} costs {cost}: more than is left, {left}."
+        elif decision.further is None:
+            closed = "The session that decided is gone: run session.decide again to go on."
+    return {"after": len(decision.taken), "cost": cost, "text": text, "closed": closed}
+
+
+def _shown(decision: Decision) -> dict[str, Any]:
+    return {
+        **decision_data(decision), "step": step_offer(decision), "body": decision_body(decision),
+    }  # fmt: skip
+
+
+def _index(at: int, count: int, name: str) -> int:
+    if not 0 <= at < count:
+        raise RequestError(f"{at} is out of range", f"Set {name} from 0 to {count - 1}.")
+    return at

@@ -1,0 +1,100 @@
+"""Which rows of an id are kept, and in which groups it is counted: orders that are secret and repeatable.
+
+The order of an id's rows depends on these rows and the ledger's secret alone, so a person who comes or goes
+changes nothing about the others, and the kept table is the same each time. It is written in whole-number
+arithmetic that every engine does alike: a row's codes are mixed by a secret linear form modulo a prime, and
+multiplied by a mix of the id, so that different people keep different rows. Privacy rests on the bound, not
+on the secret: at most ``max_rows`` rows of an id are kept, whatever the order.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+from collections.abc import Mapping, Sequence
+
+from dpnb.kinds import Category, Date, Kind, Real
+
+PRIME = 2**31 - 1
+"""Products of two mixes fit 64 bits."""
+_SECOND = 2**31 - 19
+_COEFFICIENT = 2**26
+_TERMS = 32
+"""So many products of a coefficient and a term add up to less than 2**63."""
+
+
+def coefficient(key: bytes, name: str) -> int:
+    """Return a secret number from 1 to 2**26."""
+    return 1 + int.from_bytes(hmac.digest(key, name.encode(), "sha256")[:4], "big") % _COEFFICIENT
+
+
+def _terms(kind: Kind, column: str) -> list[str]:
+    """Return whole numbers from 0 to below 2**36 that tell the codes of a column apart.
+
+    Values of a Real are told apart down to 2**-60 of its bounds.
+    """
+    whole = f"CAST({column} AS BIGINT)"
+    if isinstance(kind, Real):
+        largest = max(abs(kind.low), abs(kind.high), 2.0**-900)
+        exponent = 30 - math.frexp(largest)[1]
+        scaled = f"({column} * CAST('{2.0**exponent!r}' AS DOUBLE))"
+        if exponent < 0:
+            # some engines fail where a product is too small for a float; elsewhere it is 0
+            small = f"abs({column}) <= CAST('{2.0 ** (-1075 - exponent)!r}' AS DOUBLE)"
+            scaled = f"(CASE WHEN {small} THEN CAST('0.0' AS DOUBLE) ELSE {scaled} END)"
+        high = f"CAST(FLOOR({scaled}) AS BIGINT)"
+        rest = f"(({scaled} - FLOOR({scaled})) * CAST('{2.0**30!r}' AS DOUBLE))"
+        low = f"CAST(FLOOR({rest}) AS BIGINT)"
+        return [f"COALESCE({high} + {2**30}, {2**32})", f"COALESCE({low}, {2**32})"]
+    if isinstance(kind, Category):
+        return [f"COALESCE({whole}, {len(kind.values)})"]
+    scale = kind.scale
+    least, most = int(scale.low), int(scale.high)
+    if isinstance(kind, Date) or most - least < 2**35:
+        return [f"COALESCE({whole} - ({least}), {most - least + 1})"]
+    # residues by two primes tell all whole numbers of a column apart
+    return [f"COALESCE({whole} % {prime} + {prime}, {2**33})" for prime in (PRIME, _SECOND)]
+
+
+def _linear(terms: Sequence[str], key: bytes, name: str) -> str:
+    """Return the SQL of a secret linear form modulo the prime."""
+    parts = [
+        f"({term} % {PRIME}) * {coefficient(key, f'{name} {number}')}"
+        for number, term in enumerate(terms)
+    ]
+    sums = [" + ".join(parts[start : start + _TERMS]) for start in range(0, len(parts), _TERMS)]
+    whole = " + ".join(f"(({one}) % {PRIME})" for one in sums)
+    return f"(({whole} + {coefficient(key, f'{name} constant')}) % {PRIME})"
+
+
+def mix_of_id(number: str, key: bytes, name: str) -> str:
+    """Return the SQL of the mix of an id, which is ``number``, any BIGINT that is not missing."""
+    # a remainder has the sign of the number
+    return _linear([f"({number} % {PRIME} + {PRIME})"], key, f"{name} id")
+
+
+def order_of_rows(
+    columns: Mapping[str, Kind], number: str, key: bytes, texts: Sequence[str] = ()
+) -> str:
+    """Return the SQL of a row's place within its id: smaller ones are kept first.
+
+    Parameters
+    ----------
+    columns : mapping of str to Kind
+        SQL names of the columns of codes, with their kinds. Rows of equal place are told apart by these.
+    number : str
+        SQL of the id as a whole number.
+    texts : sequence of str
+        SQL of whole numbers, from 0 to below 2**48 or missing, that stand for texts.
+    """
+    terms = [term for name, kind in columns.items() for term in _terms(kind, name)]
+    terms += [f"COALESCE({text}, {2**48})" for text in texts]
+    return f"({mix_of_id(number, key, 'row')} * {_linear(terms, key, 'row')}) % {PRIME}"
+
+
+def order_of_cells(cell: str, number: str, key: bytes) -> str:
+    """Return the SQL of a group's place within an id: it is counted in the first ``max_groups``.
+
+    ``cell`` is the SQL of the number of a group.
+    """
+    return f"({mix_of_id(number, key, 'cell')} * {_linear([cell], key, 'cell')}) % {PRIME}"

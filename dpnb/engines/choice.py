@@ -1,0 +1,29 @@
+"""Which engine holds a table's rows: its source tells."""
+
+from __future__ import annotations
+
+from dpnb.engines.base import Engine
+from dpnb.errors import SchemaError
+from dpnb.table import Table, is_database
+
+
+def engine_of(table: Table) -> Engine:
+    """Return the engine of a table, with its rows.
+
+    Raises
+    ------
+    SchemaError
+        When a package is missing, or the source does not fit the schema.
+    """
+    from dpnb.engines.duckdb import DuckDBEngine
+    from dpnb.engines.spark import SparkEngine, is_spark
+
+    if is_database(table.source):
+        try:
+            from dpnb.engines.postgres import PostgresEngine
+        except ImportError:
+            raise SchemaError(
+                "a table in PostgreSQL needs psycopg", "Run pip install 'dpnb[postgres]'."
+            ) from None
+        return PostgresEngine(table)
+    return SparkEngine(table) if is_spark(table.source) else DuckDBEngine(table)

@@ -1,0 +1,197 @@
+"""PostgreSQL: codes are copied once, and a request is a statement over them that no value makes fail."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import threading
+from typing import Any
+from urllib.parse import unquote
+
+import psycopg
+from psycopg.sql import Identifier
+
+from dpnb.engines.base import Engine
+from dpnb.engines.codes import code_of, no_ids, short_text
+from dpnb.engines.dialect import Dialect, present
+from dpnb.engines.sources import find_column, misfit, text, undiscovered
+from dpnb.engines.statements import StatementEngine, Work
+from dpnb.errors import SchemaError
+from dpnb.joins import Join
+from dpnb.kinds import Category, Date, Integer, Kind, Real
+from dpnb.table import Table
+
+_WHOLE = {"int2", "int4", "int8", "bool"}
+_NUMBERS = _WHOLE | {"numeric", "float4", "float8"}
+_TEXTS, _DAYS = {"text", "varchar", "bpchar", "uuid"}, {"date", "timestamp"}
+_FITS = {Category: _TEXTS | _WHOLE, Integer: _NUMBERS, Real: _NUMBERS, Date: _DAYS}
+# too small, or far above all bounds as where large numbers cancel: roots tell, and are always floats
+_GUARDED = """
+CREATE FUNCTION pg_temp.{}(float8, float8) RETURNS float8 IMMUTABLE STRICT LANGUAGE plpgsql
+AS $$ BEGIN RETURN CASE WHEN sqrt(abs($1)){} < 1e-160{} THEN 0
+WHEN sqrt(abs($1)){} > 1e151{} THEN sign($1) * sign($2) * 1e302 ELSE $1 {} $2 END; END $$;
+"""
+_ROOT = " * sqrt(abs($2))"
+_SETTINGS = f"""
+SET search_path = pg_catalog, pg_temp; SET standard_conforming_strings = on;
+SET extra_float_digits = 3; SET statement_timeout = 0; SET jit = off;
+CREATE DOMAIN pg_temp.tinyint AS int2; CREATE DOMAIN pg_temp.double AS float8;
+{_GUARDED.format("times", _ROOT, "", _ROOT, "", "*")}
+{_GUARDED.format("over", "", _ROOT, "", _ROOT, "/")}
+"""
+
+
+class PostgresDialect(Dialect):
+    """The SQL of one schema's columns, after what :class:`PostgresEngine` sets first."""
+
+    WIDE = "NUMERIC"
+
+    def times(self, left: str, right: str) -> str:
+        """Return the SQL of a product of floats, which is 0 where it is too small for one."""
+        return f"pg_temp.times({left}, {right})"
+
+    def over(self, left: str, right: str) -> str:
+        """Return the SQL of a float divided by a public one; 0 where the quotient is too small."""
+        return f"pg_temp.over({left}, {right})"
+
+    def text_number(self, column: str) -> str:
+        """Return the SQL of a whole number from 0 to below 2**48 that stands for a text."""
+        return f"CAST(CAST('x' || substr(md5({column}), 1, 12) AS BIT(48)) AS BIGINT)"
+
+
+def _code(name: str, kind: Kind, column: str, held: str) -> str:
+    """Return the SQL that maps a source value to its code."""
+    if held not in _FITS[type(kind)]:
+        raise misfit(name, kind, held)
+    whole = held in _WHOLE and isinstance(kind, Integer)
+    number = f"CAST({column} AS INTEGER)" if held == "bool" else column
+    value, found = f"CAST({number} AS {'BIGINT' if whole else 'DOUBLE'})", ""
+    if isinstance(kind, Category):
+        # looked up byte by byte, whatever the collation; no text of PostgreSQL holds a zero byte
+        places = {value: i for i, value in enumerate(kind.values) if "\0" not in value}
+        value = f"CAST({column} AS TEXT)"
+        found = f"CAST(CAST({text(json.dumps(places))} AS JSONB) ->> {value} AS INTEGER)"
+    elif isinstance(kind, Date):
+        day = f"CAST({column} AS DATE)"
+        value = f"(CASE WHEN isfinite({day}) THEN {day} - DATE '1970-01-01' END)"
+    elif held == "numeric":
+        size, most = f"abs({column})", "1.7976931348623157e308"
+        value = f"(CASE WHEN {size} < 2.5e-324 THEN 0 WHEN {size} <= {most} THEN {value} END)"
+    return code_of(kind, value, whole=whole, found=found)
+
+
+def _text(name: str, column: str, held: str) -> str:
+    if held not in _FITS[Category]:
+        raise undiscovered(name, held)
+    return f'CAST({column} AS TEXT) COLLATE "C"'
+
+
+def _id(column: str, held: str) -> str:
+    """Return the SQL of a row's id: a text, or a number that is whole and has 64 bits, else NULL."""
+    if held in _TEXTS:
+        return f'CAST({column} AS TEXT) COLLATE "C"'
+    if held not in _NUMBERS - {"bool"}:
+        raise no_ids(held)
+    fits = f"{column} = floor({column}) AND {column} >= -{2**63} AND {column} < {2**63}"
+    return f"CASE WHEN {fits} THEN CAST({column} AS BIGINT) END"
+
+
+class PostgresEngine(StatementEngine):
+    """The normalised rows of one table or view, in a temporary table of a connection of its own.
+
+    The server's log and ``pg_stat_activity`` can show statements, secrets included: they are as secret as
+    the data. A pooler in between must pool sessions.
+    """
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table.schema, PostgresDialect(table.schema), "rows")
+        self._asked: Work | None = None
+        self._turn, self._change = threading.Lock(), threading.Lock()
+        self._connection, source = _dial(table.source)
+        try:
+            self._load(table, source, self._types(source))
+        except BaseException:
+            self.close()
+            raise
+
+    def _types(self, source: str) -> dict[str, str]:
+        """Prepare the connection, and return the types of the source's columns."""
+        if self._connection.info.parameter_status("server_encoding") != "UTF8":
+            raise SchemaError("the database cannot hold every text", "Use one of ENCODING 'UTF8'.")
+        what, mend = "the user may not make temporary tables", "Grant TEMPORARY on the database."
+        with contextlib.suppress(psycopg.Error):
+            self._connection.execute(_SETTINGS.encode())
+            what, mend = "there is no such table that the user may read", "Check the part after #."
+            look = self._connection.execute(f"SELECT * FROM {source} LIMIT 0".encode())
+            names = {known.oid: known.name for known in self._connection.adapters.types}
+            return {one.name: names.get(one.type_code, "other") for one in look.description or ()}
+        raise SchemaError(what, mend)
+
+    def _load(self, table: Table, source: str, types: dict[str, str]) -> None:
+        def found(name: str) -> tuple[str, str]:
+            column = find_column(name, list(types))
+            return Identifier(column).as_string(), types[column]
+
+        kinds = enumerate(table.schema.items())
+        codes = [f"{_code(name, kind, *found(name))} AS c{i}" for i, (name, kind) in kinds]
+        columns = enumerate(table.schema.undeclared)
+        codes += [f"{short_text(_text(name, *found(name)))} AS t{i}" for i, name in columns]
+        if table.unit is not None:
+            codes.append(f"{_id(*found(table.unit.column))} AS u")
+            self._text_ids = found(table.unit.column)[1] in _TEXTS
+        rows = f"(SELECT {', '.join(codes)} FROM {source}) AS codes WHERE {present(self._sql.needed(table).values())}"
+        self._ask([f"CREATE TEMP TABLE rows AS SELECT * FROM {rows}"])
+        self._check_key(table)
+
+    def _keep(self, statement: str) -> str:
+        self._ask([f"CREATE TEMP TABLE kept AS {statement}", "DROP TABLE rows"])
+        return "kept"
+
+    def _fetched(self, statement: str, work: Work) -> list[Any]:
+        with self._turn:
+            # not while another request is stopped: this one would be
+            with self._change:
+                self._asked = work
+            cursor = self._connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    def _stop(self, work: Work) -> None:
+        with self._change:
+            if self._asked is work and not work.done.is_set():
+                self._connection.cancel()
+
+    def obstacle(self, other: Engine, join: Join) -> tuple[str, str] | None:
+        """Return why the rows of another engine cannot be looked up, and the mend."""
+        mend = "Join them in a view; where it repeats rows, declare as unit whose rows they are."
+        return "tables in PostgreSQL are not joined yet", mend
+
+    def fingerprint(self, key: bytes) -> str:
+        """Seal sums of four parts of each row's SHA-256 after a secret: in any order, one statement."""
+        secret = text(hmac.digest(key, b"rows", "sha256").hex())
+        mix = f"encode(sha256(convert_to({secret} || CAST(codes AS TEXT), 'UTF8')), 'hex')"
+        parts = (f"CAST('x' || substr(mix, {start}, 8) AS BIT(32))" for start in (1, 9, 17, 25))
+        sums = ", ".join(f"SUM(CAST({part} AS BIGINT))" for part in parts)
+        # without OFFSET each part would be mixed anew
+        mixes = f"(SELECT {mix} AS mix FROM {self._rows} AS codes OFFSET 0) AS mixes"
+        return self._sealed(key, f"SELECT COUNT(*), {sums} FROM {mixes}")
+
+    def close(self) -> None:
+        """Forget the rows."""
+        self._connection.close()
+
+
+def _dial(source: str) -> tuple[psycopg.Connection, str]:
+    """Return a connection, and the SQL name of the table; nothing of the source is ever shown."""
+    url, _, name = source.rpartition("#")
+    schema, _, table = name.rpartition(".")
+    what, mend = "the source names no table", "Write postgresql://user@host/database#schema.table."
+    # such signs are rather of a password that holds a #
+    if table and not set(name) & set("@/:"):
+        what, mend = "the database cannot be reached", "Check server, address, user and password."
+        with contextlib.suppress(psycopg.Error, UnicodeError):
+            return psycopg.connect(
+                url, autocommit=True, prepare_threshold=None, client_encoding="utf8",
+                application_name="dpnb", connect_timeout=10, keepalives_idle=30, keepalives_count=3,
+            ), Identifier(unquote(schema) or "public", unquote(table)).as_string()  # fmt: skip
+    raise SchemaError(what, mend)

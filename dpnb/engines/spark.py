@@ -1,0 +1,293 @@
+"""Spark: a data frame is read through one view of codes, and every request is one SQL statement.
+
+Works on classic sessions and on Spark Connect. Only counts and sums of declared cells reach the driver.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from dpnb.engines.base import Engine, engine_failure
+from dpnb.engines.codes import short_text
+from dpnb.engines.dialect import Measuring, present
+from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.engines.sources import find_column, misfit, undiscovered
+from dpnb.engines.spark_dialect import (
+    FITS,
+    NOTHING,
+    TEXTS,
+    SparkDialect,
+    id_code,
+    is_long,
+    normaliser,
+    raw,
+    text,
+    type_name,
+)
+from dpnb.engines.statements import StatementEngine, Work
+from dpnb.errors import DpnbError, SchemaError
+from dpnb.joins import Join
+from dpnb.kinds import Category, Real
+from dpnb.table import Table
+
+T = TypeVar("T")
+
+_LOGGERS = (
+    "SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging",
+    "py4j.clientserver", "py4j.java_gateway",
+)  # fmt: skip
+"""Where PySpark writes errors, whose texts can hold values."""
+_LIMB_BITS = 22
+"""A hash is summed in parts of so many bits, so that the sums fit 64 bits for 2**41 rows."""
+
+
+def is_spark(source: object) -> bool:
+    """Return whether a table's source is a data frame of Spark."""
+    module = type(source).__module__
+    return module.startswith("pyspark.sql.") and type(source).__name__ == "DataFrame"
+
+
+_silent = threading.local()
+"""Marks the threads whose errors are not to be logged."""
+
+
+def _is_loud(record: logging.LogRecord) -> bool:
+    return not getattr(_silent, "on", False)
+
+
+class SparkEngine(StatementEngine):
+    """The normalised rows of one table, as a view over a Spark data frame.
+
+    The rows are read anew by every statement, and normalised on the way; a frame that is cached is read
+    from there. It must hold the same rows each time.
+
+    Parameters
+    ----------
+    table : Table
+        Its source is a data frame of a classic or of a Connect session.
+
+    Raises
+    ------
+    SchemaError
+        When a declared column is missing, or a column's type cannot hold its kind.
+
+    Notes
+    -----
+    Spark itself shows exact numbers of rows to whoever may see its web page, its event log or its
+    progress bar (``spark.ui.enabled``, ``spark.eventLog.enabled``, ``spark.ui.showConsoleProgress``), and
+    errors of the frame's own computation, values included, in the logs of driver and executors: these are
+    as secret as the data.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._name = f"dpnb_{uuid.uuid4().hex}"
+        rows = f"{self._name}_rows"
+        super().__init__(table.schema, SparkDialect(table.schema, rows), rows)
+        self._spark: Any = table.source.sparkSession
+        self._lookup_key = table.key
+        self._looked_up: set[str] = set()
+        self._lists: dict[str, tuple[str, str]] = {}
+        self._guarded(lambda: self._load(table))
+        self._check_key(table)
+
+    def _load(self, table: Table) -> None:
+        if table.source.isStreaming:
+            raise SchemaError(
+                "a streaming data frame has no fixed rows", "Use a table or a batch data frame."
+            )
+        names, types = zip(*table.source.dtypes, strict=True) if table.source.dtypes else ((), ())
+        values, codes = [], []
+        for i, (name, kind) in enumerate(table.schema.items()):
+            place = names.index(find_column(name, list(names)))
+            declared = types[place]
+            if type_name(declared) not in FITS[type(kind)] | {NOTHING}:
+                raise misfit(name, kind, type_name(declared))
+            # two steps: a value that is used several times is computed once
+            values.append(f"{raw(kind, f's{place}', declared)} AS v{i}")
+            code = normaliser(kind, f"v{i}", declared)
+            codes.append(f"{code} AS c{i}")
+            if isinstance(kind, Category) and is_long(kind):
+                self._lists[name] = f"v{i}", code
+                codes.append(f"v{i}")
+        for i, name in enumerate(table.schema.undeclared):
+            place = names.index(find_column(name, list(names)))
+            if type_name(types[place]) not in FITS[Category] | {NOTHING}:
+                raise undiscovered(name, type_name(types[place]))
+            values.append(f"{raw(Category(('',)), f's{place}', types[place])} AS r{i}")
+            codes.append(f"{short_text(f'r{i}')} AS t{i}")
+        if table.unit is not None:
+            place = names.index(find_column(table.unit.column, list(names)))
+            values.append(f"{id_code(f's{place}', types[place])} AS u")
+            codes.append("u")
+            self._text_ids = type_name(types[place]) in TEXTS
+        source = f"{self._name}_source"
+        # by place: names may differ by case only, or hold any sign
+        table.source.toDF(*(f"s{i}" for i in range(len(names)))).createOrReplaceTempView(source)
+        try:
+            self._spark.sql(
+                f"SELECT * FROM (SELECT {', '.join(codes)} "
+                f"FROM (SELECT {', '.join(values)} FROM {source})) WHERE {present(self._sql.needed(table).values())}"
+            ).createOrReplaceTempView(self._rows)
+        finally:
+            # the view of codes holds its plan, time zone included
+            self._spark.catalog.dropTempView(source)
+
+    def _keep(self, statement: str) -> str:
+        """Compute the rows once; they stay in Spark's cache."""
+        kept = f"{self._name}_kept"
+        self._ask([f"CACHE TABLE {kept} AS {statement}"])
+        self._lists = {}
+        return kept
+
+    def _guarded(self, work: Callable[[], T]) -> T:
+        """Run engine work; any failure becomes one fixed error without cause or context."""
+        from pyspark.logger import PySparkLogger
+
+        for name in _LOGGERS:
+            find = logging.getLogger if name.startswith("py4j") else PySparkLogger.getLogger
+            find(name).addFilter(_is_loud)
+        _silent.on = True
+        try:
+            return super()._guarded(work)
+        finally:
+            _silent.on = False
+
+    @contextlib.contextmanager
+    def _working(self) -> Iterator[Work]:
+        """Tag what this thread starts."""
+        with super()._working() as work:
+            mark, unmark, _ = self._tags()
+            mark(work.name)
+            try:
+                yield work
+            finally:
+                unmark(work.name)
+
+    def _stop(self, work: Work) -> None:
+        self._tags()[2](work.name)
+
+    def _tags(self) -> tuple[Callable[[str], object], ...]:
+        """Return how jobs of this thread are tagged, no longer tagged, and stopped by their tag."""
+        if type(self._spark).__module__.startswith("pyspark.sql.connect"):
+            return self._spark.addTag, self._spark.removeTag, self._spark.interruptTag
+        # the tags of a classic session are known to their own thread only
+        context = self._spark.sparkContext
+        return context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
+
+    def _fetched(self, statement: str, work: Work) -> list[Any]:
+        return list(self._spark.sql(statement).collect())
+
+    def obstacle(self, other: Engine, join: Join) -> tuple[str, str] | None:
+        """Return why the rows of another engine cannot be looked up, and the mend.
+
+        Tables of the same session of Spark can, and dimension tables also from files and frames.
+        """
+        if isinstance(other, SparkEngine) and other._spark is self._spark:
+            return self._unlike(other, join)
+        if join.ids or not isinstance(other, DuckDBEngine):
+            return (
+                "tables of different engines are not joined yet",
+                "Read both in one Spark session.",
+            )
+        return None
+
+    def join(self, other: Engine, join: Join) -> None:
+        """Look up the codes of another table, by its key or by its ids."""
+        name = f"{self._name}_{'ids' if join.ids else 'keys'}_of_{join.table}"
+        if name not in self._looked_up:
+            self._guarded(lambda: self._codes(other, join).createOrReplaceTempView(name))
+            self._looked_up.add(name)
+        self._sql.join(join, name)
+
+    def paired(self, other: Engine, table: Table) -> SparkEngine:
+        """Return an engine of the pairs of rows of one id, which are those of ``table``.
+
+        Its columns are this engine's, then those of the other one.
+        """
+        if not isinstance(other, SparkEngine):
+            raise engine_failure()
+        name = f"{self._name}_pairs{len(self._looked_up)}"
+        own = [f"own.c{i} AS c{i}" for i in range(len(self._schema))]
+        rest = [f"other.c{i} AS c{len(own) + i}" for i in range(len(other._schema))]
+        pairs = (
+            f"SELECT own.u AS u, {', '.join([*own, *rest])} "
+            f"FROM {self._rows} AS own JOIN {other._rows} AS other ON own.u = other.u"
+        )
+        self._guarded(lambda: self._spark.sql(pairs).createOrReplaceTempView(name))
+        self._looked_up.add(name)
+        made = object.__new__(SparkEngine)
+        made.__dict__.update(self.__dict__)
+        made._schema, made._rows, made._running = table.schema, name, {}
+        made._sql, made._looked_up = SparkDialect(table.schema, name), set()
+        return made
+
+    def _codes(self, other: Engine, join: Join) -> Any:
+        """Return the codes of another table as a data frame, whose key, or id, is called k."""
+        if isinstance(other, SparkEngine):
+            columns = [other._sql.column(name) for name in other._schema]
+            key = "u" if join.ids else other._sql.column(str(other._lookup_key))
+            return self._spark.sql(f"SELECT {key} AS k, {', '.join(columns)} FROM {other._rows}")
+        if not isinstance(other, DuckDBEngine):
+            raise engine_failure()
+        codes = other._codes(ids=False)
+        # Spark knows no unsigned numbers
+        for i, field_ in enumerate(codes.schema):
+            if str(field_.type) != "double":
+                codes = codes.set_column(i, field_.name, codes.column(i).cast("int64"))
+        return self._spark.createDataFrame(codes)
+
+    def _grouped(self, keys: Sequence[str], made: Measuring, rows: str) -> str:
+        if self._lists.keys() & set(keys) and made.adds_up:
+            return self._sql.by_text(self._lists, keys, made, rows)
+        return super()._grouped(keys, made, rows)
+
+    def fingerprint(self, key: bytes) -> str:
+        """Return a keyed fingerprint that does not depend on the order of rows: one statement.
+
+        Each row's codes are mixed twice into 64 bits (xxHash64, each time after a secret number); the sums
+        of these mixes and the number of rows are sealed by HMAC-SHA256.
+        """
+        codes = [
+            f"COALESCE(c{i}, CAST('NaN' AS DOUBLE))"
+            if isinstance(kind, Real)
+            else f"COALESCE(CAST(c{i} AS BIGINT), {-(2**62)})"
+            for i, kind in enumerate(self._schema.values())
+        ]
+        nothing = text("\0")
+        codes += [f"COALESCE({name}, {nothing})" for name in self._sql.texts()]
+        if self._schema.unit is not None:
+            codes.append("u")
+        seeds = [
+            int.from_bytes(hmac.digest(key, b"mix %d" % i, "sha256")[:8], "big", signed=True) // 2
+            for i in range(2)
+        ]
+        mixes = ", ".join(
+            f"xxhash64(CAST({seed} AS BIGINT), {', '.join(codes)}) AS h{i}"
+            for i, seed in enumerate(seeds)
+        )
+        limbs = ", ".join(
+            f"SUM(shiftrightunsigned(h{i}, {bit}) & {2**_LIMB_BITS - 1})"
+            for i in range(2)
+            for bit in range(0, 64, _LIMB_BITS)
+        )
+        return self._sealed(
+            key, f"SELECT COUNT(*), {limbs} FROM (SELECT {mixes} FROM {self._rows})"
+        )
+
+    def close(self) -> None:
+        """Forget the rows."""
+        # a session that was stopped has forgotten them already
+        with contextlib.suppress(DpnbError):
+            self._guarded(
+                lambda: self._forget(f"{self._name}_kept", f"{self._name}_rows", *self._looked_up)
+            )
+
+    def _forget(self, *views: str) -> None:
+        for view in views:
+            self._spark.catalog.dropTempView(view)

@@ -1,0 +1,184 @@
+"""The public per-row rule in Spark's SQL, to the same codes as everywhere, and what Spark sums otherwise.
+
+Spark raises on a failing cast and on overflow: nothing that is written here can do either. Every text
+is written in hexadecimal, so no setting of a session changes its meaning.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Sequence
+
+from dpnb.engines.base import TICKS, Measure, Sum
+from dpnb.engines.codes import code_of, no_ids
+from dpnb.engines.dialect import Dialect, literal
+from dpnb.kinds import Category, Date, Integer, Kind, Real
+from dpnb.sql.query import EVERY, Predicate
+
+WHOLE = {"TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN"}
+"""Spark's types of whole numbers."""
+TEXTS = {"STRING", "CHAR", "VARCHAR"}
+NUMBERS = WHOLE | {"FLOAT", "DOUBLE", "DECIMAL"}
+DAYS = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ"}
+FITS: dict[type[Kind], set[str]] = {
+    Category: TEXTS | WHOLE,
+    Integer: NUMBERS | TEXTS,
+    Real: NUMBERS | TEXTS,
+    Date: DAYS | TEXTS,
+}
+"""Types that can hold a kind; in texts every value is read as in a CSV file."""
+NOTHING = "VOID"
+"""The type of columns without any value."""
+
+_FEW = 16
+"""Up to so many values a CASE is as fast as grouping by the texts themselves."""
+_BUCKET = 4
+"""Values in one bucket of a longer list."""
+_DIGITS = r"\d+(?:_\d+)*"
+_NUMBER = rf"\A\s*\+?-?(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?\s*\z"
+_CLOCK = r"(?:(?:[01]?\d|2[0-3]):[0-5]?\d(?::[0-5]?\d(?:\.\d{0,9})?)?|24:00(?::00)?)"
+_TIME = rf"(?:(?:T| +){_CLOCK}(?: *(?:Z|[+-]\d{{2}}(?::?\d{{2}})?))?)?"
+_DAY = rf"\A\s*(-?)0*(\d{{1,7}})([-/ \\])(\d{{1,2}})\3(\d{{1,2}}){_TIME}\s*\z"
+_SPACE = " \t\n\v\f\r"
+_EXACT_DIGITS = 15
+"""Whole numbers of so many digits are exact as doubles."""
+_LIMB = 2**16
+
+
+def text(value: str) -> str:
+    """Return an SQL string."""
+    return f"CAST(X'{value.encode().hex()}' AS STRING)"
+
+
+def type_name(declared: str) -> str:
+    """Return the bare name of a Spark type, without length, precision or collation."""
+    return re.split(r"[(< ]", declared, maxsplit=1)[0].upper()
+
+
+def _place(values: Sequence[str], value: str) -> str:
+    """Return the SQL of the place of a text in a list; NULL without one."""
+    if len(values) <= _FEW:
+        cases = " ".join(f"WHEN {text(one)} THEN {i}" for i, one in enumerate(values))
+        return f"CASE {value} {cases} END"
+    # a map is searched from its first to its last key, so there are many small ones
+    buckets: list[dict[str, int]] = [{} for _ in range(-(-len(values) // _BUCKET))]
+    for i, one in enumerate(values):
+        buckets[zlib.crc32(one.encode()) % len(buckets)][one] = i
+    maps = f"from_json({text(json.dumps(buckets))}, 'ARRAY<MAP<STRING, INT>>')"
+    bucket = f"CAST(crc32({value}) % {len(buckets)} AS INT)"
+    return f"try_element_at(get({maps}, {bucket}), {value})"
+
+
+def is_long(kind: Category) -> bool:
+    """Return whether texts are better grouped first, and looked up then.
+
+    Not where others are expected: each of them would be a group.
+    """
+    return len(kind.values) > _FEW and kind.other is None
+
+
+def raw(kind: Kind, column: str, declared: str) -> str:
+    """Return the SQL of a source value as a text, a whole number, a double or days since 1970-01-01."""
+    source = type_name(declared)
+    if source == NOTHING:
+        return f"CAST(NULL AS {'STRING' if isinstance(kind, Category) else 'INT'})"
+    if source in TEXTS and "collate" in declared:
+        # some collations take different texts for the same
+        column = f"CAST(CAST({column} AS BINARY) AS STRING)"
+    if isinstance(kind, Category):
+        return f"CAST({column} AS STRING)"
+    if isinstance(kind, Date):
+        return f"unix_date({_day(column) if source in TEXTS else f'CAST({column} AS DATE)'})"
+    if isinstance(kind, Integer) and source in WHOLE:
+        return f"CAST({column} AS BIGINT)"
+    if source in TEXTS:
+        plain = f"translate({column}, {text('+_' + _SPACE)}, '')"
+        return f"CASE WHEN {column} RLIKE {text(_NUMBER)} THEN TRY_CAST({plain} AS DOUBLE) END"
+    if source == "DECIMAL":
+        return _decimal(column, declared)
+    return f"CAST({column} AS DOUBLE)"
+
+
+def _decimal(column: str, declared: str) -> str:
+    """Return the double of a decimal: whole part and rest apart where its digits are too many for one."""
+    precision, scale = (int(number) for number in re.findall(r"\d+", declared))
+    if precision <= _EXACT_DIGITS or not 0 < scale <= 18:
+        return f"CAST({column} AS DOUBLE)"
+    rest = f"CAST({column} % 1 AS DECIMAL({scale + 1}, {scale}))"
+    unit = f"CAST({10**scale} AS DECIMAL({scale + 1}, 0))"
+    parts = (
+        f"CAST({column} - {rest} AS DOUBLE) + "
+        f"CAST({rest} * {unit} AS DOUBLE) / {literal(float(10**scale))}"
+    )
+    exact = f"CAST({10.0**-scale * 2**53:.{scale}f} AS DECIMAL(38, {scale}))"
+    return f"CASE WHEN abs({column}) <= {exact} THEN CAST({column} AS DOUBLE) ELSE {parts} END"
+
+
+def _day(column: str) -> str:
+    """Return the day that a text names, with or without a time."""
+    sign, year, month, day = (
+        f"regexp_extract({column}, {text(_DAY)}, {group})" for group in (1, 2, 4, 5)
+    )
+    padded = f"lpad({year}, greatest(4, length({year})), '0')"
+    plain = f"concat({sign}, {padded}, '-', {month}, '-', {day})"
+    return f"CASE WHEN {column} RLIKE {text(_DAY)} THEN TRY_CAST({plain} AS DATE) END"
+
+
+def normaliser(kind: Kind, value: str, declared: str) -> str:
+    """Return the SQL that maps what :func:`raw` makes of a value to its code."""
+    found = _place(kind.values, value) if isinstance(kind, Category) else ""
+    return code_of(kind, value, whole=type_name(declared) in WHOLE | {NOTHING}, found=found)
+
+
+def id_code(column: str, declared: str) -> str:
+    """Return the SQL of a row's id: a whole number or a text, NULL where there is none.
+
+    Different ids stay different: a number that is not whole, or beyond 64 bits, is no id.
+
+    Raises
+    ------
+    SchemaError
+        For a type whose values are no ids.
+    """
+    source = type_name(declared)
+    if source in WHOLE or source == NOTHING:
+        return f"CAST({column} AS BIGINT)"
+    if source == "DECIMAL":
+        return f"CASE WHEN {column} = FLOOR({column}) THEN TRY_CAST({column} AS BIGINT) END"
+    if source in NUMBERS:
+        real = f"CAST({column} AS DOUBLE)"
+        fits = f"{real} >= {literal(-(2.0**63))} AND {real} < {literal(2.0**63)}"
+        whole = f"CASE WHEN {fits} THEN CAST(FLOOR({real}) AS BIGINT) END"
+        return f"CASE WHEN {real} = ({whole}) THEN {whole} END"
+    if source in TEXTS:
+        return raw(Category(("",)), column, declared)
+    raise no_ids(source)
+
+
+class SparkDialect(Dialect):
+    """The SQL of one schema's columns, in which no sum leaves 64 bits."""
+
+    WIDE = "DECIMAL(38, 0)"
+
+    def text_number(self, column: str) -> str:
+        """Return the SQL of a whole number from 0 to below 2**48 that stands for a text."""
+        return f"CAST(conv(substr(md5(CAST({column} AS BINARY)), 1, 12), 16, 10) AS BIGINT)"
+
+    def terms(self, measure: Measure, condition: Predicate) -> list[tuple[str, int]]:
+        """Return integer aggregates and weights whose weighted sum is the measure in ticks.
+
+        Sums of large whole numbers are taken in two parts: over billions of rows they leave 64 bits.
+        """
+        if not isinstance(measure, Sum) or measure.rounded or measure.largest <= TICKS:
+            return super().terms(measure, condition)
+        value = f"CAST({self.value(measure.value)} AS BIGINT)"
+        test = "" if condition == EVERY else f"CASE WHEN {self.predicate(condition)} THEN "
+        end = " END" if test else ""
+        scale, offset = int(1 / measure.step), int(measure.shift / measure.step)
+        terms = [
+            (f"SUM({test}shiftright({value}, 16){end})", scale * _LIMB),
+            (f"SUM({test}({value} & {_LIMB - 1}){end})", scale),
+        ]
+        return terms if offset == 0 else [*terms, (f"COUNT({test}{value}{end})", -offset)]

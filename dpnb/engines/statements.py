@@ -1,0 +1,235 @@
+"""Every request as SQL statements of aggregates: what engines share whose rows answer such statements."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import math
+import threading
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from dpnb.engines.base import Axis, Engine, Exact, Scan, Tally, engine_failure, guarded
+from dpnb.engines.contributions import Contributions, ContributionScan
+from dpnb.engines.dialect import Dialect, Measuring
+from dpnb.engines.marginals import Marginals, MarginalScan
+from dpnb.engines.sources import repeated, unlike
+from dpnb.errors import DpnbError
+from dpnb.joins import Join
+from dpnb.schema import Schema
+from dpnb.sql.query import EVERY
+from dpnb.table import Table
+
+T = TypeVar("T")
+
+_BRANCHES = 64
+_AGAIN_SECONDS = 0.2
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """A request that runs: its name, whether it is to stop, whether it is over."""
+
+    name: str = field(default_factory=lambda: f"dpnb_{uuid.uuid4().hex}")
+    stopped: threading.Event = field(default_factory=threading.Event)
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+class StatementEngine(ABC):
+    """The normalised rows of one table, where SQL statements are asked.
+
+    What is left to each engine: how rows get their codes, how statements are asked, and how they are
+    stopped.
+    """
+
+    def __init__(self, schema: Schema, sql: Dialect, rows: str) -> None:
+        self._schema, self._sql, self._rows = schema, sql, rows
+        self._key = b""
+        self._text_ids = False
+        self._running: dict[int, Work] = {}
+
+    @abstractmethod
+    def _fetched(self, statement: str, work: Work) -> list[Any]:
+        """Return the rows of one statement."""
+
+    @abstractmethod
+    def _stop(self, work: Work) -> None:
+        """Stop what runs of a request; called again until it is over."""
+
+    @abstractmethod
+    def _keep(self, statement: str) -> str:
+        """Keep the rows of a statement instead of all rows, and return the name of their relation."""
+
+    def _guarded(self, work: Callable[[], T]) -> T:
+        """Run engine work; any failure becomes one fixed error without cause or context."""
+        return guarded(work)
+
+    def _ask(self, statements: Sequence[str]) -> list[Any]:
+        """Return the rows of statements, of aggregates only."""
+
+        def run() -> list[Any]:
+            found: list[Any] = []
+            with self._working() as work:
+                for statement in statements:
+                    if work.stopped.is_set():
+                        raise InterruptedError
+                    found += self._fetched(statement, work)
+            return found
+
+        return self._guarded(run)
+
+    def _check_key(self, table: Table) -> None:
+        """Refuse a dimension table whose key is not unique."""
+        if table.key is not None and self._ask([self._sql.repeated(table.key)]):
+            raise repeated(table.key)
+
+    def bound(self, key: bytes) -> None:
+        """Keep at most ``max_rows`` rows of each id, picked by an order under a secret key."""
+        unit = self._schema.unit
+        if unit is None:
+            return
+        self._rows = self._keep(self._sql.kept(unit.max_rows, key, text=self._text_ids))
+        self._key, self._sql = key, type(self._sql)(self._schema, self._rows)
+
+    def _unlike(self, other: StatementEngine, join: Join) -> tuple[str, str] | None:
+        """Return why the ids of two tables of one engine are not those of the same people."""
+        return unlike(join) if join.ids and self._text_ids != other._text_ids else None
+
+    def join(self, other: Engine, join: Join) -> None:
+        """Refuse; ``obstacle`` tells why."""
+        raise engine_failure()
+
+    def paired(self, other: Engine, table: Table) -> Engine:
+        """Refuse; ``obstacle`` tells why."""
+        raise engine_failure()
+
+    def measure(self, scan: Scan) -> Exact:
+        """Return one exact vector for each measure, in ticks: one statement, one scan.
+
+        Different ids that are cut to fewer groups take a statement of their own.
+        """
+        size = math.prod(self._sql.cell(name)[1] for name in scan.keys)
+        vectors = [[0] * size for _ in scan.measures]
+        for groups, places in scan.parts():
+            made = self._sql.measuring(scan, places)
+            rows = self._sql.measured(scan, groups, self._key, text=self._text_ids)
+            made.fill(vectors, self._ask([self._grouped(scan.keys, made, rows)]))
+        return Exact(vectors)
+
+    def _grouped(self, keys: Sequence[str], made: Measuring, rows: str) -> str:
+        """Return the statement of the aggregates of each group of a relation, with WHERE."""
+        return self._sql.grouped(made, rows)
+
+    def marginals(self, scan: MarginalScan) -> Marginals:
+        """Return the tables of several attribute sets: one branch of a statement for each set.
+
+        GROUPING SETS are slower: they copy every row once for each set.
+        """
+        import numpy as np
+
+        where = [self._sql.in_groups(scan), self._sql.predicate(scan.where)]
+        if scan.value is not None:
+            where.append(f"{self._sql.value(scan.value)} IS NOT NULL")
+        terms = [] if scan.measure is None else self._sql.terms(scan.measure, EVERY)
+        sums = "".join(f", {sql} AS t{i}" for i, (sql, _) in enumerate(terms))
+        rows = self._sql.relation(scan.columns)
+        branches = [
+            f"SELECT {place} AS place, {joint} AS joint, COUNT(*) AS n{sums} "
+            f"FROM {rows} WHERE {' AND '.join(where)} GROUP BY {joint}"
+            for place, joint in enumerate(
+                f"CAST({self._sql.joint(attributes, scan)} AS BIGINT)" for attributes in scan.sets
+            )
+        ]
+        # planning a statement takes time that grows with its branches
+        parts = range(0, len(branches), _BRANCHES)
+        found = self._ask([" UNION ALL ".join(branches[i : i + _BRANCHES]) for i in parts])
+        columns = np.array(found, dtype=np.int64).reshape(len(found), 3 + len(terms)).T
+        total = np.zeros(len(found), dtype=np.int64)
+        for column, (_, weight) in zip(columns[3:], terms, strict=True):
+            total += weight * column
+        return Marginals(scan, columns[0], columns[1], columns[2], total)
+
+    def histograms(self, views: Sequence[Sequence[Axis]]) -> Exact:
+        """Return the exact counts of several histograms: one statement, a branch for each."""
+        vectors = [[0] * math.prod(axis.size for axis in axes) for axes in views]
+        for place, joint, count in self._ask([self._sql.histograms(views)]):
+            vectors[place][joint] = int(count)
+        return Exact(vectors)
+
+    def contributions(
+        self, scan: ContributionScan, most: int | None = None
+    ) -> Contributions | None:
+        """Return what single rows, or ids, add: one statement, of which ``most`` lines are read."""
+        import numpy as np
+
+        numbers = places = [f"v{i}" for i in range(len(scan.parts))]
+        if scan.steps:
+            numbers = [self._sql.score(scan, places)]
+        elif scan.ids:
+            numbers = list(map(self._sql.steps, scan.parts, places))
+        names = ["cell", *(f"n{i}" for i in range(len(numbers)))]
+        selected = ", ".join(
+            f"{sql} AS {name}" for sql, name in zip(["cell", *numbers], names, strict=True)
+        )
+        added = self._sql.added(scan, places, self._key, text=self._text_ids)
+        limit = "" if most is None else f" LIMIT {most + 1}"
+        found = self._ask(
+            [
+                f"SELECT {', '.join(names)}, COUNT(*) AS n FROM (SELECT {selected} FROM {added}) "
+                f"AS scored GROUP BY {', '.join(names)}{limit}"
+            ]
+        )
+        if most is not None and len(found) > most:
+            return None
+        lines = np.array(found, dtype=np.int64).reshape(len(found), len(names) + 1)
+        return Contributions(lines[:, 0], lines[:, 1:-1], lines[:, -1])
+
+    def tally(self, place: int, least: int) -> Tally:
+        """Return the texts of the undeclared column at a place that ``least`` rows, or ids, have."""
+        unit, name = self._schema.unit, self._sql.texts()[place]
+        groups = 0 if unit is None else unit.max_groups
+        statement = self._sql.tally(name, least, groups, self._key, text=self._text_ids)
+        return Tally.read(self._ask([statement]))
+
+    def _sealed(self, key: bytes, statement: str) -> str:
+        """Return the HMAC-SHA256 of the one row of whole numbers that a statement finds."""
+        (sums,) = self._ask([statement])
+        numbers = json.dumps([int(one or 0) for one in sums]).encode()
+        return hmac.new(key, numbers, hashlib.sha256).hexdigest()
+
+    @contextlib.contextmanager
+    def _working(self) -> Iterator[Work]:
+        """Note what this thread asks, so that :meth:`interrupt` can stop it."""
+        thread = threading.get_ident()
+        work = self._running[thread] = Work()
+        try:
+            yield work
+        finally:
+            work.done.set()
+            self._running.pop(thread, None)
+
+    def interrupt(self, thread: int) -> None:
+        """Stop the scan that runs in the thread of the given identifier."""
+        work = self._running.get(thread)
+        if work is None:
+            return
+        work.stopped.set()
+
+        def stop() -> None:
+            # again and again: a statement may be on its way, with nothing there yet to be stopped
+            while not work.done.wait(_AGAIN_SECONDS):
+                with contextlib.suppress(DpnbError):
+                    self._guarded(lambda: self._stop(work))
+
+        threading.Thread(target=stop, name="dpnb interrupt", daemon=True).start()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(private)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an engine holds sensitive data and cannot be pickled")

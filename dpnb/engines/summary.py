@@ -1,0 +1,182 @@
+"""What the columns of a source hold, exactly: for the owner who drafts a schema, and nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from dpnb.engines.base import engine_failure
+from dpnb.engines.duckdb import quoted
+from dpnb.engines.normaliser import NUMBERS, TEXTS, WHOLE
+from dpnb.engines.sources import file_source, frame_source, is_csv
+from dpnb.errors import DpnbError
+
+Holds: TypeAlias = Literal["text", "whole", "number", "day", "other"]
+
+MOST_VALUES = 50
+"""Different texts that are told."""
+MOSTLY = 0.95
+"""Share of a column's texts that are numbers or days where the column is said to hold these."""
+_DAYS = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Summary:
+    """One column of a source. Exact, as secret as the data.
+
+    Attributes
+    ----------
+    name : str
+    type : str
+        As the engine calls it.
+    holds : {'text', 'whole', 'number', 'day', 'other'}
+    rows, present, different : int
+        Rows, rows with a value, different values.
+    most : int
+        Rows of the value that has most.
+    low, high : number, date or None
+        Of numbers and days.
+    values : tuple of str
+        Of texts, ascending; empty where there are more than 50.
+    """
+
+    name: str
+    type: str
+    holds: Holds
+    rows: int
+    present: int = 0
+    different: int = 0
+    most: int = 0
+    low: Any = None
+    high: Any = None
+    values: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return "Summary(private)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Summary is as secret as the data and cannot be pickled")
+
+
+def summarise(source: Any) -> list[Summary]:
+    """Return what each column of a source holds; of names that differ by case only the first.
+
+    Parameters
+    ----------
+    source : data frame, path or DuckDB relation
+        As for ``Table``.
+
+    Raises
+    ------
+    SchemaError
+        For a source that a table cannot have.
+    EngineError
+        When it cannot be read.
+    """
+    import duckdb
+
+    connection = duckdb.connect(":memory:")
+    try:
+        connection.execute("SET enable_progress_bar=false")
+        return _columns(connection, source)
+    except DpnbError:
+        raise
+    except Exception:  # noqa: BLE001, S110 - the text of an engine's error can hold values
+        pass
+    finally:
+        connection.close()
+    raise engine_failure()
+
+
+def _columns(connection: Any, source: Any) -> list[Summary]:
+    texts: set[str] = set()
+    if isinstance(source, (str, Path)):
+        relation = file_source(Path(source))
+    else:
+        frame, texts = frame_source(source, _first(_names(source)))
+        relation = "source_rows"
+        connection.register(relation, frame)
+    if is_csv(source):
+        # as the engine does: a line that cannot be read is kept
+        connection.execute(f"CREATE TEMP TABLE texts AS SELECT * FROM {relation}")
+        relation = "texts"
+    described = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    types = {str(row[0]): str(row[1]).partition("(")[0].upper() for row in described}
+    if relation == "texts":
+        texts = set(types)
+    return [
+        _column(connection, relation, name, types[name], loose=name in texts)
+        for name in _first(list(types))
+    ]
+
+
+def _names(frame: Any) -> list[str]:
+    """Return the columns of a frame; none of what is no frame."""
+    if hasattr(frame, "collect_schema"):
+        return list(frame.collect_schema().names())
+    names = getattr(frame, "column_names", getattr(frame, "columns", ()))
+    return [str(name) for name in names]
+
+
+def _first(names: Sequence[str]) -> list[str]:
+    """Return the names of which none differs from another by case only."""
+    found: dict[str, str] = {}
+    for name in names:
+        found.setdefault(name.casefold(), name)
+    return list(found.values())
+
+
+def _column(connection: Any, relation: str, name: str, held: str, *, loose: bool) -> Summary:
+    """Return what a column holds; ``loose`` where the engine takes its texts for any kind."""
+    column = quoted(name)
+
+    def one(statement: str) -> Any:
+        return connection.execute(statement).fetchone()
+
+    (rows,) = one(f"SELECT COUNT(*) FROM {relation}")
+    number, day = f"TRY_CAST({column} AS DOUBLE)", f"TRY_CAST({column} AS DATE)"
+    if loose or held in TEXTS:
+        as_text = f"NULLIF(CAST({column} AS VARCHAR), '')"
+        present, numbers, whole, days = one(
+            f"SELECT COUNT(x), COUNT(*) FILTER (isfinite(n)), COUNT(*) FILTER (isfinite(n) AND "
+            f"n = FLOOR(n)), COUNT(*) FILTER (isfinite(d)) FROM (SELECT {as_text} AS x, "
+            f"TRY_CAST({as_text} AS DOUBLE) AS n, TRY_CAST({as_text} AS DATE) AS d FROM {relation})"
+        )
+        holds: Holds = "text"
+        if loose and present and numbers >= MOSTLY * present:
+            holds = "whole" if whole == numbers else "number"
+        elif loose and present and days >= MOSTLY * present:
+            holds = "day"
+        value = {"text": as_text, "day": day}.get(holds, number)
+    elif held in WHOLE:
+        holds, value = "whole", f"TRY_CAST({column} AS HUGEINT)"
+    elif held in NUMBERS:
+        # frames hold whole numbers as real ones where some are missing
+        (broken,) = one(
+            f"SELECT COUNT(*) FILTER (isfinite(x) AND x <> FLOOR(x)) FROM (SELECT {number} AS x "
+            f"FROM {relation})"
+        )
+        holds, value = "number" if broken else "whole", number
+    elif held in _DAYS:
+        holds, value = "day", day
+    else:
+        return Summary(name, held, "other", rows)
+    kept = "TRUE" if holds == "text" or held in WHOLE else "isfinite(x)"
+    present, different, low, high = one(
+        f"SELECT COUNT(x), COUNT(DISTINCT x), MIN(x), MAX(x) FROM (SELECT {value} AS x FROM {relation}) "
+        f"WHERE {kept}"
+    )
+    (most,) = one(
+        f"SELECT COALESCE(MAX(n), 0) FROM (SELECT COUNT(*) AS n FROM (SELECT {value} AS x FROM "
+        f"{relation}) WHERE x IS NOT NULL GROUP BY x)"
+    )
+    values: tuple[str, ...] = ()
+    if holds == "text":
+        low = high = None
+        if different <= MOST_VALUES:
+            every = f"SELECT {value} AS x FROM {relation}"
+            listed = f"SELECT DISTINCT x FROM ({every}) WHERE x IS NOT NULL ORDER BY x"
+            values = tuple(row[0] for row in connection.execute(listed).fetchall())
+    return Summary(name, held, holds, rows, present, different, most, low, high, values)

@@ -1,0 +1,1 @@
+"""Which values a column has that nobody declared."""

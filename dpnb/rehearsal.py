@@ -1,0 +1,70 @@
+"""A curator of generated data, on which an analyst tries what she plans to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+
+from dpnb.answers.listing import BudgetStatus
+from dpnb.channel import LocalChannel
+from dpnb.curator import Curator
+from dpnb.generated import generated
+from dpnb.kinds import Kind
+from dpnb.privacy.budget import Budget
+from dpnb.provenance.policy import Policy
+from dpnb.provenance.requests import ANALYST
+from dpnb.table import Table
+
+
+def rehearsal(
+    tables: Mapping[str, Table], status: BudgetStatus, rows: int, seed: int
+) -> LocalChannel:
+    """Return the way to a curator of generated tables, with a ledger in memory and one analyst.
+
+    Parameters
+    ----------
+    tables : mapping of str to Table
+        Only what is public about them is used.
+    status : BudgetStatus
+        Of the analyst who rehearses.
+    rows, seed : int
+        As in ``generated``.
+    """
+    kinds = _kinds_of_ids(tables.values())
+    made = [
+        generated(
+            name, table.schema, rows, seed, public=table.public, key=table.key,
+            ids=None if table.unit is None else kinds.get(table.unit.column.casefold()),
+        )
+        for name, table in tables.items()
+    ]  # fmt: skip
+    budget = budget_for(status)
+    if budget.currency == "basic":
+        # which cannot count noise paths
+        policy = Policy(mechanism="additive")
+        name = (status.analyst or "you").partition("#")[0]
+        curator = Curator(made, budget=budget, analysts={name: 1}, policy=policy, rehearsal=True)
+        return LocalChannel(curator, name, owned=True)
+    return LocalChannel(Curator(made, budget=budget, rehearsal=True), ANALYST, owned=True)
+
+
+def _kinds_of_ids(tables: Iterable[Table]) -> dict[str, Kind]:
+    """Return the kinds of ids by their columns, where some table declares them: they must be alike."""
+    units = ((table.schema, table.unit) for table in tables if table.unit is not None)
+    found = ((schema, schema.find(unit.column)) for schema, unit in units)
+    return {name.casefold(): schema[name] for schema, name in found if name is not None}
+
+
+def budget_for(status: BudgetStatus) -> Budget:
+    """Return the budget of a rehearsal: what is left, or the whole once nothing is left."""
+    left, currency = status.remaining, status.currency
+    used_up = left.level(currency) <= 0 or (currency == "basic" and left.delta <= 0)
+    loss = status.cap if used_up else left
+    if currency == "pure":
+        return Budget(epsilon=loss.level(currency))
+    if currency == "basic":
+        return Budget(epsilon=loss.level(currency), delta=loss.delta, accountant="basic")
+    # delta says where epsilons are shown, beside what is set aside for keys
+    aside = loss.delta
+    delta = None if status.delta is None else Fraction(str(status.delta)) + aside
+    return Budget(rho=loss.rho, delta=delta, accountant=currency, key_delta=aside or None)

@@ -1,0 +1,71 @@
+"""Thresholds by group over the wire: JSON knows no groups as names, so each travels beside its number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpnb.errors import RequestError
+
+_MEND = "Send {name: [[[label, ...], number], ...]}, each group once."
+
+
+def send_thresholds(value: Any) -> Any:
+    """Return thresholds as lists of groups and numbers; what is no mapping as it is, to be refused.
+
+    Parameters
+    ----------
+    value : mapping of name to mapping of group to number
+        A group is a label or a tuple of labels; a pandas Series serves as the inner mapping.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    return {str(name): _pairs(numbers) for name, numbers in value.items()}
+
+
+def _pairs(numbers: Any) -> Any:
+    if hasattr(numbers, "to_dict"):
+        numbers = numbers.to_dict()
+    if not isinstance(numbers, Mapping):
+        # a list of something else would be read as pairs
+        return {"$type": "list"} if isinstance(numbers, (list, tuple)) else numbers
+    return [
+        [list(group) if isinstance(group, tuple) else [group], number]
+        for group, number in numbers.items()
+    ]
+
+
+def read_thresholds(value: Any) -> Any:
+    """Return the thresholds that :func:`send_thresholds` wrote; what holds none as it is.
+
+    Raises
+    ------
+    RequestError
+        When a list does not hold groups with their numbers, or holds a group twice.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    return {name: _read_pairs(name, pairs) for name, pairs in value.items()}
+
+
+def _read_pairs(name: str, pairs: Any) -> Any:
+    if isinstance(pairs, Mapping):
+        raise _unreadable(name)
+    if not isinstance(pairs, list):
+        return pairs
+    found: dict[Any, Any] = {}
+    for pair in pairs:
+        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], list):
+            raise _unreadable(name)
+        labels, number = pair
+        if any(isinstance(label, (list, Mapping)) for label in labels):
+            raise _unreadable(name)
+        # as it is written in a notebook: 'a', and ('a', 'b') where there are several keys
+        found[labels[0] if len(labels) == 1 else tuple(labels)] = number
+    if len(found) < len(pairs):
+        raise _unreadable(name)
+    return found
+
+
+def _unreadable(name: str) -> RequestError:
+    return RequestError(f"the thresholds {name[:60]!r} are no list of groups and numbers", _MEND)

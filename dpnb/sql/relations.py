@@ -1,0 +1,295 @@
+"""FROM and JOIN: the table whose rows are measured, and the tables that are looked up from its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from sqlglot import expressions as exp
+
+from dpnb.errors import SchemaError
+from dpnb.joins import MOST_JOINS, PRESENT, Join, lookup
+from dpnb.kinds import nearest
+from dpnb.sql.query import Within
+from dpnb.sql.source import Node, Source, others
+from dpnb.table import Table
+
+Side: TypeAlias = tuple[int, str]
+"""One side of ON: the place of a table in FROM, and the column as written."""
+
+_SHAPE = "Write FROM a JOIN b ON a.x = b.x."
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """One table of FROM.
+
+    ``names`` may qualify its columns, case-folded; ``shown`` is the one that was written. Without a
+    ``join`` its rows are what is measured, or pairs of them with those of another table, which are
+    the rows of ``paired``.
+    """
+
+    table: Table
+    names: frozenset[str]
+    shown: str
+    join: Join | None = None
+    inner: bool = True
+    paired: Table | None = None
+
+    def find(self, name: str) -> str | None:
+        """Return the name by which a column is known to all that follows; None without such a column."""
+        found = self.table.schema.find(name)
+        if found is None or self.join is not None:
+            return None if found is None or self.join is None else self.join.attribute(found)
+        return f"{self.table.name}[].{found}" if self.paired else found
+
+    def has(self, name: str) -> bool:
+        """Whether a column is declared, or is the one of ids."""
+        return self.table.schema.find(name) is not None or self.identifies(name)
+
+    def identifies(self, name: str) -> bool:
+        """Whether a column is the one of the privacy unit's ids."""
+        unit = self.table.unit
+        return unit is not None and unit.column.casefold() == name.casefold()
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """All tables of FROM, the measured one first; ``merged`` are the columns of USING, case-folded."""
+
+    relations: tuple[Relation, ...]
+    merged: frozenset[str]
+    base: Table
+
+    @property
+    def present(self) -> list[Within]:
+        """What is asked of the rows by joins that leave out those without a match."""
+        scale = PRESENT.scale
+        return [
+            Within(relation.join.name, ((scale.low, scale.high),))
+            for relation in self.relations
+            if relation.join is not None and relation.inner
+        ]
+
+    def of(self, qualifier: str | None) -> list[Relation]:
+        """Return the tables that a qualifier names; all of them without one."""
+        if qualifier is None:
+            return list(self.relations)
+        return [one for one in self.relations if qualifier.casefold() in one.names]
+
+    def find(self, name: str, qualifier: str | None) -> list[tuple[Relation, str]]:
+        """Return the columns that a name may mean."""
+        relations = self.of(qualifier)
+        if qualifier is None and name.casefold() in self.merged:
+            relations = relations[:1]
+        found = ((one, one.find(name)) for one in relations)
+        return [(one, column) for one, column in found if column is not None]
+
+    def is_unit(self, name: str, qualifier: str | None) -> bool:
+        """Whether a column holds the ids of the measured table: its own one, or one joined to it by ids."""
+        return any(
+            one.identifies(name)
+            for one in self.of(qualifier)
+            if one.join is None or (one.join.ids and one.inner and qualifier is not None)
+        )
+
+
+def read_from(source: Source, tables: Mapping[str, Table], select: exp.Select) -> Scope:
+    """Return what FROM and JOIN name."""
+    return _From(source, tables).read(select)
+
+
+class _From:
+    """Reads FROM and its joins."""
+
+    def __init__(self, source: Source, tables: Mapping[str, Table]) -> None:
+        self.refuse = source.refuse
+        # tables of pairs have no name of their own
+        self.tables = {name: table for name, table in tables.items() if name.isidentifier()}
+        self.merged: set[str] = set()
+
+    def read(self, select: exp.Select) -> Scope:
+        source = select.args.get("from_")
+        listed = [self.relation(None if source is None else source.this, "FROM", alone=True)]
+        joins = select.args.get("joins") or []
+        if len(joins) > MOST_JOINS:
+            self.refuse(
+                f"there are {len(joins)} joins, more than {MOST_JOINS}", "Join fewer tables.",
+                joins[MOST_JOINS].this,
+            )  # fmt: skip
+        for node in joins:
+            inner = self.kind(node)
+            one = self.relation(node.this, "JOIN", alone=False)
+            taken = {name for other in listed for name in other.names}
+            if one.names & taken:
+                self.refuse(f"two tables are called {one.shown!r}", "Name them with AS.", node.this)
+            listed = self.joined(listed, one, node, inner=inner)
+        base = listed[0].paired or listed[0].table
+        return Scope(tuple(listed), frozenset(self.merged), base)
+
+    def relation(self, node: Node | None, word: str, *, alone: bool) -> Relation:
+        if not isinstance(node, exp.Table):
+            what = f"only a declared table can follow {word}"
+            if node is None:
+                what = "there is no FROM"
+            self.refuse(what, f"Tables: {', '.join(self.tables)}.", node)
+        if not isinstance(node.this, exp.Identifier):
+            self.refuse("functions cannot be read from", "Name a declared table.", node)
+        alias = node.args.get("alias")
+        plain = alias is None or (
+            not others(alias.args, "this") and isinstance(alias.this, exp.Identifier)
+        )
+        if others(node.args, "this", "alias") or not plain:
+            self.refuse(f"only a declared table can follow {word}", "Write its bare name.", node)
+        names = {name.casefold(): name for name in self.tables}
+        name = names.get(node.name.casefold())
+        if name is None:
+            self.refuse(f"unknown table {node.name!r}", nearest(node.name, list(self.tables)), node)
+        shown = name if alias is None else str(node.alias)
+        known = {shown.casefold(), name.casefold()} if alone else {shown.casefold()}
+        return Relation(self.tables[name], frozenset(known), shown)
+
+    def kind(self, node: Node) -> bool:
+        """Return whether rows without a match are left out; refuse joins of other kinds."""
+        side, kind, method = (
+            str(node.args.get(n) or "").upper() for n in ("side", "kind", "method")
+        )
+        if isinstance(node.this, exp.Lateral):
+            self.refuse("LATERAL is not supported", _SHAPE, node.this)
+        mend = "Name the other table first, and write LEFT JOIN." if side == "RIGHT" else _SHAPE
+        wanted = (side, kind) in (("", ""), ("", "INNER"), ("LEFT", ""), ("LEFT", "OUTER"))
+        if not wanted or method:
+            word = " ".join(filter(None, (method, side, kind)))
+            self.refuse(f"{word} JOIN is not supported", mend, node.this)
+        if others(node.args, "this", "on", "using", "side", "kind"):
+            self.refuse("this join is not supported", _SHAPE, node.this)
+        if not node.args.get("on") and not node.args.get("using"):
+            self.refuse("a join needs its condition", _SHAPE, node.this)
+        return not side
+
+    def joined(
+        self, listed: Sequence[Relation], new: Relation, node: Node, *, inner: bool
+    ) -> list[Relation]:
+        """Return the tables with one more, the measured one first."""
+        condition = self.using if node.args.get("using") else self.on
+        place, column, key = condition(node, listed, new)
+        old = listed[place]
+        if old.paired:
+            self.refuse(
+                "pairs of rows are not joined with further tables",
+                "Join two tables, or declare max_rows=1 for the one that is looked up.", node.this,
+            )  # fmt: skip
+        if place:
+            self.refuse(
+                "tables that are looked up are not joined with each other",
+                f"Join {new.shown} with {listed[0].shown}.", node.this,
+            )  # fmt: skip
+        found = self.lookup(old, column, new, key)
+        if len(listed) == 1 and isinstance(found, SchemaError):
+            reverse = self.lookup(new, key, old, column)
+            if isinstance(reverse, Join) and not inner:
+                self.refuse(
+                    f"this LEFT JOIN keeps the rows of {old.shown!r}, which is what is looked up",
+                    f"Write FROM {new.shown} LEFT JOIN {old.shown}, or JOIN.", node.this,
+                )  # fmt: skip
+            # the reason is that of the way round that was meant
+            meant = old.table.public and old.table.unit is None and not new.table.public
+            if isinstance(reverse, Join) or meant:
+                found, old, new = reverse, new, old
+        made = old.table.pairs.get(new.table.name)
+        if (
+            isinstance(found, SchemaError)
+            and made is not None
+            and self.by_ids(old, column, new, key)
+        ):
+            if isinstance(made, SchemaError):
+                self.refuse(made.what, made.mend, node.this)
+            if inner and len(listed) == 1:
+                return [replace(old, paired=made), replace(new, paired=made)]
+            self.refuse(
+                f"both tables may hold several rows of one {column}",
+                "Write FROM one JOIN the other, and nothing else; or declare max_rows=1 for the one "
+                "that is looked up.", node.this,
+            )  # fmt: skip
+        if isinstance(found, SchemaError):
+            self.refuse(found.what, found.mend, node.this)
+        if found.name in old.table.obstacles:
+            self.refuse(*old.table.obstacles[found.name], node.this)
+        if found.name not in old.table.joins:
+            self.refuse(
+                "these tables were not opened together", "Open both in one Curator.", node.this
+            )
+        if any(found == other.join for other in listed):
+            self.refuse(
+                f"{new.table.name!r} is joined twice on {column!r}", "Join it once.", node.this
+            )
+        return [old, *listed[1:], replace(new, join=found, inner=inner)]
+
+    def lookup(self, base: Relation, column: str, other: Relation, key: str) -> Join | SchemaError:
+        try:
+            return lookup(base.table, column, other.table, key)
+        except SchemaError as error:
+            return error
+
+    @staticmethod
+    def by_ids(base: Relation, column: str, other: Relation, key: str) -> bool:
+        return base.identifies(column) and other.identifies(key)
+
+    def using(self, node: Node, listed: Sequence[Relation], new: Relation) -> tuple[int, str, str]:
+        columns = node.args["using"]
+        if len(columns) != 1 or not isinstance(columns[0], exp.Identifier):
+            self.refuse("USING takes one column", _SHAPE, node.this)
+        name = str(columns[0].this)
+        self.merged.add(name.casefold())
+        return 0, name, name
+
+    def on(self, node: Node, listed: Sequence[Relation], new: Relation) -> tuple[int, str, str]:
+        """Return the place of the table that the new one is joined with, and both columns."""
+        test = node.args["on"]
+        while isinstance(test, exp.Paren):
+            test = test.this
+        if not isinstance(test, exp.EQ):
+            self.refuse("ON takes one equality of two columns", _SHAPE, test)
+        own: list[str] = []
+        rest: list[Side] = []
+        for side in (test.this, test.expression):
+            place, name = self.side(side, [*listed, new])
+            if place == len(listed):
+                own.append(name)
+            else:
+                rest.append((place, name))
+        if len(own) != 1:
+            self.refuse(
+                f"ON compares a column of {new.shown!r} with one of another table", _SHAPE, test
+            )
+        return (*rest[0], own[0])
+
+    def side(self, node: Node, relations: Sequence[Relation]) -> Side:
+        """Return which table's column a side of ON is; whether it is declared is looked at later."""
+        if (
+            not isinstance(node, exp.Column)
+            or not isinstance(node.this, exp.Identifier)
+            or others(node.args, "this", "table")
+        ):
+            self.refuse("ON takes one equality of two columns", _SHAPE, node)
+        name, qualified = str(node.name), node.args.get("table") is not None
+        places = [
+            place
+            for place, one in enumerate(relations)
+            if (node.table.casefold() in one.names if qualified else one.has(name))
+        ]
+        if not places and qualified:
+            self.refuse(
+                f"{node.table!r} is no table of FROM",
+                nearest(node.table, [one.shown for one in relations]), node,
+            )  # fmt: skip
+        if not places:
+            columns = [column for one in relations for column in one.table.schema]
+            self.refuse(f"unknown column {name!r}", nearest(name, columns), node)
+        if len(places) > 1:
+            self.refuse(
+                f"{name!r} is a column of several tables",
+                f"Write {relations[places[0]].shown}.{name}.", node,
+            )  # fmt: skip
+        return places[0], name

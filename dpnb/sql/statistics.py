@@ -1,0 +1,210 @@
+"""Variances and quantiles of the SELECT list, from their trees.
+
+Both are computed from released vectors: a variance from AVG(x) and a sum of squares, a quantile from
+the counts of the declared cells of a column. So there is nothing new to measure or to charge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+from sqlglot import expressions as exp
+
+from dpnb.kinds import cell_count
+from dpnb.sql.arguments import Arguments
+from dpnb.sql.formulas import Applied, Formula, Quantile, Variance
+from dpnb.sql.query import EVERY, MAX_CELLS, Aggregate, Predicate
+from dpnb.sql.source import Node, others
+from dpnb.sql.values import Arithmetic, Column, Number, Value, bounds_of
+
+Place: TypeAlias = Callable[[Aggregate], int]
+"""Returns the place of an aggregate among the leaves of a formula."""
+
+_VARIANCES: dict[type, tuple[str, bool, bool]] = {
+    exp.VariancePop: ("VAR_POP", False, False),
+    exp.Variance: ("VARIANCE", True, False),
+    exp.Stddev: ("STDDEV", True, True),
+    exp.StddevSamp: ("STDDEV", True, True),
+    exp.StddevPop: ("STDDEV_POP", False, True),
+}
+"""Name, whether the divisor is n - 1, whether it is the square root."""
+_QUANTILES = (exp.Median, exp.Quantile, exp.ApproxQuantile, exp.PercentileDisc, exp.PercentileCont)
+_QUANTILE_SHAPE = (
+    "Write MEDIAN(x), QUANTILE(x, 0.9) or PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)."
+)
+
+
+def is_statistic(node: Node) -> bool:
+    """Whether a node is a variance or a quantile, with FILTER or without."""
+    inner = node.this if isinstance(node, exp.Filter) else node
+    if isinstance(inner, exp.WithinGroup):
+        inner = inner.this
+    return isinstance(inner, (*_VARIANCES, *_QUANTILES))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A variance or quantile as written: its name, the node of its column, and its parameters."""
+
+    name: str
+    argument: Node
+    share: Fraction | None
+    sample: bool = False
+    root: bool = False
+
+
+class Statistics:
+    """Reads variances and quantiles of one statement, whose groups are made of ``grouped``."""
+
+    def __init__(self, arguments: Arguments, grouped: Sequence[str] = ()) -> None:
+        self.arguments = arguments
+        self.schema = arguments.schema
+        self.refuse = arguments.refuse
+        self.grouped = tuple(grouped)
+
+    def name(self, node: Node) -> tuple[str, Value | None]:
+        """Return the function of a statistic and what it is of, for its default name."""
+        asked = self._asked(node.this if isinstance(node, exp.Filter) else node)
+        return asked.name, self._value(asked)
+
+    def formula(self, node: Node, place: Place) -> Formula:
+        """Return the meaning of a statistic; its aggregates get their places from ``place``."""
+        condition: Predicate = EVERY
+        inner = node
+        if isinstance(node, exp.Filter):
+            if not isinstance(node.expression, exp.Where):
+                self.refuse("FILTER needs a condition", "Write FILTER (WHERE ...).", node)
+            inner = node.this
+            condition = self.arguments.conditions.predicate(node.expression.this)
+        asked = self._asked(inner)
+        value = self._value(asked)
+        if asked.share is None:
+            found: Formula = self._variance(asked, value, condition, place)
+            return Applied("SQRT", found) if asked.root else found
+        cells = Aggregate("CELLS", value, condition, f"cells_{'_'.join(sorted(value.columns))}")
+        return Quantile(place(cells), asked.share)
+
+    def _asked(self, node: Node) -> Asked:
+        if type(node) in _VARIANCES:
+            name, sample, root = _VARIANCES[type(node)]
+            self._alone(node, name, "this")
+            return Asked(name, node.this, None, sample, root)
+        if isinstance(node, exp.WithinGroup):
+            return self._within(node)
+        if isinstance(node, exp.Median):
+            self._alone(node, "MEDIAN", "this")
+            return Asked("MEDIAN", node.this, Fraction(1, 2))
+        share = node.args.get("quantile") or node.args.get("expression")
+        if share is None or others(node.args, "this", "quantile", "expression"):
+            self.refuse("QUANTILE takes a column and a share", _QUANTILE_SHAPE, node)
+        self._alone(node, "QUANTILE", "this", "quantile", "expression")
+        return Asked("QUANTILE", node.this, self._share(share))
+
+    def _alone(self, node: Node, name: str, *known: str) -> None:
+        if isinstance(node.this, exp.Distinct):
+            self.refuse("DISTINCT is not supported", "Leave DISTINCT out.", node)
+        if others(node.args, *known) or node.this is None:
+            self.refuse(f"{name} takes one column", f"Write {name}(x).", node)
+
+    def _within(self, node: Node) -> Asked:
+        order = node.expression
+        terms = order.expressions if isinstance(order, exp.Order) else []
+        if (
+            not isinstance(node.this, (exp.PercentileCont, exp.PercentileDisc))
+            or others(node.this.args, "this")
+            or len(terms) != 1
+        ):
+            self.refuse("this cannot be answered", _QUANTILE_SHAPE, node)
+        (term,) = terms
+        column = term.this if isinstance(term, exp.Ordered) else term
+        if term.args.get("desc"):
+            self.refuse("quantiles are counted from below", "Write 1 - q, without DESC.", node)
+        return Asked("QUANTILE", column, self._share(node.this.this))
+
+    def _share(self, node: Node) -> Fraction:
+        if not isinstance(node, (exp.Literal, exp.Neg, exp.Placeholder)):
+            self.refuse("the share of a quantile is a number", _QUANTILE_SHAPE, node)
+        share = self.arguments.number(node)
+        if not 0 < share < 1:
+            self.refuse(
+                "the share of a quantile lies between 0 and 1; at the ends one row decides",
+                "Write QUANTILE(x, 0.99).", node,
+            )  # fmt: skip
+        return share
+
+    def _value(self, asked: Asked) -> Value:
+        if asked.share is None:
+            return self.arguments.value("AVG", asked.argument)
+        return self._candidates(asked)
+
+    def _candidates(self, asked: Asked) -> Column:
+        """Return the column of a quantile, checked to have declared cells, not too many of them."""
+        node = asked.argument
+        while isinstance(node, exp.Paren):
+            node = node.this
+        if not isinstance(node, exp.Column):
+            self.refuse(f"{asked.name} takes one column", _QUANTILE_SHAPE, asked.argument)
+        name = self.arguments.conditions.column(node)
+        kind = self.schema[name]
+        if not kind.numeric:
+            self.refuse(
+                f"{name!r} holds no numbers",
+                "Quantiles need an Integer or Real column; count categories instead.", node,
+            )  # fmt: skip
+        if name in self.grouped:
+            self.refuse(
+                f"{name!r} is what the groups are made of",
+                "Take a quantile of another column.",
+                node,
+            )
+        cells = cell_count(kind)
+        if cells == 0:
+            self.refuse(
+                f"{name!r} has no declared cells among which a quantile could be",
+                "Declare bins for it in the schema.", node,
+            )  # fmt: skip
+        ends = kind.cells()
+        if (ends[0].low, ends[-1].high) != (kind.scale.low, kind.scale.high):
+            self.refuse(
+                f"the bins of {name!r} leave out some of its values",
+                "Declare bins from its lower to its upper bound.", node,
+            )  # fmt: skip
+        for column in self.grouped:
+            cells *= cell_count(self.schema[column])
+        if cells > MAX_CELLS:
+            self.refuse(
+                f"this counts {cells:,} cells of groups and values, more than {MAX_CELLS:,}",
+                f"Declare wider bins for {name}, or group by fewer columns.", node,
+            )  # fmt: skip
+        return Column(name)
+
+    def _variance(self, asked: Asked, value: Value, condition: Predicate, place: Place) -> Variance:
+        """Return a variance over AVG(x) and SUM((x - origin)^2 - shift).
+
+        With the middle of the bounds as origin and H half their width, squares lie in [0, H^2], and
+        with H^2 / 2 taken off each the sum has sensitivity H^2 / 2, a quarter or less of that of
+        SUM(x * x) (spec/dpxplain.md 3.1, centred sums).
+        """
+        bounds = bounds_of(value, self.schema)
+        # numbers that floats hold, so that engines compute with the very same
+        origin = Fraction(float((bounds.low + bounds.high) / 2))
+        half = max(bounds.high - origin, origin - bounds.low)
+        try:
+            shift = Fraction(float(half * half / 2))
+        except OverflowError:
+            self.refuse(
+                "the squares of these values can be too large",
+                "Divide by a number.", asked.argument,
+            )  # fmt: skip
+        if bounds.integral and origin.denominator == 1:
+            shift = Fraction(shift.__floor__())
+        distance = value if origin == 0 else Arithmetic("-", value, Number(origin))
+        square: Value = Arithmetic("*", distance, distance)
+        centred = square if shift == 0 else Arithmetic("-", square, Number(shift))
+        self.arguments.check("SUM", centred, asked.argument)
+        mean = place(Aggregate("AVG", value, condition, "mean"))
+        squares = place(Aggregate("SUM", centred, condition, "squares"))
+        return Variance(mean, squares, origin, shift, half, asked.sample)

@@ -1,0 +1,105 @@
+"""Conditions from SQL, and from letters for conditions that have nothing to do with each other."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dpnb import Category, Integer, Real, Schema, Table
+from dpnb.decide.conditions import Atom, Condition, Node, Tree, condition_of, read_condition
+from dpnb.sql.parse import parse
+from dpnb.sql.query import EVERY, Aggregate
+from dpnb.sql.values import Column
+
+SCHEMA = Schema(
+    {
+        "k": Category(["a", "b", "c"]),
+        "x": Real(-30, 120),
+        "y": Real(0, 100),
+        "z": Real(-5, 0),
+        "id": Integer(0, 1000),
+    }
+)
+ROWS = pa.table({"k": ["a"], "x": [1.0], "y": [1.0], "z": [-1.0], "id": [1]})
+TABLES = {"t": Table("t", ROWS, SCHEMA)}
+
+
+@pytest.fixture(scope="session")
+def read() -> Callable[..., Condition]:
+    """What a HAVING over the columns k, x, y, z and id means."""
+
+    def having(text: str, select: str = "k", thresholds: Sequence[str] = ()) -> Condition:
+        query = parse(
+            f"SELECT {select} FROM t GROUP BY k HAVING {text}",
+            TABLES,
+            deciding=True,
+            thresholds=thresholds,
+        )
+        return read_condition(query.having, SCHEMA)
+
+    return having
+
+
+@pytest.fixture(scope="session")
+def unrelated() -> Callable[[int], list[Atom]]:
+    """Conditions on so many different aggregates, each above 0."""
+
+    def made(count: int) -> list[Atom]:
+        aggregates = [Aggregate("SUM", Column(f"x{i}"), EVERY, f"s{i}") for i in range(count)]
+        return [Atom(aggregate, 1, Fraction(0), True) for aggregate in aggregates]
+
+    return made
+
+
+class SeededNoise:
+    """Noise of a fixed seed, rounded to the lattice: for lattices so fine that nobody can tell."""
+
+    private = False
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+
+    def gaussian(self, exact: Sequence[int], sigma: float) -> list[int]:
+        return self._around(exact, self.rng.normal(0, sigma, len(exact)))
+
+    def laplace(self, exact: Sequence[int], scale: float) -> list[int]:
+        return self._around(exact, self.rng.laplace(0, scale, len(exact)))
+
+    def coins(self, probability: float, count: int) -> list[bool]:
+        return (self.rng.random(count) < probability).tolist()
+
+    @staticmethod
+    def _around(exact: Sequence[int], noise: np.ndarray) -> list[int]:
+        return (np.array(exact, dtype=np.int64) + np.rint(noise).astype(np.int64)).tolist()
+
+
+@pytest.fixture(scope="session")
+def seeded() -> Callable[[int], SeededNoise]:
+    """A source of repeatable noise."""
+    return SeededNoise
+
+
+def tree_of(node: Any) -> Tree:
+    """The tree of a Python expression over single letters; a is condition 0."""
+    if isinstance(node, ast.Name):
+        return ord(node.id) - ord("a")
+    operator = "AND" if isinstance(node.op, ast.And) else "OR"
+    return Node(operator, tuple(tree_of(part) for part in node.values))
+
+
+@pytest.fixture(scope="session")
+def formula(unrelated: Callable[[int], list[Atom]]) -> Callable[[str], Condition]:
+    """The condition of a text such as ``a or (b and c)``, over unrelated conditions."""
+
+    def made(text: str) -> Condition:
+        names = {one for one in text.replace("and", "").replace("or", "") if one.isalpha()}
+        tree = tree_of(ast.parse(text, mode="eval").body)
+        return condition_of(unrelated(len(names)), tree)
+
+    return made

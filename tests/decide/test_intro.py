@@ -1,0 +1,121 @@
+"""The query of ProBE's introduction: what a decision says of it is right, with real noise where it is hardest.
+
+Data and checks are those of ``tests/benchmarks/probe/intro.py``, which runs longer.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from traitlets.config import Config
+
+from dpnb.decide import words
+
+PATH = Path(__file__).parents[1] / "benchmarks" / "probe" / "intro.py"
+
+
+def load():
+    spec = importlib.util.spec_from_file_location("dpnb_probe_intro", PATH)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+intro = load()
+
+
+STEPS = {"pure": 3, "zcdp": 2}
+"""The benchmark takes all six too, where the bound is nearly used up."""
+
+
+@pytest.fixture(scope="module", params=STEPS)
+def runs(request, size):
+    """150 decisions with fresh noise each, half of them in each currency."""
+    return intro.run(request.param, size(75), STEPS[request.param])
+
+
+class TestData:
+    def test_truth_is_that_of_the_rows(self):
+        frame = intro.patients()
+        ages = frame[frame["disease_type"] == "viral"].groupby("disease")["age"]
+        count = ages.size().reindex(list(intro.diseases()), fill_value=0)
+        mean = ages.mean().reindex(list(intro.diseases()))
+        right = ((count > intro.ELDERLY) & (mean > 65)) | ((count > intro.CHILDREN) & (mean < 5))
+        assert right.tolist() == intro.truth().tolist()
+
+    def test_half_of_the_hard_ones_lie_just_above_and_half_at_the_thresholds(self):
+        hard = [one.satisfies for one in intro.diseases().values() if one.hard]
+        assert hard.count(True) == hard.count(False) == 6
+
+
+class TestRuns:
+    def test_every_statement_holds(self, runs):
+        assert intro.wrong(runs) == []
+
+    def test_certificates_are_reached_though_false_alarms_are_there(self, runs):
+        assert runs.certified.mean() > 0.5
+        assert runs.beyond == 0
+        assert (runs.false > 0).all()
+
+    def test_thresholds_that_do_not_move_would_be_noticed(self, runs):
+        """Groups at a threshold would be left out in half of the runs."""
+        worse = replace(runs, missed=np.random.default_rng(1).random(runs.missed.shape) < 0.5)
+        assert "misses of the worst disease" in intro.wrong(worse)
+
+    def test_certificates_that_fail_would_be_noticed(self, runs):
+        worse = replace(runs, violated=np.arange(len(runs.violated)) % 2 == 0)
+        assert intro.wrong(worse) == ["certified shares"]
+        assert "status 'certified'" in intro.wrong(replace(runs, beyond=1))
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch):
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.HistoryManager.hist_file = ":memory:"
+    InteractiveShell.clear_instance()
+    ip = InteractiveShell.instance(config=config)
+    ip.run_line_magic("colors", "nocolor")
+    ip.run_line_magic("load_ext", "dpnb")
+    ip.user_ns["patients"] = intro.table()
+
+    def run(cell):
+        with capture_output() as captured:
+            done = ip.run_cell(cell, store_history=False)
+        done.raise_error()
+        return done.result, captured.stdout
+
+    yield run
+    ip.run_line_magic("unload_ext", "dpnb")
+    InteractiveShell.clear_instance()
+
+
+class TestCell:
+    @pytest.mark.parametrize("budget", ["--rho 1", "--epsilon 20"])
+    def test_reads_as_in_the_paper(self, shell, budget):
+        shell(f"%dpopen patients {budget}")
+        price, _ = shell(f"%%dpdecide --dry-run\n{intro.SQL}")
+        assert price.condition == ("(patients > 400 AND age > 65) OR (patients > 200 AND age < 5)")
+        assert price.implicants == ((0, 1), (2, 3))
+        # the count is read once for both thresholds; of the ages, distances from either
+        assert [name for name, _ in price.readings] == ["patients", "age", "age"]
+        made, shown = shell(f"%%dpdecide --yes --alpha {intro.ALPHA} -o viral\n{intro.SQL}")
+        assert made.status == "certified"
+        assert {"old: met", "young: met"} <= set(made.selected)
+        assert not any(name.startswith(("middle", "rare", "none")) for name in made.strict)
+        assert words.kinds(made) == ("bound", "certificate", "estimate")
+        for name, text in made.statements():
+            assert name in shown
+            assert text in shown
+        again, _ = shell(f"%%dpdecide --yes --alpha {intro.ALPHA}\n{intro.SQL}")
+        assert again.stored
+        assert again.chosen == made.chosen

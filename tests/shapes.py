@@ -1,0 +1,395 @@
+"""Tables, statements and looks at which every engine must find the same; see tests/spark and tests/engines."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from dpnb import Category, Date, Integer, Real, Schema, Table
+from dpnb.engines.base import Axis, Count, Distinct, Scan, sum_about, sum_of
+from dpnb.engines.contributions import ContributionScan, Part
+from dpnb.engines.marginals import MarginalScan
+from dpnb.kinds import cell_count
+from dpnb.sql.parse import parse
+from dpnb.sql.query import EVERY
+from dpnb.sql.values import Column
+
+LARGE = 2**53
+ROWS = 3_000
+LISTED = [f"v{i}'\"\\\n☃" for i in range(40)]
+LONG = [f"value {i}" for i in range(700)]
+EPOCH = datetime.date(1970, 1, 1)
+
+
+def schema():
+    return Schema(
+        {
+            "c": Category(["a", "b", "c", "empty"]),
+            "listed": Category([*LISTED, "rest"], other="rest"),
+            "long": Category(LONG),
+            "truth": Category(["true", "false"]),
+            "number": Category(["1", "7", "x"], other="x"),
+            "i": Integer(-100, 100),
+            "n": Integer(0, 10, bins=[1, 4, 8, 10]),
+            "huge": Integer(-LARGE, LARGE),
+            "wide": Integer(0, 2**30),
+            "money": Integer(0, 500),
+            "flag": Integer(0, 1),
+            "r": Real(-5, 5, bins=[-4, -0.5, 0, 2.25, 5]),
+            "f": Real(0, 1),
+            "price": Real(0, 1e6),
+            "exact": Real(-1e12, 1e12),
+            "d": Date("2024-01-01", "2024-03-31", bins=["2024-01-02", "2024-02-10", "2024-03-31"]),
+            "t": Date("2024-01-01", "2024-01-31"),
+            "nothing": Integer(0, 9),
+        }
+    )
+
+
+def rows():
+    """Missing values, values outside the declaration and odd ones in every column."""
+    rng = np.random.default_rng(11)
+
+    def some(values, odd=(), type_=None, share=0.08):
+        picked = [values[i] for i in rng.integers(0, len(values), ROWS)]
+        for place in np.flatnonzero(rng.random(ROWS) < share):
+            picked[place] = [*odd, None][rng.integers(0, len(odd) + 1)]
+        return pa.array(picked, type_)
+
+    def spread(sigma):
+        return (rng.normal(0, sigma, 400)).tolist()
+
+    day = datetime.date(2024, 1, 1)
+    days = [day + datetime.timedelta(n) for n in range(-20, 120)]
+    times = [
+        datetime.datetime.combine(day, datetime.time(23, 59, 59, 999_999)) + datetime.timedelta(n)
+        for n in range(-3, 40)
+    ]
+    cents = [decimal.Decimal(int(n)).scaleb(-2) for n in rng.integers(-(10**5), 10**7, 400)]
+    halves = [decimal.Decimal(n) / 2 for n in range(-9, 1_100)]
+    long = [decimal.Decimal(int(n)).scaleb(-12) for n in rng.integers(-(2**62), 2**62, 400)]
+    inf = math.inf
+    return pa.table(
+        {
+            "c": some(["a", "b", "c"], ["A", "", " a", "stranger"], pa.string()),
+            "listed": some(LISTED, ["v0", "rest", "x" * 999], pa.string()),
+            "long": some(LONG, ["value 700", "VALUE 1"], pa.string()),
+            "truth": some([True, False], (), pa.bool_()),
+            "number": some([1, 7, 8], [-1, 2**62], pa.int64()),
+            "i": some(list(range(-110, 111)), [2**63 - 1, -(2**63)], pa.int64()),
+            "n": some(
+                [0.5, 1.5, 2.4999, -0.5, math.nextafter(0.5, 0), 3.0, 7.0, 9.5, 10.49],
+                [math.nan, inf, -inf, 1e308, -1e308], pa.float64(),
+            ),
+            "huge": some([LARGE, LARGE - 1, 1 - LARGE, 3], [2**63 - 1, -(2**63)], pa.int64()),
+            "wide": some([2**30, 2**30 - 1, 65_535, 65_536, 0], [-1, 2**31], pa.int64()),
+            "money": some(halves, [decimal.Decimal(10**9)], pa.decimal128(14, 1)),
+            "flag": some([True, False], (), pa.bool_()),
+            "r": some(
+                [-0.0, 0.0, 2.25, math.nextafter(2.25, 3), -4.0, *spread(3)],
+                [math.nan, inf, -inf, 1e308, 5e-324], pa.float64(),
+            ),
+            "f": some([np.float32(x) for x in spread(1)], [math.nan, inf], pa.float32()),
+            "price": some(cents, [decimal.Decimal(10**9)], pa.decimal128(15, 2)),
+            "exact": some(long, (), pa.decimal128(30, 12)),
+            "d": some(days, [datetime.date(1, 1, 1), datetime.date(9999, 12, 31)], pa.date32()),
+            "t": some(times, [datetime.datetime(1, 1, 1)], pa.timestamp("us")),  # noqa: DTZ001
+            "nothing": pa.array([None] * ROWS, pa.int64()),
+        }
+    )  # fmt: skip
+
+
+STATEMENTS = [
+    "SELECT COUNT(*) FROM t",
+    "SELECT COUNT(*), COUNT(c), COUNT(i), COUNT(r), COUNT(d), COUNT(nothing) FROM t",
+    "SELECT c, COUNT(*) FROM t GROUP BY c",
+    "SELECT listed, COUNT(*) FROM t GROUP BY listed",
+    "SELECT long, COUNT(*), SUM(i) FROM t GROUP BY long",
+    "SELECT truth, COUNT(*), AVG(flag) FROM t GROUP BY truth",
+    "SELECT number, COUNT(r) FROM t GROUP BY number",
+    "SELECT i, COUNT(*) FROM t GROUP BY i",
+    "SELECT n, COUNT(*), SUM(n), AVG(n) FROM t GROUP BY n",
+    "SELECT r, COUNT(*), AVG(r) FROM t GROUP BY r",
+    "SELECT d, COUNT(*) FROM t GROUP BY d",
+    "SELECT t, COUNT(*) FROM t GROUP BY t",
+    "SELECT c, n, d, COUNT(*) FROM t GROUP BY c, n, d",
+    "SELECT r, listed, SUM(i) FROM t WHERE t IS NOT NULL GROUP BY r, listed",
+    "SELECT SUM(i), AVG(i), SUM(n), AVG(n), SUM(money), AVG(money), SUM(flag) FROM t",
+    "SELECT SUM(huge), AVG(huge), SUM(wide), AVG(wide) FROM t",
+    "SELECT c, SUM(huge), AVG(wide), SUM(wide) FILTER (WHERE i > 0) FROM t GROUP BY c",
+    "SELECT SUM(r), AVG(r), SUM(f), AVG(f), SUM(price), AVG(price), SUM(exact), AVG(exact) FROM t",
+    "SELECT c, SUM(price), AVG(exact) FROM t GROUP BY c",
+    "SELECT COUNT(*) FROM t WHERE c = 'a'",
+    "SELECT COUNT(*) FROM t WHERE c <> 'a' AND NOT c = 'b'",
+    "SELECT COUNT(*) FROM t WHERE c IN ('a', 'c') OR c IS NULL",
+    "SELECT COUNT(*) FROM t WHERE long IN ('value 3', 'value 699', 'value 350')",
+    "SELECT COUNT(*) FROM t WHERE listed = 'rest'",
+    "SELECT COUNT(*) FROM t WHERE truth = 'true' AND number = '7'",
+    "SELECT COUNT(*) FROM t WHERE number NOT IN ('1')",
+    "SELECT COUNT(*) FROM t WHERE i BETWEEN -5 AND 7",
+    "SELECT COUNT(*) FROM t WHERE NOT (i > 3 OR i IS NULL) AND i <> 0",
+    "SELECT COUNT(*) FROM t WHERE i >= 1.5 AND i < 99.5",
+    "SELECT COUNT(*) FROM t WHERE huge = 9007199254740991",
+    "SELECT COUNT(*) FROM t WHERE huge > 9007199254740990 OR huge <= -9007199254740991",
+    "SELECT COUNT(*) FROM t WHERE r = 0",
+    "SELECT COUNT(*) FROM t WHERE r <= 2.25 AND r > -0.1",
+    "SELECT COUNT(*) FROM t WHERE r < 0 OR r IS NULL",
+    "SELECT COUNT(*) FROM t WHERE price < 1234.56 OR price = 50000",
+    "SELECT COUNT(*) FROM t WHERE f BETWEEN 0.25 AND 0.75",
+    "SELECT COUNT(*) FROM t WHERE d >= DATE '2024-02-01' AND d < DATE '2024-03-01'",
+    "SELECT COUNT(*) FROM t WHERE t = DATE '2024-01-05' OR d IS NULL",
+    "SELECT COUNT(*) FROM t WHERE nothing IS NULL",
+    "SELECT COUNT(*) FROM t WHERE nothing > 3",
+    "SELECT COUNT(*) FILTER (WHERE c = 'a' AND r > 0), SUM(i) FILTER (WHERE n < 5) FROM t",
+    "SELECT c, AVG(r) FILTER (WHERE NOT truth = 'true') FROM t WHERE i > -50 GROUP BY c",
+    "SELECT SUM(i - n), SUM(2 * i + 1), AVG(-i * n), SUM(n * n * n) FROM t",
+    "SELECT SUM(i * 0.5), AVG(r - i / 3), SUM(r * f) FROM t",
+    "SELECT SUM((price - 5e5) * (price - 5e5)), AVG(exact * r) FROM t",
+    "SELECT SUM(wide * 3 - i), AVG(wide / 7) FROM t",
+    "SELECT SUM(CASE WHEN i > 0 THEN n ELSE 0 END) FROM t",
+    "SELECT c, SUM(CASE WHEN c = 'a' THEN 1 WHEN r > 0 THEN i END) FROM t GROUP BY c",
+    "SELECT AVG(CASE WHEN NOT c = 'a' THEN r ELSE i END) FROM t",
+    "SELECT SUM(CASE WHEN i IS NULL THEN 7 ELSE i END), COUNT(CASE WHEN d IS NULL THEN 1 END) FROM t",
+    "SELECT AVG(CASE WHEN long = 'value 5' THEN 0.5 ELSE -0.25 END) FROM t",
+    "SELECT c, SUM(i) / COUNT(*) AS m FROM t GROUP BY c",
+    "SELECT n, SUM(r) - SUM(i) AS m FROM t WHERE c IN ('a', 'b') GROUP BY n ORDER BY m DESC LIMIT 2",
+    "SELECT truth, d, AVG(money) FROM t WHERE i > 0 OR n > 3 AND r < 1 GROUP BY truth, d",
+    "SELECT t, SUM(flag), COUNT(price) FROM t WHERE exact > 0 GROUP BY t",
+    "SELECT COUNT(*) FROM t WHERE i = 3 AND i = 4",
+    "SELECT c, COUNT(*) FROM t WHERE c = 'empty' GROUP BY c",
+    "SELECT AVG(r * r * r * r), SUM((i + 0.5) * (i + 0.5)) FROM t",
+]  # fmt: skip
+ON_ADULT = [
+    "SELECT education, COUNT(*), AVG(age), SUM(hours_per_week) FROM adult GROUP BY education",
+    "SELECT marital_status, AVG(high_income) AS share FROM adult GROUP BY marital_status",
+    "SELECT sex, race, COUNT(*) FROM adult WHERE capital_gain > 0 GROUP BY sex, race",
+    "SELECT age, SUM(capital_gain), AVG(fnlwgt) FROM adult WHERE occupation IS NULL GROUP BY age",
+]
+
+
+class OtherLooks:
+    """Wants the fixtures ``engine`` and ``ducks``, which hold :func:`rows`."""
+
+    def test_sums_about_thresholds(self, engine, ducks):
+        measures = [
+            sum_about(Column(name), schema(), origin)
+            for name in ("i", "n", "r", "huge", "price")
+            for origin in map(Fraction, ("0", "3", "5/2", "1/10"))
+        ]
+        scan = Scan(("c",), EVERY, tuple((measure, EVERY) for measure in measures))
+        self.same(engine.measure(scan), ducks.measure(scan), len(measures))
+
+    def test_different_values(self, engine, ducks):
+        query = parse("SELECT COUNT(*) FROM t WHERE i > 0", {"t": Table("t", None, schema())})
+        measures = [(Distinct(Column(name)), query.where) for name in ("c", "long", "i", "r", "d")]
+        scan = Scan(("n",), EVERY, tuple(measures))
+        self.same(engine.measure(scan), ducks.measure(scan), len(measures))
+
+    def same(self, ours, theirs, count):
+        for i in range(count):
+            assert list(ours.reveal(i)) == list(theirs.reveal(i))
+
+    def test_histograms(self, engine, ducks):
+        def axis(name):
+            kind = schema()[name]
+            if isinstance(kind, Category):
+                return Axis(name, tuple((i, i) for i in range(len(kind.values))))
+            cells = kind.cells()
+            ends = [cell.high for cell in cells]
+            scale = kind.scale
+            lows = [scale.low, *(scale.next(end) for end in ends[:-1])]
+            return Axis(name, tuple(zip(lows, [*ends[:-1], scale.high], strict=True)))
+
+        views = [[axis("c")], [axis("r")], [axis("d"), axis("n")], [axis("long"), axis("truth")]]
+        self.same(engine.histograms(views), ducks.histograms(views), len(views))
+
+    @pytest.mark.parametrize(
+        ("sql", "groups"),
+        [
+            ("SELECT c, AVG(r) AS m FROM t WHERE i > -50 GROUP BY c", ((0,), (2,))),
+            ("SELECT truth, n, SUM(wide) AS m FROM t GROUP BY truth, n", ((0, 1), (1, 2))),
+            ("SELECT COUNT(*) AS m FROM t", ((),)),
+        ],
+    )
+    def test_marginals(self, sql, groups, engine, ducks):
+        query = parse(sql, {"t": Table("t", None, schema())})
+        keys = tuple(key.column for key in query.keys)
+        (aggregate,) = query.aggregates
+        measure = None
+        if aggregate.function != "COUNT":
+            measure = sum_of(aggregate.value, schema(), centred=aggregate.function == "AVG")
+        sets = (("listed",), ("d",), ("number", "r"), ("long", "t"), ("i",))
+        scan = MarginalScan(
+            keys, tuple(cell_count(schema()[key]) for key in keys), groups, query.where,
+            aggregate.value, measure, sets,
+            {name: cell_count(schema()[name]) for one in sets for name in one},
+        )  # fmt: skip
+        ours, theirs = engine.marginals(scan), ducks.marginals(scan)
+        assert ours.totals() == theirs.totals()
+        for place in range(len(sets)):
+            one, other = ours.marginal(place), theirs.marginal(place)
+            for name in ("index", "count", "total"):
+                assert getattr(one, name).tolist() == getattr(other, name).tolist()
+                assert getattr(one, name).dtype == np.int64
+
+    @pytest.mark.parametrize(("steps", "squared"), [(0, False), (100, False), (100, True)])
+    def test_contributions(self, steps, squared, engine, ducks):
+        query = parse("SELECT COUNT(*) FROM t WHERE i > 0", {"t": Table("t", None, schema())})
+        measures = [
+            Count(None), Count(Column("r")), sum_of(Column("i"), schema(), centred=True),
+            sum_of(Column("n"), schema(), centred=False),
+            sum_of(Column("r"), schema(), centred=True),
+        ]  # fmt: skip
+        parts = tuple(
+            Part(measure, query.where, ("n",), weight)
+            for measure, weight in zip(measures, (0.1, 0.2, 0.3, 0.15, 0.25), strict=True)
+        )
+        scan = ContributionScan(parts, ("c", "d") if squared else (), steps, squared)
+        theirs = self.lines(ducks.contributions(scan))
+        assert self.lines(engine.contributions(scan, len(theirs))) == theirs
+        assert engine.contributions(scan, len(theirs) - 1) is None
+
+    def lines(self, found):
+        return sorted(
+            zip(found.cells.tolist(), map(tuple, found.numbers.tolist()), found.counts.tolist(),
+                strict=True)
+        )  # fmt: skip
+
+
+class Units:
+    """A table whose rows belong to ids."""
+
+    SCHEMA = Schema(
+        {
+            "g": Category(["a", "b", "c", "d"]),
+            "n": Integer(0, 50),
+            "r": Real(-3, 3),
+            "d": Date("2024-01-01", "2024-01-20"),
+            "h": Integer(-(2**53), 2**53),
+        }
+    )
+    STATEMENTS = (
+        "SELECT COUNT(*), SUM(n), AVG(r), SUM(h) FROM t",
+        "SELECT COUNT(DISTINCT person) AS p FROM t",
+        "SELECT g, COUNT(DISTINCT person) AS p, COUNT(*) AS m FROM t WHERE n > 5 GROUP BY g",
+        "SELECT d, COUNT(DISTINCT person) AS p FROM t GROUP BY d",
+    )
+
+    def rows(self, ids):
+        rng = np.random.default_rng(4)
+        count = 4_000
+        frame = pd.DataFrame(
+            {
+                "person": ids(rng.integers(-300, 300, count)),
+                "g": rng.choice(["a", "b", "c", "d", "stranger"], count),
+                "n": rng.integers(-5, 60, count),
+                "r": rng.normal(0, 2, count),
+                "d": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 20, count), "D"),
+                "h": rng.integers(-(2**53), 2**53, count),
+            }
+        )
+        frame["d"] = frame["d"].astype("datetime64[us]")
+        frame.loc[rng.random(count) < 0.05, "person"] = None
+        return pa.Table.from_pandas(frame, preserve_index=False)
+
+    IDS: ClassVar = {
+        "whole numbers": lambda numbers: pd.Series(numbers, dtype="Int64"),
+        "texts": lambda numbers: pd.Series([f"é{n}" for n in numbers], dtype="string"),
+        "floats": lambda numbers: pd.Series(numbers / 2),
+    }
+
+
+SCHEMA = Schema(
+    {
+        "g": Category(["a", "b", "c"]),
+        "x": Category(["p", "q", "r", "s"]),
+        "n": Integer(0, 20, bins=[0, 5, 10, 20]),
+        "r": Real(0, 10, bins=[0, 2.5, 5, 10]),
+    }
+)
+QUERY = "SELECT g, COUNT(*) AS rows, AVG(r) AS mean FROM t WHERE n > 2 GROUP BY g"
+
+
+class Still:
+    """No noise at all: what differs would be a matter of engines."""
+
+    private = False
+
+    def gaussian(self, exact, sigma):
+        return [int(number) for number in exact]
+
+    def laplace(self, exact, scale):
+        return [int(number) for number in exact]
+
+    def coins(self, probability, count):
+        return [probability > 0.5] * count
+
+    def largest(self, scores, scale):
+        return int(np.argmax(scores))
+
+    def below(self, count):
+        return 0
+
+
+def frame(seed=2):
+    rng = np.random.default_rng(seed)
+    rows = 3_000
+    found = pd.DataFrame(
+        {
+            "g": rng.choice(["a", "b", "c", "stranger"], rows, p=[0.5, 0.3, 0.15, 0.05]),
+            "x": rng.choice(["p", "q", "r", "s"], rows),
+            "n": rng.integers(-2, 25, rows).astype(float),
+        }
+    )
+    found["r"] = rng.normal(4, 2, rows) + 2 * (found["x"] == "p") * (found["g"] == "a")
+    for name in found:
+        found.loc[rng.random(rows) < 0.05, name] = None
+    return found
+
+
+class TheSameAnswers:
+    """Wants the fixture ``both``: curators over DuckDB and another engine."""
+
+    def test_queries_questions_explanations_and_inferences(self, both):
+        found = []
+        for curator in both:
+            session = curator.session()
+            answer = session.query(QUERY, rho=1)
+            question = answer.compare("a", "b", "mean")
+            explanation = session.explain(question, k=3, rho=1, anyway=True)
+            inferred = session.infer("SELECT COUNT(*) FROM t WHERE n > 2 AND g = 'a'")
+            found.append(
+                (
+                    answer.to_frame().to_dict(),
+                    (question.low, question.high),
+                    explanation.to_frame().to_dict(),
+                    (inferred.estimate, inferred.low, inferred.high),
+                    session.budget.spent,
+                )
+            )
+        assert repr(found[0]) == repr(found[1])
+
+    def test_decisions(self, both):
+        sql = "SELECT x, AVG(r) AS mean FROM t GROUP BY x HAVING AVG(r) > 4.3"
+        found = []
+        for curator in both:
+            decision = curator.session().decide(sql, beta=0.05, alpha=0.2, u=0.3, rows=200)
+            found.append((decision.to_frame().to_dict(), decision.spent))
+        assert repr(found[0]) == repr(found[1])
+
+    def test_declared_views_and_risks(self, both):
+        found = []
+        for curator in both:
+            curator.add_view(["g", "x"], table="t")
+            profile = curator.risk("SELECT g, SUM(r) AS s FROM t WHERE n > 3 GROUP BY g")
+            found.append(sorted(np.asarray(profile.rdr(rho=0.5)).tolist()))
+        assert found[0] == found[1]
+        assert len(found[0]) == 3_000
