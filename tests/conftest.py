@@ -2,7 +2,8 @@
 
 Statistical tests cannot flake and still have power: a sample is accepted when its p-value is above
 1e-9; where a method is exact, the same test rejects noise whose scale is off by 15 to 30 %.
-``DPNB_LONG=1`` multiplies sample sizes.
+``DPNB_LONG=1`` multiplies sample sizes. What is drawn is repeatable, see repeatable.py; ``--entropy``
+draws anew from the operating system.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ settings.load_profile("repeatable")
 
 P_FLOOR = 1e-9
 
-_MARKS = {
+_NEEDS = {
     "lab": "drives a real JupyterLab in Chromium",
     "node": "runs JavaScript in Node",
     "postgres": "starts a PostgreSQL server",
@@ -42,18 +43,25 @@ def pytest_addoption(parser):
     parser.addoption(
         "--all", action="store_true", help="also run what needs Node, Chromium, PostgreSQL or Spark"
     )
+    parser.addoption(
+        "--entropy", action="store_true", help="draw noise from the operating system everywhere"
+    )
     parser.addoption("--regenerate", action="store_true", help="write the golden files anew")
 
 
 def pytest_configure(config):
-    for name, meaning in _MARKS.items():
+    for name, meaning in _NEEDS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
+    config.addinivalue_line("markers", "entropy: draws from the operating system, as in use")
+    import repeatable
+
+    config.pluginmanager.register(repeatable)
 
 
 def pytest_collection_modifyitems(config, items):
     if config.getoption("--all") or os.environ.get("DPNB_ALL") == "1":
         return
-    left_out = [item for item in items if any(item.get_closest_marker(name) for name in _MARKS)]
+    left_out = [item for item in items if any(item.get_closest_marker(name) for name in _NEEDS)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
 

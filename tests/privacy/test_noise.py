@@ -11,6 +11,7 @@ from scipy import stats
 
 from dpnb.privacy.noise import SecureNoise
 
+pytestmark = pytest.mark.entropy
 P_FLOOR = 1e-9
 
 
