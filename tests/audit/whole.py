@@ -1,0 +1,280 @@
+"""The exact privacy loss of whole sessions, on tables so small that all of them can be tried.
+
+The noise here is blind: it answers the same whatever it is given, and notes what it was given. So a session
+goes the same way on neighbouring tables, as an adaptive analyst who saw the same numbers would, and what its
+releases lose is a sum over its draws of how far the exact values lie apart, in noise scales. That must not
+exceed what was charged.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+
+import dpnb
+from dpnb import Category, Integer, Real, Schema, Table, Unit
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One draw: its law, the exact values it was to hide, its scale."""
+
+    law: str
+    exact: tuple[int, ...]
+    scale: float
+
+
+class Blind:
+    """Noise that ignores what it is given and notes it."""
+
+    private = False
+
+    def __init__(self) -> None:
+        self.drawn: list[Drawn] = []
+
+    def _pattern(self, law: str, exact: Sequence[int], scale: float) -> list[int]:
+        self.drawn.append(Drawn(law, tuple(int(value) for value in exact), float(scale)))
+        turn = len(self.drawn)
+        return [int(((i * 7919 + 31 * turn) % 101 - 20) * scale / 7) for i in range(len(exact))]
+
+    def gaussian(self, exact: Sequence[int], sigma: float) -> list[int]:
+        return self._pattern("gaussian", exact, sigma)
+
+    def laplace(self, exact: Sequence[int], scale: float) -> list[int]:
+        return self._pattern("laplace", exact, scale)
+
+    def largest(self, scores: Any, scale: float) -> int:
+        self.drawn.append(Drawn("largest", tuple(int(score) for score in scores), float(scale)))
+        return len(scores) // 2
+
+    def top_k(
+        self, active: Any, scores: Any, size: int, k: int, scale: float, _: object
+    ) -> list[int]:
+        """Stand for ``privacy.select.top_k``, which leaves out the candidates whose score is 0."""
+        dense = np.zeros(size, dtype=np.int64)
+        dense[active] = scores
+        for _ in range(k):
+            self.largest(dense, scale)
+        return list(range(0, size, size // k))[:k]
+
+    def coins(self, probability: float, count: int) -> list[bool]:
+        raise AssertionError("what coins are tossed for is not seen here: see cases.py")
+
+    def below(self, count: int) -> int:
+        return count - 1
+
+
+def rho_of(one: Drawn, other: Drawn) -> float:
+    """Return the rho that a draw loses between two exact inputs."""
+    assert (one.law, one.scale, len(one.exact)) == (other.law, other.scale, len(other.exact))
+    apart = [a - b for a, b in zip(one.exact, other.exact, strict=True)]
+    if not any(apart):
+        return 0.0
+    if one.law == "gaussian":
+        return math.fsum((step / one.scale) ** 2 for step in apart) / 2
+    if one.law == "laplace":
+        return (math.fsum(abs(step) / one.scale for step in apart)) ** 2 / 2
+    return ((max(apart) - min(apart)) / one.scale) ** 2 / 8
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a session drew, and what it was charged."""
+
+    drawn: tuple[Drawn, ...]
+    charged: float
+
+
+def loss(one: Run, other: Run) -> float:
+    """Return the rho that a session loses between two tables."""
+    return math.fsum(
+        rho_of(mine, theirs) for mine, theirs in zip(one.drawn, other.drawn, strict=True)
+    )
+
+
+SCHEMA = Schema(
+    {
+        "s": Category(["a", "b"]),
+        "x": Integer(-2, 3, bins=[-2, 0, 3]),
+        "r": Real(0, 10, bins=[0, 5, 10]),
+    }
+)
+ROWS: tuple[Row, ...] = (
+    ("a", 3, 10.0),
+    ("b", -2, 0.0),
+    ("a", 9, -7.5),
+    (None, None, 5.0),
+    ("stranger", 1, None),
+)
+"""At the bounds, beyond them, missing and undeclared."""
+PLAIN: tuple[Row, ...] = (("a", 3, 10.0), ("a", -2, 0.0), ("b", 3, 0.0), ("b", -2, 10.0))
+"""With two values of everything: an influence needs some rows left of either group."""
+BLOCKS: tuple[tuple[Row, ...], ...] = (
+    (ROWS[0],),
+    (ROWS[0], ROWS[0]),
+    (ROWS[0], ROWS[1], ROWS[1]),
+    (ROWS[1], ROWS[2], ROWS[3], ROWS[0]),
+    (ROWS[4],),
+)
+"""All rows of one id."""
+
+
+def _table(rows: Sequence[Row], unit: Unit | None = None) -> Table:
+    columns: dict[str, Any] = {"s": "string", "x": "Int64", "r": "Float64"}
+    if unit:
+        frame = pd.DataFrame(rows, columns=["id", *columns]).astype({"id": "Int64"} | columns)
+    else:
+        frame = pd.DataFrame(rows, columns=list(columns)).astype(columns)
+    return Table("t", frame, SCHEMA, unit=unit)
+
+
+Script = Callable[[dpnb.Curator], None]
+
+
+def run(table: Table, script: Script) -> Run:
+    """Return what a script draws and costs on a table."""
+    noise = Blind()
+    # what is kept of an id rests on the ledger's secret, which is the same on both tables
+    with mock.patch("secrets.token_bytes", bytes):
+        curator = dpnb.Curator(table, budget=dpnb.Budget(rho=1_000, delta=1e-6), noise=noise)
+    with mock.patch("dpnb.explain.mechanism.top_k", noise.top_k):
+        script(curator)
+    charged = curator.budget.spent.rho
+    curator.close()
+    return Run(tuple(noise.drawn), float(charged))
+
+
+def row_tables(rows: Sequence[Row], most: int) -> Iterator[tuple[tuple[int, ...], Table]]:
+    """Yield all tables of at most so many of ``rows``, with the places of theirs."""
+    for size in range(most + 1):
+        for chosen in itertools.combinations_with_replacement(range(len(rows)), size):
+            yield chosen, _table([rows[place] for place in chosen])
+
+
+def id_tables(most: int, unit: Unit) -> Iterator[tuple[tuple[int, ...], Table]]:
+    """Yield tables of at most so many ids, each with one of ``BLOCKS``; ids keep their number."""
+    for size in range(most + 1):
+        for chosen in itertools.combinations_with_replacement(range(len(BLOCKS)), size):
+            # an id is known by its block, and by how many have the same before it
+            rows = [
+                (10 * place + sum(chosen[i] == place for i in range(turn)), *row)
+                for turn, place in enumerate(chosen)
+                for row in BLOCKS[place]
+            ]
+            yield chosen, _table(rows, unit)
+
+
+def worst(tables: Iterator[tuple[tuple[int, ...], Table]], script: Script) -> tuple[float, float]:
+    """Return the largest loss over all neighbouring tables, and the largest charge."""
+    runs = {chosen: run(table, script) for chosen, table in tables}
+    found = 0.0
+    for chosen, one in runs.items():
+        for place in range(len(chosen)):
+            fewer = chosen[:place] + chosen[place + 1 :]
+            found = max(found, loss(one, runs[fewer]))
+    charges = {one.charged for one in runs.values()}
+    assert len(charges) == 1, "what is charged depends on the data"
+    return found, charges.pop()
+
+
+def _queries(*statements: str, levels: Sequence[str] = ("0.5",)) -> Script:
+    def script(curator: dpnb.Curator) -> None:
+        session = curator.session()
+        for sql in statements:
+            for level in levels:
+                session.query(sql, rho=level)
+
+    return script
+
+
+def _explaining(sql: str, aggregate: str, **options: Any) -> Script:
+    def script(curator: dpnb.Curator) -> None:
+        session = curator.session()
+        question = session.query(sql, rho="0.1").compare("a", "b", aggregate)
+        session.explain(question, rho=2, anyway=True, **options)
+
+    return script
+
+
+def _deciding(sql: str, **options: Any) -> Script:
+    def script(curator: dpnb.Curator) -> None:
+        curator.session().decide(sql, beta=0.05, **options)
+
+    return script
+
+
+def _choosing(sql: str, **options: Any) -> Script:
+    def script(curator: dpnb.Curator) -> None:
+        curator.risk(sql).choose(0.9, rho=1, **options)
+
+    return script
+
+
+PARTS = [f"SELECT COUNT(*) AS n FROM t WHERE x = {value}" for value in range(-2, 4)]
+GROUPS = "SELECT s, COUNT(*) AS n, SUM(x) AS total, AVG(r) AS mean FROM t GROUP BY s"
+
+Audited = tuple[Script, float]
+"""A script, and the share of its charge that some pair of small tables loses at least. It is not all where
+larger tables would be needed, or where a search stopped before all its draws."""
+
+ON_ROWS: dict[str, Audited] = {
+    "a count": (_queries("SELECT COUNT(*) FROM t"), 1),
+    "a sum": (_queries("SELECT SUM(x) FROM t"), 1),
+    "a sum of reals by bins": (_queries("SELECT x, SUM(r) FROM t GROUP BY x"), 1),
+    "a mean": (_queries("SELECT AVG(x) AS m FROM t"), 1),
+    "several aggregates": (_queries(GROUPS), 1),
+    "a filter": (_queries("SELECT COUNT(*) FILTER (WHERE r > 2) AS k, COUNT(x) AS n FROM t"), 1),
+    "arithmetic": (
+        _queries("SELECT SUM(x * r - 2 * x) AS a, SUM(CASE WHEN r > 5 THEN -x END) AS b FROM t"),
+        0.7,
+    ),
+    "CASE": (_queries("SELECT AVG(CASE WHEN s = 'a' THEN r END) AS m FROM t"), 1),
+    "a variance": (_queries("SELECT VARIANCE(x) AS v FROM t"), 1),
+    "a median": (_queries("SELECT MEDIAN(x) AS m FROM t"), 1),
+    "refined": (_queries("SELECT SUM(x) FROM t", levels=("0.1", "0.3", "0.2", "1")), 1),
+    "overlapping": (
+        _queries("SELECT COUNT(*) FROM t", "SELECT s, COUNT(*) FROM t GROUP BY s", GROUPS),
+        1,
+    ),
+    "disjoint parts": (_queries(*PARTS), 1),
+    "disjoint parts, refined in turn": (_queries(*PARTS, levels=("0.1", "0.4")), 1),
+    "a decision": (
+        _deciding(
+            "SELECT s FROM t GROUP BY s HAVING COUNT(*) > 5 AND SUM(x) > 3",
+            u={"count": 20, "sum_x": 30},
+            steps=3,
+        ),
+        1,
+    ),
+    "a quantile of the risks": (_choosing("SELECT SUM(x) AS v FROM t"), 0.25),
+    "their variance": (_choosing("SELECT SUM(x) AS v FROM t", method="variance"), 1),
+}
+UNIT = Unit("id", max_rows=2)
+ON_IDS: dict[str, Audited] = {
+    "a count": (_queries("SELECT COUNT(*) FROM t"), 1),
+    "a sum": (_queries("SELECT SUM(x) FROM t"), 1),
+    "groups": (_queries("SELECT s, COUNT(*) AS n FROM t GROUP BY s"), 1),
+    "several aggregates": (_queries(GROUPS), 1),
+    "ids": (_queries("SELECT COUNT(DISTINCT id) AS k FROM t"), 1),
+    "ids of groups": (_queries("SELECT s, COUNT(DISTINCT id) AS k FROM t GROUP BY s"), 1),
+    "refined": (_queries("SELECT SUM(x) FROM t", levels=("0.1", "0.3", "1")), 1),
+    "disjoint parts": (_queries(*PARTS), 1),
+    "a decision": (
+        _deciding("SELECT s FROM t GROUP BY s HAVING COUNT(*) > 5", u=20, steps=3),
+        1,
+    ),
+}
+EXPLANATIONS: dict[str, Audited] = {
+    "of counts": (_explaining(GROUPS, "n", k=2), 0.14),
+    "of means": (_explaining(GROUPS, "mean", k=1, ranges=True), 0.2),
+}
+"""On tables of ``PLAIN`` rows."""
