@@ -1,0 +1,168 @@
+"""How often what a result says of the exact values is right: intervals, and the errors of decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+import dpnb
+from dpnb import Category, Integer, Schema, Table
+
+SCHEMA = Schema(
+    {"city": Category(["a", "b", "c"]), "wage": Integer(0, 50, bins=[0, 10, 20, 50])},
+    complete=["city", "wage"],
+)
+_CHOICE = np.random.default_rng(5)
+FRAME = pd.DataFrame(
+    {
+        "city": _CHOICE.choice(["a", "b", "c"], 600, p=[0.6, 0.3, 0.1]),
+        "wage": _CHOICE.integers(0, 51, 600),
+    }
+)
+GROUPS = FRAME.groupby("city").wage
+BUDGETS = {"zcdp": dpnb.Budget(rho=10, delta=1e-6), "pure": dpnb.Budget(epsilon=20)}
+LEVEL = {"zcdp": {"rho": 0.1}, "pure": {"epsilon": 0.5}}
+
+Intervals = tuple[Any, Any, Any]
+"""Low ends, high ends and exact values, each of shape (n,): they hold together."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is claimed of intervals, and whether it is claimed exactly.
+
+    Attributes
+    ----------
+    intervals : callable
+        From a fresh session, and how levels are named there, to intervals that hold together.
+    confidence : float
+    exact : bool
+        Whether narrower ones must be found out.
+    """
+
+    intervals: Callable[[dpnb.Session, dict[str, float]], Intervals]
+    confidence: float = 0.95
+    exact: bool = False
+
+
+def _ends(answer: Any, alias: str, truth: pd.Series) -> Intervals:
+    frame = answer.to_frame().set_index("city")
+    return frame[f"{alias}_low"], frame[f"{alias}_high"], truth.reindex(frame.index)
+
+
+def _counts(session: dpnb.Session, level: dict[str, float]) -> Intervals:
+    sql = "SELECT city, COUNT(*) AS n FROM t GROUP BY city"
+    return _ends(session.query(sql, **level), "n", GROUPS.size())
+
+
+def _sum(session: dpnb.Session, level: dict[str, float]) -> Intervals:
+    frame = session.query("SELECT SUM(wage) AS s FROM t", **level).to_frame()
+    return frame.s_low, frame.s_high, [FRAME.wage.sum()]
+
+
+def _means(session: dpnb.Session, level: dict[str, float]) -> Intervals:
+    sql = "SELECT city, AVG(wage) AS m FROM t GROUP BY city"
+    return _ends(session.query(sql, **level), "m", GROUPS.mean())
+
+
+def _share(session: dpnb.Session, level: dict[str, float]) -> Intervals:
+    sql = "SELECT COUNT(*) FILTER (WHERE wage > 20) / COUNT(*) AS share FROM t"
+    frame = session.query(sql, **level).to_frame()
+    return frame.share_low, frame.share_high, [(FRAME.wage > 20).mean()]
+
+
+def _median(session: dpnb.Session, level: dict[str, float]) -> Intervals:
+    frame = session.query("SELECT MEDIAN(wage) AS m FROM t", **level).to_frame()
+    ordered = np.sort(FRAME.wage)
+    return frame.m_low, frame.m_high, [ordered[(len(ordered) - 1) // 2]]
+
+
+def _refined(session: dpnb.Session, level: dict[str, float]) -> Intervals:
+    _counts(session, {unit: value / 3 for unit, value in level.items()})
+    return _counts(session, level)
+
+
+def _difference(session: dpnb.Session, level: dict[str, float]) -> Intervals:
+    sql = "SELECT city, COUNT(*) AS n FROM t GROUP BY city"
+    question = session.query(sql, **level).compare("a", "b")
+    sizes = GROUPS.size()
+    return [question.low], [question.high], [sizes["a"] - sizes["b"]]
+
+
+def _inferred(session: dpnb.Session, level: dict[str, float]) -> Intervals:
+    session.query("SELECT city, COUNT(*) AS n FROM t GROUP BY city", **level)
+    session.query("SELECT COUNT(*) AS n FROM t WHERE city <> 'a'", **level)
+    found = session.infer("SELECT COUNT(*) AS n FROM t WHERE city = 'b'")
+    return [found.low], [found.high], [GROUPS.size()["b"]]
+
+
+CLAIMS: Mapping[str, Claim] = {
+    "counts of three groups": Claim(_counts, exact=True),
+    "counts, bought in two steps": Claim(_refined, exact=True),
+    "a sum": Claim(_sum, exact=True),
+    "means of three groups": Claim(_means),
+    "a share of two counts": Claim(_share),
+    "a median": Claim(_median),
+    "a difference of two groups": Claim(_difference),
+    "worked out from past answers": Claim(_inferred),
+}
+
+
+def covered(claim: Claim, currency: str, runs: int, width: float = 1.0) -> int:
+    """Return in how many runs all intervals hold; with ``width`` they are drawn in to that share."""
+    hits = 0
+    table = Table("t", FRAME, SCHEMA)
+    for _ in range(runs):
+        session = dpnb.Session(table, budget=BUDGETS[currency])
+        low, high, truth = (np.asarray(x, float) for x in claim.intervals(session, LEVEL[currency]))
+        middle, half = (low + high) / 2, (high - low) / 2 * width
+        slack = 1e-9 * (1 + abs(truth))
+        hits += bool(np.all((truth >= middle - half - slack) & (truth <= middle + half + slack)))
+        session.close()
+    return hits
+
+
+SQL = "SELECT city FROM t GROUP BY city HAVING COUNT(*) > {} AND SUM(wage) > {}"
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How often a decision erred on a group that satisfies its condition by one row, and one that fails so.
+
+    Attributes
+    ----------
+    runs, missed, uncertain : int
+        Runs; those that left the satisfying group out; those whose certificate was wrong.
+    """
+
+    runs: int
+    missed: int
+    uncertain: int
+
+
+def decided(currency: str, beta: float, runs: int) -> Errors:
+    """Decide again and again with both thresholds as near as can be."""
+    sizes, sums = GROUPS.size(), GROUPS.sum()
+    sql = SQL.format(sizes["b"] - 1, sums["b"] - 1)
+    holds = (sizes > sizes["b"] - 1) & (sums > sums["b"] - 1)
+    table = Table("t", FRAME, SCHEMA)
+    missed = uncertain = 0
+    for _ in range(runs):
+        session = dpnb.Session(table, budget=BUDGETS[currency])
+        found = session.decide(sql, beta=beta, u={"count": 40, "sum_wage": 1_500}, steps=2)
+        missed += "b" not in found.selected
+        frame = found.to_frame().set_index("city")
+        sure = frame.verdict.map({"surely yes": True, "surely no": False}).dropna()
+        uncertain += bool((sure != holds.reindex(sure.index)).any())
+        session.close()
+    return Errors(runs, missed, uncertain)
+
+
+def may_be(hits: int, runs: int, level: float, error: float) -> bool:
+    """Return whether so many hits may well come from a chance of ``level`` or more."""
+    return bool(stats.binom.cdf(hits, runs, level) > error)
