@@ -36,6 +36,8 @@ _NEEDS = {
 }
 
 os.environ["MPLBACKEND"] = "agg"
+# of another environment that happens to be active IPython would warn
+os.environ.pop("VIRTUAL_ENV", None)
 sys.path.append(str(Path(__file__).parent))
 
 

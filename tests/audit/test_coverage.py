@@ -15,8 +15,8 @@ def test_intervals_hold_as_often_as_they_say(name, currency, size):
     claim, runs = CLAIMS[name], size(RUNS)
     assert may_be(covered(claim, currency, runs), runs, claim.confidence, ERROR)
     if claim.exact:
-        # intervals of a fifth of the width are found out
-        assert not may_be(covered(claim, currency, runs, 0.2), runs, claim.confidence, ERROR)
+        # intervals of a tenth of the width are found out
+        assert not may_be(covered(claim, currency, runs, 0.1), runs, claim.confidence, ERROR)
 
 
 @pytest.mark.parametrize("currency", ["zcdp", "pure"])

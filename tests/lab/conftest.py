@@ -155,7 +155,7 @@ def new_page(browser, outside):
 
     def opened(**options):
         context = browser.new_context(**{"viewport": {"width": 1100, "height": 900}} | options)
-        context.set_default_timeout(30_000)
+        context.set_default_timeout(120_000)
         context.route(re.compile("^(https?|wss?)://"), guard)
         return context.new_page()
 
