@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,23 @@ def size() -> Callable[[int], int]:
     """Sample sizes, ten times as large with DPNB_LONG=1."""
     factor = 10 if os.environ.get("DPNB_LONG") == "1" else 1
     return lambda count: count * factor
+
+
+@pytest.fixture(scope="session")
+def seconds() -> Callable[[float], float]:
+    """Twice a limit of time, and more where this machine is slow at the moment."""
+
+    def limit(quiet: float) -> float:
+        taken = []
+        for _ in range(3):
+            start, total = time.perf_counter(), 0
+            for number in range(10**6):
+                total += number
+            taken.append(time.perf_counter() - start)
+        # a quiet machine needs 0.06 seconds for that
+        return 2 * quiet * max(1.0, min(taken) / 0.06)
+
+    return limit
 
 
 @pytest.fixture(scope="session")

@@ -323,12 +323,13 @@ class TestStructure:
         assert not names & {"id", "src", "href"}
         assert not re.search(r"https?:", html)
 
-    def test_ten_thousand_groups_are_shown_quickly_and_briefly(self):
+    def test_ten_thousand_groups_are_shown_quickly_and_briefly(self, seconds):
         made = sample.many()
         decision_html(sample.decision())  # what is imported late
         start = time.perf_counter()
         html = decision_html(made)
-        assert time.perf_counter() - start < 2
+        taken = time.perf_counter() - start
+        assert taken < seconds(2)
         assert len(html) < 400_000
         assert len(decision_cells(made)[1]) == MAX_ROWS
         assert "more groups are selected or in doubt: see to_frame()." in html
