@@ -25,14 +25,15 @@ _ROUNDED = 50.0
 
 
 class Source:
-    """All randomness of one test."""
+    """Noise of the laws in use, from a seed."""
 
-    def __init__(self) -> None:
-        self.seed("")
+    private = False
 
-    def seed(self, name: str) -> None:
+    def __init__(self, number: int = 0) -> None:
+        self.seed(number)
+
+    def seed(self, number: int) -> None:
         """Begin anew."""
-        number = zlib.crc32(name.encode())
         self.bits = random.Random(number)  # noqa: S311
         self.numbers = np.random.default_rng(number)
 
@@ -100,5 +101,5 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.config.getoption("--entropy") or item.get_closest_marker("entropy"):
         _in_use()
     else:
-        _SOURCE.seed(item.nodeid)
+        _SOURCE.seed(zlib.crc32(item.nodeid.encode()))
         _drawn_from(_SOURCE)

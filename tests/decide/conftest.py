@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
+from repeatable import Source
 
 from dpnb import Category, Integer, Real, Schema, Table
 from dpnb.decide.conditions import Atom, Condition, Node, Tree, condition_of, read_condition
@@ -57,32 +57,10 @@ def unrelated() -> Callable[[int], list[Atom]]:
     return made
 
 
-class SeededNoise:
-    """Noise of a fixed seed, rounded to the lattice: for lattices so fine that nobody can tell."""
-
-    private = False
-
-    def __init__(self, seed: int) -> None:
-        self.rng = np.random.default_rng(seed)
-
-    def gaussian(self, exact: Sequence[int], sigma: float) -> list[int]:
-        return self._around(exact, self.rng.normal(0, sigma, len(exact)))
-
-    def laplace(self, exact: Sequence[int], scale: float) -> list[int]:
-        return self._around(exact, self.rng.laplace(0, scale, len(exact)))
-
-    def coins(self, probability: float, count: int) -> list[bool]:
-        return (self.rng.random(count) < probability).tolist()
-
-    @staticmethod
-    def _around(exact: Sequence[int], noise: np.ndarray) -> list[int]:
-        return (np.array(exact, dtype=np.int64) + np.rint(noise).astype(np.int64)).tolist()
-
-
 @pytest.fixture(scope="session")
-def seeded() -> Callable[[int], SeededNoise]:
+def seeded() -> Callable[[int], Source]:
     """A source of repeatable noise."""
-    return SeededNoise
+    return Source
 
 
 def tree_of(node: Any) -> Tree:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from repeatable import Source
 
 from dpnb import Budget, Category, Integer, Real, Schema, Table
 from dpnb.curator import Curator
@@ -17,40 +18,32 @@ from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.risk.rows import Rows
 
 
-class SeededNoise:
-    """Discrete Laplace, rounded Gaussian and Gumbel noise from a seed; notes every draw.
+class SeededNoise(Source):
+    """Repeatable noise that notes every draw.
 
     With ``still`` nothing is added; selections then fall on the first of the best.
     """
 
-    private = False
-
     def __init__(self, seed: int = 1, *, still: bool = False) -> None:
-        self.generator = np.random.default_rng(seed)
+        super().__init__(seed)
         self.still = still
         self.asked: list[tuple[str, list[int], float]] = []
 
-    def _added(self, law: str, exact: Sequence[int], scale: float, drawn: Any) -> list[int]:
+    def _note(self, law: str, exact: Sequence[int], scale: float) -> list[int]:
         self.asked.append((law, [int(x) for x in exact], float(scale)))
-        return [int(x) + int(e) * (not self.still) for x, e in zip(exact, drawn, strict=True)]
+        return self.asked[-1][1]
 
     def laplace(self, exact: Sequence[int], scale: float) -> list[int]:
-        # the difference of two geometric variables is a discrete Laplace one
-        p, count = -np.expm1(-1 / scale), len(exact)
-        drawn = self.generator.geometric(p, count) - self.generator.geometric(p, count)
-        return self._added("laplace", exact, scale, drawn)
+        noted = self._note("laplace", exact, scale)
+        return noted if self.still else super().laplace(exact, scale)
 
     def gaussian(self, exact: Sequence[int], sigma: float) -> list[int]:
-        drawn = np.rint(self.generator.normal(0, sigma, len(exact)))
-        return self._added("gaussian", exact, sigma, drawn)
-
-    def coins(self, probability: float, count: int) -> list[bool]:
-        return [bool(coin) for coin in self.generator.random(count) < probability]
+        noted = self._note("gaussian", exact, sigma)
+        return noted if self.still else super().gaussian(exact, sigma)
 
     def largest(self, scores: Any, scale: float) -> int:
-        self.asked.append(("largest", [int(x) for x in scores], float(scale)))
-        drawn = self.generator.gumbel(0, scale, len(scores)) * (not self.still)
-        return int(np.argmax(scores + drawn))
+        self._note("largest", scores, scale)
+        return int(np.argmax(scores)) if self.still else super().largest(scores, scale)
 
 
 @pytest.fixture(scope="session")
