@@ -1,4 +1,4 @@
-"""Small real data for tutorials and tests, and generated data of any size for benchmarks.
+"""Small real data for lessons and tests, and generated data of any size for benchmarks.
 
 Adult: Becker and Kohavi (1996), UCI Machine Learning Repository, doi:10.24432/C5XW20, CC BY 4.0;
 white space trimmed, column names in snake case, ``high_income`` (1 where income is >50K) added.

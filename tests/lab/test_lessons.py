@@ -1,7 +1,8 @@
-"""The tutorials, run from top to bottom in a real JupyterLab by a person's front end."""
+"""The lessons, run from top to bottom in a real JupyterLab by a person's front end."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import nbformat
@@ -19,6 +20,7 @@ def opened(name, lab, new_page):
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
     nbformat.write(notebook, lab.root / name)
+    shutil.copy(FOLDER / "exercises.py", lab.root)
     page = new_page(viewport={"width": 1100, "height": 3000})
     lab.open(page, name)
     lab.run(page)
@@ -41,7 +43,7 @@ def second(lab, new_page):
 
 @pytest.fixture(scope="module")
 def third(lab, new_page):
-    page = opened("03_choose_epsilon.ipynb", lab, new_page)
+    page = opened("06_choose_epsilon.ipynb", lab, new_page)
     yield page
     page.close()
 
@@ -80,7 +82,7 @@ def test_a_refusal_is_one_line(page):
     assert "\n" not in text
 
 
-def test_the_second_tutorial_ran_without_an_error(second):
+def test_the_second_lesson_ran_without_an_error(second):
     found = outputs(second)
     assert len(found) > 15
     assert not [kinds for _, kinds in found if "error" in kinds]
@@ -102,7 +104,7 @@ def test_a_doubtful_question_is_shown_and_not_explained(second):
     expect(cell.get_by_text("Nothing was spent.")).to_be_visible()
 
 
-def test_the_third_tutorial_failed_only_where_it_shall(third):
+def test_the_third_lesson_failed_only_where_it_shall(third):
     found = outputs(third)
     assert len(found) > 15
     for tags, kinds in found:
