@@ -17,9 +17,10 @@ import numpy.typing as npt
 from dpnb.decide import response
 from dpnb.privacy.calibrate import safe_scale
 from dpnb.privacy.noise import Noise
-from dpnb.privacy.path import Knot, gaussian_knot, insert, laplace_chain
+from dpnb.privacy.path import Knot, gaussian_knot, insert, laplace_chain, variance_of
 from dpnb.privacy.select import gumbel_scale, top_k
 from dpnb.privacy.threshold import Threshold
+from dpnb.risk.paper import PaperProfile
 from dpnb.risk.selection import STEPS, Quantile, Tail
 
 UNIT = 2**20
@@ -97,6 +98,14 @@ def _coarser_from_data(given: int, runs: int, noise: Noise) -> Features:
     fine = gaussian_knot([], LEVELS[-1], [given * UNIT] * runs, UNIT, noise)
     coarse = gaussian_knot([], LEVELS[1], [given * UNIT] * runs, UNIT, noise)
     return _shown([coarse, fine])
+
+
+def _local_from_exact_view(given: int, runs: int, noise: Noise) -> Features:
+    """An analyst's coarser synopsis gets the difference noise only, but about the exact view (spec/dprovdb.md E11)."""
+    fine = gaussian_knot([], LEVELS[-1], [given * UNIT] * runs, UNIT, noise)
+    difference = float(variance_of(UNIT, LEVELS[1]) - variance_of(UNIT, LEVELS[-1]))
+    local = noise.gaussian([given * UNIT] * runs, math.sqrt(difference))
+    return np.array([fine.vector, local], dtype=float).T / UNIT
 
 
 GRID = (Fraction(1, 4), Fraction(1, 2), Fraction(1))
@@ -212,6 +221,42 @@ def _sparse(given: int, runs: int, noise: Noise, *, fresh: bool) -> Features:
     return _one_hot([place + 1 for place in drawn], 4)
 
 
+def _public_level(given: int, runs: int, noise: Noise) -> Features:
+    """A count at the epsilon that the public rule gives for tau = 1/2, whatever the table."""
+    return _beyond_two(noise.laplace([given * UNIT] * runs, safe_scale(Fraction(1), UNIT, "pure")))
+
+
+def _level_from_data(given: int, runs: int, noise: Noise) -> Features:
+    """The published Algorithm 1 finds epsilon 10 where nobody counts, and 1 where one row does (spec/rdr.md 7.1)."""
+    distances, rows = (np.array([0.0, 1.0]), [99, 1]) if given else (np.array([0.0]), [100])
+    profile = PaperProfile("laplace", distances, np.array(rows), 1.0, 1, (float(given),))
+    epsilon = profile.find(0.5)
+    assert epsilon == (1 if given else 10)
+    scale = profile.scale(epsilon) * UNIT
+    return _beyond_two(noise.laplace([given * UNIT] * runs, scale))
+
+
+def _beyond_two(values: list[int]) -> Features:
+    answers = np.array(values, dtype=float)[:, None] / UNIT
+    return np.concatenate([_steps(answers), np.abs(answers) > 2], axis=1)
+
+
+def _published_sparse(given: int, runs: int, noise: Noise) -> Features:
+    """The published Algorithm 3 divides by the table's own maximum and claims 1/n (spec/rdr.md 7.2).
+
+    Half of a thousand people count for nothing, half for 0.4, and perhaps one for 1.
+    """
+    distances, rows = [0.0, 0.4, 1.0], [500, 500, 1]
+    size = 2 + given
+    profile = PaperProfile(
+        "laplace", np.array(distances[:size]), np.array(rows[:size]), 1.0, 1, (0.0,)
+    )
+    candidates = (10.0, 5.0, 3.0, 2.0, 1.0)
+    found = [profile.find_and_release(noise, 0.05, candidates, 1.0) for _ in range(runs)]
+    chosen = [candidates.index(one.epsilon) if one else len(candidates) for one in found]
+    return _one_hot(chosen, len(candidates) + 1)
+
+
 CASES = (
     Case(
         "Gaussian noise on a count",
@@ -229,6 +274,7 @@ CASES = (
         {
             "each version drawn anew": _anew,
             "a coarser version drawn about the exact value": _coarser_from_data,
+            "a coarser version by the difference noise about the exact value": _local_from_exact_view,
         },
     ),
     Case(
@@ -273,6 +319,13 @@ CASES = (
         share=0.25,
     ),
     Case(
+        "A count at the level of the public rule",
+        1.0,
+        "pure",
+        _public_level,
+        {"a level found in the data (published Algorithm 1)": _level_from_data},
+    ),
+    Case(
         "First level with few outliers (sparse vector)",
         1.0,
         "pure",
@@ -280,7 +333,8 @@ CASES = (
         {
             "exact counts, and a quarter of the noise on the threshold": lambda given, runs, noise: (
                 _sparse(given, runs, noise, fresh=False)
-            )
+            ),
+            "the published Algorithm 3": _published_sparse,
         },
         share=0.25,
     ),
