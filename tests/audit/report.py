@@ -98,18 +98,20 @@ def mechanisms(runs: int) -> Iterator[tuple[bool, Sequence[str]]]:
 def sessions() -> Iterator[tuple[bool, Sequence[str]]]:
     """Yield the rows of section 2."""
     parts = (
-        ("rows", lambda: row_tables(ROWS, 3), ON_ROWS),
-        ("rows", lambda: row_tables(PLAIN, 5), EXPLANATIONS),
-        ("ids", lambda: id_tables(2, UNIT), ON_IDS),
+        ("rows", "zcdp", lambda: row_tables(ROWS, 3), ON_ROWS),
+        ("rows", "zcdp", lambda: row_tables(PLAIN, 5), EXPLANATIONS),
+        ("ids", "zcdp", lambda: id_tables(2, UNIT), ON_IDS),
+        ("rows", "pure", lambda: row_tables(ROWS, 3), ON_ROWS),
+        ("ids", "pure", lambda: id_tables(2, UNIT), ON_IDS),
     )
-    for unit, tables, scripts in parts:
+    for unit, currency, tables, scripts in parts:
         for name, (script, least) in scripts.items():
             if scripts is EXPLANATIONS:
                 name = f"an explanation {name}"
-            found, charged = worst(tables(), script)
+            found, charged = worst(tables(), script, currency)
             yield (
                 least * charged * (1 - 1e-6) <= found <= charged * (1 + 1e-9),
-                [unit, name, f"{charged:.6g}", f"{found:.6g}"],
+                [unit, name, currency, f"{charged:.6g}", f"{found:.6g}"],
             )
 
 
@@ -178,10 +180,10 @@ def written(runs: int, number: int) -> Report:
         "Statements go the whole way, from text to charge, on every table of up to three rows (explanations: five; "
         "ids: two, with up to four rows each) with values at the bounds, beyond them, missing and undeclared. The "
         "noise is replaced by one that notes what it is to hide. The loss between two tables that differ by one row, or "
-        "by all rows of one id, is then a sum of squares, and exact. It must not exceed the charge; in most it reaches it, "
+        "by all rows of one id, is then a sum over the draws, and exact: rho in zCDP sessions, epsilon in pure ones. It must not exceed the charge; in most it reaches it, "
         "so that nothing is charged that is not needed.",
     )
-    report.table(["unit", "statements", "charged (rho)", "largest loss"], sessions())
+    report.table(["unit", "statements", "currency", "charged", "largest loss"], sessions())
     report.say(
         "## 3. How often intervals hold",
         f"Sessions on a table of 600 rows, {number:,} of each kind. All intervals of an answer must hold together.",

@@ -3,7 +3,8 @@
 The noise here is blind: it answers the same whatever it is given, and notes what it was given. So a session
 goes the same way on neighbouring tables, as an adaptive analyst who saw the same numbers would, and what its
 releases lose is a sum over its draws of how far the exact values lie apart, in noise scales. That must not
-exceed what was charged.
+exceed what was charged. (A pure session draws a whole chain of levels at once and keeps the finer ones to
+itself, so there the scale is that of the finest level that was shown.)
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from fractions import Fraction
+from typing import Any, Literal
 from unittest import mock
 
 import numpy as np
@@ -20,7 +22,12 @@ import pandas as pd
 
 import dpnb
 from dpnb import Category, Integer, Real, Schema, Table, Unit
+from dpnb.privacy.calibrate import safe_scale
+from dpnb.privacy.noise import Noise
+from dpnb.privacy.path import Knot
 
+Currency = Literal["zcdp", "pure"]
+BUDGETS = {"zcdp": dpnb.Budget(rho=1_000, delta=1e-6), "pure": dpnb.Budget(epsilon=60)}
 Row = tuple[Any, ...]
 
 
@@ -51,6 +58,23 @@ class Blind:
 
     def laplace(self, exact: Sequence[int], scale: float) -> list[int]:
         return self._pattern("laplace", exact, scale)
+
+    def laplace_chain(
+        self, exact: Sequence[int], levels: Sequence[Fraction], sensitivity: int, _: Noise
+    ) -> tuple[Knot, ...]:
+        """Stand for ``privacy.path.laplace_chain``; the scale of what was shown is known at the end."""
+        shown = tuple(self._pattern("chain", exact, float(sensitivity)))
+        return tuple(Knot(level, shown) for level in levels)
+
+    def settled(self, finest: Sequence[Fraction]) -> tuple[Drawn, ...]:
+        """Return the draws; each chain at the finest level that was shown of it."""
+        levels = iter(finest)
+        return tuple(
+            Drawn("laplace", one.exact, safe_scale(next(levels), int(one.scale), "pure"))
+            if one.law == "chain"
+            else one
+            for one in self.drawn
+        )
 
     def largest(self, scores: Any, scale: float) -> int:
         self.drawn.append(Drawn("largest", tuple(int(score) for score in scores), float(scale)))
@@ -86,18 +110,30 @@ def rho_of(one: Drawn, other: Drawn) -> float:
     return ((max(apart) - min(apart)) / one.scale) ** 2 / 8
 
 
+def epsilon_of(one: Drawn, other: Drawn) -> float:
+    """Return the epsilon that a draw loses between two exact inputs."""
+    assert (one.law, one.scale, len(one.exact)) == (other.law, other.scale, len(other.exact))
+    apart = [a - b for a, b in zip(one.exact, other.exact, strict=True)]
+    assert one.law != "gaussian", "Gaussian noise in a pure session"
+    if one.law == "laplace":
+        return math.fsum(abs(step) / one.scale for step in apart)
+    return (max(apart) - min(apart)) / one.scale
+
+
 @dataclass(frozen=True)
 class Run:
     """What a session drew, and what it was charged."""
 
     drawn: tuple[Drawn, ...]
     charged: float
+    currency: Currency
 
 
 def loss(one: Run, other: Run) -> float:
-    """Return the rho that a session loses between two tables."""
+    """Return the rho, or epsilon, that a session loses between two tables."""
+    lost = epsilon_of if one.currency == "pure" else rho_of
     return math.fsum(
-        rho_of(mine, theirs) for mine, theirs in zip(one.drawn, other.drawn, strict=True)
+        lost(mine, theirs) for mine, theirs in zip(one.drawn, other.drawn, strict=True)
     )
 
 
@@ -140,17 +176,23 @@ def _table(rows: Sequence[Row], unit: Unit | None = None) -> Table:
 Script = Callable[[dpnb.Curator], None]
 
 
-def run(table: Table, script: Script) -> Run:
+def run(table: Table, script: Script, currency: Currency) -> Run:
     """Return what a script draws and costs on a table."""
     noise = Blind()
     # what is kept of an id rests on the ledger's secret, which is the same on both tables
     with mock.patch("secrets.token_bytes", bytes):
-        curator = dpnb.Curator(table, budget=dpnb.Budget(rho=1_000, delta=1e-6), noise=noise)
-    with mock.patch("dpnb.explain.mechanism.top_k", noise.top_k):
+        curator = dpnb.Curator(table, budget=BUDGETS[currency], noise=noise)
+    with (
+        mock.patch("dpnb.explain.mechanism.top_k", noise.top_k),
+        mock.patch("dpnb.answers.request.laplace_chain", noise.laplace_chain),
+        mock.patch("dpnb.decide.request.laplace_chain", noise.laplace_chain),
+    ):
         script(curator)
-    charged = curator.budget.spent.rho
+    spent, synopses = curator.budget.spent, curator._store.accountant.synopses
+    finest = [synopses.finest[view] for view in synopses.paths]
     curator.close()
-    return Run(tuple(noise.drawn), float(charged))
+    charged = spent.epsilon if currency == "pure" else spent.rho
+    return Run(noise.settled(finest), float(charged), currency)
 
 
 def row_tables(rows: Sequence[Row], most: int) -> Iterator[tuple[tuple[int, ...], Table]]:
@@ -173,9 +215,11 @@ def id_tables(most: int, unit: Unit) -> Iterator[tuple[tuple[int, ...], Table]]:
             yield chosen, _table(rows, unit)
 
 
-def worst(tables: Iterator[tuple[tuple[int, ...], Table]], script: Script) -> tuple[float, float]:
+def worst(
+    tables: Iterator[tuple[tuple[int, ...], Table]], script: Script, currency: Currency = "zcdp"
+) -> tuple[float, float]:
     """Return the largest loss over all neighbouring tables, and the largest charge."""
-    runs = {chosen: run(table, script) for chosen, table in tables}
+    runs = {chosen: run(table, script, currency) for chosen, table in tables}
     found = 0.0
     for chosen, one in runs.items():
         for place in range(len(chosen)):
@@ -186,12 +230,18 @@ def worst(tables: Iterator[tuple[tuple[int, ...], Table]], script: Script) -> tu
     return found, charges.pop()
 
 
+def _at(curator: dpnb.Curator, level: str) -> dict[str, str]:
+    """Return a level as an option."""
+    pure = curator._store.accountant.currency == "pure"
+    return {"epsilon" if pure else "rho": level}
+
+
 def _queries(*statements: str, levels: Sequence[str] = ("0.5",)) -> Script:
     def script(curator: dpnb.Curator) -> None:
         session = curator.session()
         for sql in statements:
             for level in levels:
-                session.query(sql, rho=level)
+                session.query(sql, **_at(curator, level))
 
     return script
 
@@ -214,7 +264,7 @@ def _deciding(sql: str, **options: Any) -> Script:
 
 def _choosing(sql: str, **options: Any) -> Script:
     def script(curator: dpnb.Curator) -> None:
-        curator.risk(sql).choose(0.9, rho=1, **options)
+        curator.risk(sql).choose(0.9, **_at(curator, "1"), **options)
 
     return script
 
