@@ -1,4 +1,10 @@
-"""Ask questions of sensitive data in a notebook, under differential privacy."""
+"""Ask questions of sensitive data in a notebook, under differential privacy.
+
+Begin with `Table`, `Schema` and `Session`; an owner of data who lets several people ask, with `Curator`.
+What a session answers is an `Answer`, `Question`, `Explanation`, `Inference`, `Decision` or `Discovery`; a
+price is one of `dpnb.answers.listing`, `dpnb.explain.price` or `dpnb.decide.price`. The magics are described
+at `dpnb.magics.cells`, all errors at `dpnb.errors`, the data for a first try at `dpnb.datasets`.
+"""
 
 from __future__ import annotations
 

@@ -566,8 +566,10 @@ class Curator(Ownership):
         split : number
             Share of an AVG's level that goes to its sum.
         mode : {'tight', 'paper'}
-            'paper' is for study: RDR's algorithms as printed, for ``mechanism`` 'laplace' or
-            'gaussian', only on tables declared ``public=True``; the other options do not apply.
+            'paper' is for study: RDR's algorithms as printed, only on tables declared
+            ``public=True``; the other options do not apply.
+        mechanism : {'laplace', 'gaussian'}
+            With ``mode='paper'``: whose noise is looked at.
         progress : callable
             Called with the elapsed seconds once a second has passed.
 

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+_MOST_LETTERS = 400
+"""Of what happened, and of the mend."""
+
+
+def printable(text: str) -> str:
+    """Return a text without the characters that steer a terminal; names and values may hold any."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
 
 class DpnbError(Exception):
     """Base of every error that dpnb raises on purpose.
@@ -26,7 +34,7 @@ class DpnbError(Exception):
         place = f" ({self.where})" if self.where else ""
         advice = f" {self.mend}" if self.mend else ""
         stop = "" if self.what.endswith((".", "?", "!")) else "."
-        return f"{self.what}{place}{stop}{advice}"
+        return printable(f"{self.what}{place}{stop}{advice}")
 
     def _render_traceback_(self) -> list[str]:
         """One line in a notebook; the cell still fails (spec of IPython's custom tracebacks)."""
@@ -41,17 +49,21 @@ class SqlError(DpnbError):
     """The statement is malformed, or asks for something that cannot be answered privately.
 
     ``line`` and ``column`` count from 1 and are 0 when no place is known; ``text`` is the
-    offending part of the statement as it was written.
+    offending part of the statement as it was written. Names as long as the statement are cut.
     """
 
     def __init__(
         self, what: str, mend: str = "", *, line: int = 0, column: int = 0, text: str = ""
     ) -> None:
         where = f"line {line}, column {column}: {text!r}" if line else ""
-        super().__init__(what, mend, where)
+        super().__init__(_cut(what), _cut(mend), where)
         self.line = line
         self.column = column
         self.text = text
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 3]}..."
 
 
 class RequestError(DpnbError):

@@ -62,7 +62,10 @@ class Category:
                 "Write Category(['a', 'b']); for whole numbers use Integer(low, high).",
             )
         if not 1 <= len(values) <= 65_535 or len(set(values)) != len(values):
-            raise SchemaError("a Category needs 1 to 65,535 different values")
+            raise SchemaError(
+                "a Category needs 1 to 65,535 different values",
+                "List each value once; group rare ones under other='Other'.",
+            )
         if other is not None and other not in values:
             raise SchemaError(f"other={other!r} is not one of the declared values", "Add it.")
         object.__setattr__(self, "values", tuple(values))
@@ -103,7 +106,7 @@ def _checked_bins(bins: Sequence[Any] | None, low: Any, high: Any) -> tuple[Any,
         raise SchemaError("bins are a list of edges", "Write bins=[0, 10, 20].")
     edges = tuple(bins)
     if len(edges) < 2 or any(a >= b for a, b in itertools.pairwise(edges)):
-        raise SchemaError("bins need at least two edges in rising order")
+        raise SchemaError("bins need at least two edges in rising order", "Write bins=[0, 10, 20].")
     if edges[0] < low or edges[-1] > high:
         raise SchemaError("bins reach outside the bounds", "Keep every edge within low..high.")
     return edges
@@ -155,9 +158,14 @@ class Integer:
     def __post_init__(self) -> None:
         numbers = (self.low, self.high, *(self.bins or ()))
         if any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
-            raise SchemaError("the bounds and bins of an Integer are whole numbers")
+            raise SchemaError(
+                "the bounds and bins of an Integer are whole numbers",
+                "Write Integer(17, 90), or use Real.",
+            )
         if not -MAX_INTEGER <= self.low < self.high <= MAX_INTEGER:
-            raise SchemaError("an Integer needs low < high, both within +-2**53")
+            raise SchemaError(
+                "an Integer needs low < high, both within +-2**53", "Write Integer(17, 90)."
+            )
         object.__setattr__(self, "bins", _checked_bins(self.bins, self.low, self.high))
 
     @property
@@ -208,13 +216,18 @@ class Real:
     def __post_init__(self) -> None:
         numbers = (self.low, self.high, *(self.bins or ()))
         if any(isinstance(n, bool) or not isinstance(n, (int, float)) for n in numbers):
-            raise SchemaError("the bounds and bins of a Real are numbers")
+            raise SchemaError("the bounds and bins of a Real are numbers", "Write Real(0, 200).")
         if not all(math.isfinite(n) for n in numbers) or not self.low < self.high:
-            raise SchemaError("a Real needs finite bounds with low < high")
+            raise SchemaError("a Real needs finite bounds with low < high", "Write Real(0, 200).")
         if not 1e-150 < max(abs(self.low), abs(self.high)) < 1e150:
-            raise SchemaError("the bounds of a Real lie within 1e-150..1e150 in size")
+            raise SchemaError(
+                "the bounds of a Real lie within 1e-150..1e150 in size", "Use another unit."
+            )
         if (self.high - self.low) < max(abs(self.low), abs(self.high)) * 2.0**-30:
-            raise SchemaError("the bounds of a Real are too close together for their size")
+            raise SchemaError(
+                "the bounds of a Real are too close together for their size",
+                "Subtract a constant from the column first.",
+            )
         object.__setattr__(self, "low", float(self.low))
         object.__setattr__(self, "high", float(self.high))
         bins = _checked_bins(self.bins, self.low, self.high)
@@ -297,7 +310,7 @@ class Date:
     ) -> None:
         first, last = _as_date(low), _as_date(high)
         if not first < last:
-            raise SchemaError("a Date needs low < high")
+            raise SchemaError("a Date needs low < high", "Write Date('2020-01-01', '2024-12-31').")
         edges = None if bins is None else [_as_date(edge) for edge in bins]
         object.__setattr__(self, "low", first)
         object.__setattr__(self, "high", last)

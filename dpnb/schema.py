@@ -148,7 +148,9 @@ class Schema(Mapping[str, Kind]):
         self._columns = dict(columns)
         self._folded = {name.casefold(): name for name in self._columns}
         if not self._columns:
-            raise SchemaError("a schema needs at least one column")
+            raise SchemaError(
+                "a schema needs at least one column", "Write Schema({'age': Integer(17, 90)})."
+            )
         if len(self._folded) != len(self._columns):
             raise SchemaError("two columns differ by case only", "Rename one of them.")
         for name, kind in self._columns.items():
@@ -344,7 +346,9 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     except OSError:
         raise SchemaError("the file cannot be read", "Check the path.", str(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SchemaError(f"the file is not valid TOML: {error}", "", str(path)) from None
+        raise SchemaError(
+            f"the file is not valid TOML: {error}", "Mend it there.", str(path)
+        ) from None
     if "draft" in content:
         raise SchemaError(
             "this is a draft made from the data",

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from dpnb.answers.answer import Answer
-from dpnb.answers.listing import Asked, BudgetStatus, Listing, Price
+from dpnb.answers.listing import Asked, BudgetStatus, Listing, Price, minute
 from dpnb.answers.numbers import loss_text
 from dpnb.answers.question import Question
 from dpnb.channel import Channel, LocalChannel
 from dpnb.curator import Curator
-from dpnb.errors import BudgetError, DpnbError, RequestError
+from dpnb.errors import BudgetError, DpnbError, RequestError, printable
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import PICKED
 from dpnb.provenance.requests import ANALYST
@@ -578,11 +578,17 @@ class Session:
             spent = loss_text(one.spent, budget.currency, None)
             return f"{spent}, conditional" if one.conditional else spent
 
-        rows = tuple((str(i), one.time, one.sql, cost(one)) for i, one in enumerate(asked, start=1))
-        caption = f"{len(rows)} request{'' if len(rows) == 1 else 's'} answered."
-        if any(one.conditional for one in asked):
-            caption += f" Conditional: {PICKED}."
-        return Listing(caption, ("", "time (UTC)", "statement", "cost"), rows, budget.stamp)
+        rows = tuple(
+            (f"{i:,}", minute(one.time), one.sql, cost(one)) for i, one in enumerate(asked, start=1)
+        )
+        caption = (
+            "1 request was answered" if len(rows) == 1 else f"{len(rows):,} requests were answered"
+        )
+        if not rows:
+            caption = "No request was answered"
+        picked = any(one.conditional for one in asked)
+        notes = (f"Conditional: {PICKED}.",) if picked else ()
+        return Listing(caption, ("", "time (UTC)", "statement", "cost"), rows, budget.stamp, notes)
 
     @property
     def tables(self) -> Listing:
@@ -597,15 +603,16 @@ class Session:
             for name, table in self._channel.tables.items()
             for column in table.schema.undeclared
         )
-        caption = "Declared columns."
+        notes: tuple[str, ...] = ()
         if any(table.unit is not None for table in self._channel.tables.values()):
             protected = (
                 f"{name} protects {'single rows' if table.unit is None else table.unit.text}"
                 for name, table in self._channel.tables.items()
                 if table.key is None
             )
-            caption += f" {'; '.join(protected)}."
-        return Listing(caption, ("table", "column", "kind", "declared values"), rows)
+            notes = (f"{'; '.join(protected)}.",)
+        header = ("table", "column", "kind", "declared values")
+        return Listing("Declared columns", header, rows, notes=notes)
 
     def rehearse(self, rows: int = 10_000, seed: int = 0) -> Session:
         """Return a session on generated data, to try cells before spending. Free.
@@ -654,7 +661,7 @@ class Session:
             names = ", ".join(self._channel.tables)
             left = self._channel.budget
         except DpnbError as error:
-            return f"Session({error.what})"
+            return f"Session({printable(error.what)})"
         amount = loss_text(left.remaining, left.currency, left.delta)
         stamp = f"{STAMPS[left.stamp]} " if left.stamp else ""
         return f"{stamp}Session({names}; left {amount})"

@@ -32,6 +32,7 @@ P_FLOOR = 1e-9
 _NEEDS = {
     "lab": "drives a real JupyterLab in Chromium",
     "node": "runs JavaScript in Node",
+    "packaging": "builds the package and installs it into new environments",
     "postgres": "starts a PostgreSQL server",
     "spark": "starts a Spark session",
 }
@@ -44,7 +45,9 @@ sys.path.append(str(Path(__file__).parent))
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--all", action="store_true", help="also run what needs Node, Chromium, PostgreSQL or Spark"
+        "--all",
+        action="store_true",
+        help="also run what needs Node, Chromium, PostgreSQL, Spark or new environments",
     )
     parser.addoption(
         "--entropy", action="store_true", help="draw noise from the operating system everywhere"

@@ -80,7 +80,7 @@ _TOKENS = secrets.token_bytes
 _IN_USE = {law: getattr(SecureNoise, law) for law in _LAWS}
 
 
-def _drawn_from(source: Source) -> None:
+def drawn_from(source: Source) -> None:
     for law in _LAWS:
         drawn = getattr(source, law)
         setattr(
@@ -102,4 +102,4 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         _in_use()
     else:
         _SOURCE.seed(zlib.crc32(item.nodeid.encode()))
-        _drawn_from(_SOURCE)
+        drawn_from(_SOURCE)

@@ -400,7 +400,7 @@ class TestStamp:
         assert results[Answer].record()["stamp"] == "rehearsal"
         assert (
             repr(session.rehearse(10))
-            == f"{WORDS} Session(staff; left rho 1 (epsilon 7.766 at delta 1e-06))"
+            == f"{WORDS} Session(staff; left rho 1 (epsilon 7.766 at delta 1e-6))"
         )
 
     def test_stands_on_choices_by_risk(self, results):

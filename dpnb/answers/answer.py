@@ -11,10 +11,11 @@ from dpnb.answers.compare import compare
 from dpnb.answers.estimates import Estimates
 from dpnb.answers.formula import text
 from dpnb.answers.intervals import Mode
-from dpnb.answers.numbers import amount_text, cost_text, loss_text, percent
+from dpnb.answers.numbers import percent
 from dpnb.answers.origin import Origin
 from dpnb.answers.plain import listed
 from dpnb.answers.question import Question, label
+from dpnb.answers.words import KERNEL, cost_text, interval_sentence
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
 from dpnb.privacy.loss import Currency, PrivacyLoss, guarantee
@@ -201,32 +202,24 @@ class Answer:
         """Return what the intervals promise."""
         number = len(self.groups) * len(self.estimates)
         sure = percent(self.confidence)
-        if self.intervals == "each":
-            meaning = (
-                f"With {sure} confidence, each on its own, an interval contains its exact value."
-            )
-        elif number == 1:
-            meaning = f"With {sure} confidence the interval contains the exact value."
-        else:
-            meaning = f"With {sure} confidence all {number} intervals contain their exact values."
+        meaning = interval_sentence(sure, number, each=self.intervals == "each")
         meaning += kept_note(self.unit) + self.past_note()
+        holds = "it holds" if number == 1 else "they hold"
         if self.looks == "any":
-            return f"{meaning} This is look {self.look}; it holds at every look."
+            return f"{meaning} This is look {self.look}; {holds} at every look."
         if self.look > 1:
             return (
-                f"{meaning} This is look {self.look}: it holds for a precision chosen before "
+                f"{meaning} This is look {self.look}: {holds} for a precision chosen before "
                 "looking. Ask with looks='any' for intervals that hold at every look."
             )
         return meaning
 
     def cost_sentence(self) -> str:
         """Return what was spent and what is left."""
-        if self.origin is not None and self.origin.way == "history":
-            left = loss_text(self.remaining, self.currency, None)
-            return f"No cost; left {left} of {amount_text(self.cap.level(self.currency))}."
         cost = cost_text(
-            self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
-        )
+            self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored,
+            worked_out=self.origin is not None and self.origin.way == "history",
+        )  # fmt: skip
         return f"{cost} A finer answer is held: ask with more." if self.finer else cost
 
     def origin_sentence(self) -> str:
@@ -239,7 +232,7 @@ class Answer:
         """Return where the ledger lives, when that matters for what was just spent."""
         if self.kept or self.spent.level(self.currency) == 0:
             return ""
-        return "Kept in this kernel only; running again after a restart spends again."
+        return KERNEL
 
     def group_label(self, index: int) -> str:
         """Return a group's name as shown."""

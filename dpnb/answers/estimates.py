@@ -9,7 +9,7 @@ from typing import Any
 
 from dpnb.answers.formula import REALS, interval, value
 from dpnb.answers.intervals import Told, around, mean_around_zero
-from dpnb.answers.numbers import figure
+from dpnb.answers.numbers import figure, whole
 from dpnb.privacy.calibrate import Law
 from dpnb.sql.formulas import (
     Formula,
@@ -106,12 +106,14 @@ class Estimates:
         return figure(shown, self._grain(group))
 
     def _grain(self, group: int) -> float:
-        """Return the size of the digits to show: whole numbers for a quantile among whole numbers."""
+        """Return the size of the digits to show: whole numbers for what can only be one."""
         half = self.half_width(group)
+        if self.function == "COUNT":
+            return whole(half)
         if not isinstance(self.formula, Quantile):
             return half
         ends = self.estimate[group], self.low[group], self.high[group]
-        return max(half, 10.0) if all(end is None or end.is_integer() for end in ends) else half
+        return whole(half) if all(end is None or end.is_integer() for end in ends) else half
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimates as plain data (JSON); infinite ends are None."""

@@ -146,9 +146,11 @@ def _outward(low: float, high: float, steps: int = 1) -> Pair:
     """
     if math.isnan(low) or math.isnan(high):
         return REALS
+    # rounding keeps signs, that of 0 included: what is rounded to +0 is not below 0
+    least = 0.0 if math.copysign(1.0, low) > 0 else -math.inf
     for _ in range(steps):
         low, high = math.nextafter(low, -math.inf), math.nextafter(high, math.inf)
-    return low, high
+    return max(low, least), high
 
 
 def text(formula: Formula, leaves: Sequence[str], strength: int = 0) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpnb.answers.numbers import amount_text, figure, loss_text
+from dpnb.answers.numbers import figure, loss_text
 from dpnb.answers.origin import Origin
 from dpnb.answers.plain import listed
-from dpnb.privacy.loss import Currency, PrivacyLoss, unit
+from dpnb.answers.words import KERNEL, left_text
+from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text, unit
 from dpnb.stamps import Stamp
 
 if TYPE_CHECKING:
@@ -27,12 +28,15 @@ class Listing:
     rows : tuple of tuples of str
     stamp : str
         As in ``Answer``.
+    notes : tuple of str
+        Sentences that stand below.
     """
 
     caption: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     stamp: Stamp = ""
+    notes: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
         return iter(self.rows)
@@ -125,14 +129,15 @@ class Price:
             )
             for alias, size, width in self.widths
         )
-        caption = price_caption(
+        caption, note = price_words(
             self.spent, self.remaining, self.cap, self.currency, self.delta,
             affordable=self.affordable,
         )  # fmt: skip
+        notes = [note]
         if self.origin is not None:
-            caption = f"{caption} {self.origin.forecast(self.currency, self.delta)}"
+            notes.append(self.origin.forecast(self.currency, self.delta))
         header = ("aggregate", "group size", "half-width to expect")
-        return Listing(caption, header, rows, self.stamp)
+        return Listing(caption, header, rows, self.stamp, tuple(notes))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the price as plain data (JSON)."""
@@ -181,7 +186,7 @@ def price_share(spent: PrivacyLoss, remaining: PrivacyLoss, currency: Currency) 
     return float(cost / left) if left else float("inf")
 
 
-def price_caption(
+def price_words(
     spent: PrivacyLoss,
     remaining: PrivacyLoss,
     cap: PrivacyLoss,
@@ -189,20 +194,29 @@ def price_caption(
     delta: float | None,
     *,
     affordable: bool,
-) -> str:
-    """Return a price and what it would leave, in words."""
-    name = unit(currency)
+) -> tuple[str, str]:
+    """Return a price, and what it would leave."""
     left = remaining.level(currency)
     if affordable:
-        rest = amount_text(left - spent.level(currency))
-        after = f"{name} {rest} would be left of {amount_text(cap.level(currency))}"
+        after = f"It would leave {left_text(remaining - spent, cap, currency)}"
     elif spent.level(currency) <= left:
-        after = f"more than the delta {float(remaining.delta):.3g} left"
+        after = f"It is more than the delta {amount_text(remaining.delta)} that is left"
     else:
-        after = f"more than the {name} {amount_text(left)} left"
+        after = f"It is more than the {unit(currency)} {amount_text(left)} that is left"
     free = spent.level(currency) == 0
-    cost = "Free" if free else f"Price {loss_text(spent, currency, delta)}"
-    return f"{cost}; {after}. Nothing was spent."
+    cost = "nothing" if free else loss_text(spent, currency, delta)
+    return f"Price: {cost}", f"{after}. Nothing was spent."
+
+
+def minute(time: str) -> str:
+    """Return a time of the ledger as day, hour and minute."""
+    return time[:16].replace("T", " ")
+
+
+_BOUNDS = (
+    "It bounds what the answers given to this analyst reveal. Answers that others pass on come on "
+    "top; the owner's cap bounds all analysts together."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,21 +272,14 @@ class BudgetStatus:
             for word, loss in (
                 ("cap", self.cap),
                 ("spent", self.spent),
-                ("remaining", self.remaining),
+                ("left", self.remaining),
             )
         )
-        note = "" if self.kept else " Kept in this kernel only: a restart spends anew."
-        return Listing(f"{self.promise()}{note}", ("", "privacy loss"), rows, self.stamp)
-
-    def promise(self) -> str:
-        """Return whose budget this is, and what it bounds."""
-        if self.analyst is None:
-            return "Privacy budget."
-        return (
-            f"Privacy budget of {self.analyst}. It bounds what the answers given to this analyst "
-            "reveal. Answers that others pass on come on top; the owner's cap bounds all analysts "
-            "together."
-        )
+        whose = "" if self.analyst is None else f" of {self.analyst}"
+        promise = () if self.analyst is None else (_BOUNDS,)
+        note = () if self.kept else (KERNEL,)
+        header = ("", "privacy loss")
+        return Listing(f"Privacy budget{whose}", header, rows, self.stamp, (*promise, *note))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the status as plain data (JSON)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from dpnb.privacy.loss import Currency, PrivacyLoss, counts_rho
+from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text, counts_rho
 
 
 def decimals(half_width: float) -> int:
@@ -13,6 +13,11 @@ def decimals(half_width: float) -> int:
     if not 0 < half_width < math.inf:
         return 0
     return min(12, max(0, 1 - math.floor(math.log10(half_width))))
+
+
+def whole(half_width: float) -> float:
+    """Return a half-width that shows no decimals: of counts, which are whole numbers."""
+    return max(half_width, 10.0)
 
 
 def figure(value: float, half_width: float) -> str:
@@ -32,14 +37,6 @@ def figure(value: float, half_width: float) -> str:
     return shown.lstrip("-") if not shown.strip("-0.,") else shown
 
 
-def amount_text(value: Fraction | float) -> str:
-    """Return a privacy amount with up to four significant digits."""
-    number = float(value)
-    if number == 0:
-        return "0"
-    return f"{number:.4g}" if 1e-4 <= abs(number) < 1e6 else f"{number:.2e}"
-
-
 def percent(confidence: float) -> str:
     """Return a confidence as a percentage without idle zeros.
 
@@ -52,34 +49,30 @@ def percent(confidence: float) -> str:
     return f"{100 * confidence:.12g} %" if shown == "100" else f"{shown} %"
 
 
+def share_text(share: float) -> str:
+    """Return a share in percent, of two digits from the nearer end; none and all only when it is.
+
+    Examples
+    --------
+    >>> share_text(0.284), share_text(0.0681), share_text(0.9731), share_text(1e-5), share_text(1.0)
+    ('28 %', '6.8 %', '97.3 %', 'less than 0.1 %', '100 %')
+    """
+    if 0 < share < 0.001:
+        return "less than 0.1 %"
+    if 0.999 < share < 1:
+        return "more than 99.9 %"
+    digits = 1 if 0 < min(share, 1 - share) < 0.0995 else 0
+    shown = f"{100 * share:.{digits}f}"
+    return f"{shown.removesuffix('.0')} %"
+
+
 def loss_text(loss: PrivacyLoss, currency: Currency, delta: float | Fraction | None) -> str:
     """Return a loss in the session's currency, with the epsilon it means at ``delta``."""
-    beside = f" and delta {float(loss.delta):.3g}" if loss.delta else ""
+    beside = f" and delta {amount_text(loss.delta)}" if loss.delta else ""
     if not counts_rho(currency):
         return f"epsilon {amount_text(loss.level(currency))}{beside}"
     text = f"rho {amount_text(loss.rho)}"
     if delta is None or loss.rho == 0:
         return f"{text}{beside}"
     epsilon = amount_text(loss.epsilon_at(delta, currency))
-    return f"{text} (epsilon {epsilon} at delta {float(delta):g}){beside}"
-
-
-def cost_text(
-    spent: PrivacyLoss,
-    remaining: PrivacyLoss,
-    cap: PrivacyLoss,
-    currency: Currency,
-    delta: float | None,
-    *,
-    stored: bool,
-) -> str:
-    """Return what a request cost and what is left, in words."""
-    free = spent.level(currency) == 0
-    if free and stored:
-        cost = "Answered from the ledger at no cost"
-    elif free:
-        cost = "No cost: bought before, or about rows of which less was told so far"
-    else:
-        cost = f"Cost {loss_text(spent, currency, delta)}"
-    left = loss_text(remaining, currency, None)
-    return f"{cost}; left {left} of {amount_text(cap.level(currency))}."
+    return f"{text} (epsilon {epsilon} at delta {amount_text(delta)}){beside}"

@@ -9,7 +9,6 @@ from fractions import Fraction
 import numpy as np
 
 from dpnb.answers.assembly import status
-from dpnb.answers.numbers import amount_text
 from dpnb.decide.certificate import (
     chances,
     shares,
@@ -22,7 +21,7 @@ from dpnb.decide.plan import DecisionPlan, Term
 from dpnb.decide.responses import Responded
 from dpnb.decide.stage import Stage
 from dpnb.privacy.accountant import Charge
-from dpnb.privacy.loss import PrivacyLoss, epsilon_shown
+from dpnb.privacy.loss import PrivacyLoss, amount_text, epsilon_shown
 from dpnb.provenance.store import Store
 from dpnb.provenance.wording import predicate_text, value_text
 from dpnb.schema import Schema, unit_text

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from dpnb.answers.assembly import status
-from dpnb.answers.numbers import amount_text, loss_text
+from dpnb.answers.numbers import loss_text
 from dpnb.decide.assembly import (
     aggregate_text,
     condition_text,
@@ -40,7 +40,7 @@ from dpnb.errors import (
     InterruptedRequestError,
 )
 from dpnb.privacy.accountant import Charge
-from dpnb.privacy.loss import PrivacyLoss, unit
+from dpnb.privacy.loss import PrivacyLoss, amount_text, unit
 from dpnb.provenance.requests import P, R, Request
 from dpnb.provenance.store import Store
 from dpnb.schema import Schema

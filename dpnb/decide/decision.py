@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpnb.answers.numbers import cost_text
 from dpnb.answers.plain import listed
 from dpnb.answers.question import label
+from dpnb.answers.words import KERNEL, cost_text
 from dpnb.decide import words
 from dpnb.decide.options import STUDY_MODES
 from dpnb.errors import BudgetError, RequestError
@@ -297,7 +297,7 @@ class Decision:
         """Return where the ledger lives, when that matters for what was just spent."""
         if self.kept or self.spent.level(self.currency) == 0:
             return ""
-        return "Kept in this kernel only; running again after a restart spends again."
+        return KERNEL
 
     # exports
 

@@ -79,13 +79,19 @@ def headline(made: Decision) -> str:
     total, chosen = len(made.groups), sum(made.chosen)
     sure = sum(1 for verdict in made.verdicts if verdict == 1)
     doubt = sum(1 for verdict in made.verdicts if verdict == 0)
-    text = f"{chosen:,} of {total:,} groups are selected"
+    text = f"{chosen:,} of {total:,} groups {'is' if chosen == 1 else 'are'} selected"
+    if not chosen:
+        text = f"None of {total:,} groups is selected" if total else "No group is selected"
     if made.mode == "rr":
         return f"{text}, by randomised response."
     if made.mode in STUDY_MODES:
         return f"{text}. {made.reason}"
-    satisfy, are = "satisfies" if sure == 1 else "satisfy", "is" if doubt == 1 else "are"
-    text += f": {sure:,} surely {satisfy} the condition; {doubt:,} of all groups {are} in doubt."
+    if chosen:
+        text += f": {sure:,} surely {'satisfies' if sure == 1 else 'satisfy'} the condition"
+    doubtful = (
+        f"{doubt:,} of all groups {'is' if doubt == 1 else 'are'}" if doubt else "no group is"
+    )
+    text += f"; {doubtful} in doubt."
     text += kept_note(made.unit)
     if made.status == "not certified":
         return f"{text} {ALARM if made.protect == 'fnr' else MISS} could not be certified as asked."
@@ -275,7 +281,7 @@ def plan_sentences(price: DecisionPrice) -> list[str]:
             f"The next part is more than is left ({left}), or than the most that was said: give a larger "
             "u, or larger errors."
         )
-    return [*found, *price.warnings]
+    return [*found, *price.warnings, "Nothing was spent."]
 
 
 def _goal(price: DecisionPrice) -> float:

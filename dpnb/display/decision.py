@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.estimates import Estimates
 from dpnb.answers.listing import Listing
-from dpnb.answers.numbers import amount_text, loss_text, percent
+from dpnb.answers.numbers import loss_text, percent, share_text
 from dpnb.decide import words
 from dpnb.decide.options import STUDY_MODES
 from dpnb.display import parts
@@ -31,11 +31,11 @@ from dpnb.display.text import (
     listing_text,
     markdown,
     markdown_table,
-    plain,
-    share_text,
     stamps,
     strong,
 )
+from dpnb.errors import printable
+from dpnb.privacy.loss import amount_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,6 @@ _BORDERS = {
     "none": f"2px dotted {GREY}",
 }
 """Of a statement by its kind, whose words stand inside."""
-NO_GROUPS = "No group is selected or in doubt."
 
 
 # which groups are shown
@@ -74,7 +73,7 @@ def rest_sentences(made: Decision) -> list[str]:
     told = told_groups(made)
     shown = set(told)
     rest = [verdict for group, verdict in enumerate(made.verdicts) if group not in shown]
-    said = [NO_GROUPS] if not told and made.groups else []
+    said = []
     if len(told) > MAX_ROWS:
         said.append(
             f"{len(told) - MAX_ROWS:,} more groups are selected or in doubt: see to_frame()."
@@ -85,7 +84,7 @@ def rest_sentences(made: Decision) -> list[str]:
             kinds = [(-1, "surely no"), (1, "surely yes, but left out")]
             counts = [(rest.count(verdict), name) for verdict, name in kinds]
             of_these = ": " + ", ".join(f"{count:,} {name}" for count, name in counts if count)
-        others = "other group is" if len(rest) == 1 else "other groups are"
+        others = f"{'other ' if told else ''}{'group is' if len(rest) == 1 else 'groups are'}"
         said.append(f"{len(rest):,} {others} not selected{of_these}.")
     return said
 
@@ -184,23 +183,23 @@ def decision_text(made: Decision) -> str:
     """Return a decision for a terminal."""
     header, rows = decision_cells(made)
     lines = [f"{stamp}\n" for stamp in stamps_of(made)]
-    lines += [plain(made.headline()), ""]
+    lines += [printable(made.headline()), ""]
     if rows:
         lines += [*aligned(header, rows, range(max(len(made.keys), 1) + 2)), ""]
     lines += [*rest_sentences(made), "", *condition_sentences(made)]
     lines += ["", listing_text(overview(made)), ""]
-    lines += [f"{name}: {plain(said)}" for name, said in made.statements()]
+    lines += [f"{name}: {printable(said)}" for name, said in made.statements()]
     steps = steps_listing(made)
     if steps is not None:
         lines += ["", listing_text(steps)]
-    return "\n".join([*lines, "", *map(plain, cost_sentences(made))])
+    return "\n".join([*lines, "", *map(printable, cost_sentences(made))])
 
 
 def condition_sentences(made: Decision) -> list[str]:
     """Return each condition with its thresholds."""
     if not made.readings:
-        return [plain(test.text) for test in made.tests]
-    return [plain(f"{test.text}: {threshold_sentence(made, test)}") for test in made.tests]
+        return [printable(test.text) for test in made.tests]
+    return [printable(f"{test.text}: {threshold_sentence(made, test)}") for test in made.tests]
 
 
 def decision_markdown(made: Decision) -> str:
@@ -248,7 +247,7 @@ def decision_data(made: Decision) -> dict[str, Any]:
         what it would mean, as texts.
     """
     drawn = made.tests[:MAX_LINES] if made.readings else ()
-    return {"tests": [plain(test.text) for test in drawn], "offers": offers(made)}
+    return {"tests": [printable(test.text) for test in drawn], "offers": offers(made)}
 
 
 @cache
@@ -262,15 +261,11 @@ def decision_body(made: Decision) -> str:
     steps = steps_listing(made)
     return (
         f'<div class="dpnb-body dpnb-decide">{"".join(map(parts.boxed, stamps_of(made)))}'
-        f'<p class="dpnb-said"><strong>{parts.text(made.headline())}</strong></p>'
-        f"{_groups(made)}{_notes(rest_sentences(made))}{_lines(made)}{_errors(made)}"
-        f"{listing_table(steps) if steps else ''}{_notes([made.cost_sentence()])}{_ledger(made)}"
-        f"{_notes(after_sentences(made))}</div>"
+        f"{parts.strong(made.headline())}"
+        f"{_groups(made)}{parts.notes(*rest_sentences(made))}{_lines(made)}{_errors(made)}"
+        f"{listing_table(steps, part=True) if steps else ''}{parts.notes(made.cost_sentence())}{_ledger(made)}"
+        f"{parts.notes(*after_sentences(made))}</div>"
     )
-
-
-def _notes(said: Sequence[str]) -> str:
-    return f'<p class="dpnb-notes">{"<br>".join(map(parts.text, said))}</p>' if said else ""
 
 
 def _groups(made: Decision) -> str:
@@ -283,7 +278,7 @@ def _groups(made: Decision) -> str:
     heads += parts.head("verdict") if found else ""
     for index, one in enumerate(found):
         if axis is not None:
-            heads += aggregate_head(one, index, made.confidence, axis, alone=True)
+            heads += aggregate_head(one, index, percent(made.confidence), axis, alone=True)
         else:
             heads += parts.head(f"{one.alias}, {percent(made.confidence)} interval")
     rows = "".join(_row(made, group, found, axis) for group in groups)
@@ -315,10 +310,10 @@ def _row(made: Decision, group: int, found: Sequence[Estimates], axis: Any) -> s
 def _lines(made: Decision) -> str:
     """Return each condition with its number line."""
     if not made.readings:
-        return _notes([f"Condition: {test.text}" for test in made.tests])
+        return parts.notes(*(f"Condition: {test.text}" for test in made.tests))
     drawn = "".join(line_html(made, index) for index in range(len(made.tests[:MAX_LINES])))
     rest = condition_sentences(made)[MAX_LINES:]
-    return f'<div class="dpnb-lines">{drawn}{_notes(rest)}{legend_html(made)}</div>'
+    return f'<div class="dpnb-lines">{drawn}{parts.notes(*rest)}{legend_html(made)}</div>'
 
 
 def _errors(made: Decision) -> str:
@@ -333,28 +328,19 @@ def _errors(made: Decision) -> str:
             for kind, (name, text) in zip(words.kinds(made), made.statements(), strict=True)
         )
     )
-    return f'<div class="dpnb-errors">{listing_table(overview(made))}<dl>{said}</dl></div>'
+    return (
+        f'<div class="dpnb-errors">{listing_table(overview(made), part=True)}<dl>{said}</dl></div>'
+    )
 
 
 def _ledger(made: Decision) -> str:
     """Return the budget as a bar: this decision, the rest that was spent, and what is left."""
     cap, charged = (loss.level(made.currency) for loss in (made.cap, made.charged))
     left = made.remaining.level(made.currency)
-    said = _notes([charged_sentence(made), "Filled: this decision. Striped: other requests."])
+    said = parts.notes(charged_sentence(made), "Filled: this decision. Striped: other requests.")
     if not cap:
         return said
-    own = min(max(float(charged / cap), 0.0), 1.0)
-    others = min(max(float((cap - left - charged) / cap), 0.0), 1.0 - own)
-    stripes = f"repeating-linear-gradient(135deg,{GREY} 0 2px,transparent 2px 6px)"
-    bars = "".join(
-        f'<div style="display:inline-block;width:{100 * share:.2f}%;height:12px;'
-        f'background:{ground}"></div>'
-        for share, ground in ((own, GREY), (others, stripes))
-    )
-    return (
-        f'<div class="dpnb-ledger" style="max-width:420px;height:12px;border:1px solid {GREY};'
-        f'line-height:0;overflow:hidden;white-space:nowrap">{bars}</div>{said}'
-    )
+    return parts.meter(float(charged / cap), float((cap - left - charged) / cap)) + said
 
 
 # the plan
@@ -402,13 +388,17 @@ def price_text(price: DecisionPrice) -> str:
     """Return a plan for a terminal."""
     lines = [line for one in plan_listings(price) for line in (listing_text(one), "")]
     above = [f"{stamp}\n" for stamp in stamps(price.stamp, False)]
-    return "\n".join([*above, *lines, *map(plain, [*ways_sentences(price), *price.sentences()])])
+    return "\n".join(
+        [*above, *lines, *map(printable, [*ways_sentences(price), *price.sentences()])]
+    )
 
 
 def price_html(price: DecisionPrice) -> str:
     """Return a plan as tables with sentences below. Nothing was spent."""
-    conditions, *costs = map(listing_table, plan_listings(price))
-    said = f"{_notes(ways_sentences(price))}{''.join(costs)}{_notes(price.sentences())}"
+    conditions, *costs = (
+        listing_table(one, part=place > 0) for place, one in enumerate(plan_listings(price))
+    )
+    said = f"{parts.notes(*ways_sentences(price))}{''.join(costs)}{parts.notes(*price.sentences())}"
     css = f"<style>{decision_css()}</style>"
     body = f"{parts.stamped(price.stamp, False)}{conditions}{said}"
     return parts.framed(f'{css}<div class="dpnb-body dpnb-decide">{body}</div>')

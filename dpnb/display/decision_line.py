@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from dpnb.answers.numbers import figure, percent
 from dpnb.display import parts
 from dpnb.display.marks import GREY, Scale, round_scale
-from dpnb.display.text import plain
+from dpnb.errors import printable
 
 if TYPE_CHECKING:
     from dpnb.decide.decision import Decision, Test
@@ -191,7 +191,7 @@ def lane_sentence(made: Decision, test: Test, group: int) -> str:
     half = (high - low) / 2
     value = figure(reading.values[group], half)
     chosen = "selected" if made.chosen[group] else "not selected"
-    return plain(
+    return printable(
         f"{made.group_label(group)}: noisy value {value}, interval {figure(low, half)} to "
         f"{figure(high, half)}. On the whole: {made.verdict_text(group)}, {chosen}."
     )
@@ -268,13 +268,13 @@ def _moved(at: float) -> str:
 
 def _lane(made: Decision, line: NumberLine, group: int, frame: str, at: list[float]) -> str:
     verdict, chosen = made.verdicts[group], int(made.chosen[group])
-    name = plain(made.group_label(group))
+    name = printable(made.group_label(group))
     name = name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
     said = parts.text(lane_sentence(made, line.test, group))
     low, value, high = at
     return (
         f'<li data-verdict="{verdict}" data-chosen="{chosen}">'
-        f'<span class="dpnb-name" aria-hidden="true">{parts.text(name)}</span>'
+        f'<span class="dpnb-name" aria-hidden="true" title="{parts.text(name)}">{parts.text(name)}</span>'
         f'<svg class="{CLASSES[verdict]}" width="100%" height="22" role="img" aria-label="{said}">'
         f'{frame}<line class="dpnb-span" x1="{low:.2f}%" x2="{high:.2f}%" y1="11" y2="11" '
         f'stroke="{GREY}" stroke-width="3"/>'

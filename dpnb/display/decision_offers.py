@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpnb.answers.numbers import amount_text
 from dpnb.display.decision_line import region_text
-from dpnb.display.text import plain
-from dpnb.privacy.loss import unit
+from dpnb.errors import printable
+from dpnb.privacy.loss import amount_text, unit
 
 if TYPE_CHECKING:
     from dpnb.decide.decision import Decision, Test
@@ -92,7 +91,7 @@ def _sentence(made: Decision, times: float, first: Fraction) -> str:
     about = "fewer than 1" if doubt < 1 else f"about {round(doubt):,}"
     # a group with a condition in doubt may yet be settled by the others
     most = "at most " if len(made.tests) > 1 and doubt >= 1 else ""
-    return plain(
+    return printable(
         f"{regions}. A first step would cost {unit(made.currency)} "
         f"{amount_text(cost)}{beyond} and leave {most}{about} of {total:,} groups in "
         "doubt."

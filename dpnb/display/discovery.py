@@ -6,65 +6,40 @@ from typing import TYPE_CHECKING
 
 from dpnb.answers.listing import Listing
 from dpnb.answers.numbers import percent
+from dpnb.answers.words import rest_sentence
 from dpnb.display import parts
 from dpnb.display.figures import finished, formula_free, row_axes
-from dpnb.display.html import listing_table
-from dpnb.display.text import CONDITIONAL, MAX_ROWS, listing_text, plain
+from dpnb.display.html import listing_body
+from dpnb.display.text import CONDITIONAL, MAX_ROWS, listing_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
 
-    from dpnb.keys.discovery import Discovery, DiscoveryPrice
+    from dpnb.keys.discovery import Discovery
 
 _POINTS = 200
 
 
 def _listing(found: Discovery) -> Listing:
-    """Return the values as a table, without what is said about them."""
+    """Return the values as a table, with what is said about them."""
     shown = found.keys[:MAX_ROWS]
     rows = tuple((f"{place:,}", value) for place, value in enumerate(shown, start=1))
-    return Listing(found.title, ("", found.column), rows, found.stamp)
-
-
-def _sentences(found: Discovery) -> list[str]:
-    more = len(found.keys) - MAX_ROWS
-    above = [f"{more:,} more values: see to_frame()."] if more > 0 else []
-    return [*above, *found.sentences()]
+    more = rest_sentence(len(found.keys) - MAX_ROWS, "values")
+    notes = tuple(one for one in (more, *found.sentences()) if one)
+    return Listing(found.title, ("", found.column), rows, found.stamp, notes)
 
 
 def discovery_text(found: Discovery) -> str:
     """Return the values for a terminal, and what is said about them."""
-    return _text(_listing(found), found.conditional, _sentences(found))
+    above = [f"{CONDITIONAL}\n"] if found.conditional else []
+    return "\n".join([*above, listing_text(_listing(found))])
 
 
 def discovery_html(found: Discovery) -> str:
     """Return the values as a table, and what is said about them below."""
-    return _html(_listing(found), found.conditional, _sentences(found))
-
-
-def price_text(price: DiscoveryPrice) -> str:
-    """Return a price for a terminal, and which values would be shown."""
-    return _text(price.listing(), False, [price.law.sentence()])
-
-
-def price_html(price: DiscoveryPrice) -> str:
-    """Return a price as a table, and which values would be shown."""
-    return _html(price.listing(), False, [price.law.sentence()])
-
-
-def _text(listing: Listing, conditional: bool, said: Sequence[str]) -> str:
-    above = [f"{CONDITIONAL}\n"] if conditional else []
-    return "\n".join([*above, listing_text(listing), "", *map(plain, said)])
-
-
-def _html(listing: Listing, conditional: bool, said: Sequence[str]) -> str:
-    marks = parts.stamped(listing.stamp, conditional)
-    below = (
-        f'<p class="dpnb-notes" style="max-width:46rem">{"<br>".join(map(parts.text, said))}</p>'
+    return parts.framed(
+        f'<div class="dpnb-body">{listing_body(_listing(found), found.conditional)}</div>'
     )
-    return parts.framed(f'<div class="dpnb-body">{marks}{listing_table(listing)}{below}</div>')
 
 
 def plot_discovery(found: Discovery, ax: Axes | None = None) -> Axes:

@@ -12,7 +12,8 @@ from dpnb.answers.numbers import figure
 from dpnb.display import parts
 from dpnb.display.html import verdict
 from dpnb.display.marks import GREY, Scale, bar_mark, round_scale
-from dpnb.display.text import MAX_ROWS, more_rows, plain
+from dpnb.display.text import MAX_ROWS, more_rows
+from dpnb.errors import printable
 
 if TYPE_CHECKING:
     from dpnb.explain.explanation import Explanation, Row
@@ -40,19 +41,16 @@ def explanation_body(explanation: Explanation) -> str:
     body = "".join(
         _predicate_row(explanation, row, influences, ranks) for row in explanation.rows[:MAX_ROWS]
     )
-    doubt = _paragraph("dpnb-said", explanation.doubt_sentence())
+    doubt = parts.said(explanation.doubt_sentence())
     below = (
-        _paragraph(
-            "dpnb-said",
-            more_rows(explanation),
-            explanation.noise_sentence(),
-            explanation.caution_sentence(),
+        parts.said(
+            more_rows(explanation), explanation.noise_sentence(), explanation.caution_sentence()
         )
         + _details(
             "How to read this", *explanation.meaning_sentences(), explanation.level_sentence()
         )
         + _details("What would make it sharper", explanation.advice_sentence())
-        + _paragraph("dpnb-notes", explanation.cost_sentence(), explanation.note())
+        + parts.notes(explanation.cost_sentence(), explanation.note())
     )
     stamps = parts.stamped(explanation.stamp, explanation.conditional)
     return (
@@ -68,10 +66,10 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
     """Return what the script needs: what rows are sorted by, and a sentence for each."""
     rows = explanation.rows[:MAX_ROWS]
     return {
-        "predicate": [plain(row.predicate) for row in rows],
+        "predicate": [printable(row.predicate) for row in rows],
         "influence": [row.influence_high for row in rows],
         "rank": [row.rank_high for row in rows],
-        "said": [plain(explanation.row_sentence(row)) for row in rows],
+        "said": [printable(explanation.row_sentence(row)) for row in rows],
     }
 
 
@@ -124,7 +122,7 @@ def _sorted_head(name: str, side: str, unit: str) -> str:
 
 def _predicate_row(explanation: Explanation, row: Row, influences: Scale, ranks: Scale) -> str:
     silent = explanation.indistinct(row)
-    faint = ' style="opacity:.72"' if silent else ""
+    faint = ' class="dpnb-faint" style="opacity:.72"' if silent else ""
     effect = parts.text(explanation.effect_text(row))
     effect = f"<i>{effect}</i>" if silent else effect
     start, end, _ = influences
@@ -133,7 +131,7 @@ def _predicate_row(explanation: Explanation, row: Row, influences: Scale, ranks:
         f"background:linear-gradient({GREY},{GREY}) no-repeat {zero} 50%;background-size:1px 300%;"
         "background-origin:content-box"
     )
-    interval = explanation.influence_text(row).replace(" %", "&nbsp;%")
+    interval = parts.text(explanation.influence_text(row))
     place = "text-align:left;white-space:nowrap"
     drawn = bar_mark(row.influence_low, row.influence_high, influences, opened=silent)
     ranked = bar_mark(row.rank_low - 0.5, row.rank_high + 0.5, ranks, opened=silent)
@@ -148,16 +146,7 @@ def _predicate_row(explanation: Explanation, row: Row, influences: Scale, ranks:
     )
 
 
-def _paragraph(name: str, *said: str) -> str:
-    text = "<br>".join(parts.text(sentence) for sentence in said if sentence)
-    return f'<p class="{name}">{text}</p>' if text else ""
-
-
 def _details(summary: str, *said: str) -> str:
-    """Return sentences under a line that opens them, without scripts too."""
-    text = "".join(_paragraph("dpnb-more", sentence) for sentence in said)
-    if not text:
-        return ""
-    return (
-        f'<details><summary data-lm-suppress-shortcuts="true">{summary}</summary>{text}</details>'
-    )
+    """Return sentences under a line that opens them; nothing where there is none."""
+    text = "".join(parts.said(sentence, name="dpnb-more") for sentence in said)
+    return parts.opened(summary, text) if text else ""

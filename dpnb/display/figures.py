@@ -7,7 +7,8 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from dpnb.answers.numbers import percent
-from dpnb.display.text import EXACT, MAX_ROWS, plain, stamps
+from dpnb.display.text import EXACT, MAX_ROWS, stamps
+from dpnb.errors import printable
 from dpnb.risk.nouns import noun
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ def plot_question(question: Question, ax: Axes | None = None) -> Axes:
     if not math.isfinite(low) and not math.isfinite(high):
         ax.set_xticks([0])
     sides = f"{question.left} minus {_grouped(question.right)}"
-    lines = textwrap.wrap(plain(sides), 70, max_lines=2, placeholder=" ...")
-    lines[-1] += plain(f" in {question.aggregate}, {percent(question.confidence)} interval")
+    lines = textwrap.wrap(printable(sides), 70, max_lines=2, placeholder=" ...")
+    lines[-1] += printable(f" in {question.aggregate}, {percent(question.confidence)} interval")
     ax.set_xlabel("\n".join(map(formula_free, lines)))
     return finished(ax, question)
 
@@ -173,7 +174,7 @@ def _grouped(side: str) -> str:
 
 def formula_free(text: str) -> str:
     """Return a text that matplotlib does not read as a formula."""
-    return plain(text).replace("$", r"\$")
+    return printable(text).replace("$", r"\$")
 
 
 def name_rows(ax: Axes, labels: Sequence[str], told: Sequence[bool]) -> None:

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.difference import question_alpha
 from dpnb.answers.intervals import combination_half_width, mean_around_zero
-from dpnb.answers.numbers import amount_text, figure, loss_text, percent
+from dpnb.answers.numbers import figure, percent, share_text
+from dpnb.answers.words import left_text
 from dpnb.display import parts
-from dpnb.display.marks import GREY, Scale, difference_mark, interval_marks, scale
-from dpnb.display.text import MAX_ROWS, plain, sentences, share_text
+from dpnb.display.marks import Scale, difference_mark, interval_marks, scale
+from dpnb.display.text import MAX_ROWS, sentences
+from dpnb.errors import printable
 
 if TYPE_CHECKING:
     from dpnb.answers.answer import Answer
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from dpnb.answers.question import Question
     from dpnb.inference.inferred import Inferred
 
+SHORT = 18
+"""Letters that a cell may have to stay on one line."""
 EACH = (
     " Nothing is known of differences here: these intervals hold each on its own. "
     "Ask with intervals='simultaneous'."
@@ -56,7 +58,7 @@ def question_html(question: Question) -> str:
 
 def verdict(question: Question) -> str:
     """Return the verdict of a question above its interval, without styles and scripts."""
-    said = f'<p class="dpnb-said"><strong>{parts.text(question.sentence)}</strong></p>'
+    said = parts.strong(question.sentence)
     drawn = (
         '<div class="dpnb-line" style="max-width:520px">'
         f"{difference_mark(question.low, question.high)}"
@@ -68,29 +70,24 @@ def verdict(question: Question) -> str:
 
 
 def listing_html(listing: Listing) -> str:
-    """Return a listing as a table."""
-    stamps = parts.stamped(listing.stamp, False)
-    return parts.framed(f'<div class="dpnb-body">{stamps}{listing_table(listing)}</div>')
+    """Return a listing as a table, its notes below."""
+    return parts.framed(f'<div class="dpnb-body">{listing_body(listing)}</div>')
+
+
+def listing_body(listing: Listing, conditional: bool = False, above: str = "") -> str:
+    """Return a listing with its stamps and notes, without styles; ``above`` stands between them."""
+    stamped = parts.stamped(listing.stamp, conditional)
+    return f"{stamped}{above}{listing_table(listing)}{parts.notes(*listing.notes)}"
 
 
 def budget_html(status: BudgetStatus) -> str:
     """Return the budget as a labelled bar above a table."""
     cap, spent = status.cap.level(status.currency), status.spent.level(status.currency)
     share = min(1.0, float(spent / cap)) if cap else 1.0
-    left = loss_text(status.remaining, status.currency, None)
-    label = f"{share_text(share)} spent; left {left} of {amount_text(cap)}"
-    bar = (
-        f'<div class="dpnb-meter" style="max-width:420px;height:12px;border:1px solid {GREY}">'
-        f'<div style="width:{100 * share:.2f}%;height:12px;background:{GREY}"></div></div>'
-        f'<p class="dpnb-said"><strong>{escape(label)}</strong></p>'
-    )
-    listing, note = status.listing(), ""
-    if status.analyst is not None:
-        caption, _, promise = listing.caption.partition(". ")
-        listing = replace(listing, caption=caption)
-        note = f'<p class="dpnb-notes" style="max-width:46rem">{parts.text(promise)}</p>'
-    stamps = parts.stamped(status.stamp, False)
-    return parts.framed(f'<div class="dpnb-body">{stamps}{bar}{listing_table(listing)}{note}</div>')
+    left = left_text(status.remaining, status.cap, status.currency)
+    bar = parts.meter(share) + parts.strong(f"{share_text(share)} spent; left {left}")
+    body = listing_body(status.listing(), above=bar)
+    return parts.framed(f'<div class="dpnb-body">{body}</div>')
 
 
 def answer_body(answer: Answer) -> str:
@@ -99,7 +96,7 @@ def answer_body(answer: Answer) -> str:
     axes = [scale(found, rows) for found in answer.estimates]
     alone = len(axes) == 1
     head = "".join(parts.head(key) for key in answer.keys or ("",)) + "".join(
-        aggregate_head(found, index, answer.confidence, axis, alone=alone)
+        aggregate_head(found, index, percent(answer.confidence), axis, alone=alone)
         for index, (found, axis) in enumerate(zip(answer.estimates, axes, strict=True))
     )
     body = "".join(
@@ -116,12 +113,11 @@ def answer_body(answer: Answer) -> str:
     names = " and ".join(found.alias for found in answer.estimates)
     by = f" by {', '.join(answer.keys)}" if answer.keys else ""
     caption = parts.caption(f"{names}{by}, from {answer.table}")
-    said = map(parts.text, sentences(answer))
     stamps = parts.stamped(answer.stamp, answer.conditional)
     return (
         f'<div class="dpnb-body">{stamps}<table class="dpnb-table">{caption}'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        f'<p class="dpnb-notes">{"<br>".join(said)}</p></div>'
+        f"{parts.notes(*sentences(answer))}</div>"
     )
 
 
@@ -139,12 +135,12 @@ def view_data(answer: Answer) -> dict[str, Any]:
     rows = answer.rows[:MAX_ROWS]
     return {
         "groups": list(rows),
-        "names": [plain(answer.group_label(row)) for row in rows],
+        "names": [printable(answer.group_label(row)) for row in rows],
         "sure": percent(answer.confidence),
         "aggregates": [
             {
                 "alias": found.alias,
-                "name": plain(found.alias),
+                "name": printable(found.alias),
                 "note": answer.look_note(found),
                 **_pairs(answer, found),
             }
@@ -189,7 +185,7 @@ def _ends(ends: Sequence[float], rows: Sequence[int]) -> list[float | str]:
 
 
 def aggregate_head(
-    found: Estimates | Inferred, index: int, confidence: float, axis: Scale, *, alone: bool
+    found: Estimates | Inferred, index: int, sure: str, axis: Scale, *, alone: bool
 ) -> str:
     """Return the heads of one aggregate's columns: value, interval, and the scale of what is drawn.
 
@@ -198,7 +194,8 @@ def aggregate_head(
     found : Estimates or Inferred
     index : int
         Which of the aggregates it is.
-    confidence : float
+    sure : str
+        The confidence as shown.
     axis : Scale
     alone : bool
         Whether it is the only one, and so has more room.
@@ -207,7 +204,7 @@ def aggregate_head(
     return (
         f'<th scope="col" data-agg="{index}" style="text-align:right">{parts.text(found.alias)}</th>'
         f'<th scope="col" data-agg="{index}" style="text-align:right">'
-        f"{percent(confidence)} interval</th>"
+        f"{parts.text(sure)} interval</th>"
         f'<th scope="col" data-agg="{index}" class="dpnb-plot" '
         f'style="min-width:{160 if alone else 90}px">'
         '<span class="dpnb-axis" style="display:flex;justify-content:space-between">'
@@ -231,17 +228,27 @@ def aggregate_cells(
     )
 
 
-def listing_table(listing: Listing) -> str:
-    """Return the table of a listing, without styles."""
+def listing_table(listing: Listing, *, part: bool = False) -> str:
+    """Return the table of a listing, without styles; its caption alone where it has no rows."""
+    if not listing.rows:
+        return parts.strong(listing.caption)
     head = "".join(parts.head(name) for name in listing.header)
     body = "".join(
         "<tr>"
-        + parts.row_head(row[0])
-        + "".join(f'<td style="text-align:left">{parts.one_line(cell)}</td>' for cell in row[1:])
+        + _listing_cell("th", row[0])
+        + "".join(_listing_cell("td", cell) for cell in row[1:])
         + "</tr>"
         for row in listing.rows
     )
     return (
-        f'<table class="dpnb-table dpnb-listing">{parts.caption(listing.caption)}'
+        f'<table class="dpnb-table dpnb-listing">{parts.caption(listing.caption, part=part)}'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     )
+
+
+def _listing_cell(tag: str, cell: str) -> str:
+    """Return a cell; a short one stays on one line where there is room."""
+    short = ' class="dpnb-short"' if len(cell) <= SHORT else ""
+    scope = ' scope="row"' if tag == "th" else ""
+    style = "text-align:left" + (";font-weight:normal" if scope else "")
+    return f'<{tag}{scope}{short} style="{style}">{parts.one_line(cell)}</{tag}>'

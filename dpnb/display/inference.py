@@ -11,12 +11,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.listing import Listing
-from dpnb.answers.numbers import figure, percent
+from dpnb.answers.numbers import figure, percent, share_text, whole
 from dpnb.display import parts
 from dpnb.display.html import aggregate_cells, aggregate_head
 from dpnb.display.inference_curve import curve, density_at, has_curve, has_levels, levels
 from dpnb.display.marks import GREY, Scale, bar_mark, interval_marks, scale
-from dpnb.display.text import MAX_ROWS, aligned, listing_text, plain, share_text, stamps
+from dpnb.display.text import MAX_ROWS, aligned, listing_text, stamps
+from dpnb.errors import printable
 
 if TYPE_CHECKING:
     from dpnb.inference.inference import Inference
@@ -59,7 +60,7 @@ def inference_text(inference: Inference) -> str:
     """Return an inference for a terminal: the table, what it promises, and what it rests on most."""
     above = [f"{stamp}\n" for stamp in stamps(inference.stamp, inference.conditional)]
     lines = aligned(*inference_cells(inference), range(len(inference.keys)))
-    said = map(plain, inference_sentences(inference))
+    said = map(printable, inference_sentences(inference))
     shown = [*above, *lines, "", *said]
     if inference.sources:
         shown += ["", listing_text(_sources(inference, TEXT_SOURCES, _NARROW))]
@@ -88,7 +89,7 @@ def inference_body(inference: Inference) -> str:
     axes = [scale(found, rows, bounds=bounds) for found in aggregates]
     alone = len(aggregates) == 1
     heads = "".join(parts.head(key) for key in inference.keys or ("",)) + "".join(
-        aggregate_head(found, index, inference.confidence, axis, alone=alone)
+        aggregate_head(found, index, inference.sure, axis, alone=alone)
         for index, (found, axis) in enumerate(zip(aggregates, axes, strict=True))
     )
     body = "".join(
@@ -105,11 +106,10 @@ def inference_body(inference: Inference) -> str:
     by = f" by {', '.join(inference.keys)}" if inference.keys else ""
     caption = parts.caption(f"{names}{by}, from past answers about {inference.table}")
     stamped = parts.stamped(inference.stamp, inference.conditional)
-    said = "<br>".join(map(parts.text, inference_sentences(inference)))
     return (
         f'<div class="dpnb-body dpnb-infer">{stamped}<table class="dpnb-table">{caption}'
         f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{_density(inference)}"
-        f'<p class="dpnb-notes">{said}</p>{_origin(inference)}</div>'
+        f"{parts.notes(*inference_sentences(inference))}{_origin(inference)}</div>"
     )
 
 
@@ -131,8 +131,8 @@ def inference_data(inference: Inference) -> dict[str, Any]:
     start = next((place for place, point in enumerate(shown) if point[0] == own), 0)
     alone = len(inference.groups) * len(inference.aggregates) == 1
     return {
-        "groups": [plain(inference.group_label(row)) for row in rows],
-        "aggregates": [plain(found.alias) for found in inference.aggregates],
+        "groups": [printable(inference.group_label(row)) for row in rows],
+        "aggregates": [printable(found.alias) for found in inference.aggregates],
         "points": points,
         "start": start,
         "note": "" if alone else "of this value on its own",
@@ -141,7 +141,7 @@ def inference_data(inference: Inference) -> dict[str, Any]:
 
 def value_name(inference: Inference, found: Inferred, row: int) -> str:
     """Return one group's value by name: 'n of Male'."""
-    return plain(
+    return printable(
         f"{found.alias} of {inference.group_label(row)}" if inference.keys else found.alias
     )
 
@@ -161,6 +161,7 @@ def _points(inference: Inference, found: Inferred, row: int) -> list[list[str | 
     points: list[list[str | int]] = []
     for level, low, high in told:
         half = (high - low) / 2
+        half = whole(half) if found.function == "COUNT" else half
         text = f"{figure(low, half)} to {figure(high, half)}"
         places = [min(max(round(times * (x - start)), 0), 1000) for x in (low, high)]
         points.append([percent(level), text, *places])

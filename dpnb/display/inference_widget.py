@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
+from dpnb.answers.numbers import share_text
 from dpnb.display.inference import inference_body, inference_css, inference_data, value_name
 from dpnb.display.parts import STATIC, module
-from dpnb.display.text import MAX_ROWS, plain
-from dpnb.errors import RequestError
+from dpnb.display.text import MAX_ROWS
+from dpnb.errors import RequestError, printable
 
 if TYPE_CHECKING:
     from dpnb.inference.inference import Inference
@@ -96,7 +97,7 @@ class InferenceWidget(anywidget.AnyWidget):
             self.said = f"Past answers do not determine {name}: ask for it with a budget."
             return
         claim = f"{name} is {_WORDS[self.operator]} {number_text(self.number)}"
-        self.said = f"The probability that {claim} is {chance_text(chance)}."
+        self.said = f"The probability that {claim} is {share_text(chance)}."
 
     @traitlets.validate("at")
     def _a_shown_value(self, proposal: Any) -> int:
@@ -123,22 +124,7 @@ class InferenceWidget(anywidget.AnyWidget):
 
 def number_text(number: float) -> str:
     """Return a number as a reader wrote it, with thousands separators."""
-    return plain(f"{number:,.12g}")
-
-
-def chance_text(chance: float) -> str:
-    """Return a probability in percent; neither nothing nor all unless it is.
-
-    Examples
-    --------
-    >>> chance_text(0.9731), chance_text(1e-5), chance_text(1.0)
-    ('97.3 %', 'less than 0.1 %', '100 %')
-    """
-    if 0 < chance < 0.001:
-        return "less than 0.1 %"
-    if 0.999 < chance < 1:
-        return "more than 99.9 %"
-    return f"{100 * chance:.3g} %" if chance in (0, 1) else f"{100 * chance:.1f} %"
+    return printable(f"{number:,.12g}")
 
 
 def _start(inference: Inference, rows: tuple[int, ...]) -> float:

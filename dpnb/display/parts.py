@@ -10,16 +10,19 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from dpnb.display.text import plain, stamps
+from dpnb.display.marks import GREY
+from dpnb.display.text import stamps
+from dpnb.errors import printable
 from dpnb.stamps import Stamp
 
 STATIC = Path(__file__).parent / "static"
+_PERCENT = re.compile(r"(?<=\d) %")
 _IMPORTED = re.compile(r'(?<= from )"\./(\w+\.js)"')
 
 
 def text(value: str) -> str:
-    """Return a text as HTML that reads as that text."""
-    return escape(plain(value))
+    """Return a text as HTML that reads as that text; a number stays with its percent sign."""
+    return _PERCENT.sub("&nbsp;%", escape(printable(value)))
 
 
 def one_line(value: str) -> str:
@@ -92,9 +95,65 @@ def boxed(value: str) -> str:
     )
 
 
-def caption(value: str) -> str:
-    """Return the caption of a table."""
-    return f'<caption style="text-align:left;font-weight:bold">{text(value)}</caption>'
+def caption(value: str, *, part: bool = False) -> str:
+    """Return the caption of a table: the title of a result, or of a part of one."""
+    name = ' class="dpnb-head"' if part else ""
+    return f'<caption{name} style="text-align:left;font-weight:bold">{text(value)}</caption>'
+
+
+def title(value: str) -> str:
+    """Return the title of a result that is no single table."""
+    return f'<p class="dpnb-title"><strong>{text(value)}</strong></p>'
+
+
+def section(value: str) -> str:
+    """Return the title of a part of a result."""
+    return f'<p class="dpnb-head"><strong>{text(value)}</strong></p>'
+
+
+def said(*sentences: str, name: str = "dpnb-said") -> str:
+    """Return sentences as a paragraph, one on each line; nothing where there is none."""
+    lines = "<br>".join(text(sentence) for sentence in sentences if sentence)
+    return f'<p class="{name}">{lines}</p>' if lines else ""
+
+
+def strong(sentence: str) -> str:
+    """Return the sentence that matters most."""
+    return f'<p class="dpnb-said"><strong>{text(sentence)}</strong></p>'
+
+
+def notes(*sentences: str) -> str:
+    """Return what is said in small print: costs, promises, hints."""
+    return said(*sentences, name="dpnb-notes")
+
+
+def opened(summary: str, content: str, *, first: bool = False) -> str:
+    """Return content under a line that opens it, without scripts too; ``first``: open at first."""
+    state = ' open="open"' if first else ""
+    return (
+        f'<details{state}><summary data-lm-suppress-shortcuts="true">{text(summary)}</summary>'
+        f"{content}</details>"
+    )
+
+
+def meter(share: float, striped: float = 0.0) -> str:
+    """Return a share as a bar, and beside it a further one in stripes."""
+    stripes = f"repeating-linear-gradient(135deg,{GREY} 0 2px,transparent 2px 6px)"
+    share = min(max(share, 0.0), 1.0)
+    shown = [
+        (share, "", GREY),
+        (min(max(striped, 0.0), 1.0 - share), ' class="dpnb-striped"', stripes),
+    ]
+    bars = "".join(
+        f'<div{name} style="display:inline-block;width:{100 * part:.2f}%;height:10px;'
+        f'background:{ground}"></div>'
+        for place, (part, name, ground) in enumerate(shown)
+        if part or not place
+    )
+    return (
+        f'<div class="dpnb-meter" style="max-width:420px;height:10px;border:1px solid {GREY};'
+        f'line-height:0;overflow:hidden;white-space:nowrap">{bars}</div>'
+    )
 
 
 def head(value: str) -> str:

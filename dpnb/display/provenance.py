@@ -37,19 +37,18 @@ def provenance_body(provenance: Provenance) -> str:
     groups = tables.coalition_table(provenance)
     if groups:
         groups = (
-            '<p class="dpnb-prov-head"><strong>If analysts put their answers together</strong></p>'
-            f"{tables.said('dpnb-notes', coalition_sentence(provenance))}{groups}"
+            f"{parts.section('If analysts put their answers together')}"
+            f"{parts.notes(coalition_sentence(provenance))}{groups}"
         )
-    reading = "".join(tables.said("dpnb-more", one) for one in reading_sentences(provenance))
+    reading = "".join(parts.said(one, name="dpnb-more") for one in reading_sentences(provenance))
     return (
         '<div class="dpnb-body dpnb-prov">'
-        '<p class="dpnb-said dpnb-prov-title"><strong>Who has learned how much?</strong></p>'
-        f'<p class="dpnb-said"><strong>{parts.text(first).replace(" %", "&nbsp;%")}</strong></p>'
-        f"{tables.meter(part)}"
-        f"{tables.said('dpnb-notes', *rest)}{tables.analysts(provenance)}{_heat(provenance)}"
+        f"{parts.title('Who has learned how much?')}{parts.strong(first)}"
+        f"{parts.meter(part)}"
+        f"{parts.notes(*rest)}{tables.analysts(provenance)}{_heat(provenance)}"
         f"{timeline(provenance)}{tables.charge_list(provenance)}{_fairness(provenance)}"
         f'<div class="dpnb-prov-coalitions">{groups}</div>'
-        f"{tables.opened('How to read this', reading)}</div>"
+        f"{parts.opened('How to read this', reading)}</div>"
     )
 
 
@@ -57,7 +56,7 @@ def _heat(provenance: Provenance) -> str:
     heat = tables.heat_map(provenance)
     if not heat:
         return ""
-    note = tables.said("dpnb-notes", tables.heat_note(provenance, tables.units(provenance)[0]))
+    note = parts.notes(tables.heat_note(provenance, tables.units(provenance)[0]))
     return f'<div class="dpnb-prov-map">{heat}</div>{note}{tables.column_list(provenance)}'
 
 
@@ -81,8 +80,8 @@ def _fairness(provenance: Provenance) -> str:
             f"<span>{ends[0]:.2f}</span> <span>{ends[1]:.2f}</span></div></div>"
         )
     return (
-        '<p class="dpnb-prov-head"><strong>Who was answered: fairness</strong></p>'
-        f"{drawn}{tables.said('dpnb-notes', *fairness_sentences(provenance))}"
+        f"{parts.section('Who was answered: fairness')}"
+        f"{drawn}{parts.notes(*fairness_sentences(provenance))}"
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpnb.answers.numbers import amount_text
+from dpnb.answers.numbers import share_text
 from dpnb.display.provenance_tables import units
 from dpnb.display.provenance_text import (
     MAX_COLUMNS,
@@ -19,7 +19,9 @@ from dpnb.display.provenance_text import (
     more,
     share,
 )
-from dpnb.display.text import MAX_ROWS, plain, share_text
+from dpnb.display.text import MAX_ROWS
+from dpnb.errors import printable
+from dpnb.privacy.loss import amount_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,4 +101,4 @@ def _wrapped(name: str) -> str:
 
 def _label(text: str) -> str:
     """Return a text that matplotlib does not read as a formula; its lines stay."""
-    return "\n".join(plain(line) for line in text.split("\n")).replace("$", r"\$")
+    return "\n".join(printable(line) for line in text.split("\n")).replace("$", r"\$")

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpnb.answers.numbers import amount_text
+from dpnb.answers.listing import minute
+from dpnb.answers.numbers import share_text
 from dpnb.display import parts
 from dpnb.display.marks import GREY
 from dpnb.display.provenance_text import (
@@ -24,12 +25,11 @@ from dpnb.display.provenance_text import (
     heads,
     known_of,
     lines,
-    moment,
     more,
     share,
 )
-from dpnb.display.text import MAX_ROWS, share_text
-from dpnb.privacy.loss import PrivacyLoss, counts_rho, unit
+from dpnb.display.text import MAX_ROWS
+from dpnb.privacy.loss import PrivacyLoss, amount_text, counts_rho, unit
 from dpnb.privacy.mechanisms import NONE
 from dpnb.provenance.requests import OWNER
 
@@ -52,7 +52,7 @@ class Unit:
 
     def text(self, loss: PrivacyLoss) -> str:
         """Return a loss with three significant digits."""
-        return f"{self.of(loss):.3g}"
+        return amount_text(self.of(loss))
 
     def share(self, loss: PrivacyLoss, limit: PrivacyLoss) -> float:
         """Return a loss as a share of a limit; of no limit at all everything is the whole."""
@@ -71,18 +71,14 @@ def units(provenance: Provenance) -> list[Unit]:
     return found
 
 
-def meter(part: float) -> str:
-    """Return a share as a bar."""
-    return (
-        f'<div class="dpnb-meter" style="height:10px;border:1px solid {GREY}">'
-        f'<div style="width:{100 * min(1.0, part):.2f}%;height:10px;background:{GREY}"></div></div>'
-    )
-
-
 def analysts(provenance: Provenance) -> str:
     """Return one line for each analyst: limit, spent, left, answers; all together below."""
     own, *others = units(provenance)
-    beside = f" (ε: epsilon at delta {provenance.delta:g})" if others else ""
+    beside = (
+        f" (ε: epsilon at delta {amount_text(provenance.delta)})"
+        if provenance.delta and others
+        else ""
+    )
     titles = ("analyst", "privilege", "spent", "of its limit", "limit", "left", "answers")
     body = "".join(
         _analyst(provenance, line) for line in lines(provenance)[:MAX_ROWS] if line.row is not None
@@ -94,10 +90,10 @@ def analysts(provenance: Provenance) -> str:
     )
     hidden = more(len(provenance.rows), MAX_ROWS, "analysts")
     foot = _together(provenance, TOGETHER, provenance.spent, cap=True)
-    caption = parts.caption(f"Analysts, in {own.name}{beside}")
+    caption = parts.caption(f"Analysts, in {own.name}{beside}", part=True)
     return (
         f'<table class="dpnb-table dpnb-prov-rows">{caption}<thead><tr>{_titles(titles)}</tr></thead>'
-        f"<tbody>{body}</tbody><tfoot>{foot}</tfoot></table>{said('dpnb-notes', *hidden)}"
+        f"<tbody>{body}</tbody><tfoot>{foot}</tfoot></table>{parts.notes(*hidden)}"
     )
 
 
@@ -120,7 +116,7 @@ def heat_map(provenance: Provenance, shown: Unit | None = None) -> str:
     return (
         f'<div class="dpnb-scroll" role="group" tabindex="0" data-lm-suppress-shortcuts="true" '
         f'aria-label="{parts.text(name)}" style="overflow-x:auto">'
-        f'<table class="dpnb-table dpnb-prov-heat">{parts.caption(name)}'
+        f'<table class="dpnb-table dpnb-prov-heat">{parts.caption(name, part=True)}'
         f'<thead><tr><th scope="col" style="{_LEFT}">analyst</th>{whole}{top}</tr></thead>'
         f"<tbody>{body}</tbody><tfoot>{foot}</tfoot></table></div>"
     )
@@ -157,7 +153,7 @@ def column_list(provenance: Provenance) -> str:
         for _ in range(len(columns) > MOST_LISTED)
     ]
     listed = _listed(f"In {own.name}, largest first", titles, rows, (3, 4))
-    return opened(f"All {len(columns):,} columns in full", listed + said("dpnb-notes", *told))
+    return parts.opened(f"All {len(columns):,} columns in full", listed + parts.notes(*told))
 
 
 def charge_list(provenance: Provenance) -> str:
@@ -168,7 +164,7 @@ def charge_list(provenance: Provenance) -> str:
         total = total + one.table
         name = "you" if one.row == OWNER else one.row
         rows.append(
-            (moment(one.time), name, own.text(one.own), own.text(one.table), own.text(total))
+            (minute(one.time), name, own.text(one.own), own.text(one.table), own.text(total))
         )
     if not rows:
         return ""
@@ -180,7 +176,7 @@ def charge_list(provenance: Provenance) -> str:
     listed = _listed(
         f"In {own.name}, newest first", titles, rows[::-1][:MOST_LISTED], (2, 3, 4)
     )  # fmt: skip
-    return opened("The charges as a table", listed + said("dpnb-notes", *told))
+    return parts.opened("The charges as a table", listed + parts.notes(*told))
 
 
 def coalition_table(provenance: Provenance) -> str:
@@ -191,22 +187,8 @@ def coalition_table(provenance: Provenance) -> str:
         return ""
     heading = _titles(("who", "learned at most", "of the cap"))
     return (
-        f'<table class="dpnb-table dpnb-prov-groups">{parts.caption("What they know together")}'
+        f'<table class="dpnb-table dpnb-prov-groups">{parts.caption("What they know together", part=True)}'
         f"<thead><tr>{heading}</tr></thead><tbody>{body}</tbody></table>"
-    )
-
-
-def said(name: str, *sentences: str) -> str:
-    """Return sentences as a paragraph, one on each line; nothing where there is none."""
-    text = "<br>".join(parts.text(sentence) for sentence in sentences if sentence)
-    return f'<p class="{name}">{text}</p>' if text else ""
-
-
-def opened(summary: str, content: str) -> str:
-    """Return content under a line that opens it, without scripts too."""
-    return (
-        f'<details><summary data-lm-suppress-shortcuts="true">{parts.text(summary)}</summary>'
-        f"{content}</details>"
     )
 
 
@@ -245,7 +227,7 @@ def _analyst(provenance: Provenance, line: Line) -> str:
     cells = (
         ("privilege", str(row.privilege)),
         ("spent", _amount(provenance, row.spent) + learned),
-        ("of its limit", meter(part) + f"<span>{word}</span>"),
+        ("of its limit", parts.meter(part) + f"<span>{word}</span>"),
         ("limit", _amount(provenance, row.limit)),
         ("left", _amount(provenance, row.remaining)),
         ("answers", f"{row.answered:,}"),
@@ -262,7 +244,7 @@ def _together(provenance: Provenance, label: str, known: PrivacyLoss, *, cap: bo
     cells = (
         ("privilege", ""),
         ("spent", _amount(provenance, known)),
-        ("of the cap", meter(part) + f"<span>{share_text(part)}</span>"),
+        ("of the cap", parts.meter(part) + f"<span>{share_text(part)}</span>"),
         ("limit", _amount(provenance, provenance.cap) if cap else ""),
         ("left", _amount(provenance, provenance.remaining) if cap else ""),
         ("answers", f"{answered:,}"),
@@ -341,7 +323,7 @@ def _strong(name: str) -> str:
 
 def _coalition(provenance: Provenance, one: Coalition) -> str:
     part = share(provenance, one.known, provenance.cap)
-    bar = f'<td data-head="of the cap" style="{_LEFT}">{meter(part)}<span>{share_text(part)}</span></td>'
+    bar = f'<td data-head="of the cap" style="{_LEFT}">{parts.meter(part)}<span>{share_text(part)}</span></td>'
     amount = (
         f'<td data-head="learned at most" style="{_RIGHT}">{_amount(provenance, one.known)}</td>'
     )
@@ -368,6 +350,6 @@ def _listed(
     return (
         '<div class="dpnb-scroll" role="group" tabindex="0" data-lm-suppress-shortcuts="true" '
         f'aria-label="{caption}" style="overflow-x:auto">'
-        f'<table class="dpnb-table dpnb-listing">{parts.caption(caption)}'
+        f'<table class="dpnb-table dpnb-listing">{parts.caption(caption, part=True)}'
         f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
     )

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from dpnb.answers.listing import Listing
-from dpnb.answers.numbers import amount_text, loss_text
-from dpnb.display.text import MAX_ROWS, listing_text, plain, share_text
-from dpnb.privacy.loss import PrivacyLoss, counts_rho, unit
+from dpnb.answers.listing import Listing, minute
+from dpnb.answers.numbers import loss_text, share_text
+from dpnb.display.text import MAX_ROWS, listing_text
+from dpnb.errors import printable
+from dpnb.privacy.loss import PrivacyLoss, amount_text, counts_rho, unit
 from dpnb.privacy.mechanisms import NONE
 from dpnb.provenance.requests import OWNER
 
@@ -109,7 +110,7 @@ def heads(provenance: Provenance) -> list[Head]:
     times, seen = Counter(column.name for column in found), Counter[str]()
     shown = []
     for number, column in enumerate(found, 1):
-        name = " ".join(plain(column.name.replace("\n", " ").replace("\t", " ")).split())
+        name = " ".join(printable(column.name.replace("\n", " ").replace("\t", " ")).split())
         seen[column.name] += 1
         kind = KINDS[column.kind]
         if times[column.name] > 1:
@@ -232,7 +233,7 @@ def _meaning(provenance: Provenance) -> str:
         delta += float(provenance.spent.delta)
     if epsilon > 20:
         return ""
-    beside = f", but for a chance of {delta:g}" if delta else ""
+    beside = f", but for a chance of {amount_text(delta)}" if delta else ""
     return (
         "What that means for one person: being in the table or not changes the chance of whatever the "
         f"analysts saw by at most the factor {amount_text(math.exp(epsilon))} (e to the epsilon)"
@@ -302,15 +303,10 @@ def timeline_sentence(provenance: Provenance) -> str:
 
 def span(first: str, last: str) -> str:
     """Return two moments in UTC, the second one in short where the day is the same."""
-    start, end = moment(first), moment(last)
+    start, end = minute(first), minute(last)
     if start == end:
         return f"at {start} UTC"
     return f"{start} to {end[11:] if start[:10] == end[:10] else end} UTC"
-
-
-def moment(time: str) -> str:
-    """Return a time of the ledger as day, hour and minute."""
-    return time[:16].replace("T", " ")
 
 
 def _times(count: int) -> str:

@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from dpnb.answers.numbers import amount_text
+from dpnb.answers.listing import minute
 from dpnb.display import parts
 from dpnb.display.marks import round_scale
-from dpnb.display.provenance_tables import said
-from dpnb.display.provenance_text import TOGETHER, moment, timeline_sentence
-from dpnb.privacy.loss import unit
+from dpnb.display.provenance_text import TOGETHER, timeline_sentence
+from dpnb.privacy.loss import amount_text, unit
 
 if TYPE_CHECKING:
     from dpnb.provenance.report import Provenance, Spending
@@ -32,8 +31,7 @@ _FAR = 0.3
 def timeline(provenance: Provenance) -> str:
     """Return the chart under a sentence that says the same; the sentence alone while nothing is spent."""
     above = (
-        '<p class="dpnb-prov-head"><strong>How the budget was spent</strong></p>'
-        f"{said('dpnb-notes', timeline_sentence(provenance))}"
+        f"{parts.section('How the budget was spent')}{parts.notes(timeline_sentence(provenance))}"
     )
     names, steps = course(provenance)
     if not steps:
@@ -59,7 +57,7 @@ def timeline(provenance: Provenance) -> str:
     count = round((end - start) / step)
     ticks = "".join(
         f'<i class="dpnb-prov-tick" style="top:{100 - 100 * i / count:.2f}%" '
-        f'data-label="{start + i * step:.3g}"></i>'
+        f'data-label="{amount_text(start + i * step)}"></i>'
         for i in range(count + 1)
     )
     paid = [one for one in provenance.timeline if _paid(provenance, one)]
@@ -68,9 +66,9 @@ def timeline(provenance: Provenance) -> str:
         f'<div class="dpnb-prov-plot" data-unit="{unit(provenance.currency)}">{ticks}{marks}'
         '<svg viewBox="0 0 100 100" preserveAspectRatio="none" width="100%" height="100%">'
         f"{paths}</svg>{_labels(labels)}</div>"
-        f'<div class="dpnb-prov-foot"><i data-label="{moment(paid[0].time)}"></i>'
+        f'<div class="dpnb-prov-foot"><i data-label="{minute(paid[0].time)}"></i>'
         '<i data-label="charges in order →"></i>'
-        f'<i data-label="{moment(paid[-1].time)} UTC"></i></div></div>'
+        f'<i data-label="{minute(paid[-1].time)} UTC"></i></div></div>'
     )
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from dpnb.answers.listing import Listing, Price
 from dpnb.display import parts, risk_tables
 from dpnb.display.html import listing_table
-from dpnb.display.text import EXACT, listing_text, plain, stamps
+from dpnb.display.text import EXACT, listing_text, stamps
+from dpnb.errors import printable
 from dpnb.risk import frames, offers
 from dpnb.stamps import Stamp
 
@@ -42,7 +43,7 @@ def notice_html(token: str = "") -> str:
     token : str
         Names the live picker that accompanies the notice, which is hidden while that is alive.
     """
-    said = risk_tables.said("dpnb-notes", NOTICE)
+    said = parts.notes(NOTICE)
     return parts.framed(f'<div class="dpnb-body dpnb-risk-notice">{said}</div>{_folding(token)}')
 
 
@@ -100,21 +101,21 @@ def risk_text(profile: RiskProfile, tau: float = 0.95) -> str:
     ranges = Listing(f"{risk_tables.TITLE} {shown['statement']}", head, rows)
     standing = Listing("Who stands out", tuple(top["head"]), tuple(map(tuple, top["rows"])))
     above = [f"{stamp}\n" for stamp in stamps(profile.stamp, False)]
-    said = [plain(shown["levels"][shown["at"]]["sentence"]), *shown["notes"]]
+    said = [printable(shown["levels"][shown["at"]]["sentence"]), *shown["notes"]]
     return "\n".join([*above, listing_text(ranges), "", *said, "", listing_text(standing)])
 
 
 def choice_html(choice: Choice) -> str:
     """Return a choice: its stamps, the level in words, how it came about and what it cost."""
     sentence, *notes = choice.sentences()
-    said = risk_tables.strong(sentence) + risk_tables.said("dpnb-notes", *notes)
+    said = parts.strong(sentence) + parts.notes(*notes)
     stamped = parts.stamped(choice.stamp, choice.conditional)
     return parts.framed(f'<div class="dpnb-body">{stamped}{said}</div>')
 
 
 def histogram_html(histogram: RiskHistogram) -> str:
     """Return a released histogram as a table, and what it promises."""
-    said = risk_tables.said("dpnb-notes", *histogram.sentences())
+    said = parts.notes(*histogram.sentences())
     table = listing_table(histogram.listing())
     stamped = parts.stamped(histogram.stamp, histogram.conditional)
     return parts.framed(f'<div class="dpnb-body">{stamped}{table}{said}</div>')
@@ -136,8 +137,8 @@ def losses_html(lines: Mapping[str, Any], answered: str) -> str:
         "speaks for the row being in the table, below 0 against."
     )
     table = risk_tables.listed(lines, f"By the answer at {answered}")
-    said = risk_tables.said("dpnb-notes", meaning)
-    return risk_tables.opened("What this answer tells about single rows", table + said)
+    said = parts.notes(meaning)
+    return parts.opened("What this answer tells about single rows", table + said, first=True)
 
 
 @cache
@@ -169,7 +170,7 @@ def _static(
     level = shown["levels"][shown["at"]]
     return (
         f'<div class="dpnb-body dpnb-risk">{_above(shown, badge, profile.stamp)}'
-        f"{risk_tables.strong(level['sentence'])}{risk_tables.ranges(shown, prices)}"
+        f"{parts.strong(level['sentence'])}{risk_tables.ranges(shown, prices)}"
         f"{risk_tables.histogram(level, shown['noun'])}{risk_tables.details(shown)}</div>"
     )
 
@@ -178,14 +179,14 @@ def _above(shown: Mapping[str, Any], badge: str, stamp: Stamp) -> str:
     """Return the title, the statement, and what kind of values these are."""
     return (
         f"{parts.stamped(stamp, False)}"
-        f'<p class="dpnb-said dpnb-risk-title"><strong>{risk_tables.TITLE}</strong></p>'
+        f"{parts.title(risk_tables.TITLE)}"
         f'<p class="dpnb-risk-statement"><code>{parts.text(shown["statement"])}</code></p>'
-        f"{badge}{risk_tables.said('dpnb-notes dpnb-risk-badge', *shown['notes'])}"
+        f"{badge}{parts.notes(*shown['notes'])}"
     )
 
 
 def _badge(badge: str) -> str:
-    return risk_tables.said("dpnb-notes dpnb-risk-badge", badge)
+    return parts.notes(badge)
 
 
 def _stamp() -> str:

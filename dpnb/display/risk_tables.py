@@ -37,7 +37,7 @@ def ranges(shown: Mapping[str, Any], prices: Sequence[Price]) -> str:
         f'<th scope="col" style="{_RIGHT}">accuracy{_unit(f"{sure} interval")}</th>',
     )
     body = "".join(_range(shown, at, price) for at, price in enumerate(prices))
-    caption = parts.caption("What each level would tell")
+    caption = parts.caption("What each level would tell", part=True)
     return (
         f'<table class="dpnb-table dpnb-risk-range">{caption}<thead><tr>{"".join(heads)}</tr></thead>'
         f"<tbody>{body}</tbody></table>"
@@ -56,25 +56,26 @@ def histogram(level: Mapping[str, Any], noun: str) -> str:
         f"{bar_mark(0.0, 1 + math.log10(count), (0.0, most, most), opened=False)}</td></tr>"
         for label, count in lines
     )
-    caption = parts.caption(f"How many {noun} have which indicator, at {named(level)}")
+    caption = parts.caption(f"How many {noun} have which indicator, at {named(level)}", part=True)
     heads = (
         f'<th scope="col" style="{_LEFT}">indicator</th><th scope="col" style="{_RIGHT}">'
         f"{parts.text(noun)}</th>"
         f'<th scope="col" class="dpnb-plot" style="{_LEFT}">{_unit("logarithmic")}</th>'
     )
-    largest = f"max {level['high_text']} — {level['most']}"
+    largest = f"Largest: {level['high_text']}, of {level['most']}."
     return (
         f'<table class="dpnb-table dpnb-risk-bins">{caption}<thead><tr>{heads}</tr></thead>'
-        f"<tbody>{body}</tbody></table>{said('dpnb-notes', largest)}"
+        f"<tbody>{body}</tbody></table>{parts.notes(largest)}"
     )
 
 
 def details(shown: Mapping[str, Any]) -> str:
     """Return who stands out, the groups, and how to read all this, each under a line that opens it."""
-    reading = "".join(said("dpnb-more", sentence) for sentence in _READING)
-    summary = '<summary data-lm-suppress-shortcuts="true">How to read this</summary>'
-    standing = opened("Who stands out", listed(shown["top"], "Largest contributions to the answer"))
-    return f"{standing}{_groups(shown)}<details>{summary}{reading}</details>"
+    reading = "".join(parts.said(sentence, name="dpnb-more") for sentence in _READING)
+    standing = parts.opened(
+        "Who stands out", listed(shown["top"], "Largest contributions to the answer"), first=True
+    )
+    return f"{standing}{_groups(shown)}{parts.opened('How to read this', reading)}"
 
 
 def listed(found: Mapping[str, Any], caption: str, name: str = "") -> str:
@@ -87,28 +88,20 @@ def listed(found: Mapping[str, Any], caption: str, name: str = "") -> str:
     body = [
         "<tr>"
         + "".join(
-            f'<td data-head="{parts.text(title)}" style="{side}">{_unbroken(cell)}</td>'
+            f'<td data-head="{parts.text(title)}" style="{side}">{parts.one_line(cell)}</td>'
             for title, cell, side in zip(found["head"], line, sides, strict=True)
         )
         + "</tr>"
         for line in found["rows"]
     ]
     if not body:
-        return said("dpnb-said", "There are no rows.")
+        return parts.said("There are no rows.")
     if found.get("hidden"):
         told = f"… {found['hidden']:,} lines between these are in profile.signed_losses …"
         body.insert(len(body) // 2, f'<tr><td colspan="{len(sides)}">{told}</td></tr>')
     return (
-        f'<table class="dpnb-table dpnb-listing {name}">{parts.caption(caption)}'
+        f'<table class="dpnb-table dpnb-listing {name}">{parts.caption(caption, part=True)}'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
-    )
-
-
-def opened(summary: str, content: str) -> str:
-    """Return content under a line that closes it, without scripts too."""
-    return (
-        f'<details open="open"><summary data-lm-suppress-shortcuts="true">{parts.text(summary)}'
-        f"</summary>{content}</details>"
     )
 
 
@@ -126,17 +119,6 @@ def kept(ratio: float, tau: float) -> str:
 def asked_for(limit: Mapping[str, Any]) -> str:
     """Return a threshold in words."""
     return f"at least {limit['text']}"
-
-
-def strong(sentence: str) -> str:
-    """Return the sentence that matters most."""
-    return f'<p class="dpnb-said"><strong>{parts.text(sentence)}</strong></p>'
-
-
-def said(name: str, *sentences: str) -> str:
-    """Return sentences as a paragraph, one on each line; nothing where there is none."""
-    text = "<br>".join(parts.text(sentence) for sentence in sentences if sentence)
-    return f'<p class="{name}">{text}</p>' if text else ""
 
 
 def _range(shown: Mapping[str, Any], at: int, price: Price) -> str:
@@ -158,7 +140,7 @@ def _range(shown: Mapping[str, Any], at: int, price: Price) -> str:
         f'<td class="dpnb-plot" style="{_LEFT};white-space:nowrap;{line}">{drawn}</td>'
         f'<td style="{_RIGHT}">{level["ratio_text"]} '
         f'<span data-kept="" style="white-space:nowrap">{word}</span></td>'
-        f'<td data-beyond="" style="{_RIGHT}">{_unbroken(level["beyond"][shown["first"]])}</td>'
+        f'<td data-beyond="" style="{_RIGHT}">{parts.one_line(level["beyond"][shown["first"]])}</td>'
         f'<td data-accuracy="" style="{_RIGHT}">{accuracy}</td></tr>'
     )
 
@@ -214,15 +196,11 @@ def _groups(shown: Mapping[str, Any]) -> str:
         f'<span data-ratio="">{groups["ratio"][at]}</span>. 1 means that all groups are alike.{more}</p>'
     )
     table = listed(found, f"Indicators by {by}", "dpnb-risk-groups")
-    return opened(f"Groups by {by}", table + ratio)
+    return parts.opened(f"Groups by {by}", table + ratio, first=True)
 
 
 def _four(value: float) -> str:
     return f"{value:.3f}" if value < 10 else f"{value:.4g}"
-
-
-def _unbroken(cell: str) -> str:
-    return parts.one_line(cell).replace(" %", "&nbsp;%")
 
 
 def _unit(value: str, data: str = "") -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpnb.answers.words import rest_sentence
+from dpnb.errors import printable
 from dpnb.privacy.loss import PICKED
 from dpnb.stamps import STAMPS, Stamp
 
@@ -48,28 +50,13 @@ def sentences(answer: Answer) -> list[str]:
     said = [
         answer.interval_sentence(), answer.cost_sentence(), answer.origin_sentence(), answer.note(),
     ]  # fmt: skip
-    hidden = len(answer.rows) - MAX_ROWS
-    if hidden > 0:
-        said.insert(0, f"{hidden:,} more rows: see to_frame().")
-    return [sentence for sentence in said if sentence]
-
-
-def plain(value: str) -> str:
-    """Control characters would move the terminal's cursor."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in value)
-
-
-def share_text(share: float) -> str:
-    """Return a share in percent; neither nothing nor all unless it is."""
-    shown = f"{100 * share:.0f} %"
-    if shown == "0 %" and share > 0:
-        return "less than 1 %"
-    return "more than 99 %" if shown == "100 %" and share < 1 else shown
+    more = rest_sentence(len(answer.rows) - MAX_ROWS)
+    return [sentence for sentence in (more, *said) if sentence]
 
 
 def aligned(header: list[str], rows: list[list[str]], left: Container[int]) -> list[str]:
     """Return the lines of a table in columns; those in ``left`` start at the left."""
-    lines = [[plain(cell) for cell in line] for line in [header, *rows]]
+    lines = [[printable(cell) for cell in line] for line in [header, *rows]]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     return [
         "  ".join(
@@ -82,7 +69,7 @@ def aligned(header: list[str], rows: list[list[str]], left: Container[int]) -> l
 
 def question_text(question: Question) -> str:
     """Return a question's verdict for a terminal."""
-    return " ".join([*stamps(question.stamp, question.conditional), plain(question.sentence)])
+    return " ".join([*stamps(question.stamp, question.conditional), printable(question.sentence)])
 
 
 def answer_text(answer: Answer) -> str:
@@ -113,8 +100,7 @@ def explanation_cells(explanation: Explanation) -> tuple[list[str], list[list[st
 
 def more_rows(explanation: Explanation) -> str:
     """Return how many rows are not shown; empty when all are."""
-    hidden = len(explanation.rows) - MAX_ROWS
-    return f"{hidden:,} more rows: see to_frame()." if hidden > 0 else ""
+    return rest_sentence(len(explanation.rows) - MAX_ROWS)
 
 
 def explanation_sentences(explanation: Explanation) -> list[str]:
@@ -126,9 +112,9 @@ def explanation_sentences(explanation: Explanation) -> list[str]:
 def explanation_text(explanation: Explanation) -> str:
     """Return an explanation for a terminal: the verdict, the table, and what it means."""
     above = [f"{stamp}\n" for stamp in stamps(explanation.stamp, explanation.conditional)]
-    above += [plain(explanation.title), plain(explanation.question.sentence), ""]
+    above += [printable(explanation.title), printable(explanation.question.sentence), ""]
     grid = aligned(*explanation_cells(explanation), (0, 3))
-    return "\n".join([*above, *grid, "", *map(plain, explanation_sentences(explanation))])
+    return "\n".join([*above, *grid, "", *map(printable, explanation_sentences(explanation))])
 
 
 def explanation_markdown(explanation: Explanation) -> str:
@@ -149,7 +135,7 @@ def markdown_table(header: list[str], rows: list[list[str]], left: Container[int
 
 def markdown(value: str) -> str:
     """Return a text as Markdown that reads as that text."""
-    escaped = plain(value).replace("&", "&amp;").replace("<", "&lt;")
+    escaped = printable(value).replace("&", "&amp;").replace("<", "&lt;")
     for character in "\\`*_[]|$!#":
         escaped = escaped.replace(character, "\\" + character)
     return escaped
@@ -162,9 +148,12 @@ def strong(value: str) -> str:
 
 def listing_text(listing: Listing) -> str:
     """Return a listing for a terminal."""
-    rows = [[" ".join(cell.split()) for cell in row] for row in listing.rows]
-    grid = aligned(list(listing.header), rows, (0,))
-    if any(len(line) > 160 for line in grid):
-        grid = [line if len(line) <= 160 else line[:157] + "..." for line in grid]
     above = [f"{stamp}\n" for stamp in stamps(listing.stamp, False)]
-    return "\n".join([*above, listing.caption, "", *grid])
+    lines = [*above, printable(listing.caption)]
+    if listing.rows:
+        rows = [[" ".join(cell.split()) for cell in row] for row in listing.rows]
+        grid = aligned(list(listing.header), rows, range(len(listing.header)))
+        lines += ["", *(line if len(line) <= 160 else f"{line[:157]}..." for line in grid)]
+    if listing.notes:
+        lines += ["", *map(printable, listing.notes)]
+    return "\n".join(lines)

@@ -16,7 +16,7 @@ import json
 import math
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from dpnb.engines.normaliser import (
 from dpnb.engines.sources import (
     file_source,
     find_column,
+    frame_of,
     frame_source,
     is_csv,
     misfit,
@@ -84,7 +85,7 @@ class _File:
     """A Parquet file that is read in place, and what tells that it is still the same."""
 
     path: str
-    state: tuple[int, int, int]
+    state: tuple[int, int, int] = field(repr=False)
 
     @classmethod
     def found(cls, path: Path) -> _File:
@@ -294,7 +295,7 @@ class DuckDBEngine:
         key = "u" if ids else self._sql.column(str(self._lookup_key))
         columns = ", ".join(self._sql.column(name) for name in self._schema)
         with self._cursor() as cursor:
-            return cursor.sql(f"SELECT {key} AS k, {columns} FROM rows").to_arrow_table()
+            return frame_of(cursor.execute(f"SELECT {key} AS k, {columns} FROM rows").fetchnumpy())
 
     def _keep(self, name: str, codes: Any) -> None:
         with self._cursor() as cursor:

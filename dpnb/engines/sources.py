@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+import importlib.util
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,11 @@ def _csv_source(path: Path) -> str:
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
         header = next(csv.reader(file), [])
     if not header or len({name.casefold() for name in header}) != len(header):
-        raise SchemaError("the CSV file has no header of different names", "", str(path))
+        raise SchemaError(
+            "the CSV file has no header of different names",
+            "Give it a first line with the names of its columns.",
+            str(path),
+        )
     columns = ", ".join(f"{text(name)}: 'VARCHAR'" for name in header)
     return (
         f"read_csv({text(str(path))}, header=true, auto_detect=false, delim=',', quote='\"', "
@@ -98,10 +103,12 @@ def frame_source(frame: Any, columns: Sequence[str]) -> tuple[Any, set[str]]:
     module = type(frame).__module__.partition(".")[0]
     if module == "polars" and type(frame).__name__ in ("DataFrame", "LazyFrame"):
         frame = frame.collect() if type(frame).__name__ == "LazyFrame" else frame
+        _need_arrow("a polars table")
         return _declared(frame.to_arrow(), columns), set()
     if module in ("duckdb", "_duckdb"):
         if "UHUGEINT" in map(str, frame.types):
             raise SchemaError("UHUGEINT values cannot be handed over", "Cast them to DOUBLE.")
+        _need_arrow("a DuckDB relation")
         return _declared(frame.to_arrow_table(), columns), set()
     if module == "pandas" and hasattr(frame, "columns"):
         return _pandas_source(frame, columns)
@@ -111,6 +118,28 @@ def frame_source(frame: Any, columns: Sequence[str]) -> tuple[Any, set[str]]:
         f"a source of type {type(frame).__name__} is not supported",
         "Use a pandas, polars or pyarrow table, a DuckDB relation, or a Parquet or CSV path.",
     )
+
+
+def _need_arrow(what: str) -> None:
+    """Refuse what is handed over by arrow where that is not installed."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise SchemaError(f"{what} needs pyarrow", "Run pip install pyarrow.")
+
+
+def frame_of(columns: Mapping[str, Any]) -> Any:
+    """Return masked arrays, as DuckDB fetches them, as a frame that keeps every whole number exact."""
+    import numpy as np
+    import pandas as pd
+
+    def column(found: Any) -> Any:
+        values, missing = np.ma.getdata(found), np.ma.getmaskarray(found)
+        if values.dtype == object:
+            values[missing] = None
+            return pd.Series(values, dtype="string")
+        whole = values.dtype.kind in "iu"
+        return (pd.arrays.IntegerArray if whole else pd.arrays.FloatingArray)(values, missing)
+
+    return pd.DataFrame({name: column(found) for name, found in columns.items()})
 
 
 def _declared(table: Any, columns: Sequence[str]) -> Any:

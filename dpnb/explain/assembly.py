@@ -110,7 +110,7 @@ def _check_shape(question: Question) -> None:
     right = (
         all(isinstance(value, str) and _is_text(value) for value in texts)
         and isinstance(question.conditional, bool)
-        and all(value is None or isinstance(value, (int, float)) for value in numbers)
+        and all(value is None or _is_number(value) for value in numbers)
         and all(isinstance(value, tuple) for value in lists)
         and all(isinstance(group, tuple) for group in question.groups)
     )
@@ -123,6 +123,11 @@ def _weight(value: object) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= 1e9:
         raise RequestError(f"{value!r} is no weight", "Ask the question anew.")
     return Fraction(str(value))
+
+
+def _is_number(value: object) -> bool:
+    # whole numbers that no float can hold
+    return isinstance(value, float) or (isinstance(value, int) and value.bit_length() < 1024)
 
 
 def _is_text(value: str) -> bool:

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpnb.answers.numbers import amount_text, cost_text, figure, percent
+from dpnb.answers.numbers import figure, percent
 from dpnb.answers.plain import listed
 from dpnb.answers.question import Question
-from dpnb.privacy.loss import PrivacyLoss, guarantee
+from dpnb.answers.words import KERNEL, cost_text, interval_sentence
+from dpnb.privacy.loss import PrivacyLoss, amount_text, guarantee
 from dpnb.schema import unit_text
 from dpnb.stamps import Stamp
 
@@ -209,14 +210,13 @@ class Explanation:
     def level_sentence(self) -> str:
         """Return what the intervals promise."""
         sure = percent(self.confidence)
-        if len(self.rows) == 1:
-            return f"With {sure} confidence an interval contains its exact value."
-        if self.joint:
+        if self.joint and len(self.rows) > 1:
             return (
                 f"With {sure} confidence all {len(self.rows)} intervals of influence contain their "
                 "exact values; so do, as often, those of rank."
             )
-        return f"With {sure} confidence, each on its own, an interval contains its exact value."
+        # a row has two: of influence and of rank
+        return interval_sentence(sure, 2 * len(self.rows), each=True)
 
     def noise_sentence(self) -> str:
         """Return which rows are too uncertain; empty when none is."""
@@ -272,7 +272,7 @@ class Explanation:
         """Return where the ledger lives, when that matters for what was just spent."""
         if self.kept or self.spent.rho == 0:
             return ""
-        return "Kept in this kernel only; running again after a restart spends again."
+        return KERNEL
 
     def doubt_sentence(self) -> str:
         """Return a warning when the question itself may be due to noise; empty otherwise."""

@@ -19,6 +19,7 @@ from dpnb.explain.ranks import Search, search
 from dpnb.explain.target import Target
 from dpnb.privacy.loss import amount, is_picked, rho_meant
 from dpnb.privacy.select import gumbel_scale
+from dpnb.provenance.accuracy import read_confidence
 from dpnb.scale import scalar
 
 _NORMAL = NormalDist()
@@ -101,20 +102,14 @@ def read_design(
     ------
     RequestError
     """
-    k, confidence = scalar(k), scalar(confidence)
+    k, sure = scalar(k), read_confidence(confidence)
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_ROWS:
         raise RequestError(f"k is {k!r}", f"Give a whole number from 1 to {MAX_ROWS}.")
     if k > size:
         raise RequestError(
             f"k is {k}, but there are {size:,} predicates", f"Give k={size} or less."
         )
-    if isinstance(confidence, bool) or not isinstance(confidence, (int, float)):
-        raise RequestError("confidence is not a number", "Give a number such as 0.95.")
-    if not 0 < confidence < 1:
-        raise RequestError(
-            f"confidence is {confidence:g}", "Give a number between 0 and 1, such as 0.95."
-        )
-    if not LEAST_SURE <= confidence <= MOST_SURE:
+    if not LEAST_SURE <= sure <= MOST_SURE:
         raise RequestError(
             "confidence is too near 0 or 1", f"Give one from {LEAST_SURE} to {MOST_SURE}."
         )
@@ -125,7 +120,7 @@ def read_design(
     share = amount(lower, "lower")
     if not Fraction(1, 1000) <= share <= Fraction(999, 1000):
         raise RequestError("lower is not between 0.001 and 0.999", "Give a share such as 0.1.")
-    return Design(k, float(confidence), joint, share, "paper" if mode == "paper" else "tight")
+    return Design(k, sure, joint, share, "paper" if mode == "paper" else "tight")
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from dpnb.answers.assembly import status
 from dpnb.answers.listing import (
     Listing,
     plain_losses,
-    price_caption,
     price_share,
+    price_words,
     read_losses,
 )
 from dpnb.answers.numbers import figure, percent
@@ -33,7 +33,9 @@ def scale_of(question: Question) -> tuple[float | None, str]:
         return None, "Influences are absolute: a group may have too few rows to divide by."
     if question.low <= 0 <= question.high:
         return None, "Influences are absolute: the difference itself may be 0."
-    scale = abs(question.estimate) * (1.0 if question.rows is None else max(1.0, question.rows))
+    scale = abs(float(question.estimate)) * (
+        1.0 if question.rows is None else max(1.0, question.rows)
+    )
     if not 0 < scale < math.inf:
         return None, "Influences are absolute: the difference itself may be 0."
     return scale, ""
@@ -97,15 +99,11 @@ class ExplanationPrice:
             ("rank", f"tells influences apart that differ by {shown(self.resolution)}"),
             ("candidates", f"{self.candidates:,} predicates"),
         )
-        caption = price_caption(
-            self.spent,
-            self.remaining,
-            self.cap,
-            self.currency,
-            self.delta,
+        caption, note = price_words(
+            self.spent, self.remaining, self.cap, self.currency, self.delta,
             affordable=self.affordable,
-        )
-        return Listing(caption, ("", "to expect"), rows, self.stamp)
+        )  # fmt: skip
+        return Listing(caption, ("", "to expect"), rows, self.stamp, (note,))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the price as plain data (JSON)."""

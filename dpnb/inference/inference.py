@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dpnb.answers.numbers import percent
 from dpnb.answers.plain import listed
 from dpnb.answers.question import label
+from dpnb.answers.words import interval_sentence
 from dpnb.errors import RequestError
 from dpnb.inference.history import Consistency
 from dpnb.inference.inferred import Inferred, Missing, Source, Test
@@ -307,22 +308,21 @@ class Inference:
         """Whether past answers determine every value."""
         return all(place for found in self.aggregates for place in found.places)
 
+    @property
+    def sure(self) -> str:
+        """The confidence as shown."""
+        most = self.confidence > MOST_SURE
+        return f"more than {percent(MOST_SURE)}" if most else percent(self.confidence)
+
     def interval_sentence(self) -> str:
         """Return what the intervals promise."""
-        sure, number = percent(self.confidence), len(self.groups) * len(self.aggregates)
-        if self.confidence > MOST_SURE:
-            sure = f"more than {percent(MOST_SURE)}"
+        sure, number = self.sure, len(self.groups) * len(self.aggregates)
         if self.method == "guaranteed":
             return (
                 f"With {sure} confidence all values lie within their bounds, however the question was "
                 "chosen. It holds for past answers that were not asked for by looking at such bounds."
             )
-        if self.intervals == "each" and number > 1:
-            meaning = f"With {sure} confidence, each on its own, an interval has its exact value."
-        elif number == 1:
-            meaning = f"With {sure} confidence the interval has the exact value."
-        else:
-            meaning = f"With {sure} confidence all {number} intervals have their exact values."
+        meaning = interval_sentence(sure, number, each=self.intervals == "each")
         if self.chosen == "any":
             return (
                 f"{meaning} It holds for any choice among what past answers tell, also by looking."

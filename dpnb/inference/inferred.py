@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from dpnb.answers.numbers import figure
+from dpnb.answers.numbers import figure, whole
 from dpnb.answers.plain import listed
 
 
@@ -127,13 +127,15 @@ class Inferred:
         found = self.estimate[group]
         if found is None:
             return "not told" if not self.places[group] else "too few rows to tell"
-        return figure(
-            max(found, 0.0) if self.function == "COUNT" else found, self.half_width(group)
-        )
+        return figure(max(found, 0.0) if self.function == "COUNT" else found, self._grain(group))
+
+    def _grain(self, group: int) -> float:
+        half = self.half_width(group)
+        return whole(half) if self.function == "COUNT" else half
 
     def interval_text(self, group: int) -> str:
         """Return the interval as shown."""
-        half = self.half_width(group)
-        if math.isinf(half):
+        if math.isinf(self.half_width(group)):
             return "not told"
+        half = self._grain(group)
         return f"{figure(self.low[group], half)} to {figure(self.high[group], half)}"

@@ -8,8 +8,9 @@ from decimal import ROUND_UP, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpnb.answers.listing import Listing, plain_losses, price_caption, price_share, read_losses
-from dpnb.answers.numbers import cost_text, percent
+from dpnb.answers.listing import Listing, plain_losses, price_share, price_words, read_losses
+from dpnb.answers.numbers import percent
+from dpnb.answers.words import KERNEL, cost_text
 from dpnb.engines.base import MOST_LETTERS
 from dpnb.errors import SchemaError
 from dpnb.kinds import Category
@@ -149,19 +150,19 @@ class Discovery:
     def sentences(self) -> list[str]:
         """Return what is said about the discovery, the same in every rendering."""
         sure, low, high = percent(self.confidence), self.hidden_low, self.hidden_high
-        some = f"{high:,}" if low == high else f"between {low:,} and {high:,}"
-        hidden = f"Values that stay hidden: {some} ({sure} confidence)."
+        some = f"{high:,}" if low == high else f"{low:,} to {high:,}"
+        hidden = f"Values that stay hidden: {some}, with {sure} confidence."
         cost = cost_text(
             self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
         )
-        note = "" if self.kept else " Kept in this kernel only: a restart spends anew."
+        note = [] if self.kept or self.spent.rho == 0 else [KERNEL]
         order = ["First those that seem the most common."] if len(self.keys) > 1 else []
-        return [*order, hidden, self.law.sentence(), f"{cost}{note}"]
+        return [*order, hidden, self.law.sentence(), cost, *note]
 
     @property
     def title(self) -> str:
         """What was found, in words."""
-        many = "1 value" if len(self.keys) == 1 else f"{len(self.keys):,} values"
+        many = {0: "No value", 1: "1 value"}.get(len(self.keys), f"{len(self.keys):,} values")
         return f"{many} of {self.column} found in {self.table}"
 
     def to_frame(self) -> pd.DataFrame:
@@ -262,11 +263,12 @@ class DiscoveryPrice:
             (f"least count shown with {sure}", f"{self.law.surely:,}"),
             ("number of hidden values", f"± {self.hidden:,}"),
         )
-        caption = price_caption(
+        caption, note = price_words(
             self.spent, self.remaining, self.cap, self.currency, self.delta,
             affordable=self.affordable,
         )  # fmt: skip
-        return Listing(caption, ("", "to expect"), rows, self.stamp)
+        said = (note, self.law.sentence())
+        return Listing(caption, ("", "to expect"), rows, self.stamp, said)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the price as plain data (JSON)."""
@@ -279,11 +281,7 @@ class DiscoveryPrice:
         return cls(**{**values, "law": ThresholdLaw(**values["law"])})
 
     def __repr__(self) -> str:
-        from dpnb.display.discovery import price_text
-
-        return price_text(self)
+        return repr(self.listing())
 
     def _repr_html_(self) -> str:
-        from dpnb.display.discovery import price_html
-
-        return price_html(self)
+        return self.listing()._repr_html_()

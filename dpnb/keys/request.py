@@ -15,7 +15,7 @@ from dpnb.errors import RequestError
 from dpnb.keys.discovery import Discovery, DiscoveryPrice, ThresholdLaw
 from dpnb.kinds import nearest
 from dpnb.privacy.accountant import Charge, Cost
-from dpnb.privacy.loss import PrivacyLoss, amount, is_picked, rho_meant
+from dpnb.privacy.loss import PrivacyLoss, amount, amount_text, is_picked, rho_meant
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.threshold import Threshold
 from dpnb.provenance.accuracy import read_confidence
@@ -111,7 +111,7 @@ class DiscoveryRequest:
         delta = most / 10 if given is None else amount(given, "delta")
         if delta > most:
             raise RequestError(
-                f"delta is {float(delta):.6g}, but {float(most):.6g} was set aside in all",
+                f"delta is {amount_text(delta)}, but {amount_text(most)} was set aside in all",
                 "Give a smaller one; it hardly matters for what is found.",
             )
         groups = 1 if table.unit is None else table.unit.max_groups

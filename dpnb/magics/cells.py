@@ -13,6 +13,7 @@ from traitlets import Enum, Float
 
 from dpnb.answers.listing import Price
 from dpnb.answers.numbers import loss_text
+from dpnb.answers.words import KERNEL
 from dpnb.errors import RequestError
 from dpnb.magics.deciding import decision_options
 from dpnb.magics.explaining import explanation_options, hint, read_question
@@ -38,43 +39,53 @@ from dpnb.session import Session
 from dpnb.stamps import STAMPS
 
 
+def _taking(magic: Callable[..., Any], *options: Any) -> Callable[..., Any]:
+    """Add options, which the help lists in this order."""
+    for option in reversed(options):
+        magic = option(magic)
+    return magic
+
+
 def _showing(magic: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options on what becomes of a result."""
-    for option in (
+    return _taking(
+        magic,
         argument("-o", "--out", metavar="NAME", help="variable for the result"),
         argument("-q", "--quiet", action="store_true", help="do not show the result"),
         argument("--widget", action="store_true", help="show as a widget"),
         argument("--static", action="store_true", help="show as a record only"),
-    ):
-        magic = option(magic)
-    return magic
+    )
 
 
 def _spending(magic: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that every spending magic takes."""
-    for option in (
+    return _taking(
+        _showing(magic),
         argument("--dry-run", action="store_true", help="show price and widths, spend nothing"),
         argument("--yes", action="store_true", help="spend without asking"),
-    ):
-        magic = option(magic)
-    return _showing(magic)
+    )
 
 
 def _accuracy(magic: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options on how accurate an answer shall be."""
-    for option in (
-        argument("--rho", help="level of the statement in zCDP; :name for that of a variable"),
-        argument("--epsilon", help="level of the statement as epsilon, or :name"),
-        argument("--error", help="half-width of the intervals: 50, or n=50,mean=0.1"),
-        argument("--rows", help="group size for which the error of an AVG holds"),
+    return _taking(
+        magic,
+        argument(
+            "--rho", help="level of the statement in zCDP, as 0.02; :name takes a variable's value"
+        ),
+        argument("--epsilon", help="level of the statement as an epsilon, instead; or :name"),
+        argument("--error", help="half-width of the intervals, instead: 50, or n=50,mean=0.1"),
+        argument("--rows", help="with --error: group size for which the error of an AVG holds"),
         argument("--confidence", default="0.95", help="between 0 and 1; 0.95 by default"),
-        argument("--each", action="store_true", help="confidence for each interval on its own"),
-        argument("--any-look", action="store_true", help="intervals that hold at every look"),
-        argument("--no-history", action="store_true", help="leave other past answers aside"),
+        argument(
+            "--each", action="store_true", help="for each interval on its own, not all together"
+        ),
+        argument(
+            "--any-look", action="store_true", help="intervals that hold however often refined"
+        ),
+        argument("--no-history", action="store_true", help="with --error: use no past answers"),
         argument("--on", metavar="NAME", help="session to ask; the one opened last by default"),
-    ):
-        magic = option(magic)
-    return magic
+    )
 
 
 @magics_class
@@ -104,24 +115,33 @@ class Dpnb(Magics):
 
     @no_var_expand
     @line_magic
-    @magic_arguments("%dpopen")
+    @magic_arguments("dpopen")
     @argument(
         "source", help="a .toml file, a variable (Table, Session, Curator), adult, or https://..."
     )
-    @argument("--as", dest="name", metavar="NAME", help="name of the session, and its variable")
-    @argument("--rho", help="budget in zCDP")
+    @argument(
+        "--as",
+        dest="name",
+        metavar="NAME",
+        help="name of the session, and its variable; by default the table's name, and no variable",
+    )
+    @argument("--rho", help="budget in zCDP, as 0.5")
     @argument("--epsilon", help="budget as epsilon; pure DP without --delta")
-    @argument("--delta", help="delta of the budget")
+    @argument("--delta", help="delta of the budget, as 1e-6")
     @argument("--key-delta", help="part of delta for %%dpdiscover")
-    @argument("--ledger", metavar="PATH", help="file that keeps charges and answers")
+    @argument(
+        "--ledger", metavar="PATH", help="file that keeps charges and answers; in memory by default"
+    )
     @argument("--anchor", metavar="PATH", help="file that detects a restored older ledger")
     @argument("--new-version", action="store_true", help="accept other data; spent is kept")
     def dpopen(self, line: str) -> None:
-        """Open a session on a sensitive table.
+        """Open a session on a sensitive table. Free.
 
         Example: ``%dpopen adult --epsilon 3 --delta 1e-6 --ledger adult.ledger``
 
-        Of a service: ``%dpopen https://host:8899``, with the token in DPNB_TOKEN, or asked for.
+        A new ledger needs a budget, in ``--rho`` or ``--epsilon``, or in the .toml file; a ledger that is
+        there has its own. Without ``--ledger`` budget and answers end with the kernel. Of a service:
+        ``%dpopen https://host:8899``, with the token in DPNB_TOKEN, or asked for.
         """
         refuse_tokens(line)
         options = read_options(self.dpopen, line)
@@ -135,14 +155,19 @@ class Dpnb(Magics):
         left = loss_text(status.remaining, status.currency, status.delta)
         text = f"{'Opened' if new else 'Using'} {name}: {left} left."
         if not status.kept:
-            text += " Kept in this kernel only; running again after a restart spends again."
+            text += f" {KERNEL}"
         print(f"{STAMPS[status.stamp]} {text}".lstrip())  # noqa: T201
 
     @no_var_expand
     @line_magic
-    @magic_arguments("%dprehearse")
+    @magic_arguments("dprehearse")
     @argument("--on", metavar="NAME", help="session to rehearse; the one opened last by default")
-    @argument("--as", dest="name", metavar="NAME", help="name of the rehearsal, and its variable")
+    @argument(
+        "--as",
+        dest="name",
+        metavar="NAME",
+        help="name of the rehearsal, and its variable; NAME-rehearsal by default",
+    )
     @argument("--rows", default="10000", help="generated rows of each table; 10000 by default")
     @argument("--seed", default="0", help="another one makes other rows; 0 by default")
     def dprehearse(self, line: str) -> None:
@@ -177,7 +202,7 @@ class Dpnb(Magics):
 
     @no_var_expand
     @line_cell_magic
-    @magic_arguments("%%dpquery")
+    @magic_arguments("%dpquery")
     @_accuracy
     @_spending
     def dpquery(self, line: str, cell: str | None = None) -> Any:
@@ -185,11 +210,14 @@ class Dpnb(Magics):
 
         Example::
 
-            %%dpquery --rho 0.02 -o answer
+            %%dpquery --rho 0.02 -o income
             SELECT marital_status, COUNT(*) AS n, AVG(high_income) AS share
             FROM adult WHERE age >= 25 GROUP BY marital_status ORDER BY n DESC
 
-        Several statements, with ``;`` between them, are priced and confirmed together.
+        Give one of ``--rho``, ``--epsilon`` and ``--error``. It costs at most that level: asking again is
+        free, asking more finely costs the difference, and ``--error`` buys only what past answers do not
+        tell. ``--dry-run`` shows the price, free. Several statements, with ``;`` between them, are priced
+        and confirmed together.
         """
         name, line = split_binding(line)
         line, statement = split_statement(line, cell)
@@ -212,7 +240,7 @@ class Dpnb(Magics):
 
     @no_var_expand
     @line_cell_magic
-    @magic_arguments("%%dpinfer")
+    @magic_arguments("%dpinfer")
     @argument("--confidence", metavar="C", help="how sure the intervals are; 0.95 by default")
     @argument("--error", metavar="E", help="half-width of the intervals: how sure are these?")
     @argument(
@@ -228,7 +256,7 @@ class Dpnb(Magics):
         "--chosen",
         default="1",
         metavar="N",
-        help="of how many that you looked at this was picked; any: of however many",
+        help="of how many that you looked at this was picked; 1 by default; any: of however many",
     )
     @argument("--on", metavar="NAME", help="session to ask; the one opened last by default")
     @_showing
@@ -259,7 +287,7 @@ class Dpnb(Magics):
 
     @no_var_expand
     @line_cell_magic
-    @magic_arguments("%%dpexplain")
+    @magic_arguments("%dpexplain")
     @argument("answer", help="variable that holds an answer, or a question")
     @argument("--of", metavar="ALIAS", help="aggregate to compare; the first one by default")
     @argument("--planned", action="store_true", help="the groups were fixed before seeing it")
@@ -269,11 +297,13 @@ class Dpnb(Magics):
     @argument("--error", help="half-width of the influences' intervals: 2%% of the difference")
     @argument("--confidence", default="0.95", help="between 0 and 1; 0.95 by default")
     @argument("--joint", action="store_true", help="confidence for all rows together")
-    @argument("--mode", default="tight", help="tight, or paper for the published method")
+    @argument(
+        "--mode", default="tight", help="tight, the default, or paper for the published method"
+    )
     @argument("--anyway", action="store_true", help="explain although noise may explain it")
     @argument("--attributes", metavar="A,B", help="columns that explain; all others by default")
-    @argument("--exclude", default="", metavar="A,B", help="columns to leave out")
-    @argument("--length", default="1", help="attributes in one predicate, 1 to 3")
+    @argument("--exclude", default="", metavar="A,B", help="columns to leave out; none by default")
+    @argument("--length", default="1", help="attributes in one predicate, 1 to 3; 1 by default")
     @argument("--any-of", action="store_true", help="join attributes by OR instead of AND")
     @argument("--ranges", action="store_true", help="runs of neighbouring bins, too")
     @argument("--predicates", metavar="NAME", help="variable: a list of conditions as in WHERE")
@@ -287,8 +317,9 @@ class Dpnb(Magics):
             %%dpexplain income --of share --rho 0.1
             'Married-civ-spouse' > 'Never-married'
 
-        The question is free; where noise may explain the difference, or where it points the other
-        way, nothing is spent unless ``--anyway`` is given.
+        The question is free. The explanation costs ``--rho``, or what ``--error`` needs, on top of the
+        answer; ``--dry-run`` shows the price and how wide the intervals will be. Where noise may explain the
+        difference, or where it points the other way, nothing is spent unless ``--anyway`` is given.
         """
         name, line = split_binding(line)
         options = read_options(self.dpexplain, line)
@@ -309,7 +340,7 @@ class Dpnb(Magics):
 
     @no_var_expand
     @line_cell_magic
-    @magic_arguments("%%dpdecide")
+    @magic_arguments("%dpdecide")
     @argument(
         "--beta", default="0.05", help="how often a right group may be missed; 0.05 by default"
     )
@@ -352,8 +383,9 @@ class Dpnb(Magics):
             GROUP BY education HAVING COUNT(*) > 800 AND AVG(age) > 40
 
         The first step is coarse and cheap; finer ones follow until false alarms are proven rare enough.
-        ``--dry-run`` shows what each step costs, and ``--most`` limits what all may cost. ``busy.refine()`` takes one more, and ``busy.strict``
-        are the groups that are surely right.
+        ``--dry-run`` shows what each step costs, and ``--most`` limits what all may cost; without it they may
+        cost all that is left. ``busy.refine()`` takes one more step, and ``busy.strict`` are the groups that
+        are proven right.
         """
         name, line = split_binding(line)
         line, statement = split_statement(line, cell)
@@ -370,9 +402,14 @@ class Dpnb(Magics):
 
     @no_var_expand
     @line_cell_magic
-    @magic_arguments("%%dprisk")
+    @magic_arguments("%dprisk")
     @argument("--tau", default="0.95", help="threshold of floor / indicator; 0.95 by default")
-    @argument("--by", default="", metavar="A,B", help="columns whose groups are told apart")
+    @argument(
+        "--by",
+        default="",
+        metavar="A,B",
+        help="columns whose groups are told apart; none by default",
+    )
     @argument(
         "--candidates", metavar="X,Y", help="levels to choose from; a 1-2-5 series by default"
     )
@@ -452,9 +489,11 @@ class Dpnb(Magics):
 
     @no_var_expand
     @line_magic
-    @magic_arguments("%dpdiscover")
+    @magic_arguments("dpdiscover")
     @argument("column", help="a column whose values are not declared")
-    @argument("--table", metavar="NAME", help="where several tables have such columns")
+    @argument(
+        "--table", metavar="NAME", help="the column's table, where several have such a column"
+    )
     @argument("--rho", help="cost in zCDP, or :name; more finds rarer values")
     @argument("--epsilon", help="cost as epsilon, or :name")
     @argument("--delta", help="part of the budget's key_delta; a tenth by default")
@@ -468,7 +507,8 @@ class Dpnb(Magics):
         """Find the values of a column that nobody declared, as far as many rows have them.
 
         Example: ``%dpdiscover city --rho 0.05 -o cities``, and then ``cities.category()`` for the
-        schema. Values that few rows have stay hidden; how many these may be is said.
+        schema. Values that few rows have stay hidden; how many these may be is said. It costs ``--rho`` or
+        ``--epsilon``, and ``--delta`` of the budget's key_delta; ``--dry-run`` shows the price, free.
         """
         name, line = split_binding(line)
         options = read_options(self.dpdiscover, line)
@@ -494,10 +534,10 @@ class Dpnb(Magics):
 
     @no_var_expand
     @line_magic
-    @magic_arguments("%dpbudget")
+    @magic_arguments("dpbudget")
     @argument("--on", metavar="NAME", help="session; the one opened last by default")
     def dpbudget(self, line: str) -> Any:
-        """Show what is spent and what is left.
+        """Show what is spent and what is left. Free.
 
         Example: ``%dpbudget``
         """
@@ -505,10 +545,10 @@ class Dpnb(Magics):
 
     @no_var_expand
     @line_magic
-    @magic_arguments("%dptables")
+    @magic_arguments("dptables")
     @argument("--on", metavar="NAME", help="session; the one opened last by default")
     def dptables(self, line: str) -> Any:
-        """Show the declared tables and columns.
+        """Show the declared tables and columns: what may be asked. Free.
 
         Example: ``%dptables``
         """
@@ -516,10 +556,10 @@ class Dpnb(Magics):
 
     @no_var_expand
     @line_magic
-    @magic_arguments("%dphistory")
+    @magic_arguments("dphistory")
     @argument("--on", metavar="NAME", help="session; the one opened last by default")
     def dphistory(self, line: str) -> Any:
-        """Show the requests answered so far.
+        """Show the requests answered so far, and what each one cost. Free.
 
         Example: ``%dphistory``
         """

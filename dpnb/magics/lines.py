@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.listing import Price
-from dpnb.answers.numbers import loss_text
+from dpnb.answers.numbers import loss_text, share_text
 from dpnb.curator import Curator
 from dpnb.decide.price import DecisionPrice
 from dpnb.errors import RequestError
@@ -209,7 +209,7 @@ def refuse_tokens(line: str) -> None:
 
     if TOKEN.search(line) or re.search(r"(^|\s)--?token", line):
         raise RequestError(
-            "a token does not belong into a cell, which is saved with the notebook",
+            "a token does not belong in a cell, which is saved with the notebook",
             "Put it in DPNB_TOKEN, or type it when you are asked. Delete it here, and let the owner "
             "renew it if it was a real one.",
         )
@@ -224,7 +224,7 @@ def confirm(
         return
     cost = loss_text(price.spent, price.currency, price.delta)
     what, mend = (
-        f"This spends {cost}, {100 * share:.0f} % of what is left.",
+        f"This spends {cost}, {share_text(share)} of what is left.",
         "Add --yes to the cell.",
     )
     if isinstance(price, DecisionPrice):
@@ -244,7 +244,7 @@ def _at_most(price: DecisionPrice, cost: str, share: float) -> str:
     if share > 1:
         left = loss_text(price.remaining, price.currency, price.delta)
         return f"This may spend all that is left, {left}: its last step would make it {cost}."
-    return f"This may spend up to {cost}, {100 * share:.0f} % of what is left."
+    return f"This may spend up to {cost}, {share_text(share)} of what is left."
 
 
 class Progress:

@@ -13,7 +13,7 @@ from typing import Any
 from dpnb.errors import BudgetError, LedgerError, RequestError
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.cells import Place, Region, region, worst_off, worst_off_in
-from dpnb.privacy.loss import Currency, PrivacyLoss, counts_rho, unit
+from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text, counts_rho, unit
 from dpnb.privacy.mechanisms import MECHANISMS, NONE, Local, Mechanism, Name, Step, Synopses, Wish
 from dpnb.privacy.path import Knot, find, insert
 
@@ -538,7 +538,11 @@ def check(charge: PrivacyLoss, spent: PrivacyLoss, cap: PrivacyLoss, currency: C
         if currency == "zcdp":
             what = "Give a smaller delta." if rest else "All that was set aside is spent."
             mend = f"{what} Nothing was charged."
-    raise BudgetError(f"this costs {name} {float(cost):.6g}, but {float(rest):.6g} is left", mend)
+    for digits in (4, 8, 12):
+        price, left_over = (amount_text(one, digits) for one in (cost, rest))
+        if price != left_over:
+            break
+    raise BudgetError(f"this costs {name} {price}, but {left_over} is left", mend)
 
 
 def _alike(one: Step, other: Step) -> bool:

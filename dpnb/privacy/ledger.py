@@ -108,7 +108,8 @@ class Ledger:
         ``dpnb.privacy.postgres``. None keeps the ledger in memory.
     anchor : str or Path, optional
         A file outside the ledger that holds the last sequence number and hash. With it a restored
-        older copy of the ledger is refused; without it that is not detected.
+        older copy of the ledger is refused, and so is a second copy once the first one was charged;
+        without it neither is detected.
     timeout : float
         Seconds to wait for another kernel's transaction.
 
@@ -167,7 +168,7 @@ class Ledger:
                     )
                 try:
                     entry = json.loads(body)
-                except ValueError:
+                except (ValueError, RecursionError):
                     self._refuse(
                         f"entry {sequence} of the ledger cannot be read",
                         "Restore the newest unchanged copy.",
@@ -226,20 +227,23 @@ class Ledger:
                 f"the ledger's {self._storage.noun} was replaced",
                 "Restore it and open the session again.",
             )
+        self._refuse_older()
 
     # the anchor: a monotone counter outside the ledger
 
     def check_anchor(self) -> None:
         """Refuse a ledger that is older than its anchor. Call after reading all entries."""
-        if self.anchor is None:
-            return
-        sequence, digest = self._read_anchor(self.anchor)
+        self._refuse_older()
+        self._write_anchor(self._sequence, self._hash)
+
+    def _refuse_older(self) -> None:
+        # an anchor is written once its entry is committed, so what it names is in the storage
+        sequence, digest = (0, "") if self.anchor is None else self._read_anchor(self.anchor)
         if sequence and self._storage.hash(sequence) != digest:
             self._refuse(
                 "the ledger is older than its anchor: spent budget is missing from it",
                 "Restore the newest copy.",
             )
-        self._write_anchor(self._sequence, self._hash)
 
     def _read_anchor(self, anchor: Path) -> tuple[int, str]:
         if not anchor.exists():

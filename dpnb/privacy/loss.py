@@ -35,6 +35,24 @@ def counts_rho(currency: Currency) -> bool:
     return currency in ("zcdp", "gdp")
 
 
+def amount_text(value: Fraction | float, digits: int = 4) -> str:
+    """Return a privacy amount with up to so many significant digits.
+
+    Examples
+    --------
+    >>> amount_text(0.63861), amount_text(1e-6), amount_text(8.8404e-9), amount_text(12345.6)
+    ('0.6386', '1e-6', '8.84e-9', '12,346')
+    """
+    number = float(value)
+    if number == 0:
+        return "0"
+    if 1e-4 <= abs(number) < 1e6:
+        shown = f"{number:,.{digits}g}"
+        return f"{number:,.0f}" if "e" in shown else shown
+    size, _, power = f"{number:.{digits - 2}e}".partition("e")
+    return f"{float(size):g}e{int(power)}"
+
+
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _DIGITS = 12
 
@@ -330,5 +348,5 @@ class PrivacyLoss:
         if self.epsilon is not None:
             parts.append(f"epsilon={float(self.epsilon):.6g}")
         if self.delta:
-            parts.append(f"delta={float(self.delta):.3g}")
+            parts.append(f"delta={amount_text(self.delta)}")
         return f"PrivacyLoss({', '.join(parts)})"

@@ -7,17 +7,15 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from dpnb.errors import LedgerError
 
-_CREATE = """
-CREATE TABLE IF NOT EXISTS entry (
+_TABLE = """CREATE TABLE entry (
     seq INTEGER PRIMARY KEY CHECK (seq > 0),
     body TEXT NOT NULL,
     hash TEXT NOT NULL
-) STRICT
-"""
+) STRICT"""
 _INSERT = """
 INSERT INTO entry SELECT ?, ?, ? WHERE coalesce(
     (SELECT seq = ? AND hash = ? FROM entry ORDER BY seq DESC LIMIT 1), ? = 0
@@ -49,10 +47,9 @@ class SQLiteStorage:
                 check_same_thread=False,
             )
             try:
-                self._connection.execute("PRAGMA journal_mode=DELETE")
                 self._connection.execute("PRAGMA synchronous=EXTRA")
                 self._connection.execute("PRAGMA trusted_schema=OFF")
-                self._connection.execute(_CREATE)
+                self._filled = self._is_filled()
             except BaseException:
                 self._connection.close()
                 raise
@@ -95,28 +92,50 @@ class SQLiteStorage:
             return
         self._refuse(what, mend)
 
+    def _is_filled(self) -> bool:
+        """Return whether there is a table of entries; refuse a file that holds anything else.
+
+        Nothing is written: where the table lost its name, a new one would begin with nothing spent.
+        """
+        # in this order: another kernel may make the table in between
+        (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
+        found = self._connection.execute("SELECT sql FROM sqlite_master").fetchall()
+        # whoever has the right to write an empty file has its first page, too
+        if found != [(_TABLE,)] and (found or pages > self._writing):
+            self._refuse("the ledger is damaged or no ledger", "Restore the newest copy of it.")
+        return bool(found)
+
+    def _rows(self, statement: str, sequence: int) -> list[Any]:
+        self._filled = self._filled or self._is_filled()
+        return self._connection.execute(statement, (sequence,)).fetchall() if self._filled else []
+
     def read(self, sequence: int) -> list[tuple[int, str, str]]:
         """Return the rows after this number, oldest first."""
         # the read after a commit must not say that nothing was charged
         again = () if self._writing else ("Try again; what was paid for is free.",)
         with self._failures(*again):
-            return self._connection.execute(
-                "SELECT seq, body, hash FROM entry WHERE seq > ? ORDER BY seq", (sequence,)
-            ).fetchall()
+            return self._rows(
+                "SELECT seq, body, hash FROM entry WHERE seq > ? ORDER BY seq", sequence
+            )
 
     def hash(self, sequence: int) -> str | None:
         """Return the hash of one row, None when there is no such row."""
         with self._failures():
-            row = self._connection.execute(
-                "SELECT hash FROM entry WHERE seq = ?", (sequence,)
-            ).fetchone()
-        return None if row is None else str(row[0])
+            found = self._rows("SELECT hash FROM entry WHERE seq = ?", sequence)
+        return str(found[0][0]) if found else None
 
     def begin(self) -> None:
-        """Take the only right to write."""
+        """Take the only right to write; the first one makes the table."""
         with self._failures():
+            self._connection.execute("PRAGMA journal_mode=DELETE")
             self._connection.execute("BEGIN IMMEDIATE")
-        self._writing = True
+            self._writing = True
+            try:
+                if not self._is_filled():
+                    self._connection.execute(_TABLE)
+            except BaseException:
+                self.rollback()
+                raise
 
     def insert(self, sequence: int, body: str, digest: str, previous: str) -> bool:
         """Add a row; False when the last one is not the one before with this hash."""
@@ -132,7 +151,8 @@ class SQLiteStorage:
 
     def rollback(self) -> None:
         """Undo what was inserted and give the right back; never fails."""
-        self._writing = False
+        # the table, too, when it was made just now
+        self._writing = self._filled = False
         with contextlib.suppress(sqlite3.Error):
             self._connection.execute("ROLLBACK")
 

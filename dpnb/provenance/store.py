@@ -6,7 +6,7 @@ import hmac
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ class Version:
 
     number: int
     definition: Mapping[str, Any]
-    fingerprint: str
+    fingerprint: str = field(repr=False)
 
 
 class Store:
@@ -228,7 +228,9 @@ class Store:
     def _apply_whole(self, entry: Mapping[str, Any], sequence: int) -> None:
         try:
             self._apply(entry, sequence)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        except (
+            ArithmeticError, AttributeError, LookupError, RequestError, TypeError, ValueError
+        ):  # fmt: skip
             raise LedgerError(
                 f"entry {sequence} of the ledger makes no sense",
                 "Restore the newest unchanged copy.",
@@ -239,6 +241,8 @@ class Store:
         if entry["kind"] == "open":
             if entry["format"] != FORMAT:
                 raise LedgerError("the ledger has another format", "Use a matching dpnb.")
+            if not self.new:
+                raise damaged(sequence)
             policy = None if entry["policy"] is None else Policy.from_dict(entry["policy"])
             mechanism = "path" if policy is None else policy.mechanism
             self._accountant = Accountant(Budget.from_dict(entry["budget"]), mechanism)

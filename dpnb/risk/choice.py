@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dpnb.answers.listing import Listing
-from dpnb.answers.numbers import cost_text, figure, loss_text, percent
+from dpnb.answers.numbers import figure, loss_text, percent
 from dpnb.answers.plain import listed
+from dpnb.answers.words import cost_text, interval_sentence
 from dpnb.privacy.loss import Currency, Picked, PickedRational, PrivacyLoss
 from dpnb.risk.nouns import noun
 from dpnb.stamps import Stamp
@@ -147,7 +149,7 @@ class Choice:
 
     def sentences(self) -> list[str]:
         """Return the choice in words, how it came about, and what it cost."""
-        cost = "Free."
+        cost = "No cost."
         if self.source == "private":
             cost = cost_text(
                 self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
@@ -226,8 +228,12 @@ class RiskHistogram:
 
     def labels(self) -> list[str]:
         """Return what each count counts."""
-        pairs = zip(self.edges, self.edges[1:], strict=False)
-        return ["0", *(f"{low:.3g} to {high:.3g}" for low, high in pairs)]
+        shown: list[str] = []
+        for digits in range(5):
+            shown = [f"{100 * edge:.{digits}f} %" for edge in self.edges]
+            if len(set(shown)) == len(shown):
+                break
+        return ["0 %", *(f"{low} to {high}" for low, high in itertools.pairwise(shown))]
 
     def to_frame(self) -> pd.DataFrame:
         """Return low and high edge, released count and interval."""
@@ -266,7 +272,7 @@ class RiskHistogram:
             self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
         )
         sure = percent(self.confidence)
-        return [f"With {sure} confidence all intervals contain their exact counts.", cost]
+        return [interval_sentence(sure, len(self.counts)), cost]
 
     def listing(self) -> Listing:
         """Return the histogram as a table."""
@@ -279,7 +285,9 @@ class RiskHistogram:
         )
         who = f"Values of {self.ids}" if self.ids else "Rows"
         caption = f"{who} by their share of the largest possible contribution"
-        return Listing(caption, ("share", noun(self.ids), "interval"), rows)
+        return Listing(
+            caption, ("share", noun(self.ids), f"{percent(self.confidence)} interval"), rows
+        )
 
     def __repr__(self) -> str:
         from dpnb.display.text import stamps

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpnb.answers.numbers import amount_text
-from dpnb.privacy.loss import Currency, PrivacyLoss
+from dpnb.answers.numbers import share_text
+from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text
 from dpnb.risk.exact import SHARE, Exact
 from dpnb.risk.indicator import Values
 from dpnb.risk.offers import name
@@ -129,9 +129,9 @@ def rows_text(count: int, total: int, unit: str = "") -> str:
     Examples
     --------
     >>> rows_text(0, 32561), rows_text(159, 32561, "row"), rows_text(32000, 32561)
-    ('none', '159 rows (0.49 %)', '32,000 (98.3 %)')
+    ('none', '159 rows (0.5 %)', '32,000 (98.3 %)')
     >>> rows_text(20, 4383, "customer_id")
-    '20 customer_id values (0.46 %)'
+    '20 customer_id values (0.5 %)'
     """
     if count == 0:
         return "none"
@@ -139,12 +139,7 @@ def rows_text(count: int, total: int, unit: str = "") -> str:
     named = f"{count:,}{f' {unit}{plural}' if unit else ''}"
     if count == total:
         return f"all {named}" if total > 1 else f"the only {unit or 'one'}"
-    share = 100 * count / total
-    if share < 0.01:
-        return f"{named} (under 0.01 %)"
-    if share > 99.9:
-        return f"{named} (over 99.9 %)"
-    return f"{named} ({share:.2g} %)" if share < 9.95 else f"{named} ({share:.1f} %)"
+    return f"{named} ({share_text(count / total)})"
 
 
 def _threshold(word: str, tau: float) -> dict[str, Any]:
@@ -174,7 +169,7 @@ def _level(
     return {
         "name": name(level, profile.currency),
         "epsilon": "" if epsilon is None else f"epsilon {amount_text(epsilon)}",
-        "delta": "" if epsilon is None else f"delta {float(profile.delta or 0):g}",
+        "delta": "" if epsilon is None else f"delta {amount_text(profile.delta or 0)}",
         "low": low,
         "high": high,
         "high_text": factor(high),

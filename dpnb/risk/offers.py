@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpnb.answers.listing import Price
-from dpnb.answers.numbers import amount_text, figure
-from dpnb.privacy.loss import Currency, unit
+from dpnb.answers.numbers import figure
+from dpnb.privacy.loss import Currency, amount_text, unit
 
 if TYPE_CHECKING:
     from dpnb.risk.profile import RiskProfile

@@ -326,10 +326,16 @@ class RiskProfile:
             do not (S4); or ``tau`` caps the variance of the indicators (S2), no safety criterion.
         rho, epsilon : number
             What the private selection costs: rho 0.005, or epsilon 0.1 in a pure session.
+        p : number
+            The share of rows that keep to tau, between 0 and 1: for 'quantile' and 'quantile_ratio'.
+        most : int
+            For 'tail': how many rows need not.
         preference : str or Preference
             For ``private=False``; see ``dpnb.risk.preferences``.
         candidates : sequence of numbers
             Levels in the session's currency; the 37 of the paper by default.
+        progress : callable
+            Called with the elapsed seconds once a second has passed.
 
         Raises
         ------
@@ -418,6 +424,8 @@ class RiskProfile:
             Bins of equal width above 0; rows that add nothing have their own.
         rho, epsilon : number
             Its cost: rho 0.005, or epsilon 0.1 in a pure session.
+        progress : callable
+            Called with the elapsed seconds once a second has passed.
         """
         return choosing.shared(self, _bins(bins), self.cost(rho, epsilon), progress)
 

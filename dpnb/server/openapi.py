@@ -266,7 +266,8 @@ def _schemas() -> dict[str, Any]:
         ),
         "Inference": _object(
             {"sql": _TEXT, "table": _TEXT, "keys": _LIST, "groups": _LIST, "aggregates": _LIST,
-             "rows": _LIST, "confidence": _NUMBER, "method": _TEXT, "prior": _TEXT, "joint": _OBJECT,
+             "rows": _LIST, "confidence": _NUMBER, "method": _TEXT, "prior": inference["prior"],
+             "joint": _OBJECT,
              "shares": _LIST, "missing": _LIST, "consistency": _OBJECT, "ledger": _TEXT}
         ),
         "Explanation": _object(

@@ -211,7 +211,7 @@ class TestSentences:
                 "With 90 % confidence the interval contains the exact value.",
             ),
             (COUNT, {"intervals": "each"}, "95 % confidence, each on its own"),
-            (COUNT, {"looks": "any"}, "This is look 1; it holds at every look."),
+            (COUNT, {"looks": "any"}, "This is look 1; they hold at every look."),
             (ALL, {}, "all 24 intervals"),
         ],
     )
@@ -225,7 +225,7 @@ class TestSentences:
         session.query(COUNT, rho=1)
         second = session.query(COUNT, rho=2)
         assert second.look == 2
-        assert "This is look 2: it holds for a precision chosen before looking" in (
+        assert "This is look 2: they hold for a precision chosen before looking" in (
             second.interval_sentence()
         )
         assert session.query(COUNT, rho=3, looks="any").look == 3
@@ -233,7 +233,7 @@ class TestSentences:
     def test_what_was_spent_and_what_is_left(self, opened: Open) -> None:
         session = opened(rho=2, delta=1e-6)
         assert session.query(COUNT, rho=0.5).cost_sentence() == (
-            "Cost rho 0.5 (epsilon 5.222 at delta 1e-06); left rho 1.5 of 2."
+            "Cost rho 0.5 (epsilon 5.222 at delta 1e-6); left rho 1.5 of 2."
         )
         refined = session.query(COUNT, rho=0.75)
         assert refined.cost_sentence().startswith("Cost rho 0.25 ")
@@ -302,7 +302,7 @@ class TestEstimates:
             each=0.05,
         )
         assert found.estimate == (-3.2, 7.0)
-        assert found.text(0) == "0.0"
+        assert found.text(0) == "0"
         # wholly below 0 it has missed already, and shows no certainty
         assert (found.low[0], found.high[0]) == (0.0, pytest.approx(math.log(20)))
         assert found.low[1] == pytest.approx(7 - math.log(20))

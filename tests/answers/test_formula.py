@@ -80,6 +80,9 @@ class TestInterval:
             (Applied("LN", A), [(0, 1)], REALS),
             (Applied("SQRT", A), [(0, 4)], (0, 2)),
             (Applied("SQRT", A), [(-1, 4)], REALS),
+            # rounding outwards does not reach below a product or sum that is never negative
+            (Applied("SQRT", Combined("*", A, B)), [(0, 4), (0, 1)], (0, 2)),
+            (Applied("SQRT", Combined("+", A, B)), [(0, 2), (0, 2)], (0, 2)),
             (Applied("LN", A), [(-5, -1)], REALS),
             (Combined("*", number(0), Applied("LN", A)), [(0, 1)], REALS),
             (Applied("EXP", Combined("/", A, B)), [(0, 1), (-1, 1)], REALS),

@@ -70,11 +70,11 @@ class TestPrice:
         price = session.price(COUNT, rho=0.5)
         assert price.spent.rho == 0
         assert price.share() == 0
-        assert price.listing().caption.startswith("Free; ")
+        assert price.listing().caption == "Price: nothing"
 
     def test_too_dear_is_said_in_words(self, opened: Open) -> None:
         price = opened(rho=1).price(COUNT, rho=3)
-        assert "more than the rho 1 left" in price.listing().caption
+        assert "more than the rho 1 that is left" in price.listing().notes[0]
         assert price.share() == 3
 
     def test_an_average_is_priced_for_two_sizes_or_the_one_named(self, opened: Open) -> None:
@@ -91,7 +91,7 @@ class TestBudgetStatus:
         session.query(COUNT, rho=0.25)
         status = session.budget
         assert status.spent.rho + status.remaining.rho == status.cap.rho == 1
-        assert [row[0] for row in status.listing()] == ["cap", "spent", "remaining"]
+        assert [row[0] for row in status.listing()] == ["cap", "spent", "left"]
         assert "rho 0.75" in status.listing().rows[2][1]
-        assert "at delta 1e-06" in status.listing().rows[2][1]
-        assert "a restart spends anew" in status.listing().caption
+        assert "at delta 1e-6" in status.listing().rows[2][1]
+        assert "after a restart spends again" in status.listing().notes[0]

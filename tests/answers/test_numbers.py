@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpnb.answers.numbers import amount_text, decimals, figure, percent
+from dpnb.answers.numbers import decimals, figure, percent
+from dpnb.privacy.loss import amount_text
 
 
 @pytest.mark.parametrize(
@@ -63,8 +64,9 @@ def test_two_significant_digits_of_the_half_width_are_shown(
         (Fraction(1, 3), "0.3333"),
         (Fraction(3), "3"),
         (0.00012345, "0.0001234"),
-        (1.2345e-7, "1.23e-07"),
-        (2e6, "2.00e+06"),
+        (1.2345e-7, "1.23e-7"),
+        (2e6, "2e6"),
+        (23456.7, "23,457"),
     ],
 )
 def test_amounts_have_four_significant_digits(value: Fraction | float, shown: str) -> None:

@@ -86,6 +86,15 @@ class TestShown:
             assert not tells(repr(item)), type(item)
             assert not tells(str(item)), type(item)
 
+    def test_nor_the_size_of_a_file(self, tmp_path):
+        path = tmp_path / "t.parquet"
+        table().source.to_parquet(path)
+        state = path.stat()
+        with dpnb.Session(Table("t", path, SCHEMA), budget=dpnb.Budget(rho=1)) as session:
+            shown = "".join(map(repr, reachable(session)))
+        assert "_File(" in shown
+        assert not re.search(rf"\b({state.st_size}|{state.st_mtime_ns})\b", shown)
+
     def test_what_leads_to_data_cannot_be_pickled_or_copied(self, session):
         curator = session._curator
         for item in (session, curator, curator._store, curator._store.ledger,

@@ -580,7 +580,8 @@ class TestWords:
                 assert one.record()["privacy_unit"] == f"{text} (add or remove one)"
             found = session.explain(answer.compare("a", "b", "n"), anyway=True)
             assert found.record()["privacy_unit"] == f"{text} (add or remove one)"
-            assert (f"t protects {said}" in session.tables.caption) == (unit is not None)
+            notes = " ".join(session.tables.notes)
+            assert (f"t protects {said}" in notes) == (unit is not None)
             curator.close()
 
 

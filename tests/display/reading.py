@@ -13,7 +13,10 @@ BLOB = re.compile(r'"([A-Za-z0-9+/]{40,}={0,2})"')
 
 
 class Reading(HTMLParser):
-    """What a reader gets: the text of each cell, all text, and every tag with its attributes."""
+    """What a reader gets: the text of each cell, all text, and every tag with its attributes.
+
+    Spaces that do not break are spaces.
+    """
 
     def __init__(self, html):
         super().__init__()
@@ -31,6 +34,7 @@ class Reading(HTMLParser):
             self._open = None
 
     def handle_data(self, data):
+        data = data.replace("\N{NO-BREAK SPACE}", " ")
         self.text += data
         if self._open is not None:
             self._open[-1] += data

@@ -15,7 +15,6 @@ import dpnb
 from dpnb.decide.words import kinds, rate_up
 from dpnb.display import decision_line, widgets
 from dpnb.display.decision import (
-    NO_GROUPS,
     cost_sentences,
     decision_body,
     decision_cells,
@@ -26,9 +25,9 @@ from dpnb.display.decision import (
 from dpnb.display.decision_line import LANES, number_line, threshold_sentence
 from dpnb.display.decision_offers import MULTIPLES, cost_at, expected_doubt, offers
 from dpnb.display.decision_widget import DecisionWidget, step_offer
-from dpnb.display.text import CONDITIONAL, MAX_ROWS, NOT_PRIVATE, plain
+from dpnb.display.text import CONDITIONAL, MAX_ROWS, NOT_PRIVATE
 from dpnb.display.widgets import display_result
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, printable
 
 MADE = {
     "decision": sample.decision,
@@ -73,11 +72,11 @@ class TestFacts:
         reading = Reading(decision_html(made))
         text = " ".join(reading.text.split())
         for cell in (cell for row in decision_cells(made)[1] for cell in row):
-            assert plain(cell) in text
+            assert printable(cell) in text
         said = [made.headline(), *(words for _, words in made.statements()), *cost_sentences(made)]
         for sentence in said:
-            assert plain(sentence) in text
-            assert plain(sentence) in repr(made)
+            assert printable(sentence) in text
+            assert printable(sentence) in repr(made)
 
     def test_markdown_has_the_statements_and_is_not_broken_by_names(self):
         shown = sample.hostile().to_markdown()
@@ -101,9 +100,11 @@ class TestFacts:
 
     def test_none_selected_says_so(self):
         none = replace(sample.decision(), chosen=(False,) * 12, verdicts=(-1,) * 12)
-        assert NO_GROUPS in repr(none)
+        told = "None of 12 groups is selected; no group is in doubt."
+        assert told in repr(none)
         body = decision_body(none)
-        assert NO_GROUPS in body
+        assert told in body
+        assert '<p class="dpnb-notes">12 groups are not selected: 12 surely no.</p>' in body
         assert 'dpnb-table">' not in body
 
     def test_stamps_stand_above_everything(self):
@@ -350,7 +351,7 @@ class TestStructure:
             tests=(sample.test_of(0),), readings=(sample.reading((), 78.0),),
         )  # fmt: skip
         assert told_groups(made) == []
-        assert "0 of 0 groups are selected" in decision_html(made)
+        assert "No group is selected; no group is in doubt." in decision_html(made)
         assert made.widget()
         assert made.plot()
 

@@ -19,10 +19,10 @@ from dpnb.display.text import (
     MAX_ROWS,
     explanation_cells,
     explanation_sentences,
-    plain,
     stamps,
 )
 from dpnb.display.widgets import ExplanationWidget, display_result
+from dpnb.errors import printable
 from dpnb.explain.explanation import Explanation
 from dpnb.stamps import STAMPS
 
@@ -67,14 +67,14 @@ class TestFacts:
         _, rows = explanation_cells(made)
         shown = cells(html)
         for predicate, influence, rank, effect in rows:
-            assert plain(predicate + effect) in shown
+            assert printable(predicate + effect) in shown
             assert influence in shown
             assert rank in shown
-            assert all(plain(cell) in text for cell in (predicate, influence, rank, effect))
+            assert all(printable(cell) in text for cell in (predicate, influence, rank, effect))
         reading = Reading(html).text
         for sentence in (made.question.sentence, *explanation_sentences(made)):
-            assert plain(sentence) in reading
-            assert plain(sentence) in text
+            assert printable(sentence) in reading
+            assert printable(sentence) in text
 
     def test_the_verdict_comes_first_then_the_table_then_what_it_means(self, explanation):
         text = Reading(explanation._repr_html_()).text
@@ -168,7 +168,7 @@ class TestStructure:
 
     def test_the_table_has_a_caption_and_scoped_heads(self, made):
         reading = Reading(made._repr_html_())
-        assert reading.captions == [plain(made.title)]
+        assert reading.captions == [printable(made.title)]
         scopes = [attrs["scope"] for tag, attrs in reading.tags if tag == "th"]
         assert scopes == ["col"] * 5 + ["row"] * len(made.rows)
 

@@ -11,7 +11,8 @@ from reading import Reading, compare, packed
 
 from dpnb.answers.listing import Listing
 from dpnb.display.html import answer_html, listing_html, question_html, view_data
-from dpnb.display.text import CONDITIONAL, MAX_ROWS, plain, sentences, stamps, table_cells
+from dpnb.display.text import CONDITIONAL, MAX_ROWS, sentences, stamps, table_cells
+from dpnb.errors import printable
 from dpnb.stamps import STAMPS
 
 
@@ -44,9 +45,9 @@ class TestFacts:
         _, rows = table_cells(answer)
         for row in rows:
             for cell in row:
-                assert plain(cell) in reading.cells
+                assert printable(cell) in reading.cells
         for sentence in sentences(answer):
-            assert plain(sentence) in reading.text
+            assert printable(sentence) in reading.text
 
     def test_the_verdict_of_a_question_is_said(self, answer):
         question = answer.compare("Separated", "Widowed")

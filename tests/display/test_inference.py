@@ -16,6 +16,7 @@ from reading import Reading, compare, packed
 from scipy import stats
 
 import dpnb
+from dpnb.answers.numbers import share_text
 from dpnb.answers.origin import Origin
 from dpnb.display import widgets
 from dpnb.display.html import EACH, answer_html, view_data
@@ -27,9 +28,10 @@ from dpnb.display.inference import (
     inference_sentences,
 )
 from dpnb.display.inference_curve import LEVELS, curve, has_levels, levels
-from dpnb.display.inference_widget import InferenceWidget, chance_text, number_text
-from dpnb.display.text import CONDITIONAL, MAX_ROWS, NOT_PRIVATE, plain
+from dpnb.display.inference_widget import InferenceWidget, number_text
+from dpnb.display.text import CONDITIONAL, MAX_ROWS, NOT_PRIVATE
 from dpnb.display.widgets import display_result
+from dpnb.errors import printable
 from dpnb.inference.inferred import Source
 from dpnb.privacy.loss import PrivacyLoss
 
@@ -79,9 +81,9 @@ class TestFacts:
         reading = Reading(inference_html(made))
         for row in inference_cells(made)[1]:
             for cell in row:
-                assert plain(cell) in reading.cells
+                assert printable(cell) in reading.cells
         for sentence in inference_sentences(made):
-            assert plain(sentence) in reading.text
+            assert printable(sentence) in reading.text
 
     def test_infinite_ends_are_never_printed(self, made):
         html = inference_html(made)
@@ -319,9 +321,9 @@ class TestWidget:
         assert widget.number == 48840
         widget.number = 48850.0
         assert widget.probability == single.probability(">", 48850.0)
-        assert widget.said == "The probability that n is above 48,850 is 27.6 %."
+        assert widget.said == "The probability that n is above 48,850 is 28 %."
         widget.operator = "<"
-        assert widget.said == "The probability that n is below 48,850 is 72.4 %."
+        assert widget.said == "The probability that n is below 48,850 is 72 %."
 
     def test_a_message_from_the_front_end_is_answered(self, groups):
         widget = groups.widget()
@@ -364,8 +366,8 @@ class TestWidget:
 
     def test_probabilities_and_numbers_in_words(self):
         chances = [0.0, 1e-9, 0.0012, 0.5, 0.9994, 1.0]
-        assert [chance_text(chance) for chance in chances] == [
-            "0 %", "less than 0.1 %", "0.1 %", "50.0 %", "more than 99.9 %", "100 %",
+        assert [share_text(chance) for chance in chances] == [
+            "0 %", "less than 0.1 %", "0.1 %", "50 %", "more than 99.9 %", "100 %",
         ]  # fmt: skip
         assert [number_text(x) for x in (1e6, -2.5, 0.0)] == ["1,000,000", "-2.5", "0"]
 

@@ -19,14 +19,15 @@ from matplotlib import pyplot as plt
 from reading import Reading, compare
 
 import dpnb
-from dpnb.answers.numbers import amount_text
+from dpnb.answers.numbers import share_text
 from dpnb.display.provenance import provenance_html
 from dpnb.display.provenance_tables import heat_map, units
 from dpnb.display.provenance_text import MAX_COLUMNS, MOST_ALONE, coalition_text
 from dpnb.display.provenance_timeline import course, path, spread
 from dpnb.display.provenance_widget import ProvenanceWidget
-from dpnb.display.text import MAX_ROWS, share_text
+from dpnb.display.text import MAX_ROWS
 from dpnb.errors import LedgerError
+from dpnb.privacy.loss import amount_text
 from dpnb.provenance.report import Spending
 
 MARKUP = "<img src=x onerror=alert(1)>"
@@ -120,7 +121,7 @@ def section(html, name):
 class TestWords:
     def test_the_first_sentence_says_what_all_have_learned_of_which_cap(self, provenance, reading):
         told = (
-            "All analysts together have learned at most rho 0.35 (epsilon 4.25 at delta 1e-06): "
+            "All analysts together have learned at most rho 0.35 (epsilon 4.25 at delta 1e-6): "
             "35 % of the cap."
         )
         rho = float(provenance.spent.rho)
@@ -145,7 +146,7 @@ class TestWords:
     def test_a_cap_that_was_lowered_is_told(self):
         curator = used()
         curator.limit(rho="0.1")
-        told = "at delta 1e-06): more than the cap, which was lowered.\nThe cap is rho 0.1 ("
+        told = "at delta 1e-6): more than the cap, which was lowered.\nThe cap is rho 0.1 ("
         assert told in repr(curator.provenance)
         assert "lowered" in coalition_text(curator.provenance, ["alice"])
 
@@ -185,7 +186,7 @@ class TestWords:
         curator = curated(mechanism="additive", budget=budget, views=[])
         curator.session("alice").query(COUNT, epsilon=0.5)
         text = repr(curator.provenance)
-        assert "have learned at most epsilon 0.5 and delta 1e-09: 17 % of the cap" in text
+        assert "have learned at most epsilon 0.5 and delta 1e-9: 17 % of the cap" in text
         assert "rho" not in text
         assert [unit.name for unit in units(curator.provenance)] == ["epsilon"]
         reading = Reading(curator.provenance._repr_html_()).text
@@ -238,7 +239,7 @@ class TestTables:
             wanted = sorted(min(100, float(100 * loss.rho / row.limit.rho)) for loss in known)
             assert shares == pytest.approx(wanted, abs=0.05)
             for loss in known:
-                assert f">{float(loss.rho):.3g}</td>" in line
+                assert f">{amount_text(loss.rho)}</td>" in line
 
     def test_columns_say_what_they_are_and_come_largest_first(self, provenance):
         top = section(provenance_html(provenance), "dpnb-prov-heat")[0]
@@ -255,7 +256,7 @@ class TestTables:
         curator.session("alice").query(COUNT, rho=0.1)
         lines = section(curator.provenance._repr_html_(), "dpnb-prov-heat")
         limit = curator.provenance.columns[0].limit
-        assert lines[-1] == ["limit", "1", *[f"{float(limit.rho):.3g}"] * 2]
+        assert lines[-1] == ["limit", "1", *[amount_text(limit.rho)] * 2]
         assert [cells[0] for cells in lines] == [
             "analyst",
             "alice",
@@ -567,7 +568,7 @@ class TestLiveView:
         lines = {cells[0]: cells for cells in section(told["heat"]["epsilon"][0], "dpnb-prov-heat")}
         for row in widget.provenance.rows:
             label = row.name if row.active else f"{row.name} (disabled)"
-            assert lines[label][1] == f"{row.known.epsilon_at(1e-6):.3g}"
+            assert lines[label][1] == amount_text(row.known.epsilon_at(1e-6))
 
     def test_the_kernel_reckons_exactly(self, curator, widget, talk):
         for places in ([0], [0, 1], [2, 1], [0, 1, 2]):
@@ -674,7 +675,7 @@ class TestFigure:
         texts = [text.get_text() for text in ax.texts]
         assert len(texts) == (len(provenance.rows) + 1) * (len(provenance.columns) + 1)
         for loss in provenance.cells.values():
-            assert f"{float(loss.rho):.3g}" in texts
+            assert amount_text(loss.rho) in texts
         names = [tick.get_text() for tick in ax.get_yticklabels()]
         assert names == ["alice", "bob", "carol (disabled)", "all together"]
 
@@ -711,14 +712,14 @@ class TestBudget:
     def test_it_names_the_analyst_and_what_is_promised(self, curator):
         status = curator.session("alice").budget
         told = (
-            "Privacy budget of alice. It bounds what the answers given to this analyst reveal. "
+            "It bounds what the answers given to this analyst reveal. "
             "Answers that others pass on come on top; the owner's cap bounds all analysts together."
         )
-        assert status.promise() == told
+        assert status.listing().notes[0] == told
         assert told in repr(status)
         reading = Reading(status._repr_html_())
         assert reading.captions == ["Privacy budget of alice"]
-        assert told.partition(". ")[2] in reading.text
+        assert told in reading.text
 
     def test_the_owner_is_told_of_all_together(self, curator):
-        assert curator.budget.promise() == "Privacy budget."
+        assert curator.budget.listing().caption == "Privacy budget"

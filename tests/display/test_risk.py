@@ -227,8 +227,8 @@ class TestTexts:
 
     @pytest.mark.parametrize(
         ("count", "total", "text"),
-        [(0, 0, "none"), (1, 1, "the only row"), (50, 50, "all 50 rows"), (1, 32561, "1 row (under 0.01 %)"),
-         (32560, 32561, "32,560 rows (over 99.9 %)"), (99, 1000, "99 rows (9.9 %)")],
+        [(0, 0, "none"), (1, 1, "the only row"), (50, 50, "all 50 rows"), (1, 32561, "1 row (less than 0.1 %)"),
+         (32560, 32561, "32,560 rows (more than 99.9 %)"), (99, 1000, "99 rows (9.9 %)")],
     )  # fmt: skip
     def test_rows_are_told_with_their_share(self, count, total, text):
         assert frames.rows_text(count, total, "row") == text
@@ -454,7 +454,7 @@ class TestAnswering:
         assert picker.answer.conditional
         assert curator.budget.spent.rho == Fraction(1, 20)
         assert said["answered"]["text"] == (
-            "Answered. Cost rho 0.05 (epsilon 1.472 at delta 1e-06); left rho 0.95 of 1. "
+            "Answered. Cost rho 0.05 (epsilon 1.472 at delta 1e-6); left rho 0.95 of 1. "
             "It is in picker.answer."
         )
         assert curator.session().query(SQL, rho=0.05).to_frame().equals(picker.answer.to_frame())
@@ -600,7 +600,7 @@ class TestStatic:
         reading = Reading(open_profile._repr_html_())
         assert reading.captions == [
             "What each level would tell",
-            "How many rows have which indicator, at rho 0.05 (epsilon 1.472 at delta 1e-06)",
+            "How many rows have which indicator, at rho 0.05 (epsilon 1.472 at delta 1e-6)",
             "Largest contributions to the answer",
             "Indicators by sex",
         ]

@@ -7,6 +7,7 @@ from unittest import mock
 
 import ipywidgets
 import pytest
+from reading import Reading
 
 import dpnb
 from dpnb.display import widgets
@@ -77,7 +78,7 @@ class TestComposition:
 
     def test_a_question_is_a_widget_too(self, answer):
         question = answer.compare("Separated", "Widowed")
-        assert question.sentence in question.widget().value
+        assert question.sentence in Reading(question.widget().value).text
 
 
 class TestDisplay:

@@ -123,7 +123,7 @@ class TestWhatIsFound:
         assert one.spent == other.spent == ann.budget.spent == bob.budget.spent
         assert curator.budget.spent == one.spent
         # what is set aside is open to both, and to both together only once
-        with pytest.raises(BudgetError, match="9.9e-08 is left"):
+        with pytest.raises(BudgetError, match="9.9e-8 is left"):
             ann.discover("country", rho="0.01", delta="9.95e-8")
         ann.discover("country", rho="0.01", delta="9.9e-8")
         assert bob.budget.remaining.delta == Fraction(99, 10**9)
@@ -138,7 +138,7 @@ class TestWhatIsFound:
         assert bob.budget.cap.delta == Fraction(1, 4 * 10**7)
         curator.limit("bob", rho="0.01")
         assert bob.budget.cap.delta == Fraction(1, 4 * 10**7)
-        with pytest.raises(BudgetError, match="2.5e-08 is left"):
+        with pytest.raises(BudgetError, match="2.5e-8 is left"):
             bob.discover("country", rho="0.001", delta="3e-8")
         bob.discover("country", rho="0.001", delta="2.5e-8")
         with pytest.raises(BudgetError, match="All that was set aside is spent"):
@@ -192,7 +192,7 @@ class TestWhatIsFound:
             assert "more than the rho" in repr(session.price_discovery("country", rho=1))
             price = session.price_discovery("country", rho="0.01", delta="9.5e-8")
             assert not price.affordable
-            assert "more than the delta 9e-08 left" in repr(price)
+            assert "more than the delta 9e-8 that is left" in repr(price)
             price = session.price_discovery("country", rho="0.001", delta="9e-8")
             assert price.share() == 1  # of what is left of delta
 
@@ -242,7 +242,7 @@ class TestWhatIsRefused:
             ({"rho": -1}, RequestError, "rho is -1"),
             ({"rho": 0.1, "delta": 0}, RequestError, "delta is 0"),
             ({"rho": 0.1, "delta": "1e-7", "table": "x"}, RequestError, "no table 'x'"),
-            ({"rho": 0.1, "delta": "2e-7"}, RequestError, "2e-07, but 1e-07 was set aside in all"),
+            ({"rho": 0.1, "delta": "2e-7"}, RequestError, "2e-7, but 1e-7 was set aside in all"),
             ({"rho": 0.1, "delta": 5}, RequestError, "was set aside in all"),
             ({"rho": 0.1, "confidence": 10**400}, RequestError, "confidence"),
             ({"rho": 9}, BudgetError, "rho 9"),

@@ -208,7 +208,7 @@ class TestLive:
         expect(live(page).get_by_text("Epsilons do not add up")).to_be_visible()
         shown = cells(table)
         assert shown[0] == own[0] == "alice"
-        known = ask_kernel(page, "f'{curator.coalition(\"alice\").epsilon_at(1e-6):.3g}'")
+        known = ask_kernel(page, "f'{curator.coalition(\"alice\").epsilon_at(1e-6):.4g}'")
         assert shown[1] == known != own[1]
 
     def test_by_key_alone(self, page):

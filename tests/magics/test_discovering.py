@@ -69,7 +69,7 @@ class TestDiscovering:
             ("%dpdiscover n --rho 0.1", RequestError, "are declared"),
             ("%dpdiscover city", RequestError, "say once how much"),
             ("%dpdiscover", RequestError, "%dpdiscover?"),
-            ("%dpdiscover city --rho 0.01 --delta 1e-6", RequestError, "delta is 1e-06"),
+            ("%dpdiscover city --rho 0.01 --delta 1e-6", RequestError, "delta is 1e-6"),
             ("%dpdiscover city --rho 1 --yes", BudgetError, "rho 1"),
             ("%dpdiscover city --rho 0.01 --confidence x", RequestError, "not a number"),
         ],

@@ -18,7 +18,7 @@ class TestOpening:
         assert ran.error is None
         assert ran.stdout == (
             f"{WORDS} Opened adult-rehearsal: 10,000 rows in each table, rho 0.1851 (epsilon 3 at "
-            "delta 1e-06) to try with. Add --on adult-rehearsal to a cell to ask it; other cells "
+            "delta 1e-6) to try with. Add --on adult-rehearsal to a cell to ask it; other cells "
             "ask, and spend, as before.\n"
         )
 

@@ -282,7 +282,7 @@ class TestCheck:
         accountant.check(one + one)
         with pytest.raises(BudgetError) as refusal:
             accountant.check(one + one + one)
-        assert refusal.value.what == "this costs delta 3e-09, but 2e-09 is left"
+        assert refusal.value.what == "this costs delta 3e-9, but 2e-9 is left"
         left = left_of(accountant.cap, one, "basic")
         assert (left.epsilon, left.delta) == (Fraction(9, 10), Fraction(1, 10**9))
 

@@ -401,11 +401,28 @@ class TestUnusableFiles:
             Ledger(path)
         assert path.read_bytes() == before
 
-    def test_another_database_is_no_ledger(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "CREATE TABLE entry (something TEXT)",
+            "CREATE TABLE notes (text)",
+            "PRAGMA user_version=7",
+        ],
+    )
+    def test_another_database_is_no_ledger(self, tmp_path: Path, statement: str) -> None:
         path = tmp_path / "other.db"
-        tamper(path, "CREATE TABLE entry (something TEXT)")
-        with pytest.raises(LedgerError, match="cannot be used"):
+        tamper(path, statement)
+        before = path.read_bytes()
+        with pytest.raises(LedgerError, match="damaged or no ledger"):
             read(path)
+        assert path.read_bytes() == before
+
+    def test_a_ledger_whose_table_lost_its_name_does_not_begin_anew(self, path: Path) -> None:
+        path.write_bytes(path.read_bytes().replace(b"entry", b"entrz"))
+        before = path.read_bytes()
+        with pytest.raises(LedgerError, match="damaged or no ledger"):
+            write(Ledger(path), {"n": 1})
+        assert path.read_bytes() == before
 
     @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
     def test_a_truncated_file_is_refused(self, path: Path, share: float) -> None:

@@ -126,7 +126,7 @@ class TestPaper:
         )
         for view in (1, 2):
             ask(curator, "b", view, epsilon="0.1")
-        assert "this costs delta 1e-09, but 0 is left" in refused(curator, "b", 3, epsilon="0.1")
+        assert "this costs delta 1e-9, but 0 is left" in refused(curator, "b", 3, epsilon="0.1")
         assert curator.budget.remaining.delta == 0
         assert curator.budget.remaining.epsilon == Fraction(98, 10)
 

@@ -680,10 +680,10 @@ class TestShare:
         again = RiskHistogram.from_dict(json.loads(json.dumps(found.to_dict())))
         assert again == found
         assert pickle.loads(pickle.dumps(found)) == found  # noqa: S301
-        for text in (repr(found), found._repr_html_()):
+        for text in (repr(found), found._repr_html_().replace("&nbsp;", " ")):
             assert "NOT PRIVATE" in text
             assert "95 % confidence" in text
-            assert "0.333 to 0.667" in text
+            assert "33 % to 67 %" in text
 
     def test_with_secure_noise_it_is_not_stamped(self, people):
         with_noise = Curator([people], budget=Budget(rho=1))
@@ -718,7 +718,7 @@ class TestPlainData:
     def test_they_say_how_they_came_about_and_what_they_cost(self, choices):
         rule, none, hidden, quantile, tail, variance, stored = map(repr, choices)
         assert "Rule fixed in advance" in rule
-        assert "Free." in rule
+        assert "No cost." in rule
         assert "No level" in none
         assert "Picked by looking at the data" in hidden
         for text in (quantile, tail, variance):

@@ -398,6 +398,21 @@ class TestSize:
     def test_long_texts(self):
         assert "20,000 characters" in refusal("SELECT COUNT(*) FROM t" + " " * 20_000).what
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "SELECT COUNT(*) FROM {}",
+            "SELECT COUNT(*) FROM t WHERE {} = 1",
+            "SELECT COUNT(*) FROM t WHERE sex = '{}'",
+            "SELECT COUNT(*) FROM t WHERE age = :{}",
+            "SELECT COUNT(*) AS {0}, SUM(age) AS {0} FROM t",
+        ],
+    )
+    def test_long_names_are_cut(self, text):
+        error = refusal(text.format("x" * 6_000))
+        assert "xxx..." in error.what
+        assert len(str(error)) < 1_000
+
     def test_many_parts(self):
         text = "SELECT COUNT(*) FROM t WHERE " + " OR ".join(["age = 1"] * 600)
         assert "2,000 parts" in refusal(text).what

@@ -69,7 +69,7 @@ function render({ model, el }) {
   const rebuild = () => {
     const there = el.querySelector(".dpnb-refine")?.contains(el.getRootNode().activeElement);
     build();
-    if (there) el.querySelector(".dpnb-press").focus();
+    if (there) el.querySelector(".dpnb-refine button").focus();
   };
   const hear = (message) => tell?.(message);
   for (const name of ["condition", "show", "at"]) model.on(`change:${name}`, draw);
@@ -155,7 +155,7 @@ function prices(el, data, model, change) {
  * @param {Step} offer */
 function refining(offer, model, el) {
   let stage = /** @type {Stage} */ ("ready"), told = "";
-  const press = control("button", "dpnb-press"), back = control("button", "dpnb-press", "Cancel");
+  const press = control("button", "dpnb-button dpnb-spend"), back = control("button", "dpnb-button", "Cancel");
   const said = spoken();
   el.querySelector(".dpnb-body").append(make("div", "dpnb-refine", press, " ", back, said));
   const draw = () => {

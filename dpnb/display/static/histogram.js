@@ -81,7 +81,7 @@ export function drawn(level, limit, beyond) {
   const marks = [];
   if (level.counts.length) {
     const at = 100 * Math.log(level.high) / Math.log(scale.end);
-    marks.push([at, "dpnb-risk-most", `max ${level.high_text} — ${level.most}`]);
+    marks.push([at, "dpnb-risk-most", `max ${level.high_text}`]);
   }
   if (limit.limit) {
     const name = scale.far ? "dpnb-risk-far" : "dpnb-risk-limit";

@@ -75,14 +75,14 @@ function opened(el, message, ask, before) {
   const find = (name) => el.querySelector(name), names = message.analysts;
   [...el.querySelectorAll("details")].forEach((node, i) => { node.open = Boolean(kept?.open[i]); });
 
-  const refresh = control("button", "dpnb-prov-button", "Refresh"), news = spoken("dpnb-prov-news");
+  const refresh = control("button", "dpnb-button", "Refresh"), news = spoken("dpnb-prov-news");
   refresh.onclick = () => { news.textContent = ""; ask({ ask: "refresh" }); };
-  find(".dpnb-prov-title").after(make("div", "dpnb-prov-bar", refresh, news));
+  find(".dpnb-title").after(make("div", "dpnb-prov-bar", refresh, news));
 
   const map = find(".dpnb-prov-map"), unitNames = Object.keys(message.heat);
   let unit = kept && unitNames.includes(kept.unit) ? kept.unit : unitNames[0];
   const units = unitNames.map((name) => {
-    const node = control("button", "dpnb-prov-button", name);
+    const node = control("button", "dpnb-button", name);
     node.onclick = () => { unit = name; draw(); };
     return node;
   });
@@ -106,7 +106,7 @@ function opened(el, message, ask, before) {
   });
   const labels = names.map((name, i) => make("label", "", boxes[i], make("span", "", name)));
   const every = [["All", true], ["None", false]].map(([text, on]) => {
-    const node = control("button", "dpnb-prov-button", text);
+    const node = control("button", "dpnb-button", text);
     node.onclick = () => { boxes.forEach((box) => { box.checked = on; }); reckon(); };
     return node;
   });

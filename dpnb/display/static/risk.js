@@ -83,7 +83,7 @@ function opened(model, el, message) {
   const go = (to) => { at = to; model.send({ at }); draw(); };
 
   const presets = thresholds.map((limit, i) => {
-    const node = control("button", "dpnb-risk-preset", `${limit.name} ${limit.text}`);
+    const node = control("button", "dpnb-button", `${limit.name} ${limit.text}`);
     node.onclick = () => { which = i; go(Math.max(0, largest(levels, limit.tau))); };
     return node;
   });
@@ -99,7 +99,7 @@ function opened(model, el, message) {
   table.after(figure);
   const mark = pickable(table, levels.map(named), go);
 
-  const box = control("input", ""), press = control("button", "dpnb-risk-answer"), result = spoken("");
+  const box = control("input", ""), press = control("button", "dpnb-button dpnb-spend dpnb-risk-answer"), result = spoken("");
   const losses = make("div", "");
   box.type = "checkbox";
   box.onchange = () => draw();
@@ -139,7 +139,7 @@ function opened(model, el, message) {
       row.querySelector("[data-beyond]").textContent = levels[i].beyond[which];
       row.querySelector("[data-accuracy]").innerText = offers[i].accuracy.join("\n");
     });
-    const title = make("p", "dpnb-risk-head", `How many ${noun} have which indicator, at ${level.name}`);
+    const title = make("p", "dpnb-head", `How many ${noun} have which indicator, at ${level.name}`);
     figure.replaceChildren(title, ...drawn(level, limit, level.beyond[which]));
     if (groups) {
       [...find(".dpnb-risk-groups")?.tBodies[0].rows ?? []].forEach((row, i) => {

@@ -1,0 +1,432 @@
+"""Asks very many random statements, and compares each answer without noise with what the statement means.
+
+    python tests/fuzz/run.py --statements 1000000 [--spark 2000] [--seed N] [--processes 2]
+    python tests/fuzz/run.py --seed S --only K
+
+Every statement must be answered, or refused with an error of the package that says the same, and asks
+the same price, whatever the data. Leaves with 1 when one is not. The second form asks the statement K
+again, alone, and then after all those that were asked of the same tables before it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import queue
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from fuzz.reference import Database, Rows, differences, joined, normalised
+from fuzz.statements import BLOCK, Statement, rows_of, statement, world_of
+from shapes import Still
+
+from dpnb import Budget
+from dpnb.curator import Curator
+from dpnb.errors import DpnbError, RequestError, SqlError
+from dpnb.kinds import cell_count
+from dpnb.provenance.requests import ANALYST
+from dpnb.sql.canonical import describe, read
+from dpnb.sql.parse import parse
+from dpnb.sql.query import Query
+
+LEVEL = {"rho": 10**11}
+"""So much that what noise could be does not matter, and the lattice is not felt."""
+SECONDS = 20.0
+"""No statement takes so long; where nothing happens, twenty times that."""
+TWINS = 11
+"""One block of so many is also asked of other data."""
+UNUSABLE = re.compile(
+    r"in every row|too close together|too small|too large|out of range|divides by 0"
+    r"|LN takes numbers above 0|SQRT takes no numbers below 0"
+)
+"""Why a statement of the right form may be refused: its constants make no sense."""
+
+
+class HangError(BaseException):
+    """A statement takes too long; no ``Exception``, so that nothing takes it for its own."""
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Stop work that takes too long, in time of this process: other load does not matter."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise HangError
+
+    previous = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
+
+
+@dataclass
+class Report:
+    """How many statements were asked, what became of them, and what went wrong."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: list[tuple[int, str, str]] = field(default_factory=list)
+
+    def add(self, other: Report) -> None:
+        self.counts += other.counts
+        self.failures += other.failures
+
+    def __str__(self) -> str:
+        lines = [f"{count:>10,}  {name}" for name, count in sorted(self.counts.items())]
+        return "\n".join(lines)
+
+
+class Tables:
+    """The tables of one block: opened by a curator without noise, and normalised by the reference."""
+
+    def __init__(self, seed: int, number: int, *, spark: Any = None) -> None:
+        self.seed, self.number = seed, number
+        self.world = world_of(number)
+        rows = rows_of(seed, number)
+        self.curators = [self._opened(rows)]
+        if number // BLOCK % TWINS == 0:
+            self.curators.append(self._opened(rows_of(seed, number, twin=1)))
+        self.spark = None
+        if spark is not None:
+            self.spark = self._opened({name: spark(table) for name, table in rows.items()})
+        self.normal = {
+            name: normalised(one, rows[name]) for name, one in self.world.declared.items()
+        }  # fmt: skip
+        self._joined: dict[int, Rows] = {}
+        self._database: Database | None = None
+
+    def _opened(self, rows: dict[str, Any]) -> Curator:
+        return Curator(self.world.tables(rows), budget=Budget(rho=10**15), noise=Still())
+
+    def joined(self, asked: Statement) -> Rows:
+        assert asked.source is not None
+        place = self.world.sources.index(asked.source)
+        if place not in self._joined:
+            self._joined[place] = joined(asked.source, self.normal)
+        return self._joined[place]
+
+    @property
+    def database(self) -> Database:
+        if self._database is None:
+            self._database = Database(self.world.declared, self.normal)
+        return self._database
+
+    def close(self) -> None:
+        for curator in (*self.curators, *([self.spark] if self.spark else [])):
+            curator.close()
+        if self._database is not None:
+            self._database.close()
+
+    # one statement
+
+    def ask(self, number: int, report: Report) -> None:
+        """Ask a statement and compare; what is wrong is added to the report."""
+        asked = statement(self.seed, number)
+        report.counts["asked"] += 1
+        report.counts[f"asked, {asked.kind}"] += 1
+        try:
+            with within(SECONDS):
+                problems = self._problems(asked, report)
+        except HangError:
+            problems = [f"takes more than {SECONDS:g} seconds"]
+        except Exception as error:  # noqa: BLE001 - whatever else comes out is what is looked for
+            problems = [f"{type(error).__name__}: {error}"]
+        report.failures += [(number, asked.text, problem) for problem in problems[:3]]
+
+    def _problems(self, asked: Statement, report: Report) -> list[str]:
+        found, *others = [self._outcome(curator, asked) for curator in self.curators]
+        problems = [
+            f"other data: {found[1]} became {other[1]}" for other in others if found[1] != other[1]
+        ]
+        report.counts["compared with other data"] += len(others)
+        answer = found[0]
+        if isinstance(answer, DpnbError):
+            return problems + self._refused(asked, answer, report)
+        report.counts[f"answered, {asked.kind}"] += 1
+        problems += self._sound(asked, answer)
+        if asked.kind == "valid":
+            problems += differences(asked, self.joined(asked), answer)
+            report.counts["compared with the reference"] += 1
+        elif asked.kind in ("mutated", "garbage", "excessive"):
+            problems += self._compared_by_duckdb(asked, answer, report)
+        else:
+            problems.append("was answered")
+        if self.spark is not None:
+            problems += self._compared_by_spark(asked, answer)
+            report.counts["compared with Spark"] += 1
+        return problems
+
+    def _outcome(self, curator: Curator, asked: Statement) -> tuple[Any, Any]:
+        """Return the answer or the refusal, and what of it must not depend on the data."""
+        try:
+            told: Any = ()
+            if len(self.curators) > 1:
+                (priced,) = curator.price(ANALYST, [asked.text], None, LEVEL)
+                told = priced.spent, priced.affordable, priced.widths
+            answer = curator.query(ANALYST, asked.text, None, LEVEL)
+        except DpnbError as error:
+            return error, (type(error).__name__, str(error))
+        return answer, (told, answer.spent, answer.remaining, answer.groups, answer.levels)
+
+    def _refused(self, asked: Statement, error: DpnbError, report: Report) -> list[str]:
+        report.counts[f"refused, {asked.kind}"] += 1
+        reason = re.sub(r"'[^']*'|\"[^\"]*\"|[\d,]+", "_", error.what)[:60]
+        report.counts[f"reason: {type(error).__name__}: {reason}"] += 1
+        if not isinstance(error, SqlError | RequestError):
+            return [f"{type(error).__name__}: {error}"]
+        if not error.what or len(str(error)) > 1_000:
+            return [f"an error of {len(str(error))} letters"]
+        if error.__cause__ is not None:
+            return ["the error shows its cause"]
+        if asked.kind == "valid" and not UNUSABLE.search(error.what):
+            return [f"was refused: {error}"]
+        if asked.kind == "having":
+            if isinstance(error, SqlError) and not UNUSABLE.search(error.what):
+                return [f"was refused: {error}"]
+            tables = self.curators[0]._tables
+            if isinstance(error, RequestError):
+                assert parse(asked.text, tables, deciding=True).having is not None
+        return []
+
+    def _query(self, asked: Statement) -> Query:
+        """Return the meaning of a statement as the curator has read it."""
+        return self.curators[0]._statement(ANALYST, asked.text, None, LEVEL).query
+
+    def _sound(self, asked: Statement, answer: Any) -> list[str]:
+        """Return what is wrong with an answer, whatever it should be."""
+        query = self._query(asked)
+        problems = []
+        if describe(read(describe(query))) != describe(query):
+            problems.append("the description is not that of the statement")
+        for told in answer.estimates:
+            sizes = {len(told.estimate), len(told.low), len(told.high)}
+            if sizes != {len(answer.groups)}:
+                problems.append(f"{told.alias} has {sizes} values")
+            ends = zip(told.low, told.estimate, told.high, strict=True)
+            if any(not (low <= high) for low, _, high in ends):
+                problems.append(f"{told.alias} has an empty interval")
+        return problems
+
+    def _compared_by_duckdb(self, asked: Statement, answer: Any, report: Report) -> list[str]:
+        query = self._query(asked)
+        schema = self.curators[0]._tables[query.table].schema
+        sizes = [cell_count(schema[key.column]) for key in query.keys]
+        found = self.database.disagreements(asked.text, answer, sizes)
+        report.counts["compared with DuckDB" if found is not None else "not by DuckDB"] += 1
+        return found or []
+
+    def _compared_by_spark(self, asked: Statement, answer: Any) -> list[str]:
+        assert self.spark is not None
+        other = self.spark.query(ANALYST, asked.text, None, LEVEL)
+        pairs = zip(answer.estimates, other.estimates, strict=True)
+        return [
+            f"Spark: {one.alias} is {two.estimate}, not {one.estimate}"
+            for one, two in pairs
+            if repr(one) != repr(two)
+        ] + ([] if answer.rows == other.rows else ["Spark: other rows are shown"])
+
+
+def examine(seed: int, numbers: Iterable[int], *, spark: Any = None) -> Report:
+    """Ask some statements, whose numbers rise."""
+    report, tables = Report(), None
+    try:
+        for number in numbers:
+            if tables is None or tables.number // BLOCK != number // BLOCK:
+                if tables is not None:
+                    tables.close()
+                tables = Tables(seed, number, spark=spark)
+            tables.ask(number, report)
+    finally:
+        if tables is not None:
+            tables.close()
+    return report
+
+
+# many processes
+
+
+@contextmanager
+def spark_frames() -> Iterator[Any]:
+    """Lend a function that makes a cached Spark frame of an arrow table."""
+    import pyarrow.parquet as pq
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    with tempfile.TemporaryDirectory() as folder:
+        options = {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.shuffle.partitions": "1",
+            "spark.driver.memory": "1g",
+            "spark.driver.host": "127.0.0.1",
+            "spark.sql.warehouse.dir": folder,
+            "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -Dderby.system.home={folder}",
+        }
+        builder = SparkSession.builder.master("local[1]").appName("statements")
+        for name, value in options.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
+
+        def frame(rows: Any) -> Any:
+            path = Path(folder) / f"rows{len(list(Path(folder).iterdir()))}.parquet"
+            pq.write_table(rows, path)
+            return session.read.parquet(str(path)).cache()
+
+        yield frame
+        session.stop()
+
+
+def work(
+    seed: int, blocks: list[int], statements: int, spark: int, place: Any, reports: Any
+) -> None:
+    """Ask the statements of some blocks; ``place`` is the number of the one that is being asked."""
+    parent = multiprocessing.parent_process()
+
+    def told(numbers: Iterable[int]) -> Iterator[int]:
+        for number in numbers:
+            place.value = number
+            yield number
+
+    with spark_frames() if spark else nullcontext() as frames:
+        for block in blocks:
+            if parent is None or not parent.is_alive():
+                return
+            numbers = range(block * BLOCK, min((block + 1) * BLOCK, statements))
+            report = examine(seed, told(numbers), spark=frames if spark > 0 else None)
+            spark -= report.counts["compared with Spark"]
+            reports.put(report)
+    reports.put(None)
+
+
+@dataclass
+class Lane:
+    """One process, what is left for it to do, and the statement that it is at."""
+
+    seed: int
+    statements: int
+    blocks: list[int]
+    spark: int
+    process: Any = None
+    reports: Any = None
+    place: Any = None
+    at: tuple[int, float] = (-1, 0.0)
+
+    def begin(self) -> None:
+        # of its own: a process that is killed may hold the lock of its queue
+        context = multiprocessing.get_context("spawn")
+        self.reports, self.place = context.Queue(), context.Value("q", self.blocks[0] * BLOCK)
+        self.at = self.place.value, time.monotonic()
+        arguments = (
+            self.seed, self.blocks, self.statements, self.spark, self.place, self.reports
+        )  # fmt: skip
+        self.process = context.Process(target=work, args=arguments, daemon=True)
+        self.process.start()
+
+    def report(self) -> Report | None:
+        """Return what is new; None when all is done."""
+        try:
+            found: Report | None = self.reports.get(timeout=0.5)
+        except queue.Empty:
+            found = self.interrupted()
+        if found is None:
+            self.blocks = []
+        return found
+
+    def interrupted(self) -> Report:
+        """Return a failure and go on after it, where the process died, or nothing has happened for long."""
+        now, number = time.monotonic(), self.place.value
+        if self.at[0] != number:
+            self.at = number, now
+        died = self.process.exitcode not in (None, 0)
+        if not died and now - self.at[1] < 20 * SECONDS:
+            return Report()
+        what = f"the process died: {self.process.exitcode}" if died else "hangs"
+        self.process.kill()
+        self.process.join()
+        self.blocks = [block for block in self.blocks if block > number // BLOCK]
+        if self.blocks:
+            self.begin()
+        return Report(failures=[(number, statement(self.seed, number).text, what)])
+
+
+def examine_all(seed: int, statements: int, processes: int, spark: int) -> Report:
+    """Ask statements 0, 1, ... in some processes; the first one also asks Spark."""
+    whole, start, said = Report(), time.monotonic(), 0.0
+    blocks = range(-(-statements // BLOCK))
+    lanes = [
+        Lane(seed, statements, list(blocks[place::processes]), 0 if place else spark)
+        for place in range(processes)
+        if blocks[place::processes]
+    ]
+    for lane in lanes:
+        lane.begin()
+    while any(lane.blocks for lane in lanes):
+        for lane in lanes:
+            report = lane.report() if lane.blocks else None
+            if report is None:
+                continue
+            whole.add(report)
+            for number, text, problem in report.failures:
+                print(
+                    f"FAILED --seed {seed} --only {number}: {problem}\n    {text!r:.2000}",
+                    flush=True,
+                )
+        elapsed = time.monotonic() - start
+        if elapsed - said >= 60:
+            said, done = elapsed, whole.counts["asked"]
+            print(
+                f"{done:,} of {statements:,} in {elapsed:,.0f} s, {done / elapsed:,.0f} each second, "
+                f"{len(whole.failures)} failures", flush=True,
+            )  # fmt: skip
+    return whole
+
+
+def again(seed: int, number: int) -> Report:
+    """Ask one statement alone; where nothing is wrong, with all those before it."""
+    print(statement(seed, number).text)
+    alone = examine(seed, [number])
+    if alone.failures:
+        return alone
+    print(f"nothing is wrong with it alone; asked after those from {number // BLOCK * BLOCK} on:")
+    return examine(seed, range(number // BLOCK * BLOCK, number + 1))
+
+
+def main() -> int:
+    reader = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    reader.add_argument("--statements", type=int, default=20_000)
+    reader.add_argument("--spark", type=int, default=0, help="so many answers are asked of Spark")
+    reader.add_argument("--seed", type=int, default=0)
+    reader.add_argument("--only", type=int, help="ask this statement again")
+    reader.add_argument("--processes", type=int, default=1)
+    given = reader.parse_args()
+    start = time.monotonic()
+    if given.only is not None:
+        report = again(given.seed, given.only)
+    else:
+        report = examine_all(given.seed, given.statements, given.processes, given.spark)
+    print(report)
+    for number, text, problem in report.failures[:100]:
+        print(f"--seed {given.seed} --only {number}: {problem}\n    {text!r:.2000}")
+    elapsed = time.monotonic() - start
+    print(f"{len(report.failures)} failures in {elapsed:,.0f} seconds", flush=True)
+    return 1 if report.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+"""Random statements are answered as they mean, or refused in words; and the check would see if not.
+
+The long form is ``python tests/fuzz/run.py --statements 1000000``.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from fuzz import run
+from fuzz.run import examine
+from fuzz.statements import BLOCK, statement, world_of
+
+from dpnb import Integer
+from dpnb.answers import formula, quantile
+from dpnb.engines import dialect, duckdb, normaliser
+from dpnb.errors import SqlError
+from dpnb.provenance import views
+from dpnb.sql import conditions, relations, statistics
+from dpnb.sql.arguments import Arguments
+from dpnb.sql.query import EVERY
+from dpnb.table import Table
+
+STATEMENTS = 20_000
+PARTS = 8
+MOST = 3_000
+"""Within so many statements whatever is wrong is found."""
+EVERYWHERE, JOINING = {"plain", "sales", "people"}, {"sales"}
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_statements_are_answered_as_they_mean_or_refused_in_words(part):
+    size = STATEMENTS // PARTS
+    report = examine(1, range(part * size, (part + 1) * size))
+    assert not report.failures
+    assert report.counts["asked"] == size
+    assert report.counts["compared with the reference"] > 0.3 * size
+    assert report.counts["compared with DuckDB"] > 0.01 * size
+    assert report.counts["compared with other data"] > 0.02 * size
+    assert report.counts["refused, valid"] < 0.05 * size
+
+
+@pytest.mark.spark
+def test_spark_answers_alike():
+    command = [Path(run.__file__), "--statements", "700", "--spark", "200", "--seed", "3"]
+    done = subprocess.run(
+        [sys.executable, *map(str, command)], capture_output=True, text=True, check=False,
+        timeout=900,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "compared with Spark" in done.stdout
+
+
+def first_failure(worlds):
+    """Return what is found first."""
+    for number in range(0, MOST, BLOCK):
+        if world_of(number).name not in worlds:
+            continue
+        report = examine(2, range(number, number + BLOCK))
+        if report.failures:
+            return report.failures[0]
+    return None
+
+
+def a_number_is_a_thousandth_too_large(patch):
+    number = Arguments.number
+    patch.setattr(
+        Arguments, "number", lambda self, node: number(self, node) * Fraction(1_001, 1_000)
+    )
+
+
+def not_above_is_below(patch):
+    patch.setitem(conditions._NEGATED, ">", "<")
+
+
+def between_leaves_out_its_end(patch):
+    compare = conditions.Conditions._compare
+
+    def wrong(self, column, operator, node):
+        return compare(self, column, "<" if operator == "<=" else operator, node)
+
+    patch.setattr(conditions.Conditions, "_compare", wrong)
+
+
+def a_filter_is_forgotten(patch):
+    terms = dialect.Dialect.terms
+    patch.setattr(dialect.Dialect, "terms", lambda self, measure, _: terms(self, measure, EVERY))
+
+
+def the_upper_bound_is_one_too_low(patch):
+    patch.setattr(
+        normaliser,
+        "_within",
+        lambda value, low, high: f"LEAST(GREATEST({value}, {low}), {high} - 1)",
+    )
+
+
+def bins_hold_their_left_ends(patch):
+    cells = Integer.cells
+
+    def wrong(self):
+        found = cells(self)
+        if self.bins is None:
+            return found
+        return tuple(
+            type(cell)(cell.label, low, high - (high != self.bins[-1]))
+            for cell, low, high in zip(found, self.bins[:-1], self.bins[1:], strict=True)
+        )
+
+    patch.setattr(Integer, "cells", wrong)
+
+
+def rows_that_lack_a_value_are_kept(patch):
+    patch.setattr(Table, "needed", ())
+
+
+def averages_are_over_all_rows(patch):
+    patch.setattr(views, "Count", lambda value: views_count(None))
+
+
+views_count = views.Count
+
+
+def a_difference_is_a_sum(patch):
+    patch.setitem(formula._OPERATIONS, "-", lambda a, b: a + b)
+
+
+def a_sample_is_a_population(patch):
+    for node, (name, _, root) in list(statistics._VARIANCES.items()):
+        patch.setitem(statistics._VARIANCES, node, (name, False, root))
+
+
+def quantiles_are_told_one_cell_too_high(patch):
+    reached = quantile._reached
+
+    def wrong(above, halves, share):
+        first, last = reached(above, halves, share)
+        return min(first + 1, len(above)), min(last + 1, len(above))
+
+    patch.setattr(quantile, "_reached", wrong)
+
+
+def rows_without_a_match_are_left_out(patch):
+    kind = relations._From.kind
+    patch.setattr(relations._From, "kind", lambda self, node: kind(self, node) or True)
+
+
+def an_unexpected_exception(patch):
+    def wrong(self, text, node):
+        raise ZeroDivisionError("planted") if "e" in text else ValueError("planted")
+
+    patch.setattr(conditions.Conditions, "_number", wrong)
+
+
+def a_refusal_tells_of_the_data(patch):
+    measure = duckdb.DuckDBEngine.measure
+
+    def wrong(self, scan):
+        exact = measure(self, scan)
+        if sum(exact.reveal(0)) % 2:
+            raise SqlError("this cannot be answered", "Ask for something else.")
+        return exact
+
+    patch.setattr(duckdb.DuckDBEngine, "measure", wrong)
+
+
+def a_failing_engine(patch):
+    patch.setattr(dialect.Dialect, "over", lambda self, left, right: f"({left} / nothing)")
+
+
+def a_hang(patch):
+    predicate = conditions.Conditions.predicate
+
+    def wrong(self, node):
+        if "in" in node.sql().casefold():
+            while True:
+                pass
+        return predicate(self, node)
+
+    patch.setattr(conditions.Conditions, "predicate", wrong)
+    patch.setattr(run, "SECONDS", 2)
+
+
+WRONG = "is not within|is far from|misses|is told of"
+PLANTED = {
+    a_number_is_a_thousandth_too_large: WRONG,
+    not_above_is_below: WRONG,
+    between_leaves_out_its_end: WRONG,
+    a_filter_is_forgotten: WRONG,
+    the_upper_bound_is_one_too_low: WRONG,
+    bins_hold_their_left_ends: WRONG,
+    rows_that_lack_a_value_are_kept: WRONG,
+    averages_are_over_all_rows: WRONG,
+    a_difference_is_a_sum: WRONG,
+    a_sample_is_a_population: WRONG,
+    quantiles_are_told_one_cell_too_high: f"{WRONG}|cells .* miss",
+    rows_without_a_match_are_left_out: WRONG,
+    an_unexpected_exception: "Error: planted",
+    a_refusal_tells_of_the_data: "other data: .* became",
+    a_failing_engine: "EngineError",
+    a_hang: "takes more than",
+}
+
+
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_what_is_wrong_is_found(plant, monkeypatch):
+    plant(monkeypatch)
+    found = first_failure(JOINING if plant is rows_without_a_match_are_left_out else EVERYWHERE)
+    assert found is not None
+    assert re.search(PLANTED[plant], found[2])
+
+
+def test_nothing_is_found_without_anything_wrong():
+    assert not examine(2, range(BLOCK)).failures
+
+
+def test_a_number_makes_its_statement_again():
+    assert statement(5, 12_345) == statement(5, 12_345)
+    texts = {statement(5, number).text for number in range(500)}
+    assert len(texts) > 450
+    assert texts.isdisjoint(
+        statement(6, number).text for number in range(500) if len(statement(6, number).text) > 60
+    )

@@ -1,0 +1,102 @@
+"""The lessons and the glossary hang together: links, order, exercises, words."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+LESSONS = sorted(FOLDER.glob("0*.ipynb"))
+GLOSSARY = FOLDER / "glossary.ipynb"
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def prose(path: Path) -> list[str]:
+    """Return the Markdown cells of a notebook."""
+    notebook = nbformat.read(path, as_version=4)
+    return [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+
+
+def headings(path: Path) -> list[str]:
+    """Return a notebook's headings, without those in code."""
+    text = re.sub(r"```.*?```", "", "\n".join(prose(path)), flags=re.DOTALL)
+    return re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+
+
+def links(path: Path) -> list[tuple[Path, str]]:
+    """Return where a notebook's relative links lead: files, and anchors in them."""
+    found = [link for text in prose(path) for link in LINK.findall(text)]
+    parts = [link.partition("#") for link in found if "://" not in link]
+    return [((path.parent / name).resolve() if name else path, at) for name, _, at in parts]
+
+
+def terms() -> list[str]:
+    return [text.removeprefix("## ").partition("\n")[0] for text in prose(GLOSSARY)[1:]]
+
+
+@pytest.mark.parametrize("path", [*LESSONS, GLOSSARY], ids=lambda path: path.stem)
+def test_relative_links_resolve(path):
+    for target, at in links(path):
+        assert target.exists(), target
+        if at:
+            # as JupyterLab names them
+            assert at in [heading.replace(" ", "-") for heading in headings(target)], (target, at)
+
+
+@pytest.mark.parametrize("place", range(len(LESSONS)), ids=lambda place: LESSONS[place].stem)
+def test_lessons_are_a_chain(place):
+    last = LINK.findall(prose(LESSONS[place])[-1])
+    if place > 0:
+        assert LESSONS[place - 1].name in {target.name for target, _ in links(LESSONS[place])}
+    if place + 1 < len(LESSONS):
+        assert LESSONS[place + 1].name in last
+    else:
+        assert {"../SECURITY.md", "../README.md"} <= set(last)
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_a_lesson_has_an_opening_exercises_and_a_summary(path):
+    opening, *_ = texts = prose(path)
+    assert re.search(r"\d+ minutes", opening)
+    assert "You can now" in texts[-1]
+    cells = nbformat.read(path, as_version=4).cells
+    kinds = [cell.metadata.get("tags", [""])[0] for cell in cells]
+    exercises = [place for place, kind in enumerate(kinds) if kind == "exercise"]
+    assert 3 <= len(exercises) <= 5
+    assert kinds.count("check") == len(exercises)
+    for number, place in enumerate(exercises, 1):
+        question, answer, check, solution = cells[place - 1 : place + 3]
+        assert question.source.startswith(f"**Exercise {number}.** ")
+        assert "..." in answer.source
+        assert "check" in check.metadata.tags
+        assert check.metadata.jupyter.source_hidden
+        assert solution.source.startswith("<details>\n<summary>Solution</summary>\n\n```python\n")
+        assert solution.source.endswith("\n\n</details>")
+
+
+def test_the_glossary_is_sorted_words_only():
+    notebook = nbformat.read(GLOSSARY, as_version=4)
+    assert {cell.cell_type for cell in notebook.cells} == {"markdown"}
+    assert [text.count("## ") for text in prose(GLOSSARY)[1:]] == [1] * len(terms())
+    assert terms() == sorted(terms())
+    assert len(terms()) == len(set(terms()))
+
+
+def test_every_word_leads_to_a_lesson_and_is_linked_from_elsewhere():
+    linked = {at for path in LESSONS for target, at in links(path) if target == GLOSSARY}
+    for term, text in zip(terms(), prose(GLOSSARY)[1:], strict=True):
+        assert {FOLDER / link for link in LINK.findall(text)} & set(LESSONS), term
+        elsewhere = [one for one in prose(GLOSSARY)[1:] if one != text]
+        anchor = term.replace(" ", "-")
+        assert anchor in linked or any(f"](#{anchor})" in one for one in elsewhere), term
+
+
+@pytest.mark.parametrize("path", [*LESSONS, GLOSSARY], ids=lambda path: path.stem)
+def test_nothing_of_one_machine_is_stored(path):
+    # pictures are text of 64 letters, in which anything may occur
+    text = re.sub(r"[\w+/=\\]{200,}", "", path.read_text())
+    found = re.findall(r"/home/|/root/|/tmp/|/Users/|127\.0\.0\.1:\d+|\w:\\\\", text)
+    assert not found
