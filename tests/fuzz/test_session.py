@@ -20,6 +20,7 @@ from unittest import mock
 
 import pandas as pd
 import pytest
+from fuzz.blind import Blind
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -76,10 +77,8 @@ class CrashError(BaseException):
     """The process ends here."""
 
 
-class Blind:
-    """Noise that differs from draw to draw, and ignores what it is given."""
-
-    private = False
+class Unsteady(Blind):
+    """Noise that differs from draw to draw."""
 
     def __init__(self):
         self.draws = 0
@@ -89,15 +88,6 @@ class Blind:
         return [int(((i * 37 + self.draws * 61) % 101 + 20) * sigma) for i in range(len(exact))]
 
     laplace = gaussian
-
-    def coins(self, probability, count):
-        return [i % 3 == 0 for i in range(count)]
-
-    def largest(self, scores, scale):
-        return 0
-
-    def below(self, count):
-        return 0
 
 
 def people(neighbour):
@@ -133,8 +123,8 @@ def crashing(step):
         patches = [mock.patch.object(DuckDBEngine, name, crash) for name in looks]
     elif step in ("before the draw", "after the draw"):
         laws = ("gaussian", "largest")
-        wrong = {law: crash if "before" in step else after(getattr(Blind, law)) for law in laws}
-        patches = [mock.patch.object(Blind, law, wrong[law]) for law in laws]
+        wrong = {law: crash if "before" in step else after(getattr(Unsteady, law)) for law in laws}
+        patches = [mock.patch.object(Unsteady, law, wrong[law]) for law in laws]
     else:
         owner, name, new = {
             "before the insert": (SQLiteStorage, "insert", crash),
@@ -183,7 +173,7 @@ class Lives(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="dpnb"))
         self.ledgers = [self.folder / "one", self.folder / "other"]
-        self.noise = [Blind(), Blind()]
+        self.noise = [Unsteady(), Unsteady()]
         self.curators = []
         self.answers = {}
         self.questions = {}
