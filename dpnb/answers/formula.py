@@ -107,11 +107,16 @@ def _combined(operator: Operator, left: Pair, right: Pair) -> Pair:
         return _outward(left[0] - right[1], left[1] - right[0])
     if operator == "/" and right[0] <= 0 <= right[1]:
         return REALS
-    work = _OPERATIONS[operator]
-    corners = [work(a, b) for a in left for b in right]
+    corners = [_corner(operator, a, b) for a in left for b in right]
     if any(math.isnan(corner) for corner in corners):
         return REALS
     return _outward(min(corners), max(corners))
+
+
+def _corner(operator: Operator, left: float, right: float) -> float:
+    """Return a product or quotient; where 0 goes in, the 0 that comes out is not a rounded one."""
+    found = _OPERATIONS[operator](left, right)
+    return 0.0 if found == 0 and 0 in (left, right) else found
 
 
 def _applied(function: str, argument: Pair) -> Pair:

@@ -235,7 +235,9 @@ class SparkEngine(StatementEngine):
             return self._spark.sql(f"SELECT {key} AS k, {', '.join(columns)} FROM {other._rows}")
         if not isinstance(other, DuckDBEngine):
             raise engine_failure()
-        codes = other._codes(ids=False)
+        import pyarrow
+
+        codes = pyarrow.Table.from_pandas(other._codes(ids=False), preserve_index=False)
         # Spark knows no unsigned numbers
         for i, field_ in enumerate(codes.schema):
             if str(field_.type) != "double":

@@ -115,7 +115,10 @@ class Source:
         try:
             statements = sqlglot.parse(self.text, read="duckdb")
         except sqlglot.errors.ParseError as error:
-            raise self._malformed(error) from None
+            raise self._malformed((error.errors or [{}])[0]) from None
+        except sqlglot.errors.TokenError:
+            # the name of a type is read once more, as if it were a statement
+            raise self._malformed({}) from None
         statements = [s for s in statements if s is not None]
         if len(statements) > 1:
             self.refuse("only one statement is allowed", "Put each in its own cell.", statements[1])
@@ -136,8 +139,7 @@ class Source:
                 opened, quote = -1, ""
         return opened
 
-    def _malformed(self, error: Any) -> SqlError:
-        details = (error.errors or [{}])[0]
+    def _malformed(self, details: dict[str, Any]) -> SqlError:
         line, end = int(details.get("line") or 0), int(details.get("col") or 0)
         shown = str(details.get("highlight") or "")[:60]
         return SqlError(

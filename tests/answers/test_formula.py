@@ -83,6 +83,9 @@ class TestInterval:
             # rounding outwards does not reach below a product or sum that is never negative
             (Applied("SQRT", Combined("*", A, B)), [(0, 4), (0, 1)], (0, 2)),
             (Applied("SQRT", Combined("+", A, B)), [(0, 2), (0, 2)], (0, 2)),
+            (Applied("SQRT", Combined("*", number(0), A)), [(-3, 4)], (0, 0)),
+            (Applied("SQRT", Combined("/", number(0), A)), [(-3, -1)], (0, 0)),
+            (Applied("SQRT", Combined("*", A, B)), [(-1e-200, 1), (1e-200, 1e-200)], REALS),
             (Applied("LN", A), [(-5, -1)], REALS),
             (Combined("*", number(0), Applied("LN", A)), [(0, 1)], REALS),
             (Applied("EXP", Combined("/", A, B)), [(0, 1), (-1, 1)], REALS),
@@ -93,7 +96,7 @@ class TestInterval:
         self, formula: Formula, leaves: list[tuple[float, float]], expected: tuple[float, float]
     ) -> None:
         found = interval(formula, leaves)
-        assert found == pytest.approx(expected, rel=1e-12, abs=1e-300)
+        assert found == pytest.approx(expected, rel=1e-12, abs=1e-150)
         assert found[0] <= expected[0]
         assert found[1] >= expected[1]
 

@@ -293,9 +293,10 @@ class TestRefusals:
             schema,
         )
         with pytest.raises(LedgerError, match=what) as refusal:
-            write(ledger, {"n": 31415})
+            write(ledger, {"n": 31415, "secret": "kept back"})
         assert refusal.value.mend
-        assert "415" not in str(refusal.value)
+        assert "knots" not in str(refusal.value)
+        assert "kept back" not in str(refusal.value)
         assert refusal.value.__context__ is None
         postgres.execute("DROP TRIGGER fail ON dpnb_entry", schema)
         write(ledger, {"n": 3})

@@ -198,6 +198,7 @@ REFUSED = [
     ("SELECT STDDEV(sex) FROM t", "'sex' has no declared bounds", "sex", "count categories"),
     ("SELECT VARIANCE(DISTINCT age) FROM t", "DISTINCT is not supported", "age", "Leave"),
     ("SELECT VAR_POP(age, 2) FROM t", "this is not valid SQL", "", "Write SELECT"),
+    ('SELECT COUNT(*) FROM t WHERE day = age::"the DATE) day"" "', "this is not valid SQL", "", ""),
     ("SELECT VAR_POP(1) FROM t", "this is the same number in every row", "1", "no question"),
     (
         "SELECT VAR_POP(age * 1e80) FROM t",
