@@ -15,7 +15,7 @@ IMAGES = Path(__file__).parents[2] / "notebooks" / "images"
 WIDTH = 1000
 SETUP = """
 %load_ext dpnb
-%dpopen adult --epsilon 3 --delta 1e-6
+%dpopen adult --epsilon 3 --delta 1e-6 --ledger {name}.ledger
 """
 SHARES = """%%dpquery --rho 0.04 -o income
 SELECT marital_status, AVG(high_income) AS share
@@ -88,7 +88,7 @@ def main(names: list[str]) -> None:
     ):
         for name in names or SCENES:
             before, cell, chosen = SCENES[name]
-            lab.write(f"{name}.ipynb", *before, cell)
+            lab.write(f"{name}.ipynb", *(one.replace("{name}", name) for one in before), cell)
             page = browser.new_page(
                 viewport={"width": WIDTH, "height": 2400}, device_scale_factor=1.5
             )
