@@ -138,7 +138,7 @@ class TestVariance:
 
         def hits(wrong: float) -> np.ndarray:
             found = []
-            for _ in range(size(1_500)):
+            for _ in range(size(400)):
                 s, t, c = (float(draw(0, scale * wrong)) for scale in scales)
                 released = Sums(sums.square + s, sums.total + t, sums.count + c)
                 mean = mean_around_zero(

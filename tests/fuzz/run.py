@@ -1,6 +1,6 @@
 """Asks very many random statements, and compares each answer without noise with what the statement means.
 
-    python tests/fuzz/run.py --statements 1000000 [--spark 2000] [--seed N] [--processes 2]
+    python tests/fuzz/run.py --statements 1000000 [--first K] [--spark 2000] [--seed N] [--processes 2]
     python tests/fuzz/run.py --seed S --only K
 
 Every statement must be answered, or refused with an error of the package that says the same, and asks
@@ -292,9 +292,7 @@ def spark_frames() -> Iterator[Any]:
         session.stop()
 
 
-def work(
-    seed: int, blocks: list[int], statements: int, spark: int, place: Any, reports: Any
-) -> None:
+def work(seed: int, blocks: list[int], end: int, spark: int, place: Any, reports: Any) -> None:
     """Ask the statements of some blocks; ``place`` is the number of the one that is being asked."""
     parent = multiprocessing.parent_process()
 
@@ -307,7 +305,7 @@ def work(
         for block in blocks:
             if parent is None or not parent.is_alive():
                 return
-            numbers = range(block * BLOCK, min((block + 1) * BLOCK, statements))
+            numbers = range(block * BLOCK, min((block + 1) * BLOCK, end))
             report = examine(seed, told(numbers), spark=frames if spark > 0 else None)
             spark -= report.counts["compared with Spark"]
             reports.put(report)
@@ -319,7 +317,7 @@ class Lane:
     """One process, what is left for it to do, and the statement that it is at."""
 
     seed: int
-    statements: int
+    end: int
     blocks: list[int]
     spark: int
     process: Any = None
@@ -333,7 +331,7 @@ class Lane:
         self.reports, self.place = context.Queue(), context.Value("q", self.blocks[0] * BLOCK)
         self.at = self.place.value, time.monotonic()
         arguments = (
-            self.seed, self.blocks, self.statements, self.spark, self.place, self.reports
+            self.seed, self.blocks, self.end, self.spark, self.place, self.reports
         )  # fmt: skip
         self.process = context.Process(target=work, args=arguments, daemon=True)
         self.process.start()
@@ -365,12 +363,13 @@ class Lane:
         return Report(failures=[(number, statement(self.seed, number).text, what)])
 
 
-def examine_all(seed: int, statements: int, processes: int, spark: int) -> Report:
-    """Ask statements 0, 1, ... in some processes; the first one also asks Spark."""
+def examine_all(seed: int, first: int, statements: int, processes: int, spark: int) -> Report:
+    """Ask many statements, from the block of the first one on, in some processes; one also asks Spark."""
     whole, start, said = Report(), time.monotonic(), 0.0
-    blocks = range(-(-statements // BLOCK))
+    end = first + statements
+    blocks = range(first // BLOCK, -(-end // BLOCK))
     lanes = [
-        Lane(seed, statements, list(blocks[place::processes]), 0 if place else spark)
+        Lane(seed, end, list(blocks[place::processes]), 0 if place else spark)
         for place in range(processes)
         if blocks[place::processes]
     ]
@@ -410,6 +409,7 @@ def again(seed: int, number: int) -> Report:
 def main() -> int:
     reader = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     reader.add_argument("--statements", type=int, default=20_000)
+    reader.add_argument("--first", type=int, default=0, help="go on from this statement")
     reader.add_argument("--spark", type=int, default=0, help="so many answers are asked of Spark")
     reader.add_argument("--seed", type=int, default=0)
     reader.add_argument("--only", type=int, help="ask this statement again")
@@ -419,7 +419,9 @@ def main() -> int:
     if given.only is not None:
         report = again(given.seed, given.only)
     else:
-        report = examine_all(given.seed, given.statements, given.processes, given.spark)
+        report = examine_all(
+            given.seed, given.first, given.statements, given.processes, given.spark
+        )
     print(report)
     for number, text, problem in report.failures[:100]:
         print(f"--seed {given.seed} --only {number}: {problem}\n    {text!r:.2000}")

@@ -496,7 +496,7 @@ def lives(count, steps):
 
 
 def test_every_life_keeps_the_promises():
-    run_state_machine_as_test(Lives, settings=lives(300, 60) if LONG else lives(20, 25))
+    run_state_machine_as_test(Lives, settings=lives(300, 60) if LONG else lives(12, 25))
 
 
 def lost_on_the_way(monkeypatch):

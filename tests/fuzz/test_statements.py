@@ -47,7 +47,7 @@ def test_statements_are_answered_as_they_mean_or_refused_in_words(part):
 
 @pytest.mark.spark
 def test_spark_answers_alike():
-    command = [Path(run.__file__), "--statements", "100", "--spark", "25", "--seed", "3"]
+    command = [Path(run.__file__), "--statements", "64", "--spark", "15", "--seed", "3"]
     done = subprocess.run(
         [sys.executable, *map(str, command)], capture_output=True, text=True, check=False,
         timeout=900,
