@@ -62,38 +62,49 @@ def engine_of(frame, unit):
     return engine
 
 
+@pytest.fixture(scope="module")
+def engines():
+    """Lend the engines of a crowd, with and without the id of many rows; each is opened once."""
+    held = {}
+
+    def pair(unit, seed):
+        if (unit, seed) not in held:
+            frame = crowd(seed)
+            held[unit, seed] = [engine_of(rows, unit) for rows in (frame, frame[frame["id"] != 0])]
+        return held[unit, seed]
+
+    yield pair
+    for engine in sum(held.values(), []):
+        engine.close()
+
+
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
 @pytest.mark.parametrize("name", STATEMENTS)
 class TestSensitivity:
     @pytest.mark.parametrize("currency", ["zcdp", "pure"])
-    def test_lines_move_by_no_more_than_their_noise_is_made_for(self, unit, name, currency):
+    def test_lines_move_by_no_more_than_their_noise_is_made_for(
+        self, unit, name, currency, engines
+    ):
         made = planned(
             STATEMENTS[name].format(n=5), unit, currency, "certified", u=UNSURE.get(name, 5)
         )
         for seed in range(8):
-            frame = crowd(seed)
-            pair = []
-            for rows in (frame, frame[frame["id"] != 0]):
-                engine = engine_of(rows, unit)
-                pair.append(measured(made, None, engine))
-                engine.close()
+            pair = [measured(made, None, engine) for engine in engines(unit, seed)]
             for line in made.lines:
                 gaps = np.subtract(*(one[line.view.id] for one in pair)).astype(float)
                 norm = np.abs(gaps).sum() if currency == "pure" else np.sqrt((gaps**2).sum())
                 assert norm <= line.view.lattice_sensitivity(currency)
 
-    def test_one_id_turns_no_more_responses_than_are_paid(self, unit, name):
+    def test_one_id_turns_no_more_responses_than_are_paid(self, unit, name, engines):
         turned, touched = 0, min(unit.max_rows, unit.max_groups, 6)
         for n in (2, 5, 9, 14):
             made = planned(STATEMENTS[name].format(n=n), unit, "pure")
             assert made.response == touched * response.level(0.05, 0.1, "pure")
             for seed in range(8):
-                frame, truths = crowd(seed), []
-                for rows in (frame, frame[frame["id"] != 0]):
-                    engine = engine_of(rows, unit)
+                truths = []
+                for engine in engines(unit, seed):
                     exact = measured(made, None, engine, made.cut)
                     truths.append(truth_of(made, [exact[line.view.id] for line in made.lines]))
-                    engine.close()
                 gaps = int(np.sum(truths[0] != truths[1]))
                 assert gaps <= touched
                 turned = max(turned, gaps)
