@@ -74,8 +74,9 @@ def engines():
         return held[unit, seed]
 
     yield pair
-    for engine in sum(held.values(), []):
-        engine.close()
+    for lent in held.values():
+        for engine in lent:
+            engine.close()
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
