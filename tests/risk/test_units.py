@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import pandas as pd
@@ -60,23 +61,31 @@ def opened(unit, currency="zcdp", frame=None, **options):
     return Curator(table, budget=BUDGETS[currency], **options)
 
 
-def left_out(curator, sql, unit, frame, currency):
+@contextmanager
+def engines(curator, unit, frame):
+    """The engine of a table, and one for each id that is left out."""
+    tables = [frame, *(frame[frame["who"] != who] for who in frame["who"].unique())]
+    with ExitStack() as stack:
+        held = []
+        for rows in tables:
+            engine = DuckDBEngine(Table("t", rows, SCHEMA, unit))
+            stack.callback(engine.close)
+            engine.bound(curator._engines["t"]._key)
+            held.append(engine)
+        yield held
+
+
+def left_out(curator, sql, held, currency):
     """The share r of each id, from exact vectors with and without it."""
     level = "rho" if currency == "zcdp" else "epsilon"
     request = curator._statement("analyst", sql, None, {level: 1})
     plan = request.plan()
     parts = shares(plan.parts, plan.accuracy, plan.currency)
 
-    def vectors(rows):
-        engine = DuckDBEngine(Table("t", rows, SCHEMA, unit))
-        engine.bound(curator._engines["t"]._key)
-        found = request.measure(plan, set(plan.views), engine)
-        engine.close()
-        return found
-
-    whole, found = vectors(frame), []
-    for who in frame["who"].unique():
-        without, total = vectors(frame[frame["who"] != who]), 0.0
+    whole, *parted = [request.measure(plan, set(plan.views), engine) for engine in held]
+    found = []
+    for without in parted:
+        total = 0.0
         for name, view in plan.views.items():
             gaps = np.subtract(whole[name], without[name]).astype(float)
             if currency == "pure":
@@ -94,27 +103,27 @@ class TestLeavingOutOneByOne:
     def test_contributions_are_those_of_ids(self, unit, currency):
         frame = crowd()
         curator = opened(unit, currency, frame)
-        for sql in STATEMENTS.values():
-            rows = curator.risk(sql)._rows
-            assert rows.total == frame["who"].nunique()
-            found = np.sort(np.repeat(rows.r, rows.counts))
-            np.testing.assert_allclose(
-                found, left_out(curator, sql, unit, frame, currency), atol=1e-7
-            )
+        with engines(curator, unit, frame) as held:
+            for sql in STATEMENTS.values():
+                rows = curator.risk(sql)._rows
+                assert rows.total == frame["who"].nunique()
+                found = np.sort(np.repeat(rows.r, rows.counts))
+                np.testing.assert_allclose(found, left_out(curator, sql, held, currency), atol=1e-7)
         curator.close()
 
     def test_scores_are_rounded_upward_by_less_than_a_step(self, unit, currency, monkeypatch):
         frame = crowd()
         curator = opened(unit, currency, frame)
         monkeypatch.setattr(assembly, "MOST_LINES", 0)
-        for sql in STATEMENTS.values():
-            profile = curator.risk(sql)
-            assert profile.approximate
-            rows = profile._rows
-            found = np.sort(np.repeat(rows.r, rows.counts))
-            gaps = found - left_out(curator, sql, unit, frame, currency)
-            assert gaps.min() >= -1e-6
-            assert gaps.max() <= 1 / STEPS + 1e-6
+        with engines(curator, unit, frame) as held:
+            for sql in STATEMENTS.values():
+                profile = curator.risk(sql)
+                assert profile.approximate
+                rows = profile._rows
+                found = np.sort(np.repeat(rows.r, rows.counts))
+                gaps = found - left_out(curator, sql, held, currency)
+                assert gaps.min() >= -1e-6
+                assert gaps.max() <= 1 / STEPS + 1e-6
         curator.close()
 
     def test_one_id_changes_one_score_by_one(self, unit, currency):
