@@ -15,7 +15,7 @@ from dpnb.answers.numbers import percent
 from dpnb.answers.origin import Origin
 from dpnb.answers.plain import listed
 from dpnb.answers.question import Question, label
-from dpnb.answers.words import KERNEL, cost_text, interval_sentence
+from dpnb.answers.words import cost_text, interval_sentence, ledger_note
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
 from dpnb.privacy.loss import Currency, PrivacyLoss, guarantee
@@ -230,9 +230,7 @@ class Answer:
 
     def note(self) -> str:
         """Return where the ledger lives, when that matters for what was just spent."""
-        if self.kept or self.spent.level(self.currency) == 0:
-            return ""
-        return KERNEL
+        return ledger_note(self.spent, self.currency, kept=self.kept)
 
     def group_label(self, index: int) -> str:
         """Return a group's name as shown."""

@@ -110,7 +110,8 @@ def _combined(operator: Operator, left: Pair, right: Pair) -> Pair:
     corners = [_corner(operator, a, b) for a in left for b in right]
     if any(math.isnan(corner) for corner in corners):
         return REALS
-    return _outward(min(corners), max(corners))
+    # of -0 and +0 the former: a product below 0 that is too small to be told
+    return _outward(min(corners, key=lambda at: (at, math.copysign(1.0, at))), max(corners))
 
 
 def _corner(operator: Operator, left: float, right: float) -> float:

@@ -39,6 +39,11 @@ def cost_text(
     return f"{cost}; left {left_text(remaining, cap, currency)}."
 
 
+def ledger_note(spent: PrivacyLoss, currency: Currency, *, kept: bool) -> str:
+    """Return where the ledger lives, when that matters for what was just spent."""
+    return "" if kept or spent.level(currency) == 0 else KERNEL
+
+
 def interval_sentence(sure: str, number: int, *, each: bool = False) -> str:
     """Return what so many intervals promise, together or each on its own."""
     if number == 1:

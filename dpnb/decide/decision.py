@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.answers.plain import listed
 from dpnb.answers.question import label
-from dpnb.answers.words import KERNEL, cost_text
+from dpnb.answers.words import cost_text, ledger_note
 from dpnb.decide import words
 from dpnb.decide.options import STUDY_MODES
 from dpnb.errors import BudgetError, RequestError
@@ -295,9 +295,7 @@ class Decision:
 
     def note(self) -> str:
         """Return where the ledger lives, when that matters for what was just spent."""
-        if self.kept or self.spent.level(self.currency) == 0:
-            return ""
-        return KERNEL
+        return ledger_note(self.spent, self.currency, kept=self.kept)
 
     # exports
 

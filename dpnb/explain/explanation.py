@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dpnb.answers.numbers import figure, percent
 from dpnb.answers.plain import listed
 from dpnb.answers.question import Question
-from dpnb.answers.words import KERNEL, cost_text, interval_sentence
+from dpnb.answers.words import cost_text, interval_sentence, ledger_note
 from dpnb.privacy.loss import PrivacyLoss, amount_text, guarantee
 from dpnb.schema import unit_text
 from dpnb.stamps import Stamp
@@ -270,9 +270,7 @@ class Explanation:
 
     def note(self) -> str:
         """Return where the ledger lives, when that matters for what was just spent."""
-        if self.kept or self.spent.rho == 0:
-            return ""
-        return KERNEL
+        return ledger_note(self.spent, "zcdp", kept=self.kept)
 
     def doubt_sentence(self) -> str:
         """Return a warning when the question itself may be due to noise; empty otherwise."""

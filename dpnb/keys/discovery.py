@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.listing import Listing, plain_losses, price_share, price_words, read_losses
 from dpnb.answers.numbers import percent
-from dpnb.answers.words import KERNEL, cost_text
+from dpnb.answers.words import cost_text, ledger_note
 from dpnb.engines.base import MOST_LETTERS
 from dpnb.errors import SchemaError
 from dpnb.kinds import Category
@@ -155,9 +155,9 @@ class Discovery:
         cost = cost_text(
             self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
         )
-        note = [] if self.kept or self.spent.rho == 0 else [KERNEL]
+        note = ledger_note(self.spent, self.currency, kept=self.kept)
         order = ["First those that seem the most common."] if len(self.keys) > 1 else []
-        return [*order, hidden, self.law.sentence(), cost, *note]
+        return [*order, hidden, self.law.sentence(), cost, *([note] if note else [])]
 
     @property
     def title(self) -> str:

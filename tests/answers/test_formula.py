@@ -86,6 +86,7 @@ class TestInterval:
             (Applied("SQRT", Combined("*", number(0), A)), [(-3, 4)], (0, 0)),
             (Applied("SQRT", Combined("/", number(0), A)), [(-3, -1)], (0, 0)),
             (Applied("SQRT", Combined("*", A, B)), [(-1e-200, 1), (1e-200, 1e-200)], REALS),
+            (Applied("SQRT", Combined("*", A, B)), [(0, 1e-200), (-1e-200, 1e-200)], REALS),
             (Applied("LN", A), [(-5, -1)], REALS),
             (Combined("*", number(0), Applied("LN", A)), [(0, 1)], REALS),
             (Applied("EXP", Combined("/", A, B)), [(0, 1), (-1, 1)], REALS),

@@ -107,6 +107,14 @@ def write_data(folder):
     (folder / "people.toml").write_text(DECLARED)
 
 
+def read_declaration(path):
+    """Read all that a file declares, without its data."""
+    content = read_toml(path)
+    Table.load(path)
+    read_budget(None, None, None, None, content.get("budget"))
+    read_policy(content.get("policy"))
+
+
 def opened(declaration, ledger, anchor=None):
     """Open a ledger as declared in a file."""
     content = read_toml(declaration)
@@ -593,10 +601,7 @@ class TestDeclarations:
             place.put(declaration=text.encode())
             before = place.content()
             try:
-                content = read_toml(place.declaration)
-                Table.load(place.declaration)
-                read_budget(None, None, None, None, content.get("budget"))
-                read_policy(content.get("policy"))
+                read_declaration(place.declaration)
             except DpnbError as error:
                 assert error.what, (number, how, text)
                 assert place.content() == before
@@ -630,10 +635,7 @@ class TestDeclarations:
             text, how = mutated(DECLARED.encode(), generator)
             place.put(declaration=text)
             try:
-                content = read_toml(place.declaration)
-                Table.load(place.declaration)
-                read_budget(None, None, None, None, content.get("budget"))
-                read_policy(content.get("policy"))
+                read_declaration(place.declaration)
             except DpnbError as error:
                 assert error.what
             except Exception as error:
