@@ -14,7 +14,7 @@ from dpnb.answers.listing import Listing
 from dpnb.answers.numbers import figure, percent, share_text, whole
 from dpnb.display import parts
 from dpnb.display.html import aggregate_cells, aggregate_head
-from dpnb.display.inference_curve import curve, density_at, has_curve, has_levels, levels
+from dpnb.display.inference_curve import curve, density_at, has_curve, has_levels, levels, reach
 from dpnb.display.marks import GREY, Scale, bar_mark, interval_marks, scale
 from dpnb.display.text import MAX_ROWS, aligned, listing_text, stamps
 from dpnb.errors import printable
@@ -121,7 +121,7 @@ def inference_data(inference: Inference) -> dict[str, Any]:
     dict
         ``groups`` and ``aggregates`` by name; ``points`` for each aggregate and in it for each shown
         group, of which each has a confidence and an interval as texts, and where the
-        interval starts and ends in thousandths of the widest; ``start``: the point of the
+        interval starts and ends on the axis of the curve, in thousandths; ``start``: the point of the
         inference's own confidence; ``note``.
     """
     rows = inference.rows[:MAX_ROWS]
@@ -155,11 +155,10 @@ def inference_css() -> str:
 def _points(inference: Inference, found: Inferred, row: int) -> list[list[str | int]]:
     if not has_levels(inference, found, row):
         return []
-    told = levels(inference, found, row)
-    _, start, end = told[-1]
-    times = 1000 / (end - start) if end > start else 0.0
+    side = reach(inference, found, row)
+    start, times = (found.estimate[row] or 0.0) - side, 500 / side if side else 0.0
     points: list[list[str | int]] = []
-    for level, low, high in told:
+    for level, low, high in levels(inference, found, row):
         half = (high - low) / 2
         half = whole(half) if found.function == "COUNT" else half
         text = f"{figure(low, half)} to {figure(high, half)}"

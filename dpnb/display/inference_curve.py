@@ -50,10 +50,10 @@ def curve(inference: Inference, found: Inferred, group: int) -> list[tuple[float
     list of pairs, length 61
         Empty where there is no noise.
     """
-    middle, spread = found.estimate[group], _spread(inference, found, group)
-    if middle is None or not spread > 0:
+    middle, half = found.estimate[group], reach(inference, found, group)
+    if middle is None or not half > 0:
         return []
-    step, labels = 2 * REACH * spread / (POINTS - 1), inference.groups[group]
+    step, labels = 2 * half / (POINTS - 1), inference.groups[group]
     ends = [middle + (place - POINTS / 2) * step for place in range(POINTS + 1)]
     tails = [inference.probability(">", end, labels, found.alias) for end in ends]
     return [(ends[i] + step / 2, max(tails[i] - tails[i + 1], 0.0) / step) for i in range(POINTS)]
@@ -89,6 +89,11 @@ def levels(inference: Inference, found: Inferred, group: int) -> list[tuple[floa
             low, high = count_interval(middle, half) if whole else (middle - half, middle + half)
         told.append((level, low, high))
     return told
+
+
+def reach(inference: Inference, found: Inferred, group: int) -> float:
+    """Return how far the axis of a curve reaches to either side of the estimate."""
+    return REACH * _spread(inference, found, group)
 
 
 def _spread(inference: Inference, found: Inferred, group: int) -> float:

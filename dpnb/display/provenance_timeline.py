@@ -52,7 +52,7 @@ def timeline(provenance: Provenance) -> str:
     )
     told = f"cap {amount_text(cap)}"
     labels = [(place(steps[-1][i]), name, f"dpnb-prov-line-{i}") for i, name in enumerate(names)]
-    labels.append((0.0, f"{told} ↑ far above", "") if far else (place(cap), told, ""))
+    labels.append((0.0, f"↑ {told}", "") if far else (place(cap), told, ""))
     marks = "" if far else f'<i class="dpnb-prov-cap" style="top:{place(cap):.2f}%"></i>'
     count = round((end - start) / step)
     ticks = "".join(

@@ -251,8 +251,15 @@ class TestCurve:
             True, True, True, False, True, True, False, False,
         ]  # fmt: skip
         for points in filter(None, data["points"]):
-            assert points[-1][2:] == [0, 1000]
+            assert points[-1][2:] != points[0][2:]
             assert all(0 <= low <= high <= 1000 for _, _, low, high in points)
+
+    def test_bars_lie_under_the_shaded_part_of_the_curve(self, single):
+        found, data = single.aggregates[0], inference_data(single)
+        points = curve(single, found, 0)
+        start, end = points[0][0], points[-1][0]
+        wanted = [1000 * (at - start) / (end - start) for at in (found.low[0], found.high[0])]
+        assert data["points"][0][data["start"]][2:] == pytest.approx(wanted, abs=4)
 
 
 class TestStructure:

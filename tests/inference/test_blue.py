@@ -276,7 +276,7 @@ class TestManyRows:
         monkeypatch.setattr(blue, "WORK", 0)
         rng = np.random.default_rng(12)
         cells, space, rows = 400, RowSpace(400), []
-        for _ in range(1500):
+        for _ in range(800):
             low, high = np.sort(rng.choice(cells + 1, 2, replace=False)).tolist()
             variance = 10.0 ** rng.uniform(-3, 3)
             rows.append((range(low, high), 1.0, float(rng.normal() * variance**0.5), variance))
