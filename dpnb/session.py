@@ -248,13 +248,14 @@ class Session:
             it is the whole posterior. 'exact': the posterior under Laplace noise, of a few numbers.
             'mc', 'pc': the approximations of Xiao and Xiong, for study.
         guaranteed : bool
-            Bounds that hold whatever was asked and however it was chosen, and also where past answers
-            do not determine a value (linear programs; wider).
+            Bounds that hold whatever is asked about the table and however it was chosen, and also where
+            past answers do not determine a value (linear programs; wider).
         prior : optional
             'nonnegative', or public knowledge about the value: see ``dpnb.inference.priors``.
         chosen : int or 'any'
             How many questions this one was picked from after seeing their answers; 'any' for
-            intervals that hold for whatever choice (Scheffe's, wider).
+            intervals that hold for whatever choice of a question about the table (Scheffe's; the
+            wider the more values were answered).
         params : mapping
             Values of the bound parameters ``:name``.
 

@@ -70,6 +70,8 @@ class Answer:
         Public names of the ledger and of the request in it.
     origin : Origin or None
         How an answer of a wished error was come by, where past answers to other statements helped.
+    shared : bool
+        Whether answers to other statements had shown the same noise before.
     """
 
     sql: str
@@ -97,6 +99,7 @@ class Answer:
     ledger: str
     request: str
     origin: Origin | None = None
+    shared: bool = False
 
     def estimates_of(self, alias: str | None = None) -> Estimates:
         """Return one aggregate by its alias; the first one without an alias."""
@@ -192,7 +195,7 @@ class Answer:
 
     def past_note(self) -> str:
         """Return what holds no more where noise that was seen before has a part in the numbers."""
-        if self.origin is None:
+        if self.origin is None and not self.shared:
             return ""
         return " It holds for questions that were not chosen by looking at past answers."
 

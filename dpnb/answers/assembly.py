@@ -120,6 +120,7 @@ def answer(
         },
         ledger=store.name,
         request=charge.request,
+        shared=state.shown_before(charge),
     )
 
 

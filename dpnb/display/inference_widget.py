@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dpnb.inference.inference import Inference
     from dpnb.inference.inferred import Inferred
 
+_ALMOST = 1e-12
 _WORDS = {">": "above", "<": "below", ">=": "at least", "<=": "at most"}
 
 
@@ -96,6 +97,9 @@ class InferenceWidget(anywidget.AnyWidget):
         if chance is None:
             self.said = f"Past answers do not determine {name}: ask for it with a budget."
             return
+        if found.half_width(row) > 0:
+            # nothing is certain beside noise, only too near to it for a float
+            chance = min(max(chance, _ALMOST), 1 - _ALMOST)
         claim = f"{name} is {_WORDS[self.operator]} {number_text(self.number)}"
         self.said = f"The probability that {claim} is {share_text(chance)}."
 

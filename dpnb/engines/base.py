@@ -375,8 +375,10 @@ def guarded(work: Callable[[], T]) -> T:
     """Carry out work on exact values; any failure becomes one fixed error without cause or context."""
     try:
         return work()
-    except DpnbError:
-        raise
-    except Exception:  # noqa: BLE001, S110 - the text of an error can hold values
-        pass
-    raise engine_failure()
+    except DpnbError as error:
+        failure = error
+    except Exception:  # noqa: BLE001 - the text of an error can hold values
+        failure = engine_failure()
+    # what was being handled when it was raised can hold values, too
+    failure.__cause__ = failure.__context__ = None
+    raise failure

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from dpnb.engines.base import engine_failure
+from dpnb.engines.base import guarded
 from dpnb.engines.duckdb import quoted
 from dpnb.engines.normaliser import NUMBERS, TEXTS, WHOLE
 from dpnb.engines.sources import file_source, frame_source, is_csv
-from dpnb.errors import DpnbError
 
 Holds: TypeAlias = Literal["text", "whole", "number", "day", "other"]
 
@@ -80,14 +79,9 @@ def summarise(source: Any) -> list[Summary]:
     connection = duckdb.connect(":memory:")
     try:
         connection.execute("SET enable_progress_bar=false")
-        return _columns(connection, source)
-    except DpnbError:
-        raise
-    except Exception:  # noqa: BLE001, S110 - the text of an engine's error can hold values
-        pass
+        return guarded(lambda: _columns(connection, source))
     finally:
         connection.close()
-    raise engine_failure()
 
 
 def _columns(connection: Any, source: Any) -> list[Summary]:

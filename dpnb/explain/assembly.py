@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -23,7 +24,7 @@ from dpnb.privacy.accountant import Charge
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.provenance.store import Store
 from dpnb.schema import Schema
-from dpnb.sql.canonical import read
+from dpnb.sql.canonical import plain, read
 from dpnb.sql.query import Aggregate
 from dpnb.table import Table
 
@@ -185,6 +186,8 @@ def explanation(
     # as it was drawn: today's lattice may be another one
     numerator, denominator = Fraction(drawn["noise"]["lattice_unit"]).as_integer_ratio()
     half = design.quantile * drawn["noise"]["sigma"]
+    # of equal conditions everybody sees their own words
+    words = {_written(plain(predicate)): text for text, predicate in plan.space.listed}
     rows = []
     for (shown, condition), value, (best, worst) in zip(
         drawn["predicates"], drawn["influences"], drawn["ranks"], strict=True
@@ -192,7 +195,7 @@ def explanation(
         influence = value * numerator / denominator
         rows.append(
             Row(
-                predicate=shown,
+                predicate=words.get(_written(condition), shown),
                 condition=condition,
                 influence=influence / divisor,
                 influence_low=(influence - half) / divisor,
@@ -237,3 +240,8 @@ def explanation(
         conditional=plan.conditional or charge.conditional,
         definition={**plan.definition(), "noise": drawn["noise"]},
     )
+
+
+def _written(condition: object) -> str:
+    """Return a condition's plain form as text, the same for all that are equal."""
+    return json.dumps(condition, sort_keys=True)

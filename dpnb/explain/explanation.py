@@ -30,7 +30,7 @@ class Row:
     condition : plain data
         Its meaning.
     influence, influence_low, influence_high : float
-        Released influence and its interval: a share of the difference when the explanation is
+        Released influence and its interval: a share of the released difference when the explanation is
         relative, else in units of the influence.
     rank_low, rank_high : int
         Places among all candidates, 1 being the most influential.
@@ -55,7 +55,7 @@ class Explanation:
     rows : tuple of Row
         Sorted by the upper end of the influence, largest first; then by the upper end of the rank.
     relative : bool
-        Whether influences are shares of the difference.
+        Whether influences are shares of the released difference.
     reason : str
         Why they are not; empty when they are.
     scale : float
@@ -159,7 +159,7 @@ class Explanation:
     def influence_unit(self) -> str:
         """In what influences are given."""
         if self.relative:
-            return "share of the difference"
+            return "share of the noisy difference"
         name = self.question.aggregate
         unit = {"COUNT": "rows", "SUM": f"units of {name}"}
         return unit.get(self.question.function, f"units of {name} times rows")
@@ -306,7 +306,7 @@ class Explanation:
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each predicate: predicate, influence_low/high, rank_low/high.
 
-        Influences are fractions of the difference when ``relative`` (0.05 is 5 %).
+        Influences are fractions of the released difference when ``relative`` (0.05 is 5 %).
         """
         import pandas as pd
 

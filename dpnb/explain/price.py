@@ -24,7 +24,7 @@ from dpnb.stamps import Stamp
 
 
 def scale_of(question: Question) -> tuple[float | None, str]:
-    """Return what influences are divided by to be shares of the difference, or why they are not.
+    """Return what influences are divided by to be shares of the released difference, or why they are not.
 
     d = |difference| for COUNT and SUM, times the smallest count for AVG (DPXPlain, Equation 7). Near
     0 it would explode or flip (spec/dpxplain.md E12). Released values only.
@@ -59,7 +59,7 @@ class ExplanationPrice:
     rho : mapping of str to str
         Budget of each part.
     relative : bool
-        Whether the widths are shares of the difference.
+        Whether the widths are shares of the released difference.
     half_width : float
         Of the influences' intervals, as they would be shown.
     resolution : float
@@ -91,7 +91,7 @@ class ExplanationPrice:
 
         def shown(value: float) -> str:
             if self.relative:
-                return f"{figure(100 * value, 100 * value)} % of the difference"
+                return f"{figure(100 * value, 100 * value)} % of the noisy difference"
             return figure(value, value)
 
         rows = (

@@ -451,13 +451,6 @@ class RowSpace:
             raise NotEstimable(float(relative[outside[0]]), cuts=False, place=int(outside[0]))
         return self._solution(near, far, left)
 
-    def solve_basis(self) -> Solutions:
-        """Return the estimates of the basis of the row space itself, shape (rank,)."""
-        import numpy as np
-
-        unit = np.eye(self.rank)
-        return self._solution(unit[:, : self.groups], unit[:, self.groups :], np.zeros(self.rank))
-
     def _solution(self, near: Floats, far: Floats, left: Floats) -> Solutions:
         """Return the weights a that minimise a' V a and reproduce the queries (spec/bayes.md 3.2)."""
         import numpy as np

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dpnb.errors import RequestError
@@ -13,6 +14,7 @@ from dpnb.inference.domain import Domain, columns_of, moment_of
 from dpnb.inference.held import Held
 from dpnb.inference.history import History, Row
 from dpnb.inference.marginals import summed_out
+from dpnb.inference.scheffe import factor
 from dpnb.kinds import cell_count
 from dpnb.provenance.histograms import Histogram
 from dpnb.provenance.views import View
@@ -22,6 +24,7 @@ from dpnb.sql.query import NONE, And
 
 if TYPE_CHECKING:
     from dpnb.inference.domain import Ints, Values
+    from dpnb.inference.exact import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,8 @@ class Evidence:
     ) -> None:
         self._schema = schema
         self._asked = list(wanted)
-        self._scheffe: dict[float, float] = {}
+        self._held = list(held)
+        self._drawn: dict[int, Floats] = {}
         ranked = _ranked(schema, _linked(schema, held, wanted), wanted)
         count = self._most(ranked, bounds, room)
         self.left_out = tuple(ranked[count:])
@@ -244,11 +248,34 @@ class Evidence:
             found[row.name] = by_name[name], int(number)
         return found
 
-    def scheffe(self, alpha: float) -> float:
-        """Return how many standard deviations hold for all combinations of the history at once."""
-        if alpha not in self._scheffe:
-            self._scheffe[alpha] = self.history.whole().scheffe(alpha)
-        return self._scheffe[alpha]
+    @cached_property
+    def values_held(self) -> Mapping[str, int]:
+        """How many noisy values are held in all, by the family of their noise.
+
+        Whoever picks a question by looking may have looked at any of them, also at those that do not
+        bear on it.
+        """
+        found: Counter[str] = Counter()
+        for one in self._held:
+            found[one.law.family] += _length(one.view, self._schema)
+        return found
+
+    def any_share(self, alpha: float) -> float:
+        """Return the part of a failure probability of all values held that those in use have."""
+        return alpha * max(1, len(self.history.rows)) / max(1, sum(self.values_held.values()))
+
+    def any_factor(self, alpha: float) -> float:
+        """Return how many standard deviations hold for every question about the table at once."""
+        return _factor(self.values_held["gaussian"], self.values_held["laplace"], alpha)
+
+    def unknowns(self, draws: int) -> Floats:
+        """Return draws of the unknowns from their exact posterior, shape (draws, rank)."""
+        from dpnb.inference.exact import gibbs
+
+        if draws not in self._drawn:
+            space, laws = self.history.space, [row.law for row in self.history.rows]
+            self._drawn[draws] = gibbs(space.coordinates, space.answers, laws, draws=draws)
+        return self._drawn[draws]
 
     def wanted(self, view: View) -> list[tuple[Ints, Values]]:
         """Return the rows of a wanted view over the atoms of the history, one for each group."""
@@ -299,6 +326,11 @@ class Evidence:
         inside = [row for row, known in zip(rows, told, strict=True) if known]
         found = iter(self.history.space.solve_many(inside).variances.tolist() if inside else [])
         return [next(found) if known else math.inf for known in told]
+
+
+@lru_cache
+def _factor(gaussian: int, laplace: int, alpha: float) -> float:
+    return factor(gaussian, laplace, alpha)
 
 
 def _length(view: View, schema: Schema) -> int:

@@ -228,6 +228,11 @@ class Sample:
     draws: Floats
     error: float
 
+    @classmethod
+    def of(cls, draws: Floats) -> Sample:
+        """Build a posterior from dependent draws."""
+        return cls(draws, batch_error(draws))
+
     @property
     def mean(self) -> float:
         """Expected value."""
@@ -283,6 +288,16 @@ def posterior(
     >>> round(law.cdf(0.0) * 12, 9)
     1.0
     """
+    found = without_draws(coordinates, answers, laws, query)
+    if found is not None:
+        return found
+    return Sample.of(gibbs(coordinates, answers, laws, seed=seed, draws=draws) @ query)
+
+
+def without_draws(
+    coordinates: Floats, answers: Floats, laws: Sequence[Law], query: Floats
+) -> Normal | Exponentials | None:
+    """Return the exact posterior where it has a closed form; see :func:`posterior`."""
     families = {law.family for law in laws}
     if families == {"gaussian"}:
         mean, covariance = gaussian(coordinates, answers, laws)
@@ -296,8 +311,7 @@ def posterior(
             if each
         ]
         return exponentials([row[0] for row in rows], [row[1] for row in rows])
-    sample = gibbs(coordinates, answers, laws, seed=seed, draws=draws) @ query
-    return Sample(sample, batch_error(sample))
+    return None
 
 
 def gaussian(coordinates: Floats, answers: Floats, laws: Sequence[Law]) -> tuple[Floats, Floats]:

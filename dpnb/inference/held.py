@@ -60,6 +60,8 @@ class Known:
     stamp : str
     conditional : frozenset of str
         Names of the views that were ever released conditionally.
+    looks : mapping
+        How many different versions of each view were seen, by its name.
     """
 
     held: tuple[Held, ...]
@@ -67,6 +69,7 @@ class Known:
     ledger: str
     stamp: Stamp
     conditional: frozenset[str]
+    looks: Mapping[str, int]
 
 
 @dataclass
@@ -83,7 +86,10 @@ class Shelf:
         """Return what some rows hold of a table's current data version."""
         state, version = store.accountant, store.version(table)
         held = self.held(state, rows, table, version, schema)
-        return Known(tuple(held), version, store.name, store.stamp, frozenset(state.conditional))
+        looks = {one.name: max(len(state.looks(row, [one.name])) for row in rows) for one in held}
+        return Known(
+            tuple(held), version, store.name, store.stamp, frozenset(state.conditional), looks
+        )
 
     def held(
         self,

@@ -328,13 +328,6 @@ class History:
             tuple(row.name for row in self._rows),
         )
 
-    def whole(self) -> Joint:
-        """Return the joint law of the coordinates that span all estimable queries.
-
-        Its :meth:`~dpnb.inference.posterior.Joint.scheffe` factor holds for every estimable query.
-        """
-        return self._joint(self.space.solve_basis())
-
     def consistency(self, draws: int = 100_000, seed: int = 0) -> Consistency:
         """Return whether the answers fit together (spec/bayes.md P16).
 

@@ -64,6 +64,8 @@ class Inference:
     stamp, conditional
         As in an Answer.
     ledger : str
+    look : int
+        How many versions of past answers it rests on were seen, where most were.
     """
 
     sql: str
@@ -87,6 +89,7 @@ class Inference:
     stamp: Stamp
     conditional: bool
     ledger: str
+    look: int
 
     # what is told
 
@@ -196,14 +199,26 @@ class Inference:
     ) -> Test:
         """Test the claim that a true value is above (>) or below (<) a number.
 
-        Rejected when its probability is at most ``level``. A claim that a value is exactly a number
-        has no probability under a flat prior and is not tested; look whether the interval has it.
+        Rejected when its probability is at most ``level``, shared among the ``chosen`` questions that
+        this is one of. A claim that a value is exactly a number has no probability under a flat prior
+        and is not tested; look whether the interval has it.
+
+        Raises
+        ------
+        RequestError
+            Also where ``chosen`` is 'any': then look whether the interval has the number.
         """
         if not 0 < _number(level) < 1:
             raise RequestError("level is not between 0 and 1", "Write level=0.05.")
+        if self.chosen == "any":
+            raise RequestError(
+                "a claim is tested for a number of questions, not for any choice",
+                "Look whether the interval has the number, or infer with chosen=10.",
+            )
         chance = self.probability(operator, value, group, alias)
-        name = self._of(alias).alias + ("" if group is None else f" of {group!r}")
-        return Test(f"{name} {operator} {value:g}", chance, float(level), chance <= level)
+        name, share = self._of(alias).alias, float(level) / int(self.chosen)
+        name += "" if group is None else f" of {group!r}"
+        return Test(f"{name} {operator} {value:g}", chance, share, chance <= share)
 
     # several values together
 
@@ -212,7 +227,7 @@ class Inference:
         return self.joint.difference(*self._pair(left, right, alias), self._alpha())
 
     def ratio(self, left: object, right: object, alias: str | None = None) -> Quantity:
-        """Return one group's value divided by another one's, from draws of the joint law.
+        """Return one group's value divided by another one's, with an interval of its own.
 
         All reals when the second one is not clearly away from 0.
         """
@@ -309,6 +324,15 @@ class Inference:
         return all(place for found in self.aggregates for place in found.places)
 
     @property
+    def informed(self) -> bool:
+        """Whether more is known beforehand than between which bounds every value lies."""
+        if self.prior is None:
+            return False
+        from dpnb.inference.priors import AtMost, NonNegative, read_prior
+
+        return not isinstance(read_prior(self.prior), NonNegative | AtMost)
+
+    @property
     def sure(self) -> str:
         """The confidence as shown."""
         most = self.confidence > MOST_SURE
@@ -316,16 +340,28 @@ class Inference:
 
     def interval_sentence(self) -> str:
         """Return what the intervals promise."""
+        if self.look == 1:
+            return self._promise()
+        return (
+            f"{self._promise()} Past answers were refined; this is look {self.look}: it holds for a "
+            "precision chosen before looking."
+        )
+
+    def _promise(self) -> str:
         sure, number = self.sure, len(self.groups) * len(self.aggregates)
         if self.method == "guaranteed":
             return (
-                f"With {sure} confidence all values lie within their bounds, however the question was "
-                "chosen. It holds for past answers that were not asked for by looking at such bounds."
+                f"With {sure} confidence all values lie within their bounds, however a question about this "
+                "table was chosen. It holds for past answers that were not asked for by looking at such "
+                "bounds."
             )
         meaning = interval_sentence(sure, number, each=self.intervals == "each")
+        if self.informed:
+            meaning += " That is on average over values as likely as was known beforehand."
         if self.chosen == "any":
             return (
-                f"{meaning} It holds for any choice among what past answers tell, also by looking."
+                f"{meaning} It holds for any choice among what past answers about this table tell, "
+                "also by looking."
             )
         if self.chosen != 1:
             return f"{meaning} It holds although the question is one of {self.chosen:,} seen."

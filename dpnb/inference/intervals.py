@@ -78,6 +78,13 @@ def _root(rising: Callable[[float], float], start: float, most: float) -> float:
     """Return where a function that is not positive at ``start`` becomes positive; at most ``most``."""
     from scipy.optimize import brentq
 
+    if math.isinf(most):
+        step = 1.0 + abs(start)
+        while rising(start + step) <= 0:
+            step *= 2
+            if math.isinf(step):
+                return step
+        most = start + step
     if start >= most or rising(most) <= 0:
         return max(start, most)
     if rising(start) >= 0:

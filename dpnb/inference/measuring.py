@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 
     Rows: TypeAlias = list[tuple[Ints, Values]]
 
-DRAWS = 100_000
+SIMULATED = 100_000
 """Draws of the Monte-Carlo method: errors of intervals' levels below 0.005, all but surely."""
 MOST_RANK = 60
 """Largest number of unknowns for the exact posterior."""
 MOST_EXACT_ROWS = 1_000
+IN_TAILS = 200
+"""Least draws of an exact posterior beyond its interval; with fewer its ends would lie too far in."""
+MOST_DRAWS = 100_000
+"""Of an exact posterior."""
 _NOWHERE: Pair = (-math.inf, math.inf)
 
 
@@ -67,18 +71,17 @@ def measured(
 
 def _half_width(law: Mixture, options: Options, alpha: float, evidence: Evidence) -> float:
     if options.chosen == "any":
-        # for all combinations of past answers at once (Scheffe; spec/bayes.md 3.9)
-        return evidence.scheffe(alpha) * law.sd + law.margin
+        return evidence.any_factor(alpha) * law.sd + law.margin
     if options.method == "blue":
         return law.half_width(alpha)
     from dpnb.inference.study import grid, monte_carlo_half_width
 
     if options.method == "mc":
-        if alpha * DRAWS < 100:
+        if alpha * SIMULATED < 100:
             raise RequestError(
                 "simulation cannot tell intervals of so high a confidence", "Use method='blue'."
             )
-        return monte_carlo_half_width(law, alpha, DRAWS, 0)
+        return monte_carlo_half_width(law, alpha, SIMULATED, 0)
     if law.variance:
         raise RequestError("the grid method is for Laplace noise", "Use method='blue'.")
     return grid(law.scales).half_width(alpha) + law.margin if law.scales else law.margin
@@ -96,7 +99,7 @@ def _mean(
 
 
 def _exact(evidence: Evidence, row: tuple[Ints, Values], alpha: float) -> tuple[float, Pair]:
-    from dpnb.inference.exact import interval, posterior
+    from dpnb.inference.exact import DRAWS, Sample, interval, without_draws
 
     space = evidence.history.space
     if space.rank > MOST_RANK or space.rows > MOST_EXACT_ROWS:
@@ -108,8 +111,17 @@ def _exact(evidence: Evidence, row: tuple[Ints, Values], alpha: float) -> tuple[
     query = space.solve(*row).coordinates
     if not query.any():
         return 0.0, (0.0, 0.0)
-    law = posterior(space.coordinates, space.answers, laws, query)
-    return law.mean, interval(law, alpha)
+    law = without_draws(space.coordinates, space.answers, laws, query)
+    if law is not None:
+        return law.mean, interval(law, alpha)
+    draws = max(DRAWS, math.ceil(IN_TAILS / alpha))
+    if draws > MOST_DRAWS:
+        raise RequestError(
+            "the exact posterior is not drawn often enough to tell intervals of so high a confidence",
+            "Use method='blue'.",
+        )
+    sample = Sample.of(evidence.unknowns(draws) @ query)
+    return sample.mean, interval(sample, alpha)
 
 
 def _updated(
@@ -141,7 +153,8 @@ def _guaranteed(
 
     counted = len(evidence.domain.moments) == 1
     confidence = 0.95 if options.confidence is None else options.confidence
-    ((low, high),) = guaranteed(evidence.history, rows, 1 - confidence, nonnegative=counted)
+    alpha = evidence.any_share(1 - confidence)
+    ((low, high),) = guaranteed(evidence.history, rows, alpha, nonnegative=counted)
     estimate = float(joint.estimates[place[0]]) if place else None
     return estimate, (max(0.0, low) if part.function == "COUNT" else low, high)
 

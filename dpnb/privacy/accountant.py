@@ -193,6 +193,16 @@ class Accountant:
         self._looks[analyst, views] = len(served), numbers
         return numbers
 
+    def shown_before(self, charge: Charge) -> bool:
+        """Return whether its analyst saw a declared view of a charge in answers to other statements."""
+        return any(
+            other.query != charge.query
+            for view in set(charge.declared)
+            if view is not None
+            for other in self.served.get((charge.analyst, view), ())
+            if other.sequence < charge.sequence
+        )
+
     def finest(self, view: str) -> Fraction:
         """Return the finest level of a view that anybody holds; 0 for none."""
         return self.synopses.finest.get(view, Fraction(0))

@@ -256,17 +256,28 @@ class Ledger:
 
     def _write_anchor(self, sequence: int, digest: str) -> None:
         # after the commit: a crash in between leaves an anchor that is behind, never one ahead
-        if self.anchor is None or self._read_anchor(self.anchor)[0] > sequence:
+        if self.anchor is None:
             return
-        draft = self.anchor.with_name(f"{self.anchor.name}.{os.getpid()}.{secrets.token_hex(4)}")
-        try:
-            draft.write_text(f"{sequence} {digest}\n", "ascii")
-            draft.replace(self.anchor)
-        except OSError:
+        written = False
+        with contextlib.suppress(OSError, LedgerError):
+            # one kernel at a time, so that no later entry's anchor is replaced by this one's
+            self._storage.begin()
+            try:
+                if self._read_anchor(self.anchor)[0] <= sequence:
+                    self._replace_anchor(self.anchor, f"{sequence} {digest}\n")
+                written = True
+            finally:
+                self._storage.rollback()
+        if not written:
             self._refuse(
                 "the anchor cannot be written",
                 f"Check {self.anchor}. What was asked is in the ledger; asking again is free.",
             )
+
+    def _replace_anchor(self, anchor: Path, text: str) -> None:
+        draft = anchor.with_name(f"{anchor.name}.{os.getpid()}.{secrets.token_hex(4)}")
+        draft.write_text(text, "ascii")
+        draft.replace(anchor)
 
     def close(self) -> None:
         """Close the file or the connection."""

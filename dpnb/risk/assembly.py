@@ -80,7 +80,10 @@ def profile(desk: Desk, asked: Options) -> RiskProfile:
     ids = desk.table.unit is not None
     exact = ContributionScan(parts, asked.by, squared=not pure, ids=ids)
     scored = ContributionScan(own, asked.by, STEPS, squared=not pure, ids=ids)
-    most = MOST_JOINT_LINES if others else MOST_LINES
+    most: int | None = MOST_JOINT_LINES if others else MOST_LINES
+    if pure and asked.form == "exact" and len(parts) > 1:
+        # rounded, there would be no exact form, and to refuse would tell how many lines there are
+        most = None
     found, steps, constant = desk.engine.contributions(exact, most), 0, earlier.constant
     if found is None:
         found, steps = desk.engine.contributions(scored), STEPS

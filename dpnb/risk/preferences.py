@@ -316,10 +316,13 @@ class Judged:
         return None
 
 
-def search(preference: Preference, rows: Rows, candidates: Sequence[Fraction]) -> Fraction | None:
+def search(
+    preference: Preference, rows: Rows, candidates: Sequence[Fraction], *, public: bool = False
+) -> Fraction | None:
     """Return the largest candidate that meets a preference; None when none does.
 
-    Warns when a smaller one fails: then the condition is not monotone, and "largest" says little.
+    Of a public table warns when a smaller one fails: then the condition is not monotone, and "largest"
+    says little. Of others the warning itself would tell something of the data.
     """
     closed = None if rows.cumulative else preference.closed(rows)
     if closed is not None:
@@ -328,7 +331,7 @@ def search(preference: Preference, rows: Rows, candidates: Sequence[Fraction]) -
     if True not in met:
         return None
     first = met.index(True)
-    if not all(met[first:]):
+    if public and not all(met[first:]):
         warnings.warn(
             "the preference holds at the chosen level but not at every smaller one", stacklevel=3
         )

@@ -364,7 +364,7 @@ class RiskProfile:
 
     def search(self, preference: Preference, candidates: Sequence[Fraction]) -> Fraction | None:
         """Return the largest candidate that meets a preference by exact values."""
-        return preferences.search(preference, self._rows, candidates)
+        return preferences.search(preference, self._rows, candidates, public=self.public)
 
     def price(self, level: Fraction) -> Price:
         """Return what an answer at a level would cost now, and its accuracy. Free."""

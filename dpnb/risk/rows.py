@@ -152,10 +152,9 @@ class Rows:
     def relative(self, level: float, *, lowest: bool = False) -> Values:
         """Return each row's indicator as a multiple of the floor."""
         if self.pure and self.form == "exact":
-            if (self.steps and self.several_exact) or self.constant:
+            if self.constant:
                 raise RequestError(
-                    "the exact form needs each vector's share, which rounding and earlier one-off "
-                    "releases hide",
+                    "the exact form needs each vector's share, which earlier one-off releases hide",
                     "Use form='bound'.",
                 )
             return relative(self._by_view(level), "pure", "exact")

@@ -68,6 +68,7 @@ def inference(**changes):
         stamp="",
         conditional=False,
         ledger="ab12",
+        look=1,
     )
     return replace(made, **changes)
 

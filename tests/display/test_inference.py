@@ -332,6 +332,13 @@ class TestWidget:
         widget.operator = "<"
         assert widget.said == "The probability that n is below 48,850 is 72 %."
 
+    def test_nothing_is_certain_beside_noise(self, single):
+        widget = single.widget()
+        widget.number = 0.0
+        assert widget.said == "The probability that n is above 0 is more than 99.9 %."
+        widget.operator = "<"
+        assert widget.said == "The probability that n is below 0 is less than 0.1 %."
+
     def test_a_message_from_the_front_end_is_answered(self, groups):
         widget = groups.widget()
         widget.set_state({"at": 5, "number": 0.1})

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import shapes
 
-from dpnb import Category, Date, Integer, Real, Schema, Table
+from dpnb import Budget, Category, Date, Integer, Real, Schema, Session, Table
 from dpnb.engines.base import Count, Scan
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import EngineError, SchemaError
@@ -167,6 +167,19 @@ def test_a_parquet_file_is_known_by_its_bytes_and_read_in_place(tmp_path):
         assert caught.value.__cause__ is caught.value.__context__ is None
     for engine in engines:
         engine.close()
+
+
+def test_what_a_changed_file_holds_is_not_the_context_of_its_error(tmp_path):
+    """DuckDB cannot read the new rows and says a value of them, before the change is noticed."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"smoker": [True]}), path)
+    table = Table("t", path, Schema({"smoker": Integer(0, 1)}))
+    with Session(table, budget=Budget(rho=1)) as session:
+        pq.write_table(pa.table({"smoker": ["yes, and more"]}), path)
+        with pytest.raises(EngineError, match="has changed since it was opened") as caught:
+            session.query("SELECT SUM(smoker) AS n FROM t", rho=0.1)
+        assert caught.value.__cause__ is caught.value.__context__ is None
+        assert not session.budget.spent.rho
 
 
 def test_a_reversed_pandas_frame_can_be_opened(vectors):

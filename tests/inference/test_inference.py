@@ -212,6 +212,35 @@ class TestIntervals:
         assert found.aggregates[0].half_width(0) <= wanted * 1.001
         assert found.aggregates[0].half_width(0) > self.half
 
+    def test_any_choice_is_among_all_that_is_held(self, gaussian):
+        """Whoever infers the largest of six groups has looked at all six."""
+        sql = "SELECT 1 * COUNT(*) AS n FROM people WHERE region = 'south' AND kind = 'new'"
+        found = gaussian.infer(sql, chosen="any").aggregates[0].half_width(0)
+        assert found == pytest.approx(5 * math.sqrt(stats.chi2.ppf(0.95, 6)), rel=1e-3)
+        gaussian.query("SELECT year, SUM(score) AS s FROM people GROUP BY year", rho=0.02)
+        found = gaussian.infer(sql, chosen="any").aggregates[0].half_width(0)
+        assert found == pytest.approx(5 * math.sqrt(stats.chi2.ppf(0.95, 10)), rel=1e-3)
+
+    def test_guaranteed_bounds_share_their_failure_with_all_that_is_held(self, gaussian):
+        sql = "SELECT 1 * SUM(score) AS n FROM people"
+        gaussian.query(sql, rho=0.02)
+        few = gaussian.infer(sql, guaranteed=True).aggregates[0].half_width(0)
+        sd = math.sqrt(gaussian.infer(sql).joint.law(0).variance)
+        assert few == pytest.approx(sd * stats.norm.isf(0.05 / 7 / 2), rel=1e-3)
+
+    def test_a_refined_past_says_so(self, session):
+        assert session.infer(BY_REGION).look == 1
+        assert "look" not in session.infer(BY_REGION).interval_sentence().replace("looking", "")
+        more = {name: 2 * level for name, level in LEVELS[session.budget.currency].items()}
+        session.query(BY_BOTH, **more)
+        for options in ({}, {"chosen": 5}, {"chosen": "any"}, {"guaranteed": True}):
+            found = session.infer(BY_REGION, **options)
+            assert found.look == 2
+            assert "this is look 2: it holds for a precision chosen before looking" in (
+                found.interval_sentence()
+            )
+            assert Inference.from_dict(json.loads(json.dumps(found.to_dict()))).look == 2
+
     def test_guaranteed_bounds_contain_the_interval_and_hold_for_all(self, session):
         sure, plain = session.infer(BY_REGION, guaranteed=True), session.infer(BY_REGION)
         assert sure.method == "guaranteed"
@@ -219,7 +248,7 @@ class TestIntervals:
         for low, high, inner, outer in zip(sure.low, sure.high, plain.low, plain.high, strict=True):
             assert low <= inner
             assert high >= outer
-        assert "however the question was chosen" in sure.interval_sentence()
+        assert "however a question about this table was chosen" in sure.interval_sentence()
 
     def test_guaranteed_bounds_tell_what_is_not_estimable(self, session):
         with pytest.raises(RequestError, match="do not determine"):
@@ -317,6 +346,21 @@ class TestMethods:
         with pytest.raises(RequestError, match="for Laplace noise"):
             gaussian.infer(self.SQL, method="pc")
 
+    @pytest.mark.parametrize("confidence", [0.9, 0.995])
+    def test_the_exact_posterior_of_independent_answers_is_the_law_of_their_noise(
+        self, laplace, confidence
+    ):
+        plain = laplace.infer(self.SQL, confidence=confidence)
+        exact = laplace.infer(self.SQL, confidence=confidence, method="exact")
+        assert exact.high - exact.low == pytest.approx(plain.high - plain.low, rel=0.05)
+
+    @pytest.mark.parametrize("options", [{"confidence": 0.9999}, {"chosen": 1000}])
+    def test_it_is_not_drawn_where_draws_do_not_reach(self, laplace, gaussian, options):
+        with pytest.raises(RequestError, match="not drawn often enough"):
+            laplace.infer(self.SQL, method="exact", **options)
+        # Gaussian noise needs no draws
+        assert gaussian.infer(self.SQL, method="exact", **options).low < 600
+
     def test_the_exact_posterior_is_the_same_for_gaussian_noise(self, gaussian):
         plain, exact = gaussian.infer(self.SQL), gaussian.infer(self.SQL, method="exact")
         assert exact.estimate == pytest.approx(plain.estimate)
@@ -365,6 +409,10 @@ class TestPriors:
         assert found.high - found.low == pytest.approx(2 * Z / math.sqrt(1 / 50 + 1 / 25), rel=0.01)
         assert found.prior == {"normal": [280.0, 5.0]}
         assert "Known beforehand" in repr(found)
+        average = "on average over values as likely as was known beforehand"
+        assert average in found.interval_sentence()
+        for prior in (None, "nonnegative", AtMost(1000.0)):
+            assert average not in gaussian.infer(self.SQL, prior=prior).interval_sentence()
 
     def test_bounds_cut_the_interval(self, session):
         plain = session.infer(self.SQL)
@@ -431,6 +479,16 @@ class TestProbabilities:
         assert rejected.p_value == found.probability(">", found.estimate + 100)
         assert not found.test(">", found.estimate).rejected
         assert "p = 0.5, not rejected at level 0.05" in repr(found.test(">", found.estimate))
+
+    def test_tests_know_of_the_choice(self, session):
+        plain, one = session.infer(WHOLE), session.infer(WHOLE, chosen=10)
+        # a p-value between a tenth of the level and the level
+        number = plain.estimate + 2 * plain.joint.law(0).sd
+        assert plain.test(">", number).rejected
+        assert not one.test(">", number).rejected
+        assert "at level 0.005" in repr(one.test(">", number))
+        with pytest.raises(RequestError, match="not for any choice"):
+            session.infer(WHOLE, chosen="any").test(">", number)
 
     def test_bad_claims_are_refused(self, session):
         found = session.infer(BY_REGION)

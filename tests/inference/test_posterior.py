@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from scipy import stats
 from dpnb.errors import RequestError
 from dpnb.inference.history import History, Row
 from dpnb.inference.posterior import Joint, nonnegative, simulated, snapped
+from dpnb.inference.scheffe import factor
 from dpnb.privacy.calibrate import Law
 
 LONG = os.environ.get("DPNB_LONG") == "1"
@@ -158,7 +160,6 @@ class TestRefusals:
             lambda j: j.law([1.0, math.nan]),
             lambda j: j.slope([1.0, 1.0]),
             lambda j: j.slope([1.0]),
-            lambda j: j.scheffe(0.0),
             lambda j: j.bonferroni(0, 0.05, 0),
         ],
     )
@@ -253,32 +254,10 @@ class TestCoverage:
         pointwise = np.mean(largest <= found.half_width(0, 0.05))
         assert pointwise == pytest.approx(0.0797, abs=0.02)
         assert np.mean(largest <= found.bonferroni(0, 0.05, 100)) >= 0.96
-        assert np.mean(largest <= found.scheffe(0.05) * found.law(0).sd) >= 0.95
+        assert np.mean(largest <= factor(0, 100, 0.05) * found.law(0).sd) >= 0.95
 
 
 class TestSimultaneous:
-    def test_scheffe_of_gaussian_noises_is_chi_squared(self):
-        found = History.of(H, Y, GAUSSIAN).whole().scheffe(0.05)
-        assert found == pytest.approx(math.sqrt(stats.chi2.ppf(0.95, 4)), rel=1e-12)
-
-    def test_scheffe_of_mixed_noises_is_wider(self):
-        # 3.158 by the simulation of spec/bayes.md 3.9
-        found = History.of(H, Y, MIXED).whole().scheffe(0.05, draws=1_000_000)
-        assert found == pytest.approx(3.158, abs=0.01)
-
-    def test_only_the_span_of_the_estimates_counts(self):
-        found = joint(GAUSSIAN, [1, 0, 0, 0], [0, 1, 0, 0], [1, 1, 0, 0])
-        assert found.scheffe(0.05) == pytest.approx(math.sqrt(stats.chi2.ppf(0.95, 2)), rel=1e-12)
-
-    def test_scheffe_covers_every_combination(self):
-        found = joint(LAPLACE, *np.eye(4))
-        factor = found.scheffe(0.1)
-        inverse = np.linalg.inv(found.covariance())
-        errors = np.concatenate(list(simulated(found.laws, [0.0] * 8, 40_000, 9))) @ found.weights.T
-        # the worst combination of each draw is at the root of X' V^-1 X deviations
-        worst = np.sqrt(np.einsum("si,ij,sj->s", errors, inverse, errors))
-        assert np.mean(worst > factor) == pytest.approx(0.1, abs=0.01)
-
     def test_bonferroni_shares_the_failure_probability(self):
         found = joint(LAPLACE)
         assert found.bonferroni(0, 0.05, 10) == found.half_width(0, 0.005)
@@ -307,14 +286,31 @@ class TestJointDraws:
         assert found.high - found.value == pytest.approx(53.342503, **HALF)
         assert found.confidence == 0.95
 
-    def test_ratio_of_gaussians_agrees_with_fieller(self):
+    @pytest.mark.parametrize("sign", [1, -1])
+    def test_ratio_of_gaussians_agrees_with_fieller(self, sign):
         laws = [Law("gaussian", 2.0), Law("gaussian", 1.0)]
-        history = History.of(np.eye(2), [60.0, 20.0], laws)
-        found = history.joint([([0], 1.0), ([1], 1.0)]).ratio(0, 1, 0.05, n=200_000)
+        history = History.of(np.eye(2), [60.0, sign * 20.0], laws)
+        found = history.joint([([0], 1.0), ([1], 1.0)]).ratio(0, 1, 0.05)
         z = stats.norm.ppf(0.975)
         # (60 - 20 r)^2 = z^2 (4 + r^2)
-        low, high = sorted(np.roots([400 - z**2, -2400, 3600 - 4 * z**2]).real)
-        assert (found.value, found.low, found.high) == pytest.approx((3.0, low, high), rel=3e-3)
+        low, high = sorted(np.roots([400 - z**2, -sign * 2400, 3600 - 4 * z**2]).real)
+        wanted = (sign * 3.0, low, high)
+        assert (found.value, found.low, found.high) == pytest.approx(wanted, rel=1e-6)
+
+    def test_a_ratio_to_itself_is_one(self):
+        found = joint(MIXED).ratio(0, 0)
+        assert (found.low, found.value, found.high) == (1, 1, 1)
+
+    @pytest.mark.parametrize("family", ["gaussian", "laplace"])
+    @pytest.mark.parametrize(("alpha", "exact"), [(0.2, 0.5), (0.2, -0.5), (0.5, 0.7)])
+    def test_ratios_hold_where_noise_may_hide_the_denominator(self, family, alpha, exact):
+        """Quantiles of joint draws hold in 42 % of cases instead of 50 here, and in 75 instead of 80."""
+        laws = [Law(family, 1e-3), Law(family, 1.0)]
+        made = History.of(np.eye(2), [0.0, 0.0], laws).joint([([0], 1.0), ([1], 1.0)])
+        noise, truth = next(iter(simulated(laws, [0.0, 0.0], 1000, 7))), np.array([100.0, exact])
+        found = [replace(made, estimates=truth + each).ratio(0, 1, alpha) for each in noise]
+        hits = sum(one.low <= 100 / exact <= one.high for one in found)
+        assert stats.binomtest(hits, 1000, 1 - alpha, alternative="less").pvalue > 1e-6
 
     def test_a_ratio_to_what_may_be_nothing_is_not_told(self):
         history = History.of(np.eye(2), [60.0, 0.5], Law("gaussian", 1.0))

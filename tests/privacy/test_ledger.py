@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -582,6 +583,26 @@ class TestAnchor:
         assert anchor.read_text() == newest
         fast.close()
         slow.close()
+
+    def test_nor_does_one_that_is_overtaken_between_commit_and_anchor(
+        self, home: Home, anchor: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        one, other = self.opened(home.address, anchor), self.opened(home.address, anchor)
+        replace, rivals = one._replace_anchor, []
+
+        def overtaken(*given: Any) -> None:
+            rivals.append(threading.Thread(target=write, args=(other, {"n": 5})))
+            rivals[0].start()
+            rivals[0].join(0.5)
+            replace(*given)
+
+        monkeypatch.setattr(one, "_replace_anchor", overtaken)
+        write(one, {"n": 4})
+        rivals[0].join()
+        assert home.run("SELECT MAX(seq) FROM entry") == [(5,)]
+        assert anchor.read_text().split()[0] == "5"
+        one.close()
+        other.close()
 
     @pytest.mark.parametrize("content", ["", "4", "four abc", "1 2 3", "\udcff"])
     def test_an_unreadable_anchor_is_refused(self, path: Path, anchor: Path, content: str) -> None:

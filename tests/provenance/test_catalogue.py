@@ -35,6 +35,22 @@ class TestChoice:
         finer = session.query(ONE, rho="0.3")
         assert (axes(finer), finer.spent.rho) == ([["sex", "job"]], Fraction(1, 10))
 
+    def test_noise_that_was_seen_before_is_told(self, opened: Opened) -> None:
+        """Whoever asks for the largest of the groups that were shown has looked at its noise."""
+        note = "It holds for questions that were not chosen by looking at past answers."
+        groups = "SELECT sex, job, COUNT(*) AS k FROM t GROUP BY sex, job"
+        curator = opened(views=[["sex", "job"]])
+        first, second = curator.session("b"), curator.session("a")
+        shown = [
+            first.query(groups, rho="0.1"),
+            first.query(ONE, rho="0.1"),
+            first.query(groups, rho="0.1"),
+        ]
+        assert [note in each.interval_sentence() for each in shown] == [False, True, False]
+        assert note in Answer.from_dict(shown[1].to_dict()).interval_sentence()
+        # what others were shown is not what she saw
+        assert note not in second.query(ONE, rho="0.05").interval_sentence()
+
     def test_then_the_one_with_the_least_noise(self, opened: Opened) -> None:
         views: list[Any] = [["sex", "n", "job"], ["sex", "job"], ["sex"], ["sex", "n"]]
         for order in (views, views[::-1]):

@@ -9,6 +9,7 @@ import pickle
 import sqlite3
 import threading
 import traceback
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -461,9 +462,14 @@ class TestByExactValues:
 
     def test_a_condition_that_comes_and_goes_is_warned_of(self, opened, people):
         odd = Judged(lambda rdr, rows: 0 if rdr.max() > 5 or rdr.max() < 1.01 else 1, 0.5)
+        public = Table("t", people.source, people.schema, public=True)
         with pytest.warns(UserWarning, match="not at every smaller one") as caught:
-            opened(people, epsilon=9).risk(SUM).choose(private=False, preference=odd)
+            opened(public, epsilon=9).risk(SUM).choose(private=False, preference=odd)
         assert not any(c.isdigit() for c in str(caught[0].message))
+        with warnings.catch_warnings():
+            # of a table that is not public it would tell something of the rows
+            warnings.simplefilter("error")
+            opened(people, epsilon=9).risk(SUM).choose(private=False, preference=odd)
 
     def test_when_no_candidate_will_do_there_is_none(self, opened, people):
         choice = opened(people, epsilon=9).risk(SUM).choose(0.95, private=False, candidates=[1, 2])

@@ -427,6 +427,17 @@ def pair(request, many, noisy):
         curator.close()
 
 
+@pytest.mark.parametrize("rows", [4_096, 4_097])
+def test_the_exact_form_is_there_however_many_contributions_differ(opened, rows):
+    """One more row must not turn an answer to the owner into a refusal, which a notebook would keep."""
+    frame = pd.DataFrame({"x": np.arange(rows) / 1_000})
+    table = Table("t", frame, Schema({"x": Real(0, 10)}))
+    profile = opened(table, epsilon=5).risk("SELECT AVG(x) AS m FROM t", form="exact")
+    assert len(np.asarray(profile.rdr(epsilon=1))) == rows
+    assert not profile.approximate
+    assert "looked for in exact values" in repr(profile.choose(0.5, private=False))
+
+
 class TestManyContributions:
     """Oracle 21 and 3.1: more than 4,096 different ones are looked at in 4,096 steps."""
 
