@@ -17,6 +17,9 @@ from dpnb.stamps import Stamp
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+AMONG = ", among comparisons of this kind"
+"""What holds of comparisons whose weights do not cancel, or whose column is computed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -187,7 +190,7 @@ def verdict(
     """
     picked = "only for groups picked before" if advance else "also for groups picked after"
     method = "the paper's, " if mode == "paper" else ""
-    among = ", among comparisons of this kind" if kind and not advance else ""
+    among = AMONG if kind and not advance else ""
     between = (
         f"{percent(confidence)} interval {_end(low, low, high)} to {_end(high, low, high)} "
         f"({method}{picked} seeing the answer{among})"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dpnb.answers.difference import question_alpha
 from dpnb.answers.intervals import combination_half_width, mean_around_zero
 from dpnb.answers.numbers import figure, percent, share_text
+from dpnb.answers.question import AMONG
 from dpnb.answers.words import left_text
 from dpnb.display import parts
 from dpnb.display.marks import Scale, difference_mark, interval_marks, scale
@@ -128,8 +129,8 @@ def view_data(answer: Answer) -> dict[str, Any]:
     -------
     dict
         ``groups`` (indices) and ``names`` of the shown groups, ``sure`` (the confidence as text) and
-        for each aggregate ``alias``, ``name`` (the alias as shown), ``note`` (on looks) and either
-        ``value`` and ``half`` or ``low`` and ``high``, as
+        for each aggregate ``alias``, ``name`` (the alias as shown), ``among`` (which comparisons hold
+        together), ``note`` (on looks) and either ``value`` and ``half`` or ``low`` and ``high``, as
         :func:`dpnb.answers.question.difference` uses them; infinite ends are texts.
     """
     rows = answer.rows[:MAX_ROWS]
@@ -141,6 +142,7 @@ def view_data(answer: Answer) -> dict[str, Any]:
             {
                 "alias": found.alias,
                 "name": printable(found.alias),
+                "among": AMONG if found.function == "FORMULA" else "",
                 "note": answer.look_note(found),
                 **_pairs(answer, found),
             }

@@ -36,7 +36,10 @@ def table_of_cases(answers):
                     pair = {first: Fraction(1), second: Fraction(-1)}
                     low, high = difference(answer, found, pair, planned=False)
                     names = data["names"][left], data["names"][right]
-                    said = verdict(*names, shown["name"], low, high, answer.confidence)
+                    formula = found.function == "FORMULA"
+                    said = verdict(
+                        *names, shown["name"], low, high, answer.confidence, kind=formula
+                    )
                     questions.append([left, right, low, high, said, shown, data["names"]])
     grouped = {}
     for *case, shown, names in questions:

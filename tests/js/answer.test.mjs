@@ -19,8 +19,16 @@ test("differences and verdicts are those of Python, to the last digit", () => {
   for (const { aggregate, names, pairs } of cases.questions) {
     for (const [left, right, low, high, said] of pairs) {
       assert.deepEqual(difference(aggregate, left, right), [low, high]);
-      assert.equal(verdict(names[left], names[right], aggregate.name, low, high, cases.sure), said);
+      assert.equal(verdict(
+        names[left], names[right], aggregate.name, low, high, cases.sure, aggregate.among), said);
     }
+  }
+});
+
+test("a verdict says with which others it holds together", () => {
+  for (const [low, high] of [[1, 2], [-2, -1], [-1, 1]]) {
+    const said = verdict("a", "b", "n", low, high, cases.sure, ", among some");
+    assert.match(said, /\(also for groups picked after seeing the answer, among some\)/);
   }
 });
 

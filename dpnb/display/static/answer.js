@@ -4,7 +4,7 @@ import { make, opened, pickable } from "./table.js";
 
 /**
  * @typedef {{alias: string, name: string, value?: number[], half?: number, low?: number[],
- *   high?: number[], note: string}} Aggregate
+ *   high?: number[], among: string, note: string}} Aggregate
  * @typedef {{groups: number[], names: string[], sure: string, aggregates: Aggregate[],
  *   body?: string}} Data
  */
@@ -42,8 +42,8 @@ export function difference(found, left, right) {
   return [centre - found.half, centre + found.half];
 }
 
-export function verdict(left, right, name, low, high, sure) {
-  const half = (high - low) / 2, held = "(also for groups picked after seeing the answer)";
+export function verdict(left, right, name, low, high, sure, among = "") {
+  const half = (high - low) / 2, held = `(also for groups picked after seeing the answer${among})`;
   // an end that is not 0 is never shown as 0
   const [from, to] = [low, high].map((end) => {
     const shown = figure(end, half);
@@ -125,7 +125,8 @@ function asking(data, table, selected, select) {
     if (line.hidden) return;
     const [a, b] = pair.map((group) => data.groups.indexOf(group));
     const [low, high] = difference(found, a, b), { start, width } = placed(low, high);
-    said.textContent = verdict(data.names[a], data.names[b], found.name, low, high, data.sure) + found.note;
+    said.textContent = verdict(
+      data.names[a], data.names[b], found.name, low, high, data.sure, found.among) + found.note;
     const drawn = make("span", `dpnb-mark ${low > 0 || high < 0 ? "" : "dpnb-open"}`);
     drawn.style.cssText = `left:${start}%;width:${width}%`;
     const ends = [`${data.names[b]} is higher`, "0", `${data.names[a]} is higher`];
