@@ -14,6 +14,7 @@ from dpnb.answers.words import interval_sentence
 from dpnb.errors import RequestError
 from dpnb.inference.history import Consistency
 from dpnb.inference.inferred import Inferred, Missing, Source, Test
+from dpnb.inference.intervals import ratio
 from dpnb.inference.posterior import Joint, Quantity
 from dpnb.kinds import nearest
 from dpnb.stamps import Stamp
@@ -231,7 +232,7 @@ class Inference:
 
         All reals when the second one is not clearly away from 0.
         """
-        return self.joint.ratio(*self._pair(left, right, alias), self._alpha())
+        return ratio(self.joint, *self._pair(left, right, alias), self._alpha())
 
     def slope(self, positions: Sequence[float], alias: str | None = None) -> Quantity:
         """Return the slope of the least-squares line through the groups' values at some positions."""

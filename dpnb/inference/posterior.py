@@ -1,8 +1,8 @@
 """What the noise of several estimates says about the exact values, one by one and together.
 
 An estimate is the exact value plus X = A N, a known combination of independent noises, so the exact value
-is est - X (spec/bayes.md 3.3, 3.4). Claims about one combination, and about ratios, come from the law of X,
-the largest group comes from joint draws of X. For Gaussian noises, and only for these, this is also the
+is est - X (spec/bayes.md 3.3, 3.4). Claims about one combination come from the law of X, the largest group
+comes from joint draws of X. For Gaussian noises, and only for these, this is also the
 exact posterior under a flat prior (spec/bayes.md P1).
 """
 
@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dpnb.errors import RequestError
@@ -361,24 +360,6 @@ class Joint:
         _level(alpha)
         value, half = self.estimate(combination), self.law(combination).half_width(alpha)
         return Quantity(value, value - half, value + half, 1 - alpha)
-
-    def ratio(self, i: int, j: int, alpha: float = 0.05) -> Quantity:
-        """Return value i / value j with Fieller's interval; it holds for both families of noise.
-
-        All reals when the sign of value j is not told at this level. Quantiles of joint draws would be
-        too narrow there: near it 95 % ones hold in 94 % of all cases.
-        """
-        from dpnb.inference.intervals import mean_interval
-
-        _level(alpha)
-        if i == j:
-            return Quantity(1.0, 1.0, 1.0, 1 - alpha)
-        above, below = float(self.estimates[i]), float(self.estimates[j])
-        value = above / below if below else math.nan
-        # the same ratio with a positive denominator
-        side = self if below > 0 else replace(self, estimates=-self.estimates)
-        low, high = mean_interval(side, i, j, methodcaller("half_width", alpha), math.inf)
-        return Quantity(value, low, high, 1 - alpha)
 
     def slope(
         self, xs: Sequence[float], places: Sequence[int] | None = None, alpha: float = 0.05

@@ -12,6 +12,7 @@ from scipy import stats
 
 from dpnb.errors import RequestError
 from dpnb.inference.history import History, Row
+from dpnb.inference.intervals import ratio
 from dpnb.inference.posterior import Joint, nonnegative, simulated, snapped
 from dpnb.inference.scheffe import factor
 from dpnb.privacy.calibrate import Law
@@ -290,7 +291,7 @@ class TestJointDraws:
     def test_ratio_of_gaussians_agrees_with_fieller(self, sign):
         laws = [Law("gaussian", 2.0), Law("gaussian", 1.0)]
         history = History.of(np.eye(2), [60.0, sign * 20.0], laws)
-        found = history.joint([([0], 1.0), ([1], 1.0)]).ratio(0, 1, 0.05)
+        found = ratio(history.joint([([0], 1.0), ([1], 1.0)]), 0, 1, 0.05)
         z = stats.norm.ppf(0.975)
         # (60 - 20 r)^2 = z^2 (4 + r^2)
         low, high = sorted(np.roots([400 - z**2, -sign * 2400, 3600 - 4 * z**2]).real)
@@ -298,7 +299,7 @@ class TestJointDraws:
         assert (found.value, found.low, found.high) == pytest.approx(wanted, rel=1e-6)
 
     def test_a_ratio_to_itself_is_one(self):
-        found = joint(MIXED).ratio(0, 0)
+        found = ratio(joint(MIXED), 0, 0)
         assert (found.low, found.value, found.high) == (1, 1, 1)
 
     @pytest.mark.parametrize("family", ["gaussian", "laplace"])
@@ -308,13 +309,13 @@ class TestJointDraws:
         laws = [Law(family, 1e-3), Law(family, 1.0)]
         made = History.of(np.eye(2), [0.0, 0.0], laws).joint([([0], 1.0), ([1], 1.0)])
         noise, truth = next(iter(simulated(laws, [0.0, 0.0], 1000, 7))), np.array([100.0, exact])
-        found = [replace(made, estimates=truth + each).ratio(0, 1, alpha) for each in noise]
+        found = [ratio(replace(made, estimates=truth + each), 0, 1, alpha) for each in noise]
         hits = sum(one.low <= 100 / exact <= one.high for one in found)
         assert stats.binomtest(hits, 1000, 1 - alpha, alternative="less").pvalue > 1e-6
 
     def test_a_ratio_to_what_may_be_nothing_is_not_told(self):
         history = History.of(np.eye(2), [60.0, 0.5], Law("gaussian", 1.0))
-        found = history.joint([([0], 1.0), ([1], 1.0)]).ratio(0, 1)
+        found = ratio(history.joint([([0], 1.0), ([1], 1.0)]), 0, 1)
         assert (found.low, found.high) == (-math.inf, math.inf)
 
     def test_slope(self):

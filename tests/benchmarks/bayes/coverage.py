@@ -28,7 +28,7 @@ from dpnb.errors import RequestError
 from dpnb.inference.bounds import allowances, guaranteed
 from dpnb.inference.exact import interval, posterior
 from dpnb.inference.history import History, Row
-from dpnb.inference.intervals import count_interval, mean_interval
+from dpnb.inference.intervals import count_interval, mean_interval, ratio
 from dpnb.inference.posterior import Joint, noise_variance, snapped
 from dpnb.inference.priors import AtMost, NonNegative, update
 from dpnb.inference.scheffe import factor
@@ -313,7 +313,7 @@ def ratios(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -
     for exact in (np.array([300.0, 600.0]), np.array([300.0, -12.0])):
         repeats, missed = size(1500), 0
         for error in noises(rng, LAWS, repeats, wrong) @ joint.weights.T:
-            made = replace(joint, estimates=exact + error).ratio(0, 1, 0.2)
+            made = ratio(replace(joint, estimates=exact + error), 0, 1, 0.2)
             missed += not made.low <= exact[0] / exact[1] <= made.high
         found.append(Misses(missed, repeats, 0.2))
     return found
