@@ -668,9 +668,14 @@ class Database:
         except (duckdb.Error, ValueError):
             return []
         pairs = zip(found, exact, strict=True)
-        if all(one is None or repr(float(one)) == repr(float(other)) for one, other in pairs):
+        if all(one is None or _alike(float(one), float(other)) for one, other in pairs):
             return []
         return [f"DuckDB reads {found}, not {exact}"]
+
+
+def _alike(one: float, other: float) -> bool:
+    """Return whether two sums are the same but for the order of their terms."""
+    return repr(one) == repr(other) or math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-6)
 
 
 def _taken_apart(tree: Any) -> tuple[list[str], list[str], str]:
