@@ -188,7 +188,7 @@ def infer(
         stamp=known.stamp,
         conditional=any(one.name in known.conditional for one in evidence.used),
         ledger=known.ledger,
-        look=max((known.looks[one.name] for one in evidence.used), default=1),
+        look=max([1, *(known.looks[one.name] for one in evidence.used)]),
     )
 
 

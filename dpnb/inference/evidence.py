@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dpnb.errors import RequestError
@@ -266,7 +266,7 @@ class Evidence:
 
     def any_factor(self, alpha: float) -> float:
         """Return how many standard deviations hold for every question about the table at once."""
-        return _factor(self.values_held["gaussian"], self.values_held["laplace"], alpha)
+        return factor(self.values_held["gaussian"], self.values_held["laplace"], alpha)
 
     def unknowns(self, draws: int) -> Floats:
         """Return draws of the unknowns from their exact posterior, shape (draws, rank)."""
@@ -326,11 +326,6 @@ class Evidence:
         inside = [row for row, known in zip(rows, told, strict=True) if known]
         found = iter(self.history.space.solve_many(inside).variances.tolist() if inside else [])
         return [next(found) if known else math.inf for known in told]
-
-
-@lru_cache
-def _factor(gaussian: int, laplace: int, alpha: float) -> float:
-    return factor(gaussian, laplace, alpha)
 
 
 def _length(view: View, schema: Schema) -> int:

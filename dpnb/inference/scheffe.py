@@ -8,6 +8,7 @@ Schwarz |A N| is at most sqrt(sum N_i^2 / v_i) of its standard deviations, whate
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dpnb.errors import RequestError
@@ -24,6 +25,7 @@ STEPS = 1 << 18
 """Of the grid on which sums of squares lie."""
 
 
+@lru_cache
 def factor(gaussian: int, laplace: int, alpha: float) -> float:
     """Return q with P(sqrt(sum N_i^2 / v_i) > q) <= ``alpha``, for so many noises of each family.
 

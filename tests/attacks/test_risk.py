@@ -503,8 +503,7 @@ class TestErrors:
                 assert not tells(repr(caught.value.args))
                 assert caught.value.__context__ is None
                 assert caught.value.__cause__ is None
-        assert len(warned) == 1
-        assert not tells(str(warned[0].message))
+        assert warned == []
         assert caplog.records == []
         assert list(tmp_path.iterdir()) == []
 
