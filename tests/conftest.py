@@ -37,6 +37,9 @@ _NEEDS = {
     "spark": "starts a Spark session",
 }
 
+_LONG = {"crash", "fuzz", "lab", "notebooks", "packaging", "spark"}
+"""Folders of files that take a minute each, and mostly wait for other programs."""
+
 os.environ["MPLBACKEND"] = "agg"
 # of another environment that happens to be active IPython would warn
 os.environ.pop("VIRTUAL_ENV", None)
@@ -64,12 +67,32 @@ def pytest_configure(config):
     config.pluginmanager.register(repeatable)
 
 
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Take one process more than there are cores, for some wait for browsers or disks."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("--all") or os.environ.get("DPNB_ALL") == "1":
-        return
-    left_out = [item for item in items if any(item.get_closest_marker(name) for name in _NEEDS)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in left_out]
+    if not config.getoption("--all") and os.environ.get("DPNB_ALL") != "1":
+        left_out = [item for item in items if any(item.get_closest_marker(name) for name in _NEEDS)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+    items[:] = _spread(items)
+
+
+def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests file by file, long files evenly among the others, which are the last."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    long = [path for path in files if path.parent.name in _LONG]
+    short = [path for path in files if path.parent.name not in _LONG]
+    order = [
+        (place / len(group), path) for group in (long, short) for place, path in enumerate(group)
+    ]
+    return [item for _, path in sorted(order) for item in files[path]]
 
 
 @pytest.fixture(scope="session")

@@ -166,18 +166,18 @@ class Statistics:
                 f"{name!r} has no declared cells among which a quantile could be",
                 "Declare bins for it in the schema.", node,
             )  # fmt: skip
-        ends = kind.cells()
-        if (ends[0].low, ends[-1].high) != (kind.scale.low, kind.scale.high):
-            self.refuse(
-                f"the bins of {name!r} leave out some of its values",
-                "Declare bins from its lower to its upper bound.", node,
-            )  # fmt: skip
         for column in self.grouped:
             cells *= cell_count(self.schema[column])
         if cells > MAX_CELLS:
             self.refuse(
                 f"this counts {cells:,} cells of groups and values, more than {MAX_CELLS:,}",
                 f"Declare wider bins for {name}, or group by fewer columns.", node,
+            )  # fmt: skip
+        ends = kind.cells()
+        if (ends[0].low, ends[-1].high) != (kind.scale.low, kind.scale.high):
+            self.refuse(
+                f"the bins of {name!r} leave out some of its values",
+                "Declare bins from its lower to its upper bound.", node,
             )  # fmt: skip
         return Column(name)
 

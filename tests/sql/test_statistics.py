@@ -178,3 +178,14 @@ def test_a_quantile_needs_bins_that_hold_every_value():
         else:
             with pytest.raises(SqlError, match="leave out some of its values"):
                 parse("SELECT MEDIAN(x) FROM t", tables)
+
+
+def test_values_of_a_wide_column_are_counted_before_they_are_listed():
+    kind = Integer(0, 2**53)
+    tables = {"t": Table("t", None, Schema({"x": kind, "sex": SCHEMA["sex"]}))}
+    for group, cells in (
+        ("", "9,007,199,254,740,993"),
+        (" GROUP BY sex", "18,014,398,509,481,986"),
+    ):
+        with pytest.raises(SqlError, match=f"counts {cells} cells of groups and values"):
+            parse(f"SELECT MEDIAN(x) FROM t{group}", tables)
