@@ -183,7 +183,7 @@ def a_hang(patch):
         return predicate(self, node)
 
     patch.setattr(conditions.Conditions, "predicate", wrong)
-    patch.setattr(run, "SECONDS", 2)
+    patch.setattr(run, "SECONDS", 0.5)
 
 
 WRONG = "is not within|is far from|misses|is told of"
