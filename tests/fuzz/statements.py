@@ -710,7 +710,8 @@ class Writer:
         for place in range(number):
             node = self.aggregate() if self.chance(0.75) else self.formula(2)
             written = names.pop() if place < 3 and names else f"v{place}x"
-            if number == 1 and self.chance(0.15):
+            # unnamed it goes by the name of its function, which a column of a group may have
+            if number == 1 and self.chance(0.15) and "sum" not in taken:
                 outputs.append(Output(node, None))
                 shown.append(self.bracket(node, 1))
                 continue
