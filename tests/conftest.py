@@ -67,6 +67,7 @@ def pytest_configure(config):
     config.pluginmanager.register(repeatable)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
     """Take one process more than there are cores, for some wait for browsers or disks."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
