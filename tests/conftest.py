@@ -8,6 +8,7 @@ draws anew from the operating system.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import tempfile
@@ -65,6 +66,16 @@ def pytest_configure(config):
     import repeatable
 
     config.pluginmanager.register(repeatable)
+
+
+def pytest_collection_finish():
+    # what was collected lives to the end: looking through it for garbage takes a tenth of the time
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure():
+    gc.unfreeze()
 
 
 @pytest.hookimpl(optionalhook=True)
