@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -460,9 +461,14 @@ class Session:
             return self._channel.decide(sql, params, options, cancel)
 
         found = wait(ask, cancel, self._channel.interrupt, progress, shown=True)
+        # what is changed afterwards in the caller's mappings is of no later step
+        same: dict[str, Any] = _copied(options)
+        # a notebook's names are passed whole: no others are kept alive
+        words = re.findall(r"\w+", sql)
+        same["params"] = {name: params[name] for name in words if params and name in params}
 
         def further(count: int) -> Decision:
-            return self.decide(sql, **{**options, "steps": count}, params=params)  # type: ignore[arg-type]
+            return self.decide(sql, **{**same, "steps": count})
 
         return replace(found, further=further)
 
@@ -681,6 +687,13 @@ def _explanation_options(**options: Any) -> dict[str, Any]:
     if all(options.get(name) is None for name in ("rho", "epsilon", "error")):
         options["rho"] = EXPLANATION_RHO
     return options
+
+
+def _copied(value: Any) -> Any:
+    """Return mappings and lists copied through and through, and anything else as it is."""
+    if isinstance(value, Mapping):
+        return {name: _copied(one) for name, one in value.items()}
+    return [_copied(one) for one in value] if isinstance(value, list) else value
 
 
 def _check_names(options: Mapping[str, Any], method: Callable[..., Any]) -> None:

@@ -68,6 +68,8 @@ class Table:
             raise SchemaError(f"{name!r} is no table name", "Use letters, digits and underscores.")
         if not isinstance(schema, Schema):
             raise SchemaError("the schema is not a dpnb.Schema", "Write dpnb.Schema({...}).")
+        if not isinstance(public, bool):
+            raise SchemaError("public is neither True nor False", "Write public=True.")
         if unit is not None and not isinstance(unit, Unit):
             raise SchemaError(
                 "the unit is no dpnb.Unit", "Write unit=dpnb.Unit('person_id', max_rows=3)."
@@ -75,7 +77,7 @@ class Table:
         self.name = name
         self.source = source
         self.schema = schema.protecting(schema.unit if unit is None else unit)
-        self.public = bool(public)
+        self.public = public
         self.key = None if key is None else self._checked_key(key)
         self.joins: Mapping[str, Join] = {}
         self.obstacles: Mapping[str, tuple[str, str]] = {}

@@ -18,6 +18,7 @@ FLOORS = (
     (
         "errors",
         "stamps",
+        "locks",
         "privacy",
         "scale",
         "kinds",

@@ -69,6 +69,11 @@ class TestDeclaration:
             "public": False,
         }
 
+    @pytest.mark.parametrize("public", ["false", "", None, 0, 1])
+    def test_public_is_true_or_false(self, public):
+        with pytest.raises(SchemaError, match="neither True nor False"):
+            Table("t", FRAME, SCHEMA, public=public)
+
     def test_public_is_declared(self, tmp_path):
         assert "public" in repr(Table("t", FRAME, SCHEMA, public=True))
         text = 'source = "t.csv"\n{}[columns.n]\ntype = "integer"\nlow = 0\nhigh = 9\n'

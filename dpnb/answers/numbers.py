@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 
 from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text, counts_rho
@@ -35,6 +36,33 @@ def figure(value: float, half_width: float) -> str:
         return f"{value + 0.0:.3g}"
     shown = f"{value:,.{decimals(half_width)}f}"
     return shown.lstrip("-") if not shown.strip("-0.,") else shown
+
+
+def end_text(value: float, half_width: float) -> str:
+    """Return an end of an interval as :func:`figure` does, but never as 0 when it is not.
+
+    Examples
+    --------
+    >>> end_text(12.34, 5.0), end_text(0.04, 1.0), end_text(-math.inf, math.inf)
+    ('12.3', '0.040', '-∞')
+    """
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "-∞"
+    shown = figure(value, half_width)
+    return shown if re.search("[1-9]", shown) else figure(value, abs(value))
+
+
+def rounded_up(value: float, digits: int) -> float:
+    """Return a bound above 0 with so many significant digits, rounded up.
+
+    Examples
+    --------
+    >>> rounded_up(0.05, 2), rounded_up(8.33333, 2), rounded_up(2.0137, 3), rounded_up(1234.5, 3)
+    (0.05, 8.4, 2.02, 1240.0)
+    """
+    unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    # 5 % as a float may lie a little above 5
+    return float(f"{math.ceil(value / unit * (1 - 1e-12)) * unit:.{digits}g}")
 
 
 def percent(confidence: float) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.comparison import Group
 from dpnb.answers.intervals import Mode
-from dpnb.answers.numbers import figure, percent
+from dpnb.answers.numbers import end_text, percent
 from dpnb.answers.plain import listed
 from dpnb.stamps import Stamp
 
@@ -191,8 +190,9 @@ def verdict(
     picked = "only for groups picked before" if advance else "also for groups picked after"
     method = "the paper's, " if mode == "paper" else ""
     among = AMONG if kind and not advance else ""
+    half = (high - low) / 2
     between = (
-        f"{percent(confidence)} interval {_end(low, low, high)} to {_end(high, low, high)} "
+        f"{percent(confidence)} interval {end_text(low, half)} to {end_text(high, half)} "
         f"({method}{picked} seeing the answer{among})"
     )
     if low > 0:
@@ -209,14 +209,6 @@ def verdict(
         f"Noise may explain the difference between {left} and {right} in {aggregate}: "
         f"its {between} contains 0."
     )
-
-
-def _end(value: float, low: float, high: float) -> str:
-    """Return an end of an interval as shown; never as 0 when it is not."""
-    if not math.isfinite(value):
-        return "∞" if value > 0 else "-∞"
-    shown = figure(value, (high - low) / 2)
-    return shown if re.search("[1-9]", shown) else figure(value, abs(value))
 
 
 def sentence_of(question: Question) -> str:

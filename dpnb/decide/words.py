@@ -6,10 +6,9 @@ whatever the data and whatever was found; a certificate on this very result; and
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from dpnb.answers.numbers import loss_text, percent
+from dpnb.answers.numbers import loss_text, percent, rounded_up
 from dpnb.decide.options import STUDY_MODES
 from dpnb.schema import kept_note
 
@@ -43,13 +42,7 @@ def rate_up(value: float) -> str:
     >>> rate_up(0.05), rate_up(0.0833333), rate_up(1 / 3), rate_up(0.0), rate_up(1.0)
     ('5 %', '8.4 %', '34 %', '0 %', '100 %')
     """
-    share = 100 * value
-    if not share > 0:
-        return "0 %"
-    unit = 10.0 ** (math.floor(math.log10(share)) - 1)
-    # 5 % as a float may lie a little above 5
-    shown = math.ceil(share / unit * (1 - 1e-12)) * unit
-    return f"{min(float(f'{shown:.3g}'), 100.0):g} %"
+    return f"{min(rounded_up(100 * value, 2), 100.0):g} %" if value > 0 else "0 %"
 
 
 def about(share: float) -> str:
@@ -144,9 +137,9 @@ _NONE = "not bounded"
 
 def _bounds(made: Decision) -> tuple[str, str]:
     """Return what every group was promised beforehand of misses and of false alarms."""
-    misses, alarms = (f"chance at most {rate(one)}" for one in (made.beta, made.alpha))
+    misses, alarms = (f"chance at most {rate_up(one)}" for one in (made.beta, made.alpha))
     if made.status == "partial" and made.mode == "hybrid":
-        return f"chance at most {rate(made.beta / 2)}", _NONE
+        return f"chance at most {rate_up(made.beta / 2)}", _NONE
     if made.mode in ("rr", "hybrid"):
         return misses, alarms
     if (made.fnr_bound if made.protect == "fnr" else made.fpr_bound) is None:
@@ -163,13 +156,13 @@ def _beforehand(made: Decision) -> tuple[str, str]:
     name = f"{protected}, {_BEFOREHAND}"
     if made.status == "partial" and made.mode == "hybrid":
         return name, (
-            f"Each group that satisfies the condition had a chance of at most {rate(bound / 2)} to be "
+            f"Each group that satisfies the condition had a chance of at most {rate_up(bound / 2)} to be "
             f"left out, whatever the data. {ALARM} are not bounded: that part was not paid for."
         )
     if made.mode in ("rr", "hybrid"):
         return f"Both errors, {_BEFOREHAND}", (
-            f"Each group that satisfies the condition had a chance of at most {rate(made.beta)} to be "
-            f"left out, and each other group one of at most {rate(made.alpha)} to be selected, whatever "
+            f"Each group that satisfies the condition had a chance of at most {rate_up(made.beta)} to be "
+            f"left out, and each other group one of at most {rate_up(made.alpha)} to be selected, whatever "
             "the data."
         )
     if (made.fnr_bound if made.protect == "fnr" else made.fpr_bound) is None:
@@ -177,13 +170,13 @@ def _beforehand(made: Decision) -> tuple[str, str]:
     fate = "be left out" if made.protect == "fnr" else "be selected"
     groups = "satisfies" if made.protect == "fnr" else "does not satisfy"
     text = (
-        f"Each group that {groups} the condition had a chance of at most {rate(bound)} to {fate}, "
+        f"Each group that {groups} the condition had a chance of at most {rate_up(bound)} to {fate}, "
         "whatever the data. This holds before the noise is drawn, for each group on its own. "
     )
     if made.mode == "margin":
         return name, text + (
             "Each group whose false conditions all fail by the grey width (the u that was asked for) or "
-            f"more had one of at most {rate(made.alpha)} to be selected; nothing bounds "
+            f"more had one of at most {rate_up(made.alpha)} to be selected; nothing bounds "
             f"{other.lower()} nearer to the thresholds."
         )
     return name, f"{text}{other} have no such bound."

@@ -3,8 +3,8 @@
 The normaliser is the public per-row rule: cast, clamp, declared OTHER, NULL. After it every column
 holds codes (see ``dpnb.schema``), and all SQL that runs is written here from the checked tree. Frames and
 CSV files are normalised once, into a table in memory; a Parquet file is read in place by each scan, which
-costs less than keeping it, until an explanation looks at its rows many times. Where ids are protected, the
-rows that are kept of each id are always a table.
+costs less than keeping it, until an explanation looks at its rows many times, and unless it holds values
+that DuckDB cannot decode. Where ids are protected, the rows that are kept of each id are always a table.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import hmac
 import json
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any
 
 from dpnb.engines.base import Axis, Engine, Exact, Scan, Tally, engine_failure, guarded
 from dpnb.engines.contributions import Contributions, ContributionScan
+from dpnb.engines.decoding import decoded, undecodable
 from dpnb.engines.dialect import Dialect, present
 from dpnb.engines.marginals import Marginals, MarginalScan
 from dpnb.engines.normaliser import (
@@ -172,6 +173,9 @@ class DuckDBEngine:
         types = {str(row[0]): str(row[1]).partition("(")[0].upper() for row in described}
         if relation == "texts":
             texts = set(types)
+        file = self._file
+        if file is not None:
+            relation = self._decodable(relation, file, table.columns, types)
         columns: list[str] = []
         self._needed = self._sql.needed(table)
         whole: list[str] = []
@@ -206,6 +210,8 @@ class DuckDBEngine:
         where = present(self._needed.values())
         if self._file is None:
             self._run(f"CREATE TABLE rows AS SELECT * FROM ({codes}) WHERE {where}")
+            if file is not None:
+                file.check()
         else:
             names = [self._sql.column(name) for name in table.schema] + self._sql.texts()
             names += [] if table.unit is None else ["u"]
@@ -214,12 +220,34 @@ class DuckDBEngine:
             self._run(f"SET allowed_paths=[{text(self._file.path)}]")
         if relation == "texts":
             self._run("DROP TABLE texts")
-        elif relation == "source_rows":
-            guarded(lambda: self._connection.unregister(relation))
+        elif self._file is None:
+            guarded(lambda: self._connection.unregister("source_rows"))
         for setting in _LOCK:
             self._run(setting)
         if table.key is not None and self._run(self._sql.repeated(table.key)):
             raise repeated(table.key)
+
+    def _decodable(
+        self, relation: str, file: _File, names: Sequence[str], types: Mapping[str, str]
+    ) -> str:
+        """Return a relation of a file's columns that DuckDB can read in full.
+
+        Columns of which it cannot decode all values are handed over, and the others read as ever; then
+        the file's rows will be loaded into memory.
+        """
+        found = {name: types[name] for name in (find_column(name, list(types)) for name in names)}
+        in_sql = {quoted(name): held for name, held in found.items()}
+        failing = guarded(lambda: undecodable(self._connection, relation, in_sql))
+        if not failing:
+            return relation
+        lost = [name for name in found if quoted(name) in failing]
+        mended = guarded(lambda: decoded(Path(file.path), lost))
+        guarded(lambda: self._connection.register("source_rows", mended))
+        self._file = None
+        kept = ", ".join(name for name in in_sql if name not in failing)
+        if not kept:
+            return "source_rows"
+        return f"(SELECT * FROM (SELECT {kept} FROM {relation}) POSITIONAL JOIN source_rows)"
 
     def bound(self, key: bytes) -> None:
         """Keep at most ``max_rows`` rows of each id, picked by an order under a secret key."""

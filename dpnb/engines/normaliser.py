@@ -90,5 +90,6 @@ def id_code(column: str, source_type: str) -> str:
     if source_type in WHOLE | NOTHING:
         return f"CAST({column} AS BIGINT)"
     if source_type in NUMBERS:
-        return f"CASE WHEN {column} = FLOOR({column}) THEN TRY_CAST(FLOOR({column}) AS BIGINT) END"
+        # not FLOOR, which leaves the type of a decimal of many digits
+        return f"CASE WHEN {column} = TRUNC({column}) THEN TRY_CAST(TRUNC({column}) AS BIGINT) END"
     raise no_ids(source_type)

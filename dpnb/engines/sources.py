@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dpnb.engines.decoding import need_arrow, readable
 from dpnb.errors import SchemaError
 from dpnb.joins import Join
 from dpnb.kinds import Kind
@@ -103,12 +103,12 @@ def frame_source(frame: Any, columns: Sequence[str]) -> tuple[Any, set[str]]:
     module = type(frame).__module__.partition(".")[0]
     if module == "polars" and type(frame).__name__ in ("DataFrame", "LazyFrame"):
         frame = frame.collect() if type(frame).__name__ == "LazyFrame" else frame
-        _need_arrow("a polars table")
+        need_arrow("a polars table")
         return _declared(frame.to_arrow(), columns), set()
     if module in ("duckdb", "_duckdb"):
         if "UHUGEINT" in map(str, frame.types):
             raise SchemaError("UHUGEINT values cannot be handed over", "Cast them to DOUBLE.")
-        _need_arrow("a DuckDB relation")
+        need_arrow("a DuckDB relation")
         return _declared(frame.to_arrow_table(), columns), set()
     if module == "pandas" and hasattr(frame, "columns"):
         return _pandas_source(frame, columns)
@@ -118,12 +118,6 @@ def frame_source(frame: Any, columns: Sequence[str]) -> tuple[Any, set[str]]:
         f"a source of type {type(frame).__name__} is not supported",
         "Use a pandas, polars or pyarrow table, a DuckDB relation, or a Parquet or CSV path.",
     )
-
-
-def _need_arrow(what: str) -> None:
-    """Refuse what is handed over by arrow where that is not installed."""
-    if importlib.util.find_spec("pyarrow") is None:
-        raise SchemaError(f"{what} needs pyarrow", "Run pip install pyarrow.")
 
 
 def frame_of(columns: Mapping[str, Any]) -> Any:
@@ -144,7 +138,12 @@ def frame_of(columns: Mapping[str, Any]) -> Any:
 
 def _declared(table: Any, columns: Sequence[str]) -> Any:
     """Return the declared columns of an arrow table; DuckDB renames others that differ by case."""
-    return table.select([find_column(name, table.column_names) for name in columns])
+    table = table.select([find_column(name, table.column_names) for name in columns])
+    for place, column in enumerate(table.columns):
+        found = readable(column)
+        if found is not column:
+            table = table.set_column(place, table.field(place).with_type(found.type), found)
+    return table
 
 
 def _pandas_source(frame: Any, declared: Sequence[str]) -> tuple[Any, set[str]]:
@@ -165,11 +164,24 @@ def _pandas_source(frame: Any, declared: Sequence[str]) -> tuple[Any, set[str]]:
             categories = [_as_text(value) for value in column.dtype.categories]
             codes = np.asarray(column.cat.codes)
             column = pd.Series(np.array([*categories, None], dtype=object)[codes], dtype="string")
+        elif isinstance(column.dtype, (pd.StringDtype, pd.ArrowDtype)):
+            column = _readable_series(column)
         elif isinstance(column.dtype, np.dtype):
             # DuckDB cannot walk a column backwards
             column = pd.Series(np.ascontiguousarray(column.to_numpy()))
         columns[name] = column.reset_index(drop=True)
     return pd.DataFrame(columns), texts
+
+
+def _readable_series(column: Any) -> Any:
+    """Return a pandas column without texts that are no Unicode, which DuckDB could not read."""
+    import pandas as pd
+
+    if getattr(column.dtype, "storage", "pyarrow") == "python":
+        return pd.Series([_as_text(value) for value in column], dtype=column.dtype)
+    held = column.array.__arrow_array__()
+    found = readable(held)
+    return column if found is held else pd.Series(pd.arrays.ArrowExtensionArray(found))
 
 
 def _as_text(value: Any) -> str | None:
@@ -178,7 +190,7 @@ def _as_text(value: Any) -> str | None:
         if value is None or value != value:
             return None
         shown = str(value)
-        shown.encode()
+        str.encode(shown)
     except Exception:  # noqa: BLE001 - whatever a value does, it is a fact about data
         return None
     return shown

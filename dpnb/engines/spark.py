@@ -82,7 +82,8 @@ class SparkEngine(StatementEngine):
     Spark itself shows exact numbers of rows to whoever may see its web page, its event log or its
     progress bar (``spark.ui.enabled``, ``spark.eventLog.enabled``, ``spark.ui.showConsoleProgress``), and
     errors of the frame's own computation, values included, in the logs of driver and executors: these are
-    as secret as the data.
+    as secret as the data. Where a value makes that computation fail, so do all requests that read its
+    column: Spark's reader of Parquet does so at times in milliseconds that microseconds cannot hold.
     """
 
     def __init__(self, table: Table) -> None:
@@ -120,7 +121,7 @@ class SparkEngine(StatementEngine):
             if type_name(types[place]) not in FITS[Category] | {NOTHING}:
                 raise undiscovered(name, type_name(types[place]))
             values.append(f"{raw(Category(('',)), f's{place}', types[place])} AS r{i}")
-            codes.append(f"{short_text(f'r{i}')} AS t{i}")
+            codes.append(f"{short_text(f'try_validate_utf8(r{i})')} AS t{i}")
         if table.unit is not None:
             place = names.index(find_column(table.unit.column, list(names)))
             values.append(f"{id_code(f's{place}', types[place])} AS u")

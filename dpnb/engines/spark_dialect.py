@@ -36,8 +36,9 @@ _FEW = 16
 """Up to so many values a CASE is as fast as grouping by the texts themselves."""
 _BUCKET = 4
 """Values in one bucket of a longer list."""
-_DIGITS = r"\d+(?:_\d+)*"
-_NUMBER = rf"\A\s*\+?-?(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?\s*\z"
+# possessive: nothing is tried again, so that no text takes long or a deep stack
+_DIGITS = r"\d++(?:_\d++)*+"
+_NUMBER = rf"\A\s*+\+?-?(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?\s*+\z"
 _CLOCK = r"(?:(?:[01]?\d|2[0-3]):[0-5]?\d(?::[0-5]?\d(?:\.\d{0,9})?)?|24:00(?::00)?)"
 _TIME = rf"(?:(?:T| +){_CLOCK}(?: *(?:Z|[+-]\d{{2}}(?::?\d{{2}})?))?)?"
 _DAY = rf"\A\s*(-?)0*(\d{{1,7}})([-/ \\])(\d{{1,2}})\3(\d{{1,2}}){_TIME}\s*\z"
@@ -113,7 +114,8 @@ def _decimal(column: str, declared: str) -> str:
         f"CAST({rest} * {unit} AS DOUBLE) / {literal(float(10**scale))}"
     )
     exact = f"CAST({10.0**-scale * 2**53:.{scale}f} AS DECIMAL(38, {scale}))"
-    return f"CASE WHEN abs({column}) <= {exact} THEN CAST({column} AS DOUBLE) ELSE {parts} END"
+    # not abs, which leaves the type of a number of many nines
+    return f"CASE WHEN {column} BETWEEN -{exact} AND {exact} THEN CAST({column} AS DOUBLE) ELSE {parts} END"
 
 
 def _day(column: str) -> str:
@@ -146,7 +148,8 @@ def id_code(column: str, declared: str) -> str:
     if source in WHOLE or source == NOTHING:
         return f"CAST({column} AS BIGINT)"
     if source == "DECIMAL":
-        return f"CASE WHEN {column} = FLOOR({column}) THEN TRY_CAST({column} AS BIGINT) END"
+        # compared with its FLOOR, a number of many digits would be rounded first
+        return f"CASE WHEN {column} % 1 = 0 THEN TRY_CAST({column} AS BIGINT) END"
     if source in NUMBERS:
         real = f"CAST({column} AS DOUBLE)"
         fits = f"{real} >= {literal(-(2.0**63))} AND {real} < {literal(2.0**63)}"

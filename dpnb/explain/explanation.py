@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpnb.answers.numbers import figure, percent
+from dpnb.answers.numbers import end_text, percent
 from dpnb.answers.plain import listed
 from dpnb.answers.question import Question
 from dpnb.answers.words import cost_text, interval_sentence, ledger_note
@@ -152,8 +152,8 @@ class Explanation:
 
     def _amount(self, value: float) -> str:
         if not self.relative:
-            return figure(value, self.half_width)
-        return f"{figure(100 * value, 100 * self.half_width)} %"
+            return end_text(value, self.half_width)
+        return f"{end_text(100 * value, 100 * self.half_width)} %"
 
     @property
     def influence_unit(self) -> str:

@@ -461,9 +461,18 @@ class Dpnb(Magics):
         """Return the session that a question came from, unless another one is named."""
         if name is None:
             held = [*self.sessions.values(), *self._namespace.values()]
-            for session in held:
-                if isinstance(session, Session) and session.ledger == question.ledger:
-                    return session
+            found = {
+                id(one): one
+                for one in held
+                if isinstance(one, Session) and one.ledger == question.ledger
+            }
+            if len(found) > 1 and len({one.budget.analyst for one in found.values()}) > 1:
+                raise RequestError(
+                    "several analysts of the answer's ledger have sessions here",
+                    "Name the one that pays: --on NAME.",
+                )
+            if found:
+                return next(iter(found.values()))
         return self._session(name)
 
     def _show(self, answer: Any, mode: str) -> Any:

@@ -19,6 +19,21 @@ from dpnb.privacy.path import Knot, find, insert
 
 _MOST_REPEATED = 10_000
 """How many clients' names of repeated requests are remembered."""
+_STEPS = ""
+"""What a client's name stands for whose steps have names of their own: "name step 1"."""
+
+
+def person(row: str) -> str:
+    """Return whose row of the provenance table it is; there is one for each privilege."""
+    return row.partition("#")[0]
+
+
+def _name(into: dict[tuple[str, str], str], row: str, identifier: str, request: str) -> None:
+    """Note for which request a client's name was used."""
+    whole = identifier.partition(" ")[0]
+    if whole != identifier:
+        into[person(row), whole] = _STEPS
+    into[person(row), identifier] = request
 
 
 def loss(
@@ -279,9 +294,12 @@ class Accountant:
 
     def check_identifier(self, analyst: str, identifier: str | None, request: str) -> None:
         """Refuse a client's name for a request that was used for another one."""
-        name = analyst, identifier or ""
-        known = self.identifiers.get(name, self._repeated.get(name))
-        if identifier is not None and known not in (None, request):
+        if identifier is None:
+            return
+        whole = identifier.partition(" ")[0]
+        known = self._named(analyst, identifier)
+        steps = _STEPS if whole == identifier else self._named(analyst, whole)
+        if known not in (None, request) or steps not in (None, _STEPS):
             raise RequestError(
                 "this request identifier was used for another request",
                 "Send a new identifier. Nothing was charged.",
@@ -289,11 +307,16 @@ class Accountant:
 
     def keep_identifier(self, analyst: str, identifier: str | None, request: str) -> None:
         """Remember, as long as there is room, for what a client's name was used."""
-        if identifier is None or (analyst, identifier) in self.identifiers:
+        if identifier is None or (person(analyst), identifier) in self.identifiers:
             return
         if len(self._repeated) >= _MOST_REPEATED:
             self._repeated.clear()
-        self._repeated[analyst, identifier] = request
+        _name(self._repeated, analyst, identifier, request)
+
+    def _named(self, analyst: str, identifier: str) -> str | None:
+        """Return the request that a client's name stands for; None for a new name."""
+        name = person(analyst), identifier
+        return self.identifiers.get(name, self._repeated.get(name))
 
     def apply_doubling(self, sequence: int) -> None:
         """Add one entry of kind ``cap``: the next of the declared caps."""
@@ -425,7 +448,7 @@ class Accountant:
     def _keep(self, charge: Charge, entry: Mapping[str, Any], total: PrivacyLoss) -> None:
         self.charges[charge.analyst, charge.request] = charge
         if "identifier" in entry:
-            self.identifiers[charge.analyst, str(entry["identifier"])] = charge.request
+            _name(self.identifiers, charge.analyst, str(entry["identifier"]), charge.request)
         if charge.row != NONE:
             self.known[charge.analyst] = self.known.get(charge.analyst, NONE) + charge.row
         self.spent = total

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from dpnb.errors import LedgerError
+from dpnb.locks import hold
 from dpnb.privacy.sqlite import SQLiteStorage
 
 FORMAT = 4
@@ -131,7 +132,7 @@ class Ledger:
         timeout: float = 30.0,
     ) -> None:
         self._storage = _storage(path, timeout)
-        self._process = os.getpid()
+        self._process, self._timeout = os.getpid(), timeout
         self._closer = weakref.finalize(self, _close, self._storage, self._process)
         self.place, self.kept = self._storage.place, self._storage.kept
         file = self._storage.noun == "file"
@@ -195,7 +196,7 @@ class Ledger:
         the next :meth:`read_new`, like the entries of other kernels.
         """
         self._check_process()
-        with self._lock:
+        with self._lock, self._anchoring():
             self._storage.begin()
             pending: list[str] = []
 
@@ -233,8 +234,28 @@ class Ledger:
 
     def check_anchor(self) -> None:
         """Refuse a ledger that is older than its anchor. Call after reading all entries."""
-        self._refuse_older()
-        self._write_anchor(self._sequence, self._hash)
+        with self._anchoring():
+            self._refuse_older()
+            self._write_anchor(self._sequence, self._hash)
+
+    @contextlib.contextmanager
+    def _anchoring(self) -> Iterator[None]:
+        """Hold what all copies of the ledger share, from the look at the anchor to its replacement."""
+        if self.anchor is None:
+            yield
+            return
+        try:
+            descriptor = hold(self.anchor.with_name(f"{self.anchor.name}.lock"), self._timeout)
+        except TimeoutError:
+            self._refuse(
+                "the ledger is in use by another kernel", "Try again; nothing was charged."
+            )
+        except OSError:
+            self._refuse("the anchor cannot be written", f"Check {self.anchor}.")
+        try:
+            yield
+        finally:
+            os.close(descriptor)
 
     def _refuse_older(self) -> None:
         # an anchor is written once its entry is committed, so what it names is in the storage
@@ -260,14 +281,9 @@ class Ledger:
             return
         written = False
         with contextlib.suppress(OSError, LedgerError):
-            # one kernel at a time, so that no later entry's anchor is replaced by this one's
-            self._storage.begin()
-            try:
-                if self._read_anchor(self.anchor)[0] <= sequence:
-                    self._replace_anchor(self.anchor, f"{sequence} {digest}\n")
-                written = True
-            finally:
-                self._storage.rollback()
+            if self._read_anchor(self.anchor)[0] <= sequence:
+                self._replace_anchor(self.anchor, f"{sequence} {digest}\n")
+            written = True
         if not written:
             self._refuse(
                 "the anchor cannot be written",

@@ -55,12 +55,20 @@ class SQLiteStorage:
                 raise
 
     def _touch(self, path: Path) -> None:
+        """Make the file where there is none; one that is there is not opened.
+
+        To close any descriptor of a file gives up all the locks that the process holds on it: those of
+        another connection that is just writing, too.
+        """
+        file = path.resolve()
         try:
-            descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-            try:
-                os.fchmod(descriptor, 0o600)
-            finally:
-                os.close(descriptor)
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            if not file.is_file():
+                raise OSError
+            if not os.access(file, os.R_OK | os.W_OK):
+                raise PermissionError
+            file.chmod(0o600)
         except PermissionError:
             self._refuse("the ledger cannot be written", "Check the file's permissions.")
         except OSError:

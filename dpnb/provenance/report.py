@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpnb.errors import RequestError
-from dpnb.privacy.accountant import Accountant, loss
+from dpnb.privacy.accountant import Accountant, loss, person
 from dpnb.privacy.composition import epsilons, kov
 from dpnb.privacy.loss import Currency, PrivacyLoss, unit
 from dpnb.privacy.mechanisms import NONE
@@ -292,8 +292,8 @@ def report(
     privileges = table.rows or dict.fromkeys((charge.analyst for charge in charges), 1)
     rows = tuple(
         Row(
-            row, row.partition("#")[0], privilege,
-            table.analysts[row.partition("#")[0]].active if row in table.rows else True,
+            row, person(row), privilege,
+            table.analysts[person(row)].active if row in table.rows else True,
             table.limit(row), table.spent(row), state.known.get(row, NONE),
             table.remaining(row, now), answered.get(row, 0),
         )

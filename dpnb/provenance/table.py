@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpnb.errors import BudgetError, RequestError
-from dpnb.privacy.accountant import Accountant, Cost, check, damaged, left_of
+from dpnb.privacy.accountant import Accountant, Cost, check, damaged, left_of, person
 from dpnb.privacy.loss import PrivacyLoss, epsilon_shown
 from dpnb.privacy.mechanisms import NONE
 from dpnb.provenance.policy import MOST_PRIVILEGE, Policy, privileges_of
@@ -94,7 +94,7 @@ class ProvenanceTable:
         ------
         RequestError
         """
-        name = row.partition("#")[0]
+        name = person(row)
         if self.policy is not None and row not in self.rows and name in self.analysts:
             raise RequestError(f"there is no analyst {row!r}", "Ask the owner of the data.")
         self.row(name)
@@ -255,7 +255,7 @@ class ProvenanceTable:
         return [
             (place, grant)
             for place, grant in enumerate(self.grants)
-            if grant.receiver == row and self.analysts[grant.giver.partition("#")[0]].active
+            if grant.receiver == row and self.analysts[person(grant.giver)].active
         ]
 
     def spent(self, row: str) -> PrivacyLoss:
@@ -319,7 +319,31 @@ class ProvenanceTable:
             most = PrivacyLoss.of(least + self.granted(row, now), currency)
             check(cost, spent, replace(most, delta=limit.delta), currency)
             raise BudgetError("budget exhausted", "Nothing was charged.")
+        if self._answering(row, cost, taken) is None:
+            # rounded as sums are, it would lie just beyond the limit
+            raise BudgetError("budget exhausted", "Nothing was charged.")
         return taken
+
+    def _answering(
+        self, row: str, cost: PrivacyLoss, taken: Sequence[tuple[int, Fraction]]
+    ) -> dict[str, PrivacyLoss] | None:
+        """Return what a row and its givers answer for once a charge is added; None beyond a limit.
+
+        Parts are taken from grants by their places.
+        """
+        currency = self.currency
+        after: dict[str, PrivacyLoss] = {}
+        for place, level in taken:
+            giver, part = self.grants[place].giver, PrivacyLoss.of(level, currency)
+            after[giver] = after.get(giver, self.spent(giver)) + part
+            if after[giver].exceeds(self.limit(giver), currency):
+                return None
+            cost = replace(cost - part, delta=cost.delta)
+        if cost != NONE:
+            after[row] = after.get(row, self.spent(row)) + cost
+        # what others answer for may come on top of a limit that was lowered below what is spent
+        own = cost.level(currency) > 0 and row in self.rows
+        return None if own and after[row].exceeds(self.limit(row), currency) else after
 
     def _check_views(self, cost: Cost, names: Mapping[str, Sequence[str]]) -> None:
         for view, step in cost.steps.items():
@@ -339,7 +363,7 @@ class ProvenanceTable:
         # what costs her row nothing can still tell the coalition more
         if cost.row == NONE and all(new == old for new, old in cells):
             return
-        members = self.policy.coalition(row.partition("#")[0], self.analysts)
+        members = self.policy.coalition(person(row), self.analysts)
         rows = self.rows_of(members)
         total = state.loss_after(rows, row, cost)
         if not cost.steps and all((other, request) not in state.once for other in rows):
@@ -353,7 +377,7 @@ class ProvenanceTable:
         currency = self.currency
         kept = _ZERO
         for other in self.rows:
-            if other != row and self.analysts[other.partition("#")[0]].active:
+            if other != row and self.analysts[person(other)].active:
                 own = self.policy.reserve * self.limit(other).level(currency)
                 kept += max(_ZERO, own - self.state.known.get(other, NONE).level(currency))
         if cost.table.level(currency) + kept > self.state.remaining().level(currency):
@@ -409,27 +433,18 @@ class ProvenanceTable:
     def apply_charge(self, sequence: int, entry: Mapping[str, Any]) -> None:
         """Add who answers for a charge: its own row, but for what was taken from grants."""
         row, cost = str(entry["analyst"]), PrivacyLoss.from_dict(entry["row"])
-        currency = self.currency
         if row != OWNER and (row != ANALYST if self.policy is None else row not in self.rows):
             raise damaged(sequence)
-        for place, part in entry.get("granted", ()):
-            grant, level = self.grants[place], Fraction(part)
+        taken = [(int(place), Fraction(part)) for place, part in entry.get("granted", ())]
+        for place, level in taken:
+            grant = self.grants[place]
             if grant.receiver != row or not 0 < level <= grant.left(str(entry["time"])):
                 raise damaged(sequence)
             self.grants[place] = replace(grant, used=grant.used + level)
-            self._add(grant.giver, PrivacyLoss.of(level, currency))
-            if self.spent(grant.giver).exceeds(self.limit(grant.giver), currency):
-                raise damaged(sequence)
-            cost = replace(cost - PrivacyLoss.of(level, currency), delta=cost.delta)
-        self._add(row, cost)
-        # what others answer for may come on top of a limit that was lowered below what is spent
-        own = cost.level(currency) > 0 and row in self.rows
-        if own and self.spent(row).exceeds(self.limit(row), currency):
+        after = self._answering(row, cost, taken)
+        if after is None:
             raise damaged(sequence)
-
-    def _add(self, row: str, cost: PrivacyLoss) -> None:
-        if cost != NONE:
-            self.liable[row] = self.spent(row) + cost
+        self.liable |= after
 
 
 def check_name(name: object) -> str:

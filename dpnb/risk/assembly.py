@@ -63,6 +63,11 @@ def options(desk: Desk, by: str | Sequence[str], cumulative: bool, form: str) ->
             "Leave by out: each id is looked at with all its rows.",
         )
     earlier = _earlier(desk.plan, desk.table, desk.store) if cumulative else Earlier({}, {}, 0.0)
+    if kind == "exact" and desk.plan.currency == "pure" and earlier.constant:
+        raise RequestError(
+            "the exact form needs each vector's share, which earlier one-off releases hide",
+            "Use form='bound'.",
+        )
     return Options(columns, earlier, kind)
 
 
@@ -81,7 +86,7 @@ def profile(desk: Desk, asked: Options) -> RiskProfile:
     exact = ContributionScan(parts, asked.by, squared=not pure, ids=ids)
     scored = ContributionScan(own, asked.by, STEPS, squared=not pure, ids=ids)
     most: int | None = MOST_JOINT_LINES if others else MOST_LINES
-    if pure and asked.form == "exact" and len(parts) > 1:
+    if pure and asked.form == "exact" and (len(parts) > 1 or earlier.levels):
         # rounded, there would be no exact form, and to refuse would tell how many lines there are
         most = None
     found, steps, constant = desk.engine.contributions(exact, most), 0, earlier.constant

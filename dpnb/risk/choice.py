@@ -14,6 +14,7 @@ from dpnb.answers.plain import listed
 from dpnb.answers.words import cost_text, interval_sentence
 from dpnb.privacy.loss import Currency, Picked, PickedRational, PrivacyLoss
 from dpnb.risk.nouns import noun
+from dpnb.risk.words import bounded
 from dpnb.stamps import Stamp
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class Choice:
 
     def _wish(self) -> str:
         """Return what the level shall grant."""
-        excess = "any factor" if self.tau <= 0 else f"a factor of {1 / self.tau:.4g}"
+        excess = "any factor" if self.tau <= 1e-6 else bounded("a factor of", 1 / self.tau, 4)
         if self.method == "quantile":
             p = float(Fraction(self.detail["p"]))
             return (

@@ -152,11 +152,6 @@ class Rows:
     def relative(self, level: float, *, lowest: bool = False) -> Values:
         """Return each row's indicator as a multiple of the floor."""
         if self.pure and self.form == "exact":
-            if self.constant:
-                raise RequestError(
-                    "the exact form needs each vector's share, which earlier one-off releases hide",
-                    "Use form='bound'.",
-                )
             return relative(self._by_view(level), "pure", "exact")
         losses = self.losses(level, lowest=lowest)
         return relative(losses, "pure" if self.pure else "zcdp", self.form)

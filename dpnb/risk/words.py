@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from dpnb.answers.numbers import loss_text
+from dpnb.answers.numbers import loss_text, rounded_up
 from dpnb.privacy.loss import Currency, PrivacyLoss
 from dpnb.risk.indicator import expected_size
 from dpnb.risk.rows import Rows
@@ -14,11 +14,29 @@ _SIGMAS = 2.5758293035489004
 """A normal variable stays within so many standard deviations with probability 0.99."""
 
 
+MILLION = "over a million"
+"""Larger factors mean nothing to anybody."""
+
+
 def factor(value: float) -> str:
     """Return a factor of 1 or more with three significant digits."""
     if value >= 1e6:
-        return "over a million"
+        return MILLION
     return f"{value:.3f}" if value < 1.1 else f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def bounded(words: str, value: float, digits: int = 3) -> str:
+    """Return a bound on a factor behind ``words``: rounded up, and of factors over a million none.
+
+    Examples
+    --------
+    >>> bounded("at most", 2.0137), bounded("less than", 1.05), bounded("at most", 2e6)
+    ('at most 2.02', 'less than 1.05', 'perhaps over a million')
+    """
+    if value >= 1e6:
+        return f"perhaps {MILLION}"
+    up = rounded_up(value, 4 if value < 1.1 else digits)
+    return f"{words} {int(up) if up == int(up) else up:,}"
 
 
 def odds(loss: float, rows: Rows) -> str:
@@ -30,15 +48,15 @@ def odds(loss: float, rows: Rows) -> str:
     one by the same argument with the two tables exchanged).
     """
     if rows.pure:
-        return f"by a factor of at most {factor(math.exp(min(loss, 700)))}"
+        return f"by a factor of {bounded('at most', math.exp(min(loss, 700)))}"
     if rows.constant:
         rare = math.exp(min(loss + 2 * math.sqrt(loss * math.log(200)), 700))
-        return f"by a factor of less than {factor(rare)} in 99 of 100 answers"
+        return f"by a factor of {bounded('less than', rare)} in 99 of 100 answers"
     typical = math.exp(min(expected_size(loss, "zcdp"), 700))
     rare = math.exp(min(loss + _SIGMAS * math.sqrt(2 * loss), 700))
     most = "at most " if rows.steps else ""
     return (
-        f"by a factor of {most}about {factor(typical)} as a rule, and of less than {factor(rare)} in "
+        f"by a factor of {most}about {factor(typical)} as a rule, and of {bounded('less than', rare)} in "
         "99 of 100 answers"
     )
 
@@ -61,10 +79,11 @@ def sentence(rows: Rows, level: float, delta: Fraction | None) -> str:
         company = f"{alike:,} of {rows.total:,} {rows.noun()} stand out most, about alike"
     else:
         company = f"{alike:,} of {rows.total:,} {rows.noun()} stand out most, all alike"
-    bound = "at most " if rows.steps or rows.constant else ""
+    size = float(rows.relative(level).max())
+    multiple = bounded("at most", size) if rows.steps or rows.constant else factor(size)
     whole = "this and what was released before shift" if rows.cumulative else "the answer shifts"
     return (
-        f"{given} {company}, with {bound}{factor(float(rows.relative(level).max()))} times the "
+        f"{given} {company}, with {multiple} times the "
         f"indicator of someone who is not in the table: {whole} the odds that such a person is in it "
         f"{odds(most, rows)}."
     )

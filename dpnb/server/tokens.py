@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dpnb.errors import RequestError
+from dpnb.locks import hold
 from dpnb.provenance.table import check_name
 from dpnb.server.auth import (
     Analyst,
@@ -187,15 +188,12 @@ def revoke(path: Path, name: str) -> None:
 @contextlib.contextmanager
 def _changing(path: Path) -> Iterator[Path]:
     """Hold the right to change a token file, so that no change is lost; yields where it really is."""
-    import fcntl
-
     file = path.resolve()
     try:
-        descriptor = os.open(file.with_name(f".{file.name}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
+        descriptor = hold(file.with_name(f".{file.name}.lock"))
     except OSError:
         raise RequestError("the token file cannot be written", "Check its folder.") from None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield file
     finally:
         os.close(descriptor)

@@ -131,7 +131,7 @@ def ran(tmp_path_factory, pytestconfig):
     people(folder)
     cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
     if not pytestconfig.getoption("--entropy"):
-        # one number of a curve in thirty notebooks would be an exact count by chance
+        # an inference lists its intervals at many levels: an end may be an exact count by chance
         cells[0].source = DRAWN + cells[0].source
     cells.append(nbformat.v4.new_code_cell("%xmode Verbose"))
     for source in FAILING:

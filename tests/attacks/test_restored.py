@@ -15,6 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from contextlib import ExitStack
 from fractions import Fraction
 
@@ -26,6 +27,7 @@ from attacks.guessing import with_gaussians
 import dpnb
 from dpnb import Integer, Schema, Table, Unit
 from dpnb.errors import BudgetError, LedgerError
+from dpnb.privacy.sqlite import SQLiteStorage
 
 GROUPS = 1_500
 SCHEMA = Schema({"g": Integer(0, GROUPS - 1)})
@@ -203,6 +205,34 @@ class TestCopies:
         assert said[0] == ["2/5", "2/5"]
         assert said[1][0].startswith("the ledger is older than its anchor")
         assert said[1][1] == "2/5"
+
+    def test_nor_do_they_have_it_twice_at_the_same_moment(self, opened, tmp_path, monkeypatch):
+        """The second copy asks while the first one writes."""
+        anchor = tmp_path / "elsewhere"
+        opened("one", anchor=anchor).close()
+        shutil.copy(tmp_path / "one", tmp_path / "two")
+        one, two = opened("one", anchor=anchor), opened("two", anchor=anchor)
+        told = []
+
+        def ask():
+            try:
+                told.append(two.query(FIRST, rho=RHO))
+            except LedgerError as error:
+                told.append(str(error))
+
+        rival = threading.Thread(target=ask)
+        insert = SQLiteStorage.insert
+
+        def meanwhile(storage, *row):
+            monkeypatch.undo()
+            rival.start()
+            rival.join(0.5)
+            return insert(storage, *row)
+
+        monkeypatch.setattr(SQLiteStorage, "insert", meanwhile)
+        assert one.query(COUNT, rho=RHO).spent.rho == RHO
+        rival.join()
+        assert told[0].startswith("the ledger is older than its anchor")
 
     def test_the_second_one_draws_noise_of_its_own(self, opened, tmp_path):
         """So who has both answers has paid twice: they are two looks at the data."""

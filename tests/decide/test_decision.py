@@ -568,6 +568,25 @@ def test_a_hopeless_decision_buys_nothing_more():
     assert made.refine().spent == made.next_cost
 
 
+@pytest.mark.parametrize("by", ["refine", "widget"])
+def test_what_its_asker_changes_later_is_of_no_further_step(session, by):
+    """The price that is shown is that of the decision that was asked for."""
+    u, params = {"n": 90.0}, {"c": 100}
+    sql = "SELECT city, COUNT(*) AS n FROM t GROUP BY city HAVING COUNT(*) > :c"
+    made = session.decide(sql, u=u, params=params, steps=1)
+    before = session.budget.spent
+    u["n"], params["c"] = 9.0, 40
+    if by == "widget":
+        widget = made.widget()
+        widget._hear(widget, {"refine": 1}, [])
+        more = widget.decision
+    else:
+        more = made.refine()
+    assert len(more.taken) == 2
+    assert more.taken[:1] == made.taken
+    assert session.budget.spent - before == made.next_cost
+
+
 def test_an_engine_that_fails_charges_nothing():
     session = opened()
     with (
@@ -600,6 +619,14 @@ def test_an_interrupted_decision_shows_what_was_paid():
 
 
 # what it says
+
+
+@pytest.mark.parametrize("mode", ["rr", "margin", "certified"])
+def test_bounds_are_rounded_up(session, mode):
+    made = session.decide(SQL, mode=mode, beta=0.0124, alpha=0.0124, steps=1)
+    said = made.statements()[0][1]
+    assert "at most 1.3 %" in said
+    assert "1.2 %" not in said
 
 
 def test_which_error_is_bounded_can_be_read(session):

@@ -152,6 +152,9 @@ class TestRowSentence:
         said = "Leaving out the rows with a = 1 shrinks the difference: "
         assert self.said(0.03, 0.1) == f"{said}influence 3.0 % to 10.0 %, rank 1 to 9 of 103."
 
+    def test_an_end_that_is_not_0_does_not_look_like_it(self):
+        assert "influence 0.040 % to 7.0 %" in self.said(0.0004, 0.07)
+
     def test_a_row_below_0_widens_it(self):
         said = "Leaving out the rows with a = 1 widens the difference: "
         assert self.said(-0.1, -0.03, 90, 103).startswith(said)

@@ -79,6 +79,15 @@ class TestDecide:
         opened.names["quota"] = 20_000
         assert opened.run(f"%%dpdecide --u 1000\n{QUOTA}").result.selected == ["Male"]
 
+    def test_a_further_step_is_of_the_values_that_they_had(self, opened):
+        opened.names["quota"] = 20_000
+        made = opened.run(f"%%dpdecide --yes --steps 1 --u 3000\n{QUOTA}").result
+        before, opened.names["quota"] = spent(opened), 10_000
+        more = made.refine()
+        assert more.taken[:1] == made.taken
+        assert spent(opened) - before == made.next_cost.rho
+        assert "20,000" in repr(more)
+
     def test_a_cost_may_be_a_variable_and_a_picked_one_stays_one(self, opened):
         opened.names["cost"] = Picked(0.05)
         assert opened.run(f"%%dpdecide --most :cost\n{MEN}").result.conditional

@@ -110,6 +110,25 @@ class TestExplain:
         assert ran.result.half_width == pytest.approx(0.02, rel=1e-6)
 
 
+def test_who_pays_is_not_guessed(shell):
+    """Two analysts in one kernel: the answer does not say whose it is."""
+    curator = dpnb.Curator(
+        [dpnb.datasets.census(500, 1)], budget=dpnb.Budget(rho=9), analysts={"alice": 1, "bob": 1}
+    )
+    shell.names.update({name: curator.session(name) for name in ("alice", "bob")})
+    sql = "SELECT sex, COUNT(*) AS n FROM census GROUP BY sex"
+    for name in ("alice", "bob"):
+        shell.names["found"] = shell.names[name].query(sql, rho=1)
+    asked = "--rho 0.3 --anyway\n'Female' > 'Male'"
+    ran = shell.run(f"%%dpexplain found {asked}")
+    assert "--on NAME" in str(ran.error)
+    assert shell.names["alice"].budget.spent.rho == 1
+    ran = shell.run(f"%%dpexplain found --on bob {asked}")
+    assert ran.error is None
+    assert shell.names["alice"].budget.spent.rho == 1
+    assert shell.names["bob"].budget.spent.rho == Fraction("1.3")
+
+
 class TestPrice:
     def test_dry_run_prices_and_spends_nothing(self, asked):
         ran = asked.run(f"%%dpexplain income --dry-run --rho 0.2\n{REAL}")

@@ -513,6 +513,21 @@ class TestState:
         accountant.check_identifier("bob", "x", "second")
         with pytest.raises(RequestError, match="used for another request"):
             accountant.check_identifier("alice", "x", "second")
+        # also under another of her privileges
+        with pytest.raises(RequestError, match="used for another request"):
+            accountant.check_identifier("alice#2", "x", "second")
+
+    def test_that_of_a_decision_belongs_to_all_its_steps(self, accountant: Accountant) -> None:
+        made = entry(accountant, "alice", {"v": THIRD}, "first") | {"identifier": "x step 1"}
+        accountant.apply(1, made)
+        accountant.check_identifier("alice", "x step 1", "first")
+        accountant.check_identifier("alice", "x step 2", "second")
+        for name, request in (("x step 1", "other"), ("x", "first"), ("x", "other")):
+            with pytest.raises(RequestError, match="used for another request"):
+                accountant.check_identifier("alice", name, request)
+        accountant.keep_identifier("alice", "y", "plain")
+        with pytest.raises(RequestError, match="used for another request"):
+            accountant.check_identifier("alice", "y step 1", "first")
 
     @pytest.mark.parametrize("kind", ["answer", "release"])
     def test_what_was_released_conditionally_is_known_by_name(

@@ -320,6 +320,17 @@ with ledger.transaction() as append:
 
 
 class TestSeveralWriters:
+    def test_who_opens_the_file_again_gives_up_nobodys_right_to_write(self, path: Path) -> None:
+        """A process that closes any descriptor of a file loses all its locks on it."""
+        begin = "import sqlite3, sys; sqlite3.connect(sys.argv[1], 0.1).execute('BEGIN IMMEDIATE')"
+        ledger = Ledger(path)
+        with ledger.transaction():
+            Ledger(path).close()
+            command = [sys.executable, "-c", begin, str(path)]
+            tried = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert "database is locked" in tried.stderr
+        ledger.close()
+
     def test_processes_that_race_lose_no_entry(self, home: Home) -> None:
         racers = [
             subprocess.Popen(

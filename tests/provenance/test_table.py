@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
+from dpnb import Category, Integer, Schema, Table
 from dpnb.curator import Curator
 from dpnb.errors import BudgetError, LedgerError, RequestError
 from dpnb.privacy.budget import Budget
@@ -330,6 +333,36 @@ class TestGrants:
         curator.grant("b", "a", rho="0.3")
         ask(curator, "a", 1, rho="0.25")
         assert rhos(curator, "b") == (0, 0, 1)
+
+    @pytest.mark.parametrize("offset", [1, 2, 3])
+    def test_no_charge_is_written_that_cannot_be_read_again(
+        self, tmp_path: Path, offset: int
+    ) -> None:
+        """Sums are rounded up far behind the point, one by one: a limit may be passed by that."""
+        frame = pd.DataFrame({"x": [1, 2, 3] * 20, "g": ["a", "b", "b"] * 20})
+        schema = Schema({"x": Integer(0, 100, bins=[0, 10, 50, 100]), "g": Category(["a", "b"])})
+        table, ledger = Table("t", frame, schema), tmp_path / "l"
+        curator = Curator([table], budget=Budget(rho=1), analysts={"a": 2, "b": 2}, ledger=ledger)
+        curator.limit("a", rho="0.3")
+        curator.grant("b", "a", rho="0.2")
+        session = curator.session("a")
+        many = [10**28 + n + offset for n in (331, 427, 559, 613, 891, 1001, 1037)]
+        sql = "SELECT g, COUNT(*) AS n FROM t GROUP BY g"
+        question = session.query(sql, rho=Fraction(37 * 10**25, many[0])).compare("b", "a")
+        for at, number in enumerate(many[1:], 10):
+            session.query(
+                f"SELECT COUNT(*) AS n FROM t WHERE x <= {at}", rho=Fraction(37 * 10**25, number)
+            )
+        with contextlib.suppress(BudgetError):
+            # with this the row's limit is passed, and the rest taken from the grant
+            session.explain(
+                question, k=1, rho=Fraction(13 * 10**26, 10**28 + 7 + offset), anyway=True
+            )
+        spent = curator.budget.spent
+        curator.close()
+        again = Curator([table], ledger=ledger)
+        assert again.budget.spent == spent
+        again.close()
 
     def test_it_ends_in_time(self, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
         """Until the moment itself; and a clock that is set back does not bring it again."""

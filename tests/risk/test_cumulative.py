@@ -288,6 +288,23 @@ class TestUnits:
             1 + np.array(kl) + np.array([0, 0, earlier, earlier])
         )
 
+    def test_it_is_refused_after_one_off_releases_whatever_the_data(self, opened, single):
+        for values in ([], [5]):
+            curator = opened(single(values), epsilon=9)
+            curator.risk(SUM).choose(0.9, epsilon="0.1")
+            with pytest.raises(RequestError, match="one-off releases hide"):
+                curator.risk(SUM, form="exact", cumulative=True)
+
+    def test_it_is_the_same_of_one_vector_however_many_lines_there_are(
+        self, opened, single, monkeypatch
+    ):
+        monkeypatch.setattr(assembly, "MOST_LINES", 2)
+        curator = opened(single([1, 4, 9]), epsilon=9)
+        curator.session().query(SUM, epsilon=1)
+        found = curator.risk(SUM, form="exact", cumulative=True).rdr(epsilon=2)
+        kl = [t + math.exp(-t) - 1 for t in (0.2, 0.8, 1.8)]
+        assert np.asarray(found) == pytest.approx(1 + np.array(kl))
+
     def test_lines_are_told_apart_by_all_releases(self, opened, single):
         """Two rows that add the same now may have told different things before."""
         frame = pd.DataFrame({"x": [5, 5, 5], "y": [0, 1, 1]})

@@ -525,6 +525,15 @@ class TestSentence:
         assert "2 times the indicator of someone who is not in the table" in text
         assert "at most 2.72" in text
 
+    def test_bounds_are_rounded_up(self, said):
+        text = said([0, 2, 5, 10], {"epsilon": 9}, epsilon=0.7)
+        assert math.exp(0.7) > 2.01
+        assert "at most 2.02" in text
+
+    def test_of_factors_over_a_million_there_is_no_bound(self, said):
+        text = said([0, 2, 5, 10], {"epsilon": 99}, epsilon=20)
+        assert text.endswith("by a factor of perhaps over a million.")
+
     def test_gaussian_noise_shifts_them_as_a_rule_and_rarely(self, said):
         text = said([0, 2, 5, 10], {"rho": 9}, rho=0.5)
         rho = 0.5

@@ -103,11 +103,39 @@ class TestValues:
             ([decimal.Decimal(10**37), decimal.Decimal(3)], pa.decimal128(38, 0), Integer(0, 9)),
             ([decimal.Decimal("1.005"), decimal.Decimal("-98765432109876.123456789")],
              pa.decimal128(38, 18), Real(-1e15, 1e15)),
+            # the absolute value would be rounded out of its type
+            ([decimal.Decimal(1), decimal.Decimal(f"-{'9' * 20}.{'9' * 18}")],
+             pa.decimal128(38, 18), Real(-5, 5)),
         ],
     )  # fmt: skip
     def test_typed_values(self, values, type_, kind, codes):
         ours, theirs = codes(pa.table({"x": pa.array(values, type_)}), kind)
         assert ours == theirs
+
+    @pytest.mark.parametrize("kind", [Integer(0, 9), Real(0, 9)])
+    def test_a_long_text_takes_neither_long_nor_a_deep_stack(self, kind, codes, seconds):
+        """It would stop all of Spark, or keep it for minutes: whoever writes rows could do so."""
+        texts = ["3", "1" + "_1" * 30_000, "1" * 50_000 + "x", " " * 50_000 + "x", "7"]
+        begun = time.monotonic()
+        ours, theirs = codes(pa.table({"x": texts}), kind, pd.DataFrame({"x": texts}, dtype=object))
+        assert time.monotonic() - begun < seconds(30)
+        assert ours == theirs
+        assert ours.count("None") == 3
+
+    def test_texts_that_are_not_utf8_are_not_discovered(self, classic, connect, written):
+        """A client could not read them: that as many have one as are needed would be seen."""
+        found = [b"ab", b"ab", b"cd", b"cd", b"a\xc3", b"a\xc3", b"a\xe2", b"a\xe2"]
+        ends = np.cumsum([0, *map(len, found)]).astype("i4")
+        buffers = [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(b"".join(found))]
+        texts = pa.Array.from_buffers(pa.string(), len(found), buffers)
+        path = written(pa.table({"x": texts, "y": [1] * len(found)}))
+        schema = Schema({"y": Integer(0, 9)}, undeclared=["x"])
+        for session in (classic, connect):
+            engine = SparkEngine(Table("t", session.read.parquet(path), schema))
+            engine.bound(b"secret")
+            tally = engine.tally(0, 2)
+            assert dict(zip(tally.texts, tally.counts, strict=True)) == {"ab": 2, "cd": 2}
+            engine.close()
 
     def test_odd_categories_are_found_exactly(self, codes):
         odd = ["", "'", '"', "a\nb", "a\x00b", "é", "e\u0301", "☃😀", "';--", " a ", "\\", "${x}"]
@@ -290,6 +318,23 @@ class TestUnits(Units):
             assert vectors(engine, table, sql) == vectors(ducks, table, sql)
         engine.close()
         ducks.close()
+
+    @pytest.mark.parametrize("scale", [1, 18, 37])
+    def test_decimals_that_are_not_whole_are_no_ids(self, scale, classic, written):
+        """Nor do they become another person's, or make a statement fail."""
+        near, low = f"1.{'0' * (scale - 1)}1", f"-{'9' * (38 - scale)}.5"
+        values = [decimal.Decimal(one) for one in ("1", near, low, "-7")]
+        rows = pa.table({"person": pa.array(values, pa.decimal128(38, scale)), "n": [1] * 4})
+        schema, unit = Schema({"n": Integer(0, 9)}), Unit("person", max_rows=1)
+        engine = SparkEngine(Table("t", classic.read.parquet(written(rows)), schema, unit))
+        ours = [row[0] for row in classic.sql(f"SELECT u FROM {engine._rows}").collect()]
+        assert sorted(one for one in ours if one is not None) == [-7, 1]
+        engine.close()
+        for source in (rows, written(rows)):
+            ducks = DuckDBEngine(Table("t", source, schema, unit))
+            theirs = [u for (u,) in ducks._connection.execute("SELECT u FROM rows").fetchall()]
+            assert sorted(one for one in theirs if one is not None) == [-7, 1]
+            ducks.close()
 
     def test_dates_are_no_ids(self, classic):
         frame = classic.sql("SELECT DATE '2024-01-01' AS person, 1 AS n")

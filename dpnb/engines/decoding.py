@@ -1,0 +1,132 @@
+"""Values that DuckDB cannot decode are missing: one of them would make it fail at all rows."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dpnb.errors import SchemaError
+
+_FALLIBLE = {"VARCHAR", "TIMESTAMP"}
+"""DuckDB's types of which a Parquet file can hold values that are none: bytes, or milliseconds."""
+_PIECE = 65_536
+_LATEST = (2**63 - 1) // 1000
+
+
+def need_arrow(what: str) -> None:
+    """Refuse what is handed over by arrow where that is not installed."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise SchemaError(f"{what} needs pyarrow", "Run pip install pyarrow.")
+
+
+def undecodable(connection: Any, relation: str, types: Mapping[str, str]) -> list[str]:
+    """Return the columns of a Parquet file, by their SQL names, of which DuckDB cannot decode all values."""
+    # a file's statistics tell the greatest value, and a text's length, without decoding any
+    probes = {name: f"MAX(hash({name}))" for name, held in types.items() if held in _FALLIBLE}
+    if not probes or _runs(connection, f"SELECT {', '.join(probes.values())} FROM {relation}"):
+        return []
+    return [
+        name
+        for name, probe in probes.items()
+        if not _runs(connection, f"SELECT {probe} FROM {relation}")
+    ]
+
+
+def _runs(connection: Any, statement: str) -> bool:
+    """Return whether no value of a file makes a statement fail; other failures are raised."""
+    import duckdb
+
+    with connection.cursor() as cursor:
+        try:
+            cursor.execute(statement).fetchall()
+        except (duckdb.ConversionException, duckdb.InvalidInputException):
+            return False
+    return True
+
+
+def decoded(path: Path, columns: Sequence[str]) -> Any:
+    """Return columns of a Parquet file as an arrow table; what DuckDB cannot decode is missing."""
+    need_arrow("a Parquet file with texts that are not UTF-8, or times out of DuckDB's range,")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        table = file.read(columns=list(columns))
+    return pa.table({name: _decoded(table.column(name)) for name in columns})
+
+
+def _decoded(column: Any) -> Any:
+    import pyarrow as pa
+
+    return _in_range(column) if pa.types.is_timestamp(column.type) else readable(column)
+
+
+def _in_range(column: Any) -> Any:
+    """Return milliseconds as microseconds, as DuckDB does; those that do not fit are missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    numbers = column.cast(pa.int64())
+    fits = pc.and_(pc.less_equal(numbers, _LATEST), pc.greater_equal(numbers, -_LATEST))
+    kept = pc.if_else(fits, numbers, pa.scalar(None, pa.int64()))
+    return pc.multiply(kept, 1000).cast(pa.timestamp("us"))
+
+
+def readable(column: Any) -> Any:
+    """Return an arrow column; if texts are not UTF-8, with those missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not _holds_texts(column.type):
+        return column
+    if isinstance(column.type, pa.BaseExtensionType):
+        return readable(column.cast(column.type.storage_type))
+    if pa.types.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
+    if _is_valid(column):
+        return column
+    return pa.chunked_array(_pieces(column.cast(pa.large_binary())), pa.large_string())
+
+
+def _holds_texts(held: Any) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    if isinstance(held, pa.BaseExtensionType):
+        return _holds_texts(held.storage_type)
+    if types.is_dictionary(held) or types.is_run_end_encoded(held):
+        return _holds_texts(held.value_type)
+    return str(held) in ("string", "large_string", "string_view")
+
+
+def _is_valid(column: Any) -> bool:
+    import pyarrow as pa
+
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _pieces(column: Any) -> Iterator[Any]:
+    """Return a column of bytes as texts, piece by piece: few of them hold a value that is none."""
+    import pyarrow as pa
+
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    for chunk in chunks:
+        for start in range(0, len(chunk), _PIECE):
+            piece = chunk.slice(start, _PIECE)
+            try:
+                yield piece.cast(pa.large_string())
+            except pa.ArrowInvalid:
+                yield pa.array(map(_text, piece.to_pylist()), pa.large_string())
+
+
+def _text(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
