@@ -187,17 +187,20 @@ def known(home):
 class Place:
     """A folder in which a damaged copy is opened again and again."""
 
+    STAYING = ("people.csv", "ledger.anchor.lock")
+
     def __init__(self, home, folder):
         self.home, self.folder = home, folder
         self.ledger, self.anchor = folder / "ledger", folder / "ledger.anchor"
         self.declaration = folder / "people.toml"
-        shutil.copy(home / "people.csv", folder / "people.csv")
+        for name in self.STAYING:
+            shutil.copy(home / name, folder / name)
         self.outcomes = {"same": 0, "refused": 0}
 
     def put(self, ledger=None, declaration=None, anchor=None):
         """Lay a ledger, a declaration and an anchor down; by default the undamaged ones."""
         for path in self.folder.iterdir():
-            if path.name != "people.csv":
+            if path.name not in self.STAYING:
                 path.unlink()
         for path, given in (
             (self.ledger, ledger), (self.declaration, declaration), (self.anchor, anchor),
