@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Pair: TypeAlias = tuple[float, float]
 
 SLACK = 1e-7
-"""By which ends are moved outward: the tolerance of the solver."""
+"""By which ends are moved outward, in units of the largest number: the tolerance of the solver."""
 
 
 def allowances(
@@ -124,9 +124,13 @@ def guaranteed(
         raise RequestError("Planned rows have no answers to go by", "Leave them out.")
     steps = [row.granularity for row in rows]
     widths = np.array(allowances([row.law for row in rows], alpha, steps, growing=growing))
-    matrix = csr_array(space.matrix)
+    # the solver's tolerances are absolute: every row, and every cost below, in units of its largest number
+    sizes = np.abs(space.matrix).max(axis=1, initial=0.0)
+    matrix = csr_array(space.matrix / sizes[:, None])
+    answers, widths = space.answers / sizes, widths / sizes
     both = vstack([matrix, -matrix], format="csr") if rows else None
-    limits = np.concatenate([space.answers + widths, widths - space.answers])
+    limits = np.concatenate([answers + widths, widths - answers])
+    largest = float(np.abs(limits).max(initial=1.0))
     found = []
     for index, value in queries:
         low, high = _coefficients(history, support(history.cells, index, value))
@@ -134,10 +138,9 @@ def guaranteed(
             # cells of one atom can be moved against each other without end
             found.append((-math.inf, math.inf))
             continue
-        least = 0.0 if nonnegative else None
-        first = _minimum(low, both, limits, least)
-        last = -_minimum(-high, both, limits, least)
-        first, last = first - SLACK * max(1.0, abs(first)), last + SLACK * max(1.0, abs(last))
+        least, size = 0.0 if nonnegative else None, float(np.abs([low, high]).max()) or 1.0
+        first = size * (_minimum(low / size, both, limits, least) - SLACK * largest)
+        last = -size * (_minimum(-high / size, both, limits, least) - SLACK * largest)
         found.append((max(first, 0.0) if nonnegative and (low >= 0).all() else first, last))
     return found
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Values: TypeAlias = npt.NDArray[np.float64]
 
 Moment: TypeAlias = tuple[Value | Units, str] | None
-"""What is added up in a cell: None for rows, else a value and how it is rounded."""
+"""What is added up in a cell: None for rows, else a value within its bounds and how it is rounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +163,17 @@ class Domain:
         )
         rows, cells, values, known = (found[present] for found in (rows, cells, values, known))
         known = known & (not measure.rounded)
-        shift = 0.0 if measure.rounded else float(measure.shift)
-        counted = np.where(known, values - shift, -shift)
-        some, unknown = counted != 0, ~known
+        # a moment is how far values lie from the middle of their bounds, in units of the way to an end:
+        # never more than the count, however far the bounds are from 0 or how wide
+        middle = measure.step * (measure.least + measure.greatest) / 2
+        half = measure.step * (measure.greatest - measure.least) / 2
+        counted = np.where(known, values - float(measure.shift), float(middle))
+        some, unknown = counted != 0, ~known & (half != 0)
         start = self.grid * self.moments.index(moment_of(view, self.schema))
         return (
             np.concatenate([rows[some], rows[unknown]]),
             np.concatenate([cells[some], start + cells[unknown]]),
-            np.concatenate([counted[some], np.ones(int(unknown.sum()))]),
+            np.concatenate([counted[some], np.full(int(unknown.sum()), float(half))]),
         )
 
     def condition(self, cells: Ints) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from dpnb.answers.numbers import percent
 from dpnb.answers.plain import listed
@@ -15,7 +15,7 @@ from dpnb.errors import RequestError
 from dpnb.inference.history import Consistency
 from dpnb.inference.inferred import Inferred, Missing, Source, Test
 from dpnb.inference.intervals import ratio
-from dpnb.inference.posterior import Joint, Quantity
+from dpnb.inference.posterior import Joint, Operator, Quantity, compared
 from dpnb.kinds import nearest
 from dpnb.stamps import Stamp
 
@@ -157,7 +157,7 @@ class Inference:
         RequestError
             Also when past answers do not determine the value.
         """
-        above = _direction(operator)
+        known = _comparison(operator)
         estimate, law = self._against(value, group, alias)
         if self.prior is not None:
             from dpnb.inference.priors import read_prior, update
@@ -165,10 +165,8 @@ class Inference:
             number = _number(value)
             updated = update(read_prior(self.prior), estimate + number, law)
             chance: float = updated.probability(low=number)
-            return chance if above else 1 - chance
-        # theta = estimate - X for a symmetric X
-        chance = law.cdf(estimate)
-        return chance if above else 1 - chance
+            return chance if known.startswith(">") else 1 - chance
+        return compared(law, known, estimate)
 
     def between(
         self, low: float, high: float, group: object = None, alias: str | None = None
@@ -185,7 +183,7 @@ class Inference:
             raise RequestError("low is above high", "Write between(10, 20).")
         return max(
             0.0,
-            self.probability(">", ends[0], group, alias)
+            self.probability(">=", ends[0], group, alias)
             - self.probability(">", ends[1], group, alias),
         )
 
@@ -362,11 +360,17 @@ class Inference:
         if self.chosen == "any":
             return (
                 f"{meaning} It holds for any choice among what past answers about this table tell, "
-                "also by looking."
+                "also by looking, while what was asked before was not chosen by looking at such intervals."
             )
         if self.chosen != 1:
-            return f"{meaning} It holds although the question is one of {self.chosen:,} seen."
-        return f"{meaning} It holds for a question that was not chosen by looking at its answer."
+            return (
+                f"{meaning} It holds although the question is one of {self.chosen:,} seen, while what was "
+                "asked before was not chosen by looking at their answers."
+            )
+        return (
+            f"{meaning} It holds while neither the question nor what was asked before was chosen by "
+            "looking at its answer."
+        )
 
     def cost_sentence(self) -> str:
         """Return where the numbers come from, and that they cost nothing."""
@@ -476,10 +480,12 @@ class Inference:
         return InferenceWidget(self)
 
 
-def _direction(operator: object) -> bool:
-    if operator not in (">", ">=", "<", "<="):
-        raise RequestError(f"{operator!r} is no comparison", "Use >, >=, < or <=.")
-    return operator in (">", ">=")
+def _comparison(operator: object) -> Operator:
+    known: Operator
+    for known in get_args(Operator):
+        if isinstance(operator, str) and operator == known:
+            return known
+    raise RequestError(f"{operator!r} is no comparison", "Use >, >=, < or <=.")
 
 
 def _number(value: object) -> float:

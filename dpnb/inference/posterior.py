@@ -106,6 +106,31 @@ def nonnegative(low: float, high: float) -> Pair:
     return max(low, 0.0), max(high, 0.0)
 
 
+def compared(law: Mixture, operator: Operator, above: float) -> float:
+    """Return the probability that an exact value compares so with a number, under a flat prior.
+
+    The exact value is est - X for a symmetric X. Without noise it is known, and > is not >=.
+
+    Parameters
+    ----------
+    law : Mixture
+        Of X.
+    operator : {'>', '>=', '<', '<='}
+    above : float
+        The estimate minus the number.
+
+    Examples
+    --------
+    >>> compared(Mixture((), 0.0), ">", 0.0), compared(Mixture((), 0.0), ">=", 0.0)
+    (0.0, 1.0)
+    """
+    if operator == ">":
+        return law.tail(-above)
+    if operator == ">=":
+        return law.cdf(above)
+    return law.tail(above) if operator == "<" else law.cdf(-above)
+
+
 def _level(alpha: float) -> None:
     if not 0 < alpha < 1:
         raise RequestError("A failure probability lies between 0 and 1", "Use 0.05 for 95 %.")
@@ -265,17 +290,14 @@ class Joint:
         """
         if operator not in (">", ">=", "<", "<="):
             raise RequestError(f"There is no comparison {operator!r}", "Use >, >=, < or <=.")
-        law = self.law(i)
-        # exact = est - X, so exact > t is X < est - t
-        above = float(self.estimates[i]) - value
-        return law.cdf(above) if operator.startswith(">") else law.cdf(-above)
+        return compared(self.law(i), operator, float(self.estimates[i]) - value)
 
     def between(self, i: int, low: float, high: float) -> float:
         """Return the probability that exact value i lies in [low, high], under a flat prior."""
         if not low <= high:
             raise RequestError("The lower end lies above the upper one", "Swap them.")
         law, estimate = self.law(i), float(self.estimates[i])
-        return max(law.cdf(estimate - low) - law.cdf(estimate - high), 0.0)
+        return max(compared(law, ">=", estimate - low) - compared(law, ">", estimate - high), 0.0)
 
     def bonferroni(self, i: int, alpha: float, looks: int) -> float:
         """Return the half-width of estimate i when it is one of ``looks`` that were looked at."""

@@ -46,6 +46,18 @@ def test_the_closed_form_is_never_narrower_than_the_program():
     assert joint.estimates[0] - half <= low < high <= joint.estimates[0] + half
 
 
+@pytest.mark.parametrize("unit", [1e-140, 1e-12, 1e-7, 1e7, 1e20, 1e140])
+def test_units_change_nothing(unit):
+    """Neither those of the query nor those of the answers."""
+    plain = History.of(H, Y, LAPLACE)
+    ((low, high),) = guaranteed(plain, [QUERY], 0.2)
+    query = QUERY[0], [unit * each for each in QUERY[1]]
+    assert guaranteed(plain, [query], 0.2)[0] == pytest.approx((unit * low, unit * high), rel=1e-6)
+    laws = [Law("laplace", unit * b) for b in B]
+    history = History.of(unit * H, [unit * y for y in Y], laws)
+    assert guaranteed(history, [QUERY], 0.2)[0] == pytest.approx((low, high), rel=1e-6)
+
+
 def test_allowances_add_up_to_the_failure_probability():
     laws = [Law("laplace", 2.0), Law("gaussian", 3.0)] * 3
     q = allowances(laws, 0.06)

@@ -148,14 +148,14 @@ class TestCounts:
 
 
 class TestSums:
-    """A sum is value times count where the value is one number, else a moment of the cell."""
+    """A sum is value times count where the value is one number, else the middle times it and a moment."""
 
     def test_cells_of_many_values_have_a_moment(self):
         of = view("SELECT SUM(n) FROM t")
         domain = Domain(SCHEMA, [of])
         assert domain.moments == [None, moment_of(of, domain.schema)]
-        # counts of present and missing, then the sums of both
-        assert vector(domain, of) == [0, 0, 1, 0]
+        # counts of present and missing, then the moments of both, from 4.5 as far as 0 and 9
+        assert vector(domain, of) == [4.5, 0, 4.5, 0]
 
     def test_cells_of_one_value_are_value_times_count(self):
         of = view("SELECT SUM(n) FILTER (WHERE n IN (2, 7)) FROM t")
@@ -172,7 +172,7 @@ class TestSums:
     def test_mixed_cells_are_partly_values_and_partly_moments(self):
         of = view("SELECT SUM(n) FROM t WHERE n >= 9 OR n < 4")
         # 0-3, 4-8, 9, missing
-        assert vector(Domain(SCHEMA, [of]), of) == [0, 0, 9, 0, 1, 0, 0, 0]
+        assert vector(Domain(SCHEMA, [of]), of) == [4.5, 0, 9, 0, 4.5, 0, 0, 0]
 
     def test_case_has_the_value_of_the_first_branch_that_holds(self):
         of = view("SELECT SUM(CASE WHEN n > 4 THEN 2 WHEN n > 1 THEN 5 ELSE -1 END) FROM t")
@@ -185,13 +185,13 @@ class TestSums:
         of = view("SELECT SUM(CASE WHEN c = 'x' THEN n WHEN c = 'y' THEN 4 END) FROM t")
         domain = Domain(SCHEMA, [of])
         # c: x, y, z, missing; n: present, missing; then moments
-        assert vector(domain, of) == [0, 0, 4, 4, 0, 0, 0, 0, 1, *[0] * 7]
+        assert vector(domain, of) == [4.5, 0, 4, 4, 0, 0, 0, 0, 4.5, *[0] * 7]
 
     def test_the_origin_of_centred_sums_is_taken_off_each_row(self):
         total, count = views("SELECT AVG(n) FROM t WHERE n = 9 OR n < 4")
         domain = Domain(SCHEMA, [total, count])
         assert float(total.measure.shift) == 4.5
-        assert vector(domain, total) == [-4.5, 0, 4.5, 0, 1, 0, 0, 0]
+        assert vector(domain, total) == [0, 0, 4.5, 0, 4.5, 0, 0, 0]
         assert vector(domain, count) == [1, 0, 1, 0] + [0] * 4
 
     def test_sums_and_means_of_whole_numbers_share_a_moment(self):
@@ -208,8 +208,26 @@ class TestSums:
         of = view("SELECT SUM(r) FROM t WHERE r = 0.5")
         domain = Domain(SCHEMA, [of])
         found = np.array(vector(domain, of))
-        assert found[: domain.grid].tolist() == [0] * domain.grid
-        assert found.sum() == 1
+        # not 0.5 times the count alone: of the whole bounds, from -2 to 3
+        assert found[found != 0].tolist() == [0.5, 2.5]
+        assert found[domain.grid :].sum() == 2.5
+
+    @pytest.mark.parametrize(
+        ("low", "high"), [(0, 2**31 - 1), (1_500_000_000, 1_800_000_000), (10**9, 10**9 + 2)]
+    )
+    def test_far_from_0_or_wide_a_moment_is_none_the_less_of_the_size_of_a_count(self, low, high):
+        """Nothing is so small beside the rest that it may be taken for rounding."""
+        schema = Schema({"x": Integer(low, high)}, complete=["x"])
+        (total, _), plain = (
+            views("SELECT AVG(x) FROM t", schema),
+            view("SELECT SUM(x) FROM t", schema),
+        )
+        half, (_, beside) = (high - low) / 2, vector(Domain(schema, [plain]), plain)
+        assert vector(Domain(schema, [total]), total) == [
+            pytest.approx(0, abs=1),
+            pytest.approx(half),
+        ]
+        assert beside == pytest.approx(half)
 
     def test_arithmetic_of_single_values(self):
         of = view("SELECT SUM((n * bit - n + 6) * 2) FROM t WHERE n = 3 AND bit = 1")
@@ -220,8 +238,8 @@ class TestSums:
         )
         domain = Domain(SCHEMA, [of])
         found = np.array(vector(domain, of))
-        assert found[found != 0].tolist() == [4, 4, 1]
-        assert np.flatnonzero(found)[2] >= domain.grid
+        assert found[found != 0].tolist() == [4, 4, 5, 5]
+        assert np.flatnonzero(found)[3] >= domain.grid
 
 
 class TestHistograms:

@@ -146,6 +146,36 @@ class TestEstimates:
         assert all(0 <= low <= high for low, high in zip(found.low, found.high, strict=True))
         assert min(found.estimate) < 0
 
+    @pytest.mark.parametrize(
+        ("kind", "first"),
+        [
+            (Integer(0, 2**31 - 1), 0),
+            (Integer(1_500_000_000, 1_800_000_000), 1_690_000_000),
+            (Integer(10**9, 10**9 + 2), 10**9),
+        ],
+        ids=["wide", "times", "narrow"],
+    )
+    def test_sums_are_no_rounding_beside_counts(self, kind, first, opened, drawn):
+        """However wide the bounds are, or far from 0."""
+        values = first + np.arange(5_000) % min(1_000, kind.high - first + 1)
+        schema = Schema({"x": kind}, complete=["x"])
+        held = opened(Table("t", pd.DataFrame({"x": values}), schema), drawn(2))
+        held.query("SELECT COUNT(*) AS n FROM t", rho=0.1)
+        middle = (kind.low + kind.high) // 2
+        formulas = (f"SUM(x) - {middle} * COUNT(*)", f"SUM(x) - {middle + 1} * COUNT(*)")
+        for unknown in ("AVG(x)", *formulas):
+            with pytest.raises(RequestError, match="do not determine"):
+                held.infer(f"SELECT {unknown} AS v FROM t")
+        held.query("SELECT AVG(x) AS m, SUM(x) AS s FROM t", rho=0.1)
+        truths = {
+            "AVG(x)": values.mean(), "SUM(x)": values.sum(), "COUNT(*)": 5_000,
+            formulas[0]: (values - middle).sum(), formulas[1]: (values - middle - 1).sum(),
+        }  # fmt: skip
+        for sql, truth in truths.items():
+            found = held.infer(f"SELECT {sql} AS v FROM t", confidence=0.999)
+            assert found.low <= truth <= found.high, sql
+            assert not found.consistency.alarmed
+
     def test_statements_about_nothing_are_zero_without_any_past(self, opened):
         found = opened(PEOPLE_TABLE).infer(
             "SELECT COUNT(*) FROM people WHERE score = 1 AND score = 2"
@@ -455,6 +485,15 @@ class TestProbabilities:
             assert above + below == pytest.approx(1)
             assert above < 0.5
             assert found.probability(">=", middle, group) == pytest.approx(0.5)
+
+    def test_what_is_known_to_be_0_is_not_above_it(self, session):
+        found = session.infer(BY_REGION.replace("GROUP", "WHERE region <> 'east' GROUP"))
+        assert (found.low[2], found.estimate[2], found.high[2]) == (0, 0, 0)
+        chances = [found.probability(op, 0, "east") for op in (">", ">=", "<", "<=")]
+        assert chances == [0, 1, 0, 1]
+        assert found.between(-5, 0, "east") == found.between(0, 5, "east") == 1
+        assert found.between(1, 5, "east") == 0
+        assert not found.test("<=", 0, "east").rejected
 
     def test_constants_of_a_formula_move_the_claim(self, session):
         plain = session.infer(WHOLE)
