@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-
-from dpnb.errors import SchemaError
 
 _FALLIBLE = {"VARCHAR", "TIMESTAMP"}
 """DuckDB's types of which a Parquet file can hold values that are none: bytes, or milliseconds."""
 _PIECE = 65_536
-_LATEST = (2**63 - 1) // 1000
-
-
-def need_arrow(what: str) -> None:
-    """Refuse what is handed over by arrow where that is not installed."""
-    if importlib.util.find_spec("pyarrow") is None:
-        raise SchemaError(f"{what} needs pyarrow", "Run pip install pyarrow.")
+_MICROSECONDS = {"s": 10**6, "ms": 1000, "us": 1}
 
 
 def undecodable(connection: Any, relation: str, types: Mapping[str, str]) -> list[str]:
@@ -46,32 +37,41 @@ def _runs(connection: Any, statement: str) -> bool:
     return True
 
 
-def decoded(path: Path, columns: Sequence[str]) -> Any:
-    """Return columns of a Parquet file as an arrow table; what DuckDB cannot decode is missing."""
-    need_arrow("a Parquet file with texts that are not UTF-8, or times out of DuckDB's range,")
+def decoded(path: Path, types: Mapping[str, str]) -> Any:
+    """Return columns of a Parquet file as an arrow table; what DuckDB cannot decode is missing.
+
+    Every other value is what DuckDB reads of it, whatever arrow takes the column for.
+
+    Parameters
+    ----------
+    types : mapping
+        From the columns' names to their types in DuckDB.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        table = file.read(columns=list(columns))
-    return pa.table({name: _decoded(table.column(name)) for name in columns})
-
-
-def _decoded(column: Any) -> Any:
-    import pyarrow as pa
-
-    return _in_range(column) if pa.types.is_timestamp(column.type) else readable(column)
+        table = file.read(columns=list(types))
+    return pa.table(
+        {
+            name: _in_range(table.column(name))
+            if held == "TIMESTAMP"
+            else _texts(table.column(name))
+            for name, held in types.items()
+        }
+    )
 
 
 def _in_range(column: Any) -> Any:
-    """Return milliseconds as microseconds, as DuckDB does; those that do not fit are missing."""
+    """Return times as microseconds, as DuckDB does; those that do not fit are missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    numbers = column.cast(pa.int64())
-    fits = pc.and_(pc.less_equal(numbers, _LATEST), pc.greater_equal(numbers, -_LATEST))
+    factor = _MICROSECONDS[column.type.unit]
+    numbers, latest = column.cast(pa.int64()), (2**63 - 1) // factor
+    fits = pc.and_(pc.less_equal(numbers, latest), pc.greater_equal(numbers, -latest))
     kept = pc.if_else(fits, numbers, pa.scalar(None, pa.int64()))
-    return pc.multiply(kept, 1000).cast(pa.timestamp("us"))
+    return pc.multiply(kept, factor).cast(pa.timestamp("us"))
 
 
 def readable(column: Any) -> Any:
@@ -85,8 +85,15 @@ def readable(column: Any) -> Any:
         return readable(column.cast(column.type.storage_type))
     if pa.types.is_run_end_encoded(column.type):
         column = pc.run_end_decode(column)
-    if _is_valid(column):
-        return column
+    return column if _is_valid(column) else _texts(column)
+
+
+def _texts(column: Any) -> Any:
+    """Return texts, or the bytes of texts; those that are not UTF-8 are missing."""
+    import pyarrow as pa
+
+    if isinstance(column.type, pa.BaseExtensionType):
+        return _texts(column.cast(column.type.storage_type))
     return pa.chunked_array(_pieces(column.cast(pa.large_binary())), pa.large_string())
 
 

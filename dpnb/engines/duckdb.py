@@ -38,6 +38,7 @@ from dpnb.engines.normaliser import (
     text_code,
 )
 from dpnb.engines.sources import (
+    check_names,
     file_source,
     find_column,
     frame_of,
@@ -137,6 +138,7 @@ class DuckDBEngine:
         self._schema = table.schema
         self._sql = Dialect(table.schema)
         self._file: _File | None = None
+        self._in_place = False
         self._text_ids = False
         self._key = b""
         self._lookup_key = table.key
@@ -161,6 +163,9 @@ class DuckDBEngine:
             relation = guarded(lambda: file_source(path))
             if not is_csv(path):
                 self._file = guarded(lambda: _File.found(path))
+                self._in_place = True
+                parts = f"SELECT name, num_children FROM parquet_schema({text(str(path))})"
+                check_names(self._run(parts), path)
         else:
             relation = "source_rows"
             frame, texts = guarded(lambda: frame_source(table.source, table.columns))
@@ -173,9 +178,8 @@ class DuckDBEngine:
         types = {str(row[0]): str(row[1]).partition("(")[0].upper() for row in described}
         if relation == "texts":
             texts = set(types)
-        file = self._file
-        if file is not None:
-            relation = self._decodable(relation, file, table.columns, types)
+        if self._file is not None:
+            relation = self._decodable(relation, self._file, table.columns, types)
         columns: list[str] = []
         self._needed = self._sql.needed(table)
         whole: list[str] = []
@@ -188,7 +192,7 @@ class DuckDBEngine:
             if isinstance(kind, Category):
                 values = ", ".join(text(value) for value in kind.values)
                 self._run(f"CREATE TYPE e{i} AS ENUM ({values})")
-                if self._file is not None:
+                if self._in_place:
                     self._texts[name] = f"v{i}", normaliser(kind, f"v{i}", "VARCHAR", f"e{i}")
                     columns.append(f"CAST({column} AS VARCHAR) AS v{i}")
             known = name in table.needed and tells_missing(kind, held)
@@ -208,10 +212,10 @@ class DuckDBEngine:
             self._text_ids = held in TEXT_IDS
         codes = f"SELECT {', '.join(columns)} FROM {relation} WHERE {present(whole)}"
         where = present(self._needed.values())
-        if self._file is None:
+        if self._file is None or not self._in_place:
             self._run(f"CREATE TABLE rows AS SELECT * FROM ({codes}) WHERE {where}")
-            if file is not None:
-                file.check()
+            if self._file is not None:
+                self._file.check()
         else:
             names = [self._sql.column(name) for name in table.schema] + self._sql.texts()
             names += [] if table.unit is None else ["u"]
@@ -220,7 +224,7 @@ class DuckDBEngine:
             self._run(f"SET allowed_paths=[{text(self._file.path)}]")
         if relation == "texts":
             self._run("DROP TABLE texts")
-        elif self._file is None:
+        elif not self._in_place:
             guarded(lambda: self._connection.unregister("source_rows"))
         for setting in _LOCK:
             self._run(setting)
@@ -233,17 +237,17 @@ class DuckDBEngine:
         """Return a relation of a file's columns that DuckDB can read in full.
 
         Columns of which it cannot decode all values are handed over, and the others read as ever; then
-        the file's rows will be loaded into memory.
+        the file's rows will be loaded into memory. Nothing else may tell that there are such values.
         """
         found = {name: types[name] for name in (find_column(name, list(types)) for name in names)}
         in_sql = {quoted(name): held for name, held in found.items()}
         failing = guarded(lambda: undecodable(self._connection, relation, in_sql))
         if not failing:
             return relation
-        lost = [name for name in found if quoted(name) in failing]
+        lost = {name: held for name, held in found.items() if quoted(name) in failing}
         mended = guarded(lambda: decoded(Path(file.path), lost))
         guarded(lambda: self._connection.register("source_rows", mended))
-        self._file = None
+        self._in_place = False
         kept = ", ".join(name for name in in_sql if name not in failing)
         if not kept:
             return "source_rows"
@@ -264,10 +268,10 @@ class DuckDBEngine:
         with self._cursor() as cursor:
             cursor.execute("BEGIN")
             cursor.execute(f"CREATE TABLE kept AS {statement}")
-            cursor.execute(f"DROP {'TABLE' if self._file is None else 'VIEW'} rows")
+            cursor.execute(f"DROP {'VIEW' if self._in_place else 'TABLE'} rows")
             cursor.execute("ALTER TABLE kept RENAME TO rows")
             cursor.execute("COMMIT")
-        self._file = None
+        self._file, self._in_place = None, False
 
     def _load_rows(self) -> None:
         """Keep the codes of a file in memory from now on."""
@@ -365,7 +369,7 @@ class DuckDBEngine:
         made = self._sql.measuring(scan, places)
         rows = self._sql.measured(scan, groups, self._key, text=self._text_ids)
         texts = self._texts.keys() & set(scan.keys)
-        if texts and made.adds_up and self._sql.relation(scan.columns) == "rows" and self._file:
+        if texts and made.adds_up and self._sql.relation(scan.columns) == "rows" and self._in_place:
             # a file has no ids that are cut; a text without a code has no cell
             needed = (column for name, column in self._needed.items() if name not in texts)
             known = f"(SELECT * FROM codes WHERE {present(needed)}) AS known"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpnb.engines.decoding import need_arrow, readable
+from dpnb.engines.decoding import readable
 from dpnb.errors import SchemaError
 from dpnb.joins import Join
 from dpnb.kinds import Kind
@@ -39,6 +39,30 @@ def _csv_source(path: Path) -> str:
 def is_csv(source: Any) -> bool:
     """Return whether a source is the path of a CSV file, all of whose values are texts."""
     return isinstance(source, (str, Path)) and Path(source).suffix.lower() == ".csv"
+
+
+def check_names(found: Sequence[tuple[str, int | None]], path: Path) -> None:
+    """Refuse a Parquet file whose columns' names are not different: each reader would have its own way.
+
+    Parameters
+    ----------
+    found : sequence of (str, int or None)
+        Name and number of parts of the file's root, and of its columns, each before its own parts.
+    """
+    names: list[str] = []
+    within = 0
+    for name, parts in found[1:]:
+        if within:
+            within -= 1
+        else:
+            names.append(name.casefold())
+        within += parts or 0
+    if len(set(names)) != len(names):
+        raise SchemaError(
+            "the Parquet file has columns with the same name, upper and lower case aside",
+            "Rename all but one.",
+            str(path),
+        )
 
 
 def file_source(path: Path) -> str:
@@ -103,12 +127,10 @@ def frame_source(frame: Any, columns: Sequence[str]) -> tuple[Any, set[str]]:
     module = type(frame).__module__.partition(".")[0]
     if module == "polars" and type(frame).__name__ in ("DataFrame", "LazyFrame"):
         frame = frame.collect() if type(frame).__name__ == "LazyFrame" else frame
-        need_arrow("a polars table")
         return _declared(frame.to_arrow(), columns), set()
     if module in ("duckdb", "_duckdb"):
         if "UHUGEINT" in map(str, frame.types):
             raise SchemaError("UHUGEINT values cannot be handed over", "Cast them to DOUBLE.")
-        need_arrow("a DuckDB relation")
         return _declared(frame.to_arrow_table(), columns), set()
     if module == "pandas" and hasattr(frame, "columns"):
         return _pandas_source(frame, columns)

@@ -140,6 +140,7 @@ class Ledger:
         self.anchor = None if anchor is None else Path(anchor)
         self._lock = threading.RLock()
         self._sequence, self._hash = 0, _GENESIS
+        self._anchored, self._writing = -1, False
 
     def _refuse(self, what: str, mend: str) -> NoReturn:
         raise LedgerError(what, mend, self.place) from None
@@ -156,7 +157,9 @@ class Ledger:
     def read_new(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield number and content of the entries appended since the last read.
 
-        An entry counts as read when the next one is asked for, so one whose reader fails comes again.
+        An entry counts as read when the next one is asked for, so one whose reader fails comes again. Outside
+        of transactions it ends with an error while the anchor does not know all that was read: nothing is
+        to be shown that a copy without it could deny.
         """
         self._check_process()
         with self._lock:
@@ -176,6 +179,8 @@ class Ledger:
                     )
                 yield sequence, entry
                 self._sequence, self._hash = sequence, digest
+            if not self._writing:
+                self._follow_anchor()
 
     def rewind(self) -> None:
         """Forget what was read, so that the next read starts from the first entry."""
@@ -213,13 +218,16 @@ class Ledger:
 
             try:
                 self._check_place()
+                self._writing = True
                 yield append
                 self._storage.commit()
             except BaseException:
                 self._storage.rollback()
                 raise
-            if pending:
-                self._write_anchor(self._sequence + len(pending), pending[-1])
+            finally:
+                self._writing = False
+            last = pending[-1] if pending else self._hash
+            self._write_anchor(self._sequence + len(pending), last)
 
     def _check_place(self) -> None:
         """Refuse a storage that is no longer the one that was read."""
@@ -232,11 +240,15 @@ class Ledger:
 
     # the anchor: a monotone counter outside the ledger
 
-    def check_anchor(self) -> None:
-        """Refuse a ledger that is older than its anchor. Call after reading all entries."""
-        with self._anchoring():
-            self._refuse_older()
-            self._write_anchor(self._sequence, self._hash)
+    def _follow_anchor(self) -> None:
+        """Refuse a ledger that is older than its anchor, and bring up an anchor that is older."""
+        if self.anchor is None or self._anchored >= self._sequence:
+            return
+        self._refuse_older()
+        if self._anchored < self._sequence:
+            with self._anchoring():
+                self._refuse_older()
+                self._write_anchor(self._sequence, self._hash)
 
     @contextlib.contextmanager
     def _anchoring(self) -> Iterator[None]:
@@ -265,6 +277,8 @@ class Ledger:
                 "the ledger is older than its anchor: spent budget is missing from it",
                 "Restore the newest copy.",
             )
+        if sequence:
+            self._anchored = sequence
 
     def _read_anchor(self, anchor: Path) -> tuple[int, str]:
         if not anchor.exists():
@@ -277,12 +291,13 @@ class Ledger:
 
     def _write_anchor(self, sequence: int, digest: str) -> None:
         # after the commit: a crash in between leaves an anchor that is behind, never one ahead
-        if self.anchor is None:
+        if self.anchor is None or self._anchored >= sequence:
             return
         written = False
         with contextlib.suppress(OSError, LedgerError):
             if self._read_anchor(self.anchor)[0] <= sequence:
                 self._replace_anchor(self.anchor, f"{sequence} {digest}\n")
+            self._anchored = sequence
             written = True
         if not written:
             self._refuse(

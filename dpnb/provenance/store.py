@@ -53,7 +53,6 @@ class Store:
         self._opened: dict[str, Version] = {}
         try:
             self.follow()
-            self.ledger.check_anchor()
         except BaseException:
             self.ledger.close()
             raise

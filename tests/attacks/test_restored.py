@@ -27,6 +27,7 @@ from attacks.guessing import with_gaussians
 import dpnb
 from dpnb import Integer, Schema, Table, Unit
 from dpnb.errors import BudgetError, LedgerError
+from dpnb.privacy.ledger import Ledger
 from dpnb.privacy.sqlite import SQLiteStorage
 
 GROUPS = 1_500
@@ -95,6 +96,24 @@ class TestPutBack:
             with pytest.raises(LedgerError, match="older than its anchor") as caught:
                 opened(anchor=anchor)
         assert caught.value.__cause__ is None
+
+    @pytest.mark.parametrize("again", ["query", "infer"])
+    def test_nothing_is_shown_that_the_anchor_does_not_know(
+        self, again, opened, tmp_path, monkeypatch
+    ):
+        """Else a copy from before could be put back, and deny what was shown."""
+        anchor = tmp_path / "elsewhere"
+        session = opened(anchor=anchor)
+        with monkeypatch.context() as full:
+            full.setattr(Ledger, "_replace_anchor", lambda *_: (_ for _ in ()).throw(OSError))
+            asked = [lambda: session.query(FIRST, rho=RHO)]
+            asked += [asked[0] if again == "query" else lambda: session.infer(FIRST)] * 2
+            for ask in asked:
+                with pytest.raises(LedgerError, match="anchor cannot be written"):
+                    ask()
+        assert session.query(FIRST, rho=RHO).stored
+        number = anchor.read_text().split()[0]
+        assert int(number) == session._curator._store.ledger.sequence
 
     def test_what_was_drawn_before_is_the_same_and_what_comes_after_is_not(self, opened, tmp_path):
         with opened() as session:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
+import os
+import struct
 
 import duckdb
 import numpy as np
@@ -61,6 +62,16 @@ PANDAS = {
         dtype=pd.StringDtype("python"),
     ),
 }  # fmt: skip
+
+
+def annotated(path):
+    """Annotate the column x of a small file as an enumeration: the bytes of its footer are Thrift's."""
+    raw = path.read_bytes()
+    start = len(raw) - 8 - struct.unpack("<I", raw[-8:-4])[0]
+    text, enumeration = b"\x18\x01x\x25\x00\x4c\x1c\x00\x00", b"\x18\x01x\x25\x08\x4c\x4c\x00\x00"
+    assert raw[start:].count(text) == 1
+    path.write_bytes(raw[:start] + raw[start:].replace(text, enumeration))
+
 
 ROLES = {
     "declared": (Schema({"x": Category(["a", "b"]), "y": Integer(0, 9)}), None),
@@ -244,19 +255,58 @@ class TestMended:
         with pytest.raises(EngineError):
             DuckDBEngine(Table("t", path, self.SCHEMA))
 
-    def test_without_pyarrow_the_file_is_refused(self, tmp_path, monkeypatch):
-        columns = {"x": texts([b"a", LATIN]), "y": [1, 2], "g": ["m", "w"]}
-        bad, good = written(tmp_path, columns), written(tmp_path, {**columns, "x": ["a", None]})
-        find = importlib.util.find_spec
-        monkeypatch.setattr(
-            importlib.util, "find_spec", lambda n, *more: None if n == "pyarrow" else find(n, *more)
-        )
-        DuckDBEngine(Table("t", good, self.SCHEMA)).close()
-        with pytest.raises(SchemaError) as caught:
-            DuckDBEngine(Table("t", bad, self.SCHEMA))
-        assert "needs pyarrow" in caught.value.what
-        assert "'x'" not in str(caught.value)
-        assert "pip install" in caught.value.mend
+    def test_texts_that_arrow_takes_for_bytes(self, tmp_path):
+        """Some writers annotate the texts of an enumeration as such."""
+        good = ["Zürich".encode()] * 4 + [b"Bern"]
+        schema = Schema({"x": Category(["Zürich", "Bern"])})
+        found = []
+        for name, last in (("bad", LATIN), ("missing", None), ("good", b"Bern")):
+            path = tmp_path / f"{name}.parquet"
+            pq.write_table(pa.table({"x": texts([*good, last])}), path, store_schema=False)
+            annotated(path)
+            assert pq.read_schema(path).field("x").type == pa.binary()
+            engine = DuckDBEngine(Table("t", path, schema))
+            found.append(engine._connection.execute("SELECT * FROM rows").fetchall())
+            engine.close()
+        assert found == [[(0,)] * 4 + [(1,), (one,)] for one in (None, None, 1)]
+
+    @pytest.mark.parametrize("names", [["X", "x"], ["x", "x"], ["X", "x", "x_1"], ["y", "x", "X"]])
+    def test_names_that_are_alike_are_refused_whatever_the_values(self, tmp_path, names):
+        for last in (b"a", LATIN):
+            path = tmp_path / "x.parquet"
+            columns = [texts([b"a", last]) for _ in names]
+            pq.write_table(pa.Table.from_arrays(columns, names=names), path)
+            with pytest.raises(SchemaError, match="columns with the same name"):
+                DuckDBEngine(Table("t", path, Schema({names[-1]: Category(["a", "b"])})))
+
+    @pytest.mark.parametrize("last", [b"a", LATIN])
+    def test_names_of_parts_are_their_own(self, tmp_path, last):
+        path = tmp_path / "x.parquet"
+        parts = pa.array([{"x": "b", "X": [{"y": "b"}]}] * 2)
+        columns = {"s": parts, "x": texts([b"a", last]), "x.y": ["b", "b"], "y": [1, 2], "s.x": ["b", "b"]}  # fmt: skip
+        pq.write_table(pa.table(columns), path)
+        engine = DuckDBEngine(Table("t", path, Schema({"x": Category(["a", "b"])})))
+        found = engine._connection.execute("SELECT * FROM rows").fetchall()
+        engine.close()
+        assert found == [(0,), (0 if last == b"a" else None,)]
+
+    @pytest.mark.parametrize("explained", [False, True])
+    def test_whether_a_file_was_changed_is_asked_of_all_alike(self, tmp_path, explained):
+        """Also when it was only touched: a refusal would tell of the value that cannot be decoded."""
+        found = []
+        for last in (LATIN, b"b"):
+            path = written(tmp_path, {"x": texts([b"a", last]), "y": [1, 2], "g": ["m", "w"]})
+            with Session(Table("t", path, self.SCHEMA), budget=Budget(rho=100)) as session:
+                answer = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=1)
+                if explained:
+                    session.explain(answer.compare("w", "m"), rho=10, k=2, anyway=True)
+                os.utime(path, ns=(1, 1))
+                try:
+                    found.append(type(session.query("SELECT SUM(y) FROM t", rho=1)).__name__)
+                except EngineError as error:
+                    found.append(str(error))
+        assert found[0] == found[1]
+        assert (found[0] == "Answer") is explained
 
     @pytest.mark.parametrize(
         "failure", [duckdb.OutOfMemoryException, duckdb.InterruptException, duckdb.IOException]

@@ -30,12 +30,13 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 DECLARED = [Requirement(text) for text in PROJECT["dependencies"]]
 ABSENT = {
     "django", "fastapi", "flask", "httpx", "jupyter-client", "jupyter-server", "jupyterhub",
-    "jupyterlab", "notebook", "polars", "psycopg", "pyarrow", "pyspark", "pytest", "requests",
+    "jupyterlab", "notebook", "polars", "psycopg", "pyspark", "pytest", "requests",
     "starlette", "tornado", "uvicorn",
 }  # fmt: skip
-"""What a bare installation must not bring: the web stack, Spark, notebook servers, and large packages."""
+"""What a bare installation must not bring: the web stack, Spark, and notebook servers."""
 CHOSEN = (
     "tests/sql/test_accepted.py",
+    "tests/engines/test_decoding.py::TestParquet",
     "tests/engines/test_joins.py::TestOpening::test_texts_are_ids_too",
     "tests/privacy/test_noise.py",
     "tests/privacy/test_select.py",
@@ -223,13 +224,8 @@ class TestBare:
                 "dpnb.Session(dpnb.datasets.adult(), budget=budget, ledger='postgresql://h/d')",
                 "pip install 'dpnb[postgres]'",
             ),
-            (
-                "import duckdb; rows = duckdb.sql('SELECT 1 AS n')\n"
-                "dpnb.Session(dpnb.Table('t', rows, schema), budget=budget)",
-                "pip install pyarrow",
-            ),
         ],
-        ids=["connect", "serve", "postgres", "ledger", "relation"],
+        ids=["connect", "serve", "postgres", "ledger"],
     )
     def test_what_an_extra_brings_is_named_with_its_command(self, bare, code, words):
         names = "schema = dpnb.Schema({'n': dpnb.Integer(0, 9)})\nbudget = dpnb.Budget(rho=1)\n"

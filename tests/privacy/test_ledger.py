@@ -519,7 +519,6 @@ class TestAnchor:
         ledger = Ledger(address, anchor=anchor)
         try:
             news(ledger)
-            ledger.check_anchor()
         except LedgerError:
             ledger.close()
             raise
@@ -590,7 +589,7 @@ class TestAnchor:
         fast, slow = self.opened(home.address, anchor), self.opened(home.address, anchor)
         write(fast, {"n": 4})
         newest = anchor.read_text()
-        slow.check_anchor()
+        news(slow)
         assert anchor.read_text() == newest
         fast.close()
         slow.close()
@@ -613,6 +612,38 @@ class TestAnchor:
         assert home.run("SELECT MAX(seq) FROM entry") == [(5,)]
         assert anchor.read_text().split()[0] == "5"
         one.close()
+        other.close()
+
+    def test_what_it_does_not_know_is_not_read_in_peace(
+        self, home: Home, anchor: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Neither by the kernel whose disk was full, nor by another one."""
+        one, other = self.opened(home.address, anchor), self.opened(home.address, anchor)
+        behind = anchor.read_text()
+        with monkeypatch.context() as full:
+            full.setattr(Ledger, "_replace_anchor", lambda *_: (_ for _ in ()).throw(OSError))
+            with pytest.raises(LedgerError, match="anchor cannot be written"):
+                write(one, {"n": 4})
+            for ledger in (one, other, one):
+                with pytest.raises(LedgerError, match="anchor cannot be written"):
+                    news(ledger)
+                with pytest.raises(LedgerError, match="anchor cannot be written"):
+                    write(ledger)
+        assert anchor.read_text() == behind
+        news(other)
+        assert anchor.read_text().split()[0] == "4"
+        one.close()
+        other.close()
+
+    def test_a_kernel_that_dies_before_it_wrote_it_is_followed(
+        self, home: Home, anchor: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        one, other = self.opened(home.address, anchor), self.opened(home.address, anchor)
+        monkeypatch.setattr(one, "_write_anchor", lambda *_: None)
+        write(one, {"n": 4})
+        one.close()
+        assert news(other) == [{"n": 4}]
+        assert anchor.read_text().split()[0] == "4"
         other.close()
 
     @pytest.mark.parametrize("content", ["", "4", "four abc", "1 2 3", "\udcff"])
