@@ -12,7 +12,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.answers.listing import Listing
-from dpnb.answers.numbers import figure, percent
+from dpnb.answers.numbers import ends_text, figure, percent
 from dpnb.answers.question import label
 from dpnb.errors import RequestError
 from dpnb.privacy.calibrate import Law
@@ -91,7 +91,7 @@ class Bootstrap:
                 rows.append((name, "too few rows to tell", ""))
                 continue
             half = (high - low) / 2
-            shown = f"{figure(low, half)} to {figure(high, half)}"
+            shown = ends_text(low, high, half)
             rows.append((name, figure(value, half), shown))
         caption = (
             f"{percent(self.confidence)} bootstrap intervals of {self.alias}, each on its own; "

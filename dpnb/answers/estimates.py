@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from dpnb.answers.formula import REALS, interval, value
-from dpnb.answers.intervals import Told, around, mean_around_zero
-from dpnb.answers.numbers import figure, whole
+from dpnb.answers.intervals import Told, around, mean_around_zero, shifted
+from dpnb.answers.numbers import ends_text, figure, whole
 from dpnb.privacy.calibrate import Law
 from dpnb.sql.formulas import (
     Formula,
@@ -148,7 +148,8 @@ class Estimates:
     def interval_text(self, group: int) -> str:
         """Return the interval as shown."""
         half = self._grain(group)
-        return f"{figure(self.low[group], half)} to {figure(self.high[group], half)}"
+        counts = self.function == "COUNT"
+        return ends_text(self.low[group], self.high[group], half, counts=counts)
 
 
 def estimate(
@@ -175,8 +176,8 @@ def estimate(
     if total is not None and count is not None and total_law and count_law:
         fewest = count_law.quantile(each)
         for s, c in zip(total, count, strict=True):
-            low, high = mean_around_zero(s, c, total_law, count_law, reach, each)
-            ends.append((middle + low, middle + high))
+            centred = mean_around_zero(s, c, total_law, count_law, reach, each)
+            ends.append(shifted(centred, middle))
             values.append(middle + max(-reach, min(reach, s / c)) if c > fewest else None)
     elif total is not None and total_law:
         ends = [around(released, total_law, each) for released in total]

@@ -20,6 +20,32 @@ Told: TypeAlias = tuple[list[float | None], list[Pair]]
 Mode: TypeAlias = Literal["tight", "paper"]
 
 
+def _float(value: Fraction | None, towards: float) -> float:
+    """Return an exact end as a float that is rounded outward; without end when there is none."""
+    try:
+        nearest = towards if value is None else float(value)
+    except OverflowError:
+        return towards
+    if value is None or nearest == value:
+        return nearest
+    return math.nextafter(nearest, towards) if (value > nearest) == (towards > 0) else nearest
+
+
+def shifted(ends: Pair, by: float) -> Pair:
+    """Return an interval moved by a number, rounded outward: far from 0 floats are far apart."""
+    return _plus(ends[0], by, -math.inf), _plus(ends[1], by, math.inf)
+
+
+def _plus(value: float, by: float, towards: float) -> float:
+    found = value + by
+    if not math.isfinite(found):
+        return found
+    # what rounding left out, exactly (Knuth's two-sum)
+    back = found - value
+    error = (value - (found - back)) + (by - back)
+    return math.nextafter(found, towards) if error and (error > 0) == (towards > 0) else found
+
+
 def around(value: float, law: Law, alpha: float) -> Pair:
     """Return value -+ quantile: the interval of a COUNT or SUM (spec/dpxplain.md 3.2). Exact."""
     half = law.quantile(alpha)
@@ -138,15 +164,17 @@ def combine(ends: Sequence[Pair], weights: Sequence[Fraction], shift: Fraction) 
     It holds whenever all of ``ends`` hold (spec/dpxplain.md 3.3): on a box, a linear function is
     least and greatest at corners. All reals when a number is too large for a float.
     """
-    terms = [
-        sorted((float(weight) * low, float(weight) * high))
-        for (low, high), weight in zip(ends, weights, strict=True)
+    turned = [
+        (weight, pair if weight > 0 else pair[::-1])
+        for pair, weight in zip(ends, weights, strict=True)
     ]
-    try:
-        low, high = (math.fsum([float(shift), *(t[side] for t in terms)]) for side in (0, 1))
-    except (OverflowError, ValueError):
-        return -math.inf, math.inf
-    return (low, high) if low < math.inf and high > -math.inf else (-math.inf, math.inf)
+    sides = [
+        sum((weight * Fraction(pair[side]) for weight, pair in turned), shift)
+        if all(math.isfinite(pair[side]) for _, pair in turned)
+        else None
+        for side in (0, 1)
+    ]
+    return _float(sides[0], -math.inf), _float(sides[1], math.inf)
 
 
 def combination_half_width(

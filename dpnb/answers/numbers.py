@@ -8,6 +8,8 @@ from fractions import Fraction
 
 from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text, counts_rho
 
+_LAST_BITS = 2.0**-50
+
 
 def decimals(half_width: float) -> int:
     """Return the decimals that show a half-width with two significant digits, at most 12."""
@@ -21,35 +23,92 @@ def whole(half_width: float) -> float:
     return max(half_width, 10.0)
 
 
+def _digits(size: float, half_width: float) -> int:
+    """Return the significant digits of a very large or very small number: two of its half-width's."""
+    if not half_width < math.inf:
+        return 3
+    places = math.floor(math.log10(size)) - math.floor(math.log10(half_width))
+    return min(17, max(3, places + 2))
+
+
 def figure(value: float, half_width: float) -> str:
     """Return a number with thousands separators, cut where its half-width makes digits idle.
 
     Examples
     --------
-    >>> figure(16115.4321, 6.2), figure(0.04551, 0.00046), figure(-0.2, 3)
-    ('16,115.4', '0.04551', '-0.2')
+    >>> figure(16115.4321, 6.2), figure(0.04551, 0.00046), figure(-0.2, 3), figure(0.5, 0)
+    ('16,115.4', '0.04551', '-0.2', '0.5')
     """
     if not math.isfinite(value):
         return "unknown"
+    if half_width == 0:
+        return f"{value + 0.0:,.12g}"
     size = max(abs(value), half_width)
-    if size >= 1e15 or 0 < size < 1e-9:
-        return f"{value + 0.0:.3g}"
+    if size >= 1e15 or size < 1e-9:
+        return f"{value + 0.0:,.{_digits(size, half_width)}g}"
     shown = f"{value:,.{decimals(half_width)}f}"
     return shown.lstrip("-") if not shown.strip("-0.,") else shown
 
 
-def end_text(value: float, half_width: float) -> str:
-    """Return an end of an interval as :func:`figure` does, but never as 0 when it is not.
+def _beyond(value: float, half_width: float) -> float:
+    """Return the distance from a number as :func:`figure` shows it to the next one."""
+    size = max(abs(value), half_width)
+    if half_width == 0:
+        return 0.0
+    if size >= 1e15 or size < 1e-9:
+        leading = math.floor(math.log10(abs(value))) if value else 0
+        return 10.0 ** (leading - _digits(size, half_width) + 1)
+    return 10.0 ** -decimals(half_width)
+
+
+def end_text(value: float, half_width: float, side: int) -> str:
+    """Return an end of an interval as :func:`figure` does, but rounded outward, and never as 0 when it is not.
+
+    Parameters
+    ----------
+    side : {-1, 1}
+        Which end it is: the lower or the upper one.
 
     Examples
     --------
-    >>> end_text(12.34, 5.0), end_text(0.04, 1.0), end_text(-math.inf, math.inf)
-    ('12.3', '0.040', '-∞')
+    >>> end_text(12.34, 5.0, -1), end_text(12.34, 5.0, 1), end_text(0.04, 1.0, -1)
+    ('12.3', '12.4', '0.040')
+    >>> end_text(12.3, 5.0, 1), end_text(-math.inf, math.inf, -1)
+    ('12.3', '-∞')
     """
     if not math.isfinite(value):
         return "∞" if value > 0 else "-∞"
     shown = figure(value, half_width)
-    return shown if re.search("[1-9]", shown) else figure(value, abs(value))
+    # what a number lacks for rounding in its last bits is no reason to go one digit on
+    slack = max(abs(value), half_width) * _LAST_BITS if half_width < math.inf else 0.0
+    read = float(shown.replace(",", ""))
+    if _tells(shown) and side * (value - read) > slack:
+        # the largest floats may be shown as more than any
+        shown = figure(
+            (read if math.isfinite(read) else value) + side * _beyond(value, half_width), half_width
+        )
+    return shown if _tells(shown) or abs(value) <= slack else end_text(value, abs(value), side)
+
+
+def _tells(shown: str) -> bool:
+    return re.search("[1-9]", shown) is not None
+
+
+def ends_text(low: float, high: float, half_width: float, *, counts: bool = False) -> str:
+    """Return an interval as shown: never shorter than it is, with the digits that its half-width deserves.
+
+    Of ``counts``, which are whole numbers, the nearest ones hold whatever lies within.
+
+    Examples
+    --------
+    >>> ends_text(4.04, 12.34, 4.15), ends_text(2.7, 3.4, 10.0, counts=True)
+    ('4.0 to 12.4', '3 to 3')
+    """
+    if math.isinf(low) and math.isinf(high):
+        return "unknown"
+    if counts and math.isfinite(high - low):
+        return f"{figure(low, half_width)} to {figure(high, half_width)}"
+    return f"{end_text(low, half_width, -1)} to {end_text(high, half_width, 1)}"
 
 
 def rounded_up(value: float, digits: int) -> float:

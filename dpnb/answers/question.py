@@ -192,7 +192,7 @@ def verdict(
     among = AMONG if kind and not advance else ""
     half = (high - low) / 2
     between = (
-        f"{percent(confidence)} interval {end_text(low, half)} to {end_text(high, half)} "
+        f"{percent(confidence)} interval {end_text(low, half, -1)} to {end_text(high, half, 1)} "
         f"({method}{picked} seeing the answer{among})"
     )
     if low > 0:

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpnb.answers.numbers import figure, percent
+from dpnb.answers.numbers import ends_text, figure, percent
 from dpnb.display import parts
 from dpnb.display.marks import GREY, Scale, round_scale
 from dpnb.errors import printable
@@ -189,11 +189,11 @@ def lane_sentence(made: Decision, test: Test, group: int) -> str:
     reading = made.readings[test.reading]
     low, high = reading.low[group], reading.high[group]
     half = (high - low) / 2
-    value = figure(reading.values[group], half)
+    value, shown = figure(reading.values[group], half), ends_text(low, high, half)
     chosen = "selected" if made.chosen[group] else "not selected"
     return printable(
-        f"{made.group_label(group)}: noisy value {value}, interval {figure(low, half)} to "
-        f"{figure(high, half)}. On the whole: {made.verdict_text(group)}, {chosen}."
+        f"{made.group_label(group)}: noisy value {value}, interval {shown}. "
+        f"On the whole: {made.verdict_text(group)}, {chosen}."
     )
 
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.listing import Listing
-from dpnb.answers.numbers import figure, percent, share_text, whole
+from dpnb.answers.numbers import ends_text, figure, percent, share_text, whole
 from dpnb.display import parts
 from dpnb.display.html import aggregate_cells, aggregate_head
 from dpnb.display.inference_curve import curve, density_at, has_curve, has_levels, levels, reach
@@ -161,7 +161,7 @@ def _points(inference: Inference, found: Inferred, row: int) -> list[list[str | 
     for level, low, high in levels(inference, found, row):
         half = (high - low) / 2
         half = whole(half) if found.function == "COUNT" else half
-        text = f"{figure(low, half)} to {figure(high, half)}"
+        text = ends_text(low, high, half, counts=found.function == "COUNT")
         places = [min(max(round(times * (x - start)), 0), 1000) for x in (low, high)]
         points.append([percent(level), text, *places])
     return points

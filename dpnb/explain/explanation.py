@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpnb.answers.numbers import end_text, percent
+from dpnb.answers.numbers import end_text, figure, percent
 from dpnb.answers.plain import listed
 from dpnb.answers.question import Question
 from dpnb.answers.words import cost_text, interval_sentence, ledger_note
@@ -125,7 +125,7 @@ class Explanation:
 
     def influence_text(self, row: Row) -> str:
         """Return the interval of a row's influence as shown."""
-        return f"{self._amount(row.influence_low)} to {self._amount(row.influence_high)}"
+        return f"{self._amount(row.influence_low, -1)} to {self._amount(row.influence_high, 1)}"
 
     def rank_text(self, row: Row) -> str:
         """Return the interval of a row's place as shown."""
@@ -150,10 +150,11 @@ class Explanation:
         """Return what a smaller left side, or a larger one, does to the difference that there is."""
         return "shrinks" if less != self.reversed else "widens"
 
-    def _amount(self, value: float) -> str:
-        if not self.relative:
-            return end_text(value, self.half_width)
-        return f"{end_text(100 * value, 100 * self.half_width)} %"
+    def _amount(self, value: float, side: int = 0) -> str:
+        """Return an influence as shown; an end of an interval is rounded to its side."""
+        times, unit = (100, " %") if self.relative else (1, "")
+        shown = times * value, times * self.half_width
+        return (end_text(*shown, side) if side else figure(*shown)) + unit
 
     @property
     def influence_unit(self) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dpnb.answers.assembly import ordered
 from dpnb.answers.formula import linear
+from dpnb.answers.intervals import shifted
 from dpnb.engines.base import Sum
 from dpnb.errors import RequestError
 from dpnb.inference.evidence import Evidence
@@ -212,6 +213,7 @@ def _inferred(
         for group, place in enumerate(places)
     ]
     shift = part.offset + middle
+    ends = [shifted(pair, shift) for _, pair in found]
     column = None
     if isinstance(output, Aggregate) and isinstance(output.value, Column):
         column = output.value.name
@@ -220,8 +222,8 @@ def _inferred(
         part.function,
         column,
         tuple(None if value is None else shift + value for value, _ in found),
-        tuple(shift + low for _, (low, _) in found),
-        tuple(shift + high for _, (_, high) in found),
+        tuple(low for low, _ in ends),
+        tuple(high for _, high in ends),
         tuple(places),
         shift,
         reach,

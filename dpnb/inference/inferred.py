@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from dpnb.answers.numbers import figure, whole
+from dpnb.answers.numbers import ends_text, figure, whole
 from dpnb.answers.plain import listed
 
 
@@ -138,4 +138,5 @@ class Inferred:
         if math.isinf(self.half_width(group)):
             return "not told"
         half = self._grain(group)
-        return f"{figure(self.low[group], half)} to {figure(self.high[group], half)}"
+        counts = self.function == "COUNT"
+        return ends_text(self.low[group], self.high[group], half, counts=counts)

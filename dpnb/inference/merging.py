@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
 
 from dpnb.answers.estimates import Estimates
+from dpnb.answers.intervals import shifted
 from dpnb.inference.assembly import Part as Output
 from dpnb.inference.assembly import centre, in_order, parts_of
 from dpnb.inference.evidence import ROOM, SMALL, Evidence, Room
@@ -268,7 +269,7 @@ def _estimates(
     return Estimates.worked_out(
         aggregate,
         [None if value is None else shift + value for value in values],
-        [(shift + low, shift + high) for low, high in ends],
+        [shifted(pair, shift) for pair in ends],
         plan.accuracy.alpha(1, 1),
         look,
     )

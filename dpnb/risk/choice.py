@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dpnb.answers.listing import Listing
-from dpnb.answers.numbers import figure, loss_text, percent
+from dpnb.answers.numbers import ends_text, figure, loss_text, percent
 from dpnb.answers.plain import listed
 from dpnb.answers.words import cost_text, interval_sentence
 from dpnb.privacy.loss import Currency, Picked, PickedRational, PrivacyLoss
@@ -279,7 +279,7 @@ class RiskHistogram:
         """Return the histogram as a table."""
         half = max(self.high) - max(self.counts)
         rows = tuple(
-            (label, figure(count, half), f"{figure(low, half)} to {figure(high, half)}")
+            (label, figure(count, half), ends_text(low, high, half, counts=True))
             for label, count, low, high in zip(
                 self.labels(), self.counts, self.low, self.high, strict=True
             )

@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from dpnb import Budget, Integer, Schema, Session, Table
 from dpnb.answers.intervals import (
     Pair,
     around,
@@ -22,6 +24,7 @@ from dpnb.answers.intervals import (
     mean_in_box,
     range_quantile,
     ratio,
+    shifted,
 )
 from dpnb.privacy.calibrate import Law
 
@@ -303,6 +306,50 @@ class TestRangeQuantile:
 
 
 INFINITE = (-math.inf, math.inf)
+
+
+FLOATS = st.floats(-1e200, 1e200)
+
+
+class TestRounding:
+    @given(FLOATS, FLOATS, FLOATS)
+    def test_a_moved_interval_holds_the_exact_one(self, one: float, two: float, by: float) -> None:
+        low, high = sorted((one, two))
+        found = shifted((low, high), by)
+        exact = Fraction(low) + Fraction(by), Fraction(high) + Fraction(by)
+        assert Fraction(found[0]) <= exact[0]
+        assert Fraction(found[1]) >= exact[1]
+        # by one step at most, and not at all where nothing was rounded off
+        assert found[0] in (low + by, math.nextafter(low + by, -math.inf))
+        assert found[1] in (high + by, math.nextafter(high + by, math.inf))
+        assert (found[0] == low + by) is (Fraction(low + by) <= exact[0])
+
+    @given(st.lists(st.tuples(FLOATS, FLOATS, st.fractions(-9, 9)), min_size=1, max_size=4))
+    def test_a_weighted_sum_holds_the_exact_one(
+        self, terms: list[tuple[float, float, Fraction]]
+    ) -> None:
+        ends = [(min(one, two), max(one, two)) for one, two, _ in terms]
+        weights = [weight for _, _, weight in terms]
+        low, high = combine(ends, weights, Fraction(1, 3))
+        corners = [
+            Fraction(1, 3) + sum(w * Fraction(at) for w, at in zip(weights, place, strict=True))
+            for place in itertools.product(*ends)
+        ]
+        assert Fraction(low) <= min(corners) <= max(corners) <= Fraction(high)
+
+    @pytest.mark.parametrize("low", [4 * 10**15, 2**53 - 100, 1_700_000_000_000_000])
+    def test_means_far_from_0(self, low: int) -> None:
+        """Where neighbouring floats lie farther apart than the interval is wide."""
+        values = [low + i % 3 for i in range(600)]
+        exact = Fraction(sum(values), len(values))
+        table = Table("t", pd.DataFrame({"x": values}), Schema({"x": Integer(low, low + 100)}, complete=["x"]))  # fmt: skip
+        sql = "SELECT AVG(x) AS m FROM t"
+        for _ in range(10):
+            with Session(table, budget=Budget(rho=300)) as session:
+                found = session.query(sql, rho=100, confidence=0.999999).estimates[0]
+                told = session.infer(sql, confidence=0.999999)
+            assert Fraction(found.low[0]) <= exact <= Fraction(found.high[0])
+            assert Fraction(told.low) <= exact <= Fraction(told.high)
 
 
 class TestCombinations:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpnb.answers.numbers import decimals, figure, percent
+from dpnb.answers.numbers import decimals, end_text, ends_text, figure, percent
 from dpnb.privacy.loss import amount_text
 
 
@@ -25,6 +25,9 @@ from dpnb.privacy.loss import amount_text
         (-0.4, 100, "0"),
         (1234567.891, 0.001, "1,234,567.8910"),
         (5.0, 0.0, "5"),
+        (0.5, 0.0, "0.5"),
+        (1234567.25, 0.0, "1,234,567.25"),
+        (2.490847204020864e15, 2e12, "2.4908e+15"),
         (3e20, 1e3, "3e+20"),
         (1e-12, 1e-13, "1e-12"),
         (math.inf, 1.0, "unknown"),
@@ -44,6 +47,50 @@ def test_a_figure_is_off_by_a_tenth_of_its_half_width_at_most(
 ) -> None:
     shown = float(figure(value, half_width).replace(",", ""))
     assert abs(shown - value) <= 0.1 * half_width + 1e-3 * abs(value) * (abs(value) < 1e-9)
+
+
+SIZES = st.one_of(
+    st.floats(-1e3, 1e3), st.floats(allow_nan=False, allow_infinity=False), st.integers(-99, 99)
+)
+
+
+@given(SIZES, SIZES, st.floats(0, 1e300))
+def test_an_interval_is_never_shown_shorter_than_it_is(one: float, two: float, half: float) -> None:
+    low, high = sorted((float(one), float(two)))
+    shown = [float(end.replace(",", "")) for end in ends_text(low, high, half).split(" to ")]
+    slack = 2.0**-49 * max(abs(low), abs(high), half)
+    if half == 0:
+        # known exactly; shown with 12 digits
+        slack = 1e-11 * max(abs(low), abs(high))
+    assert shown[0] <= low + slack
+    assert shown[1] >= high - slack
+
+
+@given(st.floats(-1e12, 1e12), st.floats(1e-6, 1e9), st.sampled_from([-1, 1]))
+def test_an_end_is_rounded_by_less_than_one_digit(value: float, half: float, side: int) -> None:
+    shown = float(end_text(value, half, side).replace(",", ""))
+    unit = max(
+        10.0 ** -decimals(half), 1e-3 * max(abs(value), half) * (max(abs(value), half) < 1e-9)
+    )
+    assert side * (shown - value) <= unit * (1 + 1e-6) + 2.0**-49 * abs(value)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "half_width", "counts", "shown"),
+    [
+        (4.04, 12.34, 4.15, False, "4.0 to 12.4"),
+        (0.3, 0.7, 0.2, False, "0.30 to 0.70"),
+        (-6.17 + 6.17, 6.17 + 6.17, 6.17, False, "0.0 to 12.4"),
+        (2.7, 3.4, 10.0, True, "3 to 3"),
+        (2490847204020864.0, 2494767131716992.0, 1.96e12, False, "2.4908e+15 to 2.4948e+15"),
+        (1.7e15 + 1234, 1.7e15 + 5234, 2e3, False, "1.7000000000012e+15 to 1.7000000000053e+15"),
+        (0.5, 0.5, 0.0, False, "0.5 to 0.5"),
+        (-math.inf, math.inf, math.inf, False, "unknown"),
+        (2.0, math.inf, math.inf, True, "2 to ∞"),
+    ],
+)
+def test_intervals(low: float, high: float, half_width: float, counts: bool, shown: str) -> None:
+    assert ends_text(low, high, half_width, counts=counts) == shown
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpnb.answers.difference import difference
-from dpnb.answers.numbers import figure, percent
+from dpnb.answers.numbers import end_text, figure, percent
 from dpnb.answers.question import verdict
 from dpnb.display.html import view_data
 
@@ -18,13 +18,19 @@ JS = Path(__file__).parents[1] / "js"
 CASES = JS / "cases.json"
 
 _VALUES = [0.0, 0.5, 1.5, 2.5, -2.5, 0.25, 0.35, 1.005, -0.04, 12.3449, 999.5, 16115.4321,
-           1234567.891, -98765.4321, 1e-5, 3e-10, 7.25e14, 1e15, -1.234e17]  # fmt: skip
+           1234567.891, -98765.4321, 1e-5, 3e-10, 7.25e14, 1e15, -1.234e17, 1.7976931348623157e308]  # fmt: skip
 _HALVES = [0.0, 1e-12, 1e-10, 0.001, 0.00046, 0.01, 0.1, 0.96, 1.0, 3.0, 10.0, 99.9, 1e6, 2e15]
 
 
 def table_of_cases(answers):
     """Return what JavaScript must compute as Python does, as JSON text."""
     figures = [[value, half, figure(value, half)] for value in _VALUES for half in _HALVES]
+    ends = [
+        [value, half, *(end_text(value, half, side) for side in (-1, 1))]
+        for value in [*_VALUES, -math.inf, math.inf]
+        for half in [*_HALVES, math.inf]
+        if math.isfinite(value) or half == math.inf
+    ]
     questions = []
     for answer in answers:
         data = view_data(answer)
@@ -53,6 +59,9 @@ def table_of_cases(answers):
     ]
     table = {
         "figures": figures,
+        "ends": [
+            [str(one) if one in (-math.inf, math.inf) else one for one in case] for case in ends
+        ],
         "sure": percent(0.95),
         "verdicts": verdicts,
         "unbounded": verdict("a", "b", "n", -math.inf, math.inf, 0.95),

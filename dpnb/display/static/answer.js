@@ -1,5 +1,6 @@
 // The view of an answer, for the widget and for the record that a notebook keeps.
-// Figures and verdicts equal those of dpnb/answers.
+// Verdicts equal those of dpnb/answers.
+import { end } from "./numbers.js";
 import { make, opened, pickable } from "./table.js";
 
 /**
@@ -8,32 +9,6 @@ import { make, opened, pickable } from "./table.js";
  * @typedef {{groups: number[], names: string[], sure: string, aggregates: Aggregate[],
  *   body?: string}} Data
  */
-
-/** Python rounds ties to even, JavaScript up. @param {number} value @param {number} places */
-function fixed(value, places) {
-  const size = Math.abs(value), all = size.toFixed(100), at = all.length - 100 + places;
-  const kept = all.slice(0, places ? at : at - 1);
-  const down = /^50*$/.test(all.slice(at)) && /[02468]$/.test(kept);
-  return (value < 0 ? "-" : "") + (down ? kept : size.toFixed(places));
-}
-
-/** Python's ".3g". @param {number} value */
-function general(value) {
-  const near = +value.toPrecision(3), size = Math.abs(near);
-  if (size === 0 || (size >= 1e-4 && size < 1e3)) return String(near);
-  return near.toExponential().replace(/e(.)(\d)$/, "e$10$2");
-}
-
-/** The digits a half-width deserves. @param {number} value @param {number} half */
-export function figure(value, half) {
-  if (!isFinite(value)) return value > 0 ? "∞" : "-∞";
-  const size = Math.max(Math.abs(value), half);
-  if (size >= 1e15 || (size > 0 && size < 1e-9)) return general(value);
-  const places = half > 0 ? Math.min(12, Math.max(0, 1 - Math.floor(Math.log10(half)))) : 0;
-  const [whole, rest] = fixed(value, places).split(".");
-  const shown = whole.replace(/\B(?=(\d{3})+$)/g, ",") + (rest ? `.${rest}` : "");
-  return /[1-9]/.test(shown) ? shown : shown.replace("-", "");
-}
 
 /** @param {Aggregate} found @param {number} left @param {number} right */
 export function difference(found, left, right) {
@@ -44,12 +19,7 @@ export function difference(found, left, right) {
 
 export function verdict(left, right, name, low, high, sure, among = "") {
   const half = (high - low) / 2, held = `(also for groups picked after seeing the answer${among})`;
-  // an end that is not 0 is never shown as 0
-  const [from, to] = [low, high].map((end) => {
-    const shown = figure(end, half);
-    return /[1-9]/.test(shown) ? shown : figure(end, Math.abs(end));
-  });
-  const between = `${sure} interval ${from} to ${to} ${held}`;
+  const between = `${sure} interval ${end(low, half, -1)} to ${end(high, half, 1)} ${held}`;
   const has = `the difference has the ${between}.`;
   if (low > 0) return `${left} is above ${right} in ${name}: ${has} Noise is an unlikely reason.`;
   const ask = `Ask the other way round: is ${right} above ${left}?`;
