@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from dpnb.answers.numbers import loss_text, percent, rounded_up
+from dpnb.answers.numbers import loss_text, percent, rounded_up, share_text
 from dpnb.decide.options import STUDY_MODES
 from dpnb.schema import kept_note
 
@@ -52,8 +52,11 @@ def about(share: float) -> str:
     --------
     >>> about(0.1834), about(1e-9)
     ('about 18 %', 'less than 0.1 %')
+    >>> about(0.996), about(0.9999)
+    ('about 99.6 %', 'more than 99.9 %')
     """
-    return f"about {rate(share)}" if share >= 0.001 else "less than 0.1 %"
+    shown = share_text(share)
+    return shown if "than" in shown else f"about {shown}"
 
 
 def at_most(share: float) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from dpnb.inference.support import Cells, Floats, Ints, Values
 
-TOLERANCE = 1e-9
+TOLERANCE = 1e-10
 """Largest residual, relative to the largest value of a row, that counts as none (spec/bayes.md P3)."""
 CHECK = 1e-8
 """How far the weights of an estimate may be from reproducing its query (spec/bayes.md 3.2)."""

@@ -141,7 +141,7 @@ class Inference:
         """Return the probability that a true value is above (>, >=) or below (<, <=) a number.
 
         With a flat prior (or no prior at all) it is the one-sided p-value of the opposite
-        (spec/bayes.md 3.4).
+        (spec/bayes.md 3.4); so it is where only bounds are known, which it never contradicts.
 
         Parameters
         ----------
@@ -162,10 +162,10 @@ class Inference:
         if self.prior is not None:
             from dpnb.inference.priors import read_prior, update
 
-            number = _number(value)
-            updated = update(read_prior(self.prior), estimate + number, law)
-            chance: float = updated.probability(low=number)
-            return chance if known.startswith(">") else 1 - chance
+            number, whole = _number(value), self._of(alias).function == "COUNT"
+            updated = update(read_prior(self.prior), estimate + number, law, integer=whole)
+            chance: float = updated.compared(known, number)
+            return chance
         return compared(law, known, estimate)
 
     def between(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.errors import RequestError
 from dpnb.inference.mixture import Mixture, densities, tails
+from dpnb.inference.posterior import Operator, compared
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,6 +105,28 @@ class Updated:
         left, right = self.points - self.width / 2, self.points + self.width / 2
         part = np.clip(np.minimum(right, high) - np.maximum(left, low), 0, self.width) / self.width
         return float(part @ self.masses)
+
+    def compared(self, operator: Operator, number: float) -> float:
+        """Return the probability that theta compares so with a number.
+
+        Under :class:`NonNegative` and :class:`AtMost`: 0 or 1 where the bounds settle it, else the
+        probability without the prior, a one-sided p-value as ever. That of the truncated posterior is
+        none: theta = 0 has no density, so a true "at most 0" would be rejected always.
+        """
+        if self._bounds is not None:
+            low, high = self._bounds
+            least, most = (
+                (number < low, number >= high)
+                if operator in (">", "<=")
+                else (number <= low, number > high)
+            )
+            if least or most:
+                return float(least == operator.startswith(">"))
+            return compared(self._law, operator, self._estimate - number)
+        if operator in (">=", "<="):
+            ends = {"low": number} if operator == ">=" else {"high": number}
+            return self.probability(**ends)
+        return 1 - self.compared("<=" if operator == ">" else ">=", number)
 
     def interval(self, alpha: float) -> tuple[float, float]:
         """Return an interval of probability at least 1 - ``alpha``.

@@ -213,7 +213,8 @@ class TestSums:
         assert found[domain.grid :].sum() == 2.5
 
     @pytest.mark.parametrize(
-        ("low", "high"), [(0, 2**31 - 1), (1_500_000_000, 1_800_000_000), (10**9, 10**9 + 2)]
+        ("low", "high"),
+        [(0, 2**31 - 1), (1_500_000_000, 1_800_000_000), (10**9, 10**9 + 2), (2**30 - 2, 2**30)],
     )
     def test_far_from_0_or_wide_a_moment_is_none_the_less_of_the_size_of_a_count(self, low, high):
         """Nothing is so small beside the rest that it may be taken for rounding."""

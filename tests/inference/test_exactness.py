@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpnb import Category, Date, Integer, Real, Schema, Table
+from dpnb import Budget, Category, Date, Integer, Real, Schema, Session, Table
 from dpnb.errors import RequestError, SqlError
 from dpnb.sql.parse import parse
 
@@ -364,3 +364,18 @@ def mended(session, statement, level):
 def bought(session, asked, level):
     """Ask; return whether that was anything new."""
     return not session.query(asked, **level).stored
+
+
+@pytest.mark.parametrize("low", [2**30 - 2, 10**9])
+def test_narrow_bounds_far_from_0_are_not_taken_for_rounding(low):
+    """A value's distance from the middle is a billionth of the middle itself."""
+    frame = pd.DataFrame({"x": [low, low + 1, low + 2] * 2_000})
+    table = Table("t", frame, Schema({"x": Integer(low, low + 2)}, complete=["x"]))
+    with Session(table, budget=Budget(rho=10)) as session:
+        session.query("SELECT COUNT(*) AS n FROM t", rho=1)
+        with pytest.raises(RequestError, match="do not determine"):
+            session.infer("SELECT SUM(x) AS s FROM t")
+        session.query("SELECT SUM(x) AS s FROM t", rho=1)
+        assert session.infer("SELECT SUM(x) AS s FROM t").estimate is not None
+        mean = session.infer("SELECT AVG(x) AS m FROM t")
+        assert mean.low <= low + 1 <= mean.high

@@ -15,7 +15,9 @@ from scipy import stats
 from dpnb import Category, Integer, Schema, Table
 from dpnb.errors import RequestError, SqlError
 from dpnb.inference.inference import Inference
-from dpnb.inference.priors import AtMost, Normal, Uniform
+from dpnb.inference.mixture import Mixture
+from dpnb.inference.posterior import compared
+from dpnb.inference.priors import AtMost, Normal, Uniform, read_prior, update
 
 PEOPLE = Schema(
     {
@@ -452,12 +454,52 @@ class TestPriors:
         assert found.estimate == plain.estimate
 
     def test_probabilities_follow_the_prior(self, session):
-        plain = session.infer(self.SQL)
-        cut = plain.estimate
+        count = self.SQL.replace("1 * ", "")
+        cut = round(session.infer(count).estimate)
+        # three whole numbers
+        found = session.infer(count, prior=Uniform(cut - 1, cut + 1))
+        assert found.probability(">=", cut - 1) == pytest.approx(1)
+        assert found.probability("<", cut - 1) == pytest.approx(0, abs=1e-9)
+        assert found.probability(">", cut - 1) == pytest.approx(2 / 3, abs=0.02)
+        assert found.probability(">", cut) == pytest.approx(1 / 3, abs=0.02)
+        assert found.between(cut, cut) == pytest.approx(1 / 3, abs=0.02)
+        assert found.between(cut - 1, cut + 1) == pytest.approx(1)
+        # a product may be any number
         found = session.infer(self.SQL, prior=Uniform(cut - 1, cut + 1))
         assert found.probability(">", cut - 1) == pytest.approx(1)
-        assert found.probability("<", cut - 1) == pytest.approx(0, abs=1e-9)
         assert found.probability(">", cut) == pytest.approx(0.5, abs=0.01)
+
+    @pytest.mark.parametrize("prior", ["nonnegative", {"at most": 1000.0}])
+    def test_bounds_settle_what_they_settle_and_nothing_else(self, session, prior):
+        plain = session.infer(self.SQL)
+        found = session.infer(self.SQL, prior=prior)
+        for operator in (">", ">=", "<", "<="):
+            for number in (1.0, plain.estimate - 3, plain.estimate, plain.estimate + 7, 999.0):
+                assert found.probability(operator, number) == plain.probability(operator, number)
+        assert found.probability(">=", 0) == 1
+        assert found.probability("<", 0) == 0
+        assert found.probability(">", -1) == 1
+        assert found.probability("<=", 0) == plain.probability("<=", 0)
+        if prior != "nonnegative":
+            assert found.probability("<=", 1000) == 1
+            assert found.probability(">=", 1000) == plain.probability(">=", 1000)
+            assert found.probability(">", 1000) == 0
+
+    @pytest.mark.parametrize("prior", [None, "nonnegative", {"at most": 40}])
+    @pytest.mark.parametrize("there", [0, 3])
+    def test_a_true_claim_is_seldom_rejected(self, prior, there, size, reaches):
+        """Also at the very end of what is possible, where no density is."""
+        law, level, runs = Mixture((), 49.0), 0.05, size(5_000)
+        estimates = there + np.random.default_rng(7).normal(0, 7, runs)
+        chances = [
+            compared(law, "<=", estimate - there)
+            if prior is None
+            else update(read_prior(prior), estimate, law, integer=True).compared("<=", there)
+            for estimate in estimates
+        ]
+        kept = np.array(chances) > level
+        assert reaches(kept, 1 - level)
+        assert not reaches(kept, 1 - level / 2)
 
     def test_one_that_contradicts_the_answers_is_refused(self, session):
         with pytest.raises(RequestError, match="contradict"):

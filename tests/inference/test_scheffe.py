@@ -10,7 +10,7 @@ from scipy import stats
 
 from dpnb.errors import RequestError
 from dpnb.inference.posterior import noise_variance, simulated
-from dpnb.inference.scheffe import factor
+from dpnb.inference.scheffe import MOST, factor
 from dpnb.privacy.calibrate import Law
 
 
@@ -54,6 +54,21 @@ def test_of_very_many_it_is_too_wide_rather_than_too_narrow():
     # near the root of the mean plus 1.645 standard deviations of a sum of so many
     near = math.sqrt(5_000 + 1.645 * math.sqrt(5 * 5_000))
     assert near <= factor(0, 5_000, 0.05) <= 1.02 * near
+
+
+@pytest.mark.parametrize("laplace", [MOST + 1, 300_000, 10**8])
+@pytest.mark.parametrize("gaussian", [0, 500])
+@pytest.mark.parametrize("alpha", [0.5, 0.05, 1e-6])
+def test_of_any_number_it_is_found_and_near(gaussian, laplace, alpha):
+    # the sum is nearly normal by then, of mean n and variance 5 n
+    exact = gaussian + laplace + stats.norm.isf(alpha) * math.sqrt(2 * gaussian + 5 * laplace)
+    found = factor(gaussian, laplace, alpha)
+    assert math.sqrt(exact) <= found <= math.sqrt(exact) * 1.1
+
+
+def test_both_ways_meet():
+    below, above = factor(9, MOST, 0.05), factor(9, MOST + 1, 0.05)
+    assert below == pytest.approx(above, rel=0.05)
 
 
 def test_nothing_held_is_never_off():
