@@ -194,9 +194,8 @@ class Session:
             raise RequestError("there is no statement", "Pass a list of SQL texts.")
         whole = Price.together(prices)
         if not whole.affordable:
-            cost, left = (
-                loss_text(loss, whole.currency, None) for loss in (whole.spent, whole.remaining)
-            )
+            cost = loss_text(whole.spent, whole.currency, None)
+            left = loss_text(whole.remaining, whole.currency, None, left=True)
             raise BudgetError(
                 f"these statements cost {cost} together, but {left} is left",
                 "Leave some out, or ask for larger errors. Nothing was charged.",
@@ -669,7 +668,7 @@ class Session:
             left = self._channel.budget
         except DpnbError as error:
             return f"Session({printable(error.what)})"
-        amount = loss_text(left.remaining, left.currency, left.delta)
+        amount = loss_text(left.remaining, left.currency, left.delta, left=True)
         stamp = f"{STAMPS[left.stamp]} " if left.stamp else ""
         return f"{stamp}Session({names}; left {amount})"
 

@@ -200,9 +200,9 @@ def price_words(
     if affordable:
         after = f"It would leave {left_text(remaining - spent, cap, currency)}"
     elif spent.level(currency) <= left:
-        after = f"It is more than the delta {amount_text(remaining.delta)} that is left"
+        after = f"It is more than the delta {amount_text(remaining.delta, left=True)} that is left"
     else:
-        after = f"It is more than the {unit(currency)} {amount_text(left)} that is left"
+        after = f"It is more than the {unit(currency)} {amount_text(left, left=True)} that is left"
     free = spent.level(currency) == 0
     cost = "nothing" if free else loss_text(spent, currency, delta)
     return f"Price: {cost}", f"{after}. Nothing was spent."
@@ -268,7 +268,7 @@ class BudgetStatus:
     def listing(self) -> Listing:
         """Return the status as a table."""
         rows = tuple(
-            (word, loss_text(loss, self.currency, self.delta))
+            (word, loss_text(loss, self.currency, self.delta, left=word == "left"))
             for word, loss in (
                 ("cap", self.cap),
                 ("spent", self.spent),

@@ -153,13 +153,18 @@ def share_text(share: float) -> str:
     return f"{shown.removesuffix('.0')} %"
 
 
-def loss_text(loss: PrivacyLoss, currency: Currency, delta: float | Fraction | None) -> str:
-    """Return a loss in the session's currency, with the epsilon it means at ``delta``."""
-    beside = f" and delta {amount_text(loss.delta)}" if loss.delta else ""
+def loss_text(
+    loss: PrivacyLoss, currency: Currency, delta: float | Fraction | None, *, left: bool = False
+) -> str:
+    """Return a loss in the session's currency, with the epsilon it means at ``delta``.
+
+    It is rounded up, or down when it is what is ``left``.
+    """
+    beside = f" and delta {amount_text(loss.delta, left=left)}" if loss.delta else ""
     if not counts_rho(currency):
-        return f"epsilon {amount_text(loss.level(currency))}{beside}"
-    text = f"rho {amount_text(loss.rho)}"
+        return f"epsilon {amount_text(loss.level(currency), left=left)}{beside}"
+    text = f"rho {amount_text(loss.rho, left=left)}"
     if delta is None or loss.rho == 0:
         return f"{text}{beside}"
-    epsilon = amount_text(loss.epsilon_at(delta, currency))
+    epsilon = amount_text(loss.epsilon_at(delta, currency), left=left)
     return f"{text} (epsilon {epsilon} at delta {amount_text(delta)}){beside}"

@@ -11,9 +11,9 @@ KERNEL = "Kept in this kernel only; running again after a restart spends again."
 
 def left_text(remaining: PrivacyLoss, cap: PrivacyLoss, currency: Currency) -> str:
     """Return what is left of a cap."""
-    level, whole = (amount_text(loss.level(currency)) for loss in (remaining, cap))
-    beside = f", delta {amount_text(remaining.delta)}" if remaining.delta else ""
-    return f"{unit(currency)} {level} of {whole}{beside}"
+    level = amount_text(remaining.level(currency), left=True)
+    beside = f", delta {amount_text(remaining.delta, left=True)}" if remaining.delta else ""
+    return f"{unit(currency)} {level} of {amount_text(cap.level(currency))}{beside}"
 
 
 def cost_text(

@@ -272,7 +272,7 @@ def plan_sentences(price: DecisionPrice) -> list[str]:
     else:
         found.append(_ceiling(loss_text(price.ceiling, price.currency, None)))
     if not price.affordable:
-        left = loss_text(price.remaining, price.currency, None)
+        left = loss_text(price.remaining, price.currency, None, left=True)
         found.append(
             f"The next part is more than is left ({left}), or than the most that was said: give a larger "
             "u, or larger errors."

@@ -127,7 +127,7 @@ def step_offer(decision: Decision) -> dict[str, Any]:
         closed = "There is no further step."
     else:
         cost = loss_text(decision.next_cost, decision.currency, None)
-        left = loss_text(decision.remaining, decision.currency, None)
+        left = loss_text(decision.remaining, decision.currency, None, left=True)
         name = "One more step" if decision.taken else "A first step"
         text = f"{name} costs {cost}, of {left} left."
         if decision.next_cost.exceeds(decision.remaining, decision.currency):

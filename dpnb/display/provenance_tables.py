@@ -200,11 +200,11 @@ def _titles(titles: Iterable[str]) -> str:
     )
 
 
-def _amount(provenance: Provenance, loss: PrivacyLoss) -> str:
+def _amount(provenance: Provenance, loss: PrivacyLoss, *, left: bool = False) -> str:
     """Return a loss in the ledger's unit, the epsilon it means below it."""
     own, *others = units(provenance)
-    epsilon = f"ε {amount_text(others[0].of(loss))}" if others and loss.rho else ""
-    return amount_text(own.of(loss)) + _small(epsilon)
+    epsilon = f"ε {amount_text(others[0].of(loss), left=left)}" if others and loss.rho else ""
+    return amount_text(own.of(loss), left=left) + _small(epsilon)
 
 
 def _small(value: str) -> str:
@@ -229,7 +229,7 @@ def _analyst(provenance: Provenance, line: Line) -> str:
         ("spent", _amount(provenance, row.spent) + learned),
         ("of its limit", parts.meter(part) + f"<span>{word}</span>"),
         ("limit", _amount(provenance, row.limit)),
-        ("left", _amount(provenance, row.remaining)),
+        ("left", _amount(provenance, row.remaining, left=True)),
         ("answers", f"{row.answered:,}"),
     )
     off = "" if row.active else ' class="dpnb-prov-gone"'
@@ -246,7 +246,7 @@ def _together(provenance: Provenance, label: str, known: PrivacyLoss, *, cap: bo
         ("spent", _amount(provenance, known)),
         ("of the cap", parts.meter(part) + f"<span>{share_text(part)}</span>"),
         ("limit", _amount(provenance, provenance.cap) if cap else ""),
-        ("left", _amount(provenance, provenance.remaining) if cap else ""),
+        ("left", _amount(provenance, provenance.remaining, left=True) if cap else ""),
         ("answers", f"{answered:,}"),
     )
     weight = "bold" if cap else "normal"

@@ -157,10 +157,8 @@ def summary_sentences(provenance: Provenance) -> list[str]:
     whose = "All analysts together have" if len(provenance.rows) > 1 else "The analyst has"
     if any(one.row is None for one in lines(provenance)):
         whose = "All analysts together, with what you released yourself, have"
-    cap, left = (
-        said(provenance, provenance.cap),
-        said(provenance, provenance.remaining, epsilon=False),
-    )
+    cap = said(provenance, provenance.cap)
+    left = loss_text(provenance.remaining, provenance.currency, None, left=True)
     if provenance.spent == NONE:
         return [f"{whose} learned nothing so far: nothing was answered.", f"The cap is {cap}."]
     part = _of_cap(provenance, provenance.spent)
@@ -317,8 +315,8 @@ def provenance_text(provenance: Provenance) -> str:
     """Return the table for a terminal."""
     name, currency = unit(provenance.currency), provenance.currency
 
-    def amount(loss: PrivacyLoss) -> str:
-        return amount_text(loss.level(currency))
+    def amount(loss: PrivacyLoss, *, left: bool = False) -> str:
+        return amount_text(loss.level(currency), left=left)
 
     differ = any(row.spent != row.known for row in provenance.rows)
     head = (
@@ -334,7 +332,7 @@ def provenance_text(provenance: Provenance) -> str:
         (
             row.name if row.active else f"{row.name} (disabled)",
             str(row.privilege), amount(row.limit), amount(row.spent),
-            *((amount(row.known),) if differ else ()), amount(row.remaining), f"{row.answered:,}",
+            *((amount(row.known),) if differ else ()), amount(row.remaining, left=True), f"{row.answered:,}",
         )
         for row in provenance.rows[:MAX_ROWS]
     )  # fmt: skip

@@ -152,7 +152,7 @@ class Dpnb(Magics):
         self.sessions.pop(name, None)
         self.sessions[name] = session
         status = session.budget
-        left = loss_text(status.remaining, status.currency, status.delta)
+        left = loss_text(status.remaining, status.currency, status.delta, left=True)
         text = f"{'Opened' if new else 'Using'} {name}: {left} left."
         if not status.kept:
             text += f" {KERNEL}"
@@ -194,7 +194,7 @@ class Dpnb(Magics):
         others = {key: one for key, one in self.sessions.items() if key != name}
         self.sessions = {name: made, **(others or {own: real})}
         status = made.budget
-        left = loss_text(status.remaining, status.currency, status.delta)
+        left = loss_text(status.remaining, status.currency, status.delta, left=True)
         print(  # noqa: T201
             f"{STAMPS[status.stamp]} Opened {name}: {rows:,} rows in each table, {left} to try with. "
             f"Add --on {name} to a cell to ask it; other cells ask, and spend, as before."

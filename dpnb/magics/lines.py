@@ -242,7 +242,7 @@ def confirm(
 
 def _at_most(price: DecisionPrice, cost: str, share: float) -> str:
     if share > 1:
-        left = loss_text(price.remaining, price.currency, price.delta)
+        left = loss_text(price.remaining, price.currency, price.delta, left=True)
         return f"This may spend all that is left, {left}: its last step would make it {cost}."
     return f"This may spend up to {cost}, {share_text(share)} of what is left."
 

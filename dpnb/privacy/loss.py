@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
@@ -35,24 +36,35 @@ def counts_rho(currency: Currency) -> bool:
     return currency in ("zcdp", "gdp")
 
 
-def amount_text(value: Fraction | float, digits: int = 4) -> str:
-    """Return a privacy amount with up to so many significant digits.
+def amount_text(value: Fraction | float, digits: int = 4, *, left: bool = False) -> str:
+    """Return a privacy amount with up to so many significant digits, never less than it is.
+
+    What is ``left`` is never shown as more than it is.
 
     Examples
     --------
-    >>> amount_text(0.63861), amount_text(1e-6), amount_text(8.8404e-9), amount_text(12345.6)
-    ('0.6386', '1e-6', '8.84e-9', '12,346')
+    >>> amount_text(0.63861), amount_text(1e-6), amount_text(8.8404e-9), amount_text(12345.4)
+    ('0.6387', '1e-6', '8.85e-9', '12,346')
+    >>> amount_text(0.63869, left=True), amount_text(Fraction(1, 10)), amount_text(0.0099996)
+    ('0.6386', '0.1', '0.01')
     """
     number = float(value)
-    if number == 0:
-        return "0"
-    if 1e-4 <= abs(number) < 1e6:
-        shown = f"{number:,.{digits}g}"
-        return f"{number:,.0f}" if "e" in shown else shown
-    size, _, power = f"{number:.{digits - 2}e}".partition("e")
-    return f"{float(size):g}e{int(power)}"
+    if not math.isfinite(number) or number == 0:
+        return f"{number:g}"
+    moderate = 1e-4 <= abs(number) < 1e6
+    power = math.floor(math.log10(abs(number)))
+    last = min(power - digits + 1, 0) if moderate else power - digits + 2
+    # a float may lie a little beyond the decimal number that it stands for
+    exact = Decimal(number) * (1 + (_LAST_BITS if (number < 0) != left else -_LAST_BITS))
+    rounding = ROUND_FLOOR if left else ROUND_CEILING
+    found = exact.quantize(Decimal(1).scaleb(last), rounding).normalize()
+    if moderate:
+        return f"{found:,f}"
+    power = found.adjusted()
+    return f"{found.scaleb(-power).normalize():f}e{power}"
 
 
+_LAST_BITS = Decimal("1e-12")
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _DIGITS = 12
 

@@ -39,7 +39,7 @@ def offer_text(level: Fraction, price: Price) -> str:
     """Return what the button that releases an answer says."""
     amounts, named = unit(price.currency), name(level, price.currency)
     cost = price.spent.level(price.currency)
-    left = amount_text(price.remaining.level(price.currency))
+    left = amount_text(price.remaining.level(price.currency), left=True)
     if cost == 0:
         return f"Answer with {named}: free now"
     if not price.affordable:

@@ -108,16 +108,30 @@ def test_two_significant_digits_of_the_half_width_are_shown(
     [
         (Fraction(0), "0"),
         (Fraction(1, 10), "0.1"),
-        (Fraction(1, 3), "0.3333"),
+        (Fraction(1, 3), "0.3334"),
         (Fraction(3), "3"),
-        (0.00012345, "0.0001234"),
-        (1.2345e-7, "1.23e-7"),
+        (0.00012345, "0.0001235"),
+        (1.2345e-7, "1.24e-7"),
         (2e6, "2e6"),
         (23456.7, "23,457"),
     ],
 )
 def test_amounts_have_four_significant_digits(value: Fraction | float, shown: str) -> None:
     assert amount_text(value) == shown
+
+
+@given(st.one_of(st.floats(1e-30, 1e12), st.fractions(0, 10**9)))
+def test_no_cost_is_shown_smaller_and_nothing_left_larger_than_it_is(
+    value: Fraction | float,
+) -> None:
+    more, less = (
+        Fraction(amount_text(value, left=left).replace(",", "")) for left in (False, True)
+    )
+    last_bits = Fraction(value) / 10**11
+    assert less <= Fraction(value) + last_bits
+    assert more >= Fraction(value) - last_bits
+    # four digits, or three of the very small and large ones
+    assert more - less <= Fraction(value) / 100
 
 
 @pytest.mark.parametrize(

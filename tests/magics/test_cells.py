@@ -47,7 +47,7 @@ class TestLoading:
 class TestOpening:
     def test_says_what_is_left_and_that_nothing_is_kept(self, shell):
         ran = shell.run("%dpopen adult --epsilon 3 --delta 1e-6")
-        assert "Opened adult: rho 0.1851 (epsilon 3 at delta 1e-6) left." in ran.stdout
+        assert "Opened adult: rho 0.185 (epsilon 3 at delta 1e-6) left." in ran.stdout
         assert "Kept in this kernel only" in ran.stdout
 
     def test_with_a_ledger_file_nothing_needs_saying(self, shell, tmp_path):

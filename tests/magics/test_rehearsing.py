@@ -17,7 +17,7 @@ class TestOpening:
         ran = opened.run("%dprehearse")
         assert ran.error is None
         assert ran.stdout == (
-            f"{WORDS} Opened adult-rehearsal: 10,000 rows in each table, rho 0.1851 (epsilon 3 at "
+            f"{WORDS} Opened adult-rehearsal: 10,000 rows in each table, rho 0.185 (epsilon 3 at "
             "delta 1e-6) to try with. Add --on adult-rehearsal to a cell to ask it; other cells "
             "ask, and spend, as before.\n"
         )
