@@ -127,7 +127,7 @@ class TestLive:
     def test_the_slider_moves_everything_without_asking_python(self, page, part):
         slider(part).focus()
         page.keyboard.press("End")
-        assert position(part) == ["11", "rho 5 (epsilon 20.55 at delta 1e-6)"]
+        assert position(part) == ["11", "rho 5 (epsilon 20.56 at delta 1e-6)"]
         expect(sentence(part)).to_contain_text("With rho 5")
         expect(part.locator("[aria-current=true]")).to_contain_text("rho 5")
         expect(part.locator("[aria-pressed=true]").last).to_have_text("✓")
