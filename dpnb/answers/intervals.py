@@ -22,13 +22,14 @@ Mode: TypeAlias = Literal["tight", "paper"]
 
 def _float(value: Fraction | None, towards: float) -> float:
     """Return an exact end as a float that is rounded outward; without end when there is none."""
+    if value is None:
+        return towards
     try:
-        nearest = towards if value is None else float(value)
+        nearest = float(value)
     except OverflowError:
         return towards
-    if value is None or nearest == value:
-        return nearest
-    return math.nextafter(nearest, towards) if (value > nearest) == (towards > 0) else nearest
+    beyond = value > nearest if towards > 0 else value < nearest
+    return math.nextafter(nearest, towards) if beyond else nearest
 
 
 def shifted(ends: Pair, by: float) -> Pair:
