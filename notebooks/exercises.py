@@ -26,6 +26,8 @@ def check(
 
 
 def _is(answer: object, wanted: object) -> bool:
+    if isinstance(answer, str) and isinstance(wanted, str):
+        return answer.strip().casefold() == wanted.casefold()
     try:
         return bool(wanted(answer) if callable(wanted) else answer == wanted)
     except Exception:  # noqa: BLE001  # whatever a reader puts there, it is not the answer

@@ -213,7 +213,8 @@ class Answer:
         if self.look > 1:
             return (
                 f"{meaning} This is look {self.look}: {holds} for a precision chosen before "
-                "looking. Ask with looks='any' for intervals that hold at every look."
+                "looking. Ask with --any-look (in Python looks='any') for intervals that hold at "
+                "every look."
             )
         return meaning
 

@@ -84,6 +84,7 @@ def headline(made: Decision) -> str:
         return f"{text}. {made.reason}"
     if chosen:
         text += f": {sure:,} surely {'satisfies' if sure == 1 else 'satisfy'} the condition"
+        text += f" ({percent(made.confidence)} confidence)"
     doubtful = (
         f"{doubt:,} of all groups {'is' if doubt == 1 else 'are'}" if doubt else "no group is"
     )

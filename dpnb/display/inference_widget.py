@@ -101,7 +101,10 @@ class InferenceWidget(anywidget.AnyWidget):
             # nothing is certain beside noise, only too near to it for a float
             chance = min(max(chance, _ALMOST), 1 - _ALMOST)
         claim = f"{name} is {_WORDS[self.operator]} {number_text(self.number)}"
-        self.said = f"The probability that {claim} is {share_text(chance)}."
+        sources = "past answers and what is known beforehand"
+        if self._inference.prior is None:
+            sources = "past answers alone"
+        self.said = f"By {sources}, the probability that {claim} is {share_text(chance)}."
 
     @traitlets.validate("at")
     def _a_shown_value(self, proposal: Any) -> int:

@@ -35,6 +35,7 @@ from dpnb.errors import printable
 from dpnb.inference.inferred import Source
 from dpnb.privacy.loss import PrivacyLoss
 
+ALONE = "By past answers alone, the probability that "
 MADE = {
     "inference": past.inference,
     "inference_groups": past.groups,
@@ -328,22 +329,22 @@ class TestWidget:
         assert widget.number == 48840
         widget.number = 48850.0
         assert widget.probability == single.probability(">", 48850.0)
-        assert widget.said == "The probability that n is above 48,850 is 28 %."
+        assert widget.said == ALONE + "n is above 48,850 is 28 %."
         widget.operator = "<"
-        assert widget.said == "The probability that n is below 48,850 is 72 %."
+        assert widget.said == ALONE + "n is below 48,850 is 72 %."
 
     def test_nothing_is_certain_beside_noise(self, single):
         widget = single.widget()
         widget.number = 0.0
-        assert widget.said == "The probability that n is above 0 is more than 99.9 %."
+        assert widget.said == ALONE + "n is above 0 is more than 99.9 %."
         widget.operator = "<"
-        assert widget.said == "The probability that n is below 0 is less than 0.1 %."
+        assert widget.said == ALONE + "n is below 0 is less than 0.1 %."
 
     def test_a_message_from_the_front_end_is_answered(self, groups):
         widget = groups.widget()
         widget.set_state({"at": 5, "number": 0.1})
         assert widget.probability == groups.probability(">", 0.1, "Divorced", "rich")
-        assert widget.said.startswith("The probability that rich of Divorced is above 0.1 is ")
+        assert widget.said.startswith(ALONE + "rich of Divorced is above 0.1 is ")
 
     def test_what_is_not_told_says_so(self, groups):
         widget = groups.widget()

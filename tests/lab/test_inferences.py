@@ -30,7 +30,9 @@ FROM adult GROUP BY marital_status ORDER BY n DESC
 """
 LINKED = "widget = known.widget()\nwidget"
 FIRST, SECOND = "Married-civ-spouse", "Never-married"
-CHANCE = re.compile(r"The probability that n is above 100 is (more than 99\.9|100) %")
+CHANCE = re.compile(
+    r"By past answers alone, the probability that n is above 100 is (more than 99\.9|100) %"
+)
 
 
 @pytest.fixture(scope="module")

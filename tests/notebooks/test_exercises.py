@@ -27,6 +27,7 @@ HINTS = [("a", "A hint."), (lambda answer: answer < 0, "Not negative.")]
         (..., "Not answered yet: put your answer"),
         (3, "Right. Because.\n"),
         ("a", "Not yet. A hint.\n"),
+        (" A", "Not yet. A hint.\n"),
         (-1, "Not yet. Not negative.\n"),
         ("b", "Not yet. Try again, or open the solution below.\n"),
         (None, "Not yet. Try again, or open the solution below.\n"),
