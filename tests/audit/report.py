@@ -13,6 +13,7 @@ import argparse
 import datetime
 import importlib.metadata
 import platform
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from audit.cases import CASES, HIDDEN, lone_values
 from audit.coverage import CLAIMS, covered, decided, may_be
 from audit.losses import ERROR, audit
 from audit.whole import (
+    DEFECTS,
     EXPLANATIONS,
     ON_IDS,
     ON_ROWS,
@@ -38,7 +40,17 @@ from audit.whole import (
 
 from dpnb.privacy.noise import SecureNoise
 
-NARROWED = 0.8
+NARROWED = 0.2
+"""The share of their width of the intervals that give a wrong decision's verdicts."""
+CLOSE = 1e-9
+"""The rounding of exact losses, as a share."""
+
+
+_AS_IT_IS = "as it is"
+
+
+def _planted(defect: str) -> str:
+    return f"*defect:* {defect}"
 
 
 @dataclass
@@ -69,7 +81,7 @@ def mechanisms(runs: int) -> Iterator[tuple[bool, Sequence[str]]]:
     noise = SecureNoise()
     for case in CASES:
         for one in audit(case, runs, noise):
-            kind = f"*defect:* {one.defect}" if one.defect else "as it is"
+            kind = _planted(one.defect) if one.defect else _AS_IT_IS
             yield (
                 one.right,
                 [
@@ -87,7 +99,7 @@ def mechanisms(runs: int) -> Iterator[tuple[bool, Sequence[str]]]:
             (found > float(HIDDEN.delta)) == bool(kind),
             [
                 "Discovery: a value of one row is shown",
-                f"*defect:* {kind}" if kind else "as it is",
+                _planted(kind) if kind else _AS_IT_IS,
                 f"delta = {float(HIDDEN.delta):.4g}",
                 f"{found:.4g}",
                 f"{runs:,}",
@@ -110,24 +122,30 @@ def sessions() -> Iterator[tuple[bool, Sequence[str]]]:
                 name = f"an explanation {name}"
             found, charged = worst(tables(), script, currency)
             yield (
-                least * charged * (1 - 1e-6) <= found <= charged * (1 + 1e-9),
-                [unit, name, currency, f"{charged:.6g}", f"{found:.6g}"],
+                least * charged * (1 - 1e-6) <= found <= charged * (1 + CLOSE),
+                [unit, name, currency, _AS_IT_IS, f"{charged:.6g}", f"{found:.6g}"],
             )
+    for defect in DEFECTS:
+        for currency in defect.currencies:
+            for name in defect.scripts:
+                found, charged = defect.worst(name, currency)
+                cells = [defect.unit, name, currency, _planted(defect.name)]
+                yield found > charged * (1 + CLOSE), [*cells, f"{charged:.6g}", f"{found:.6g}"]
 
 
 def intervals(runs: int) -> Iterator[tuple[bool, Sequence[str]]]:
     """Yield the rows of section 3."""
     for currency in ("zcdp", "pure"):
         for name, claim in CLAIMS.items():
-            for width in (1.0, NARROWED) if claim.exact else (1.0,):
-                hits = covered(claim, currency, runs, width)
+            widths = (1.0, claim.narrowed)
+            for width, hits in zip(widths, covered(claim, currency, runs, *widths), strict=True):
                 kept = may_be(hits, runs, claim.confidence, ERROR)
                 yield (
                     kept == (width == 1),
                     [
                         name,
                         currency,
-                        "as they are" if width == 1 else f"*defect:* {width:.0%} of the width",
+                        _AS_IT_IS if width == 1 else _planted(f"{width:.0%} of the width"),
                         f"{claim.confidence:.0%}",
                         f"{hits / runs:.2%}",
                     ],
@@ -138,35 +156,62 @@ def decisions(runs: int) -> Iterator[tuple[bool, Sequence[str]]]:
     """Yield the rows of section 4."""
     for currency in ("zcdp", "pure"):
         for beta in (0.05, 0.2):
-            found = decided(currency, beta, runs)
-            for what, count, limit in (
-                ("a satisfying group is left out", found.missed, beta),
-                ("something certain is wrong", found.uncertain, 0.05),
+            errors, planted = decided(currency, beta, runs, NARROWED)
+            for what, version, count, limit in (
+                ("a satisfying group is left out", "", errors.missed, beta),
+                ("a satisfying group is left out", "no uncertain region", planted.missed, beta),
+                ("a certificate is wrong", "", errors.uncertain, 0.05),
+                (
+                    "a certificate is wrong",
+                    f"{NARROWED:.0%} of the intervals' width",
+                    planted.uncertain,
+                    0.05,
+                ),
             ):
                 yield (
-                    may_be(runs - count, runs, 1 - limit, ERROR),
+                    may_be(runs - count, runs, 1 - limit, ERROR) != bool(version),
                     [
                         what,
                         f"{currency}, beta = {beta}",
+                        _planted(version) if version else _AS_IT_IS,
                         f"at most {limit:.0%}",
                         f"{count / runs:.2%}",
                     ],
                 )
 
 
+def commit() -> str:
+    """Return which code this is, or nothing where git does not tell."""
+    asked = [
+        "git",
+        "-C",
+        str(Path(__file__).parent),
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=40",
+    ]
+    try:
+        found = subprocess.run(asked, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f" at commit {found.stdout.strip()}"
+
+
 def written(runs: int, number: int) -> Report:
     """Return the report."""
     report, today = Report(), datetime.datetime.now(datetime.UTC).date()
     versions = ", ".join(
-        f"{name} {importlib.metadata.version(name)}"
-        for name in ("dpnb", "opendp", "duckdb", "numpy")
+        f"{name} {importlib.metadata.version(name)}" for name in ("opendp", "duckdb", "numpy")
     )
+    package = f"dpnb {importlib.metadata.version('dpnb')}{commit()}"
     report.say(
         "# Audit of dpnb",
-        f"{today}, Python {platform.python_version()}, {platform.system()}, {versions}.",
+        f"{today}: {package}. Python {platform.python_version()}, {platform.system()}, {versions}.",
         "Made by `python tests/audit/report.py`. Everything below was drawn with the noise that is in use.",
-        f"A statistical statement of this report is wrong with a chance of at most {ERROR:g} each. Every part also "
-        "audits versions that are wrong on purpose: an audit that does not notice them would be worth nothing.",
+        "Every part also audits versions that are wrong on purpose: an audit that does not notice them would be worth "
+        "nothing. *As it must be* says of what is in use that its claim was not refuted, and of a defect that it "
+        f"was. A claim that is true is refuted by chance in at most one of {1 / ERROR:,.0f} reports, in each line.",
         "## 1. What mechanisms lose at least",
         "Each mechanism runs on two neighbouring inputs. From what it shows, a classifier learns which input it was; "
         "on the other half of the runs, what the classifier says gives a lower bound on the privacy loss, without "
@@ -180,20 +225,28 @@ def written(runs: int, number: int) -> Report:
         "Statements go the whole way, from text to charge, on every table of up to three rows (explanations: five; "
         "ids: two, with up to four rows each) with values at the bounds, beyond them, missing and undeclared. The "
         "noise is replaced by one that notes what it is to hide. The loss between two tables that differ by one row, or "
-        "by all rows of one id, is then a sum over the draws, and exact: rho in zCDP sessions, epsilon in pure ones. It must not exceed the charge; in most it reaches it, "
-        "so that nothing is charged that is not needed.",
+        "by all rows of one id, is then a sum over the draws, and exact: rho in zCDP sessions, epsilon in pure ones. It "
+        "must not exceed the charge; in most it reaches it, so that nothing is charged that is not needed. Where it "
+        "stays below, larger tables would be needed to lose more, or a search ended before its last draw.",
     )
-    report.table(["unit", "statements", "currency", "charged", "largest loss"], sessions())
+    report.table(
+        ["unit", "statements", "currency", "version", "charged", "largest loss"], sessions()
+    )
     report.say(
         "## 3. How often intervals hold",
-        f"Sessions on a table of 600 rows, {number:,} of each kind. All intervals of an answer must hold together.",
+        f"Sessions on a table of 600 rows, {number:,} of each kind. All intervals of an answer must hold together. A "
+        "measured share may lie a little below the claim by chance: a claim counts as refuted when so few hits, or "
+        f"fewer, would come of a true one with a chance of at most {ERROR:g}. Shares, medians and differences hold more "
+        "often than claimed, because their bounds are not tight; so they must be drawn in more until it is noticed.",
     )
     report.table(["intervals", "currency", "version", "claim", "measured"], intervals(number))
     report.say(
         "## 4. How often decisions err",
-        "One group satisfies both conditions by a single row, or unit of the sum, which is where errors are likeliest.",
+        f"{number:,} decisions of each kind, with two conditions. One group satisfies both by a single row, or unit of "
+        "the sum, which is where errors are likeliest. It may be left out with a chance of beta; a *surely yes* or "
+        "*surely no* may be wrong, of any group, with a chance of 5 %.",
     )
-    report.table(["error", "session", "claim", "measured"], decisions(number))
+    report.table(["error", "session", "version", "claim", "measured"], decisions(number))
     verdict = "Every claim held and every planted defect was caught."
     report.say(
         "## Result",

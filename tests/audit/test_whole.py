@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from audit.whole import (
+    DEFECTS,
     EXPLANATIONS,
     ON_IDS,
     ON_ROWS,
@@ -14,9 +15,6 @@ from audit.whole import (
     row_tables,
     worst,
 )
-
-from dpnb.privacy import path
-from dpnb.provenance.views import View
 
 CLOSE = 1e-9
 
@@ -52,24 +50,10 @@ def test_ids_of_a_pure_session(name):
     check(id_tables(1, UNIT), ON_IDS[name], "pure")
 
 
-class TestDefects:
-    """Each is seen by the same audit."""
-
-    def caught(self, tables, audited, currency="zcdp"):
-        found, charged = worst(tables, audited[0], currency)
-        return found > charged * (1 + CLOSE)
-
-    @pytest.mark.parametrize("name", ["a sum", "several aggregates", "refined", "disjoint parts"])
-    def test_less_noise(self, name, monkeypatch):
-        right = path.safe_scale
-        monkeypatch.setattr(path, "safe_scale", lambda *given: right(*given) * 0.99)
-        assert self.caught(row_tables(ROWS, 1), ON_ROWS[name])
-
-    @pytest.mark.parametrize("currency", ["zcdp", "pure"])
-    @pytest.mark.parametrize("name", ["a count", "ids of groups", "refined"])
-    def test_rows_of_an_id_that_are_not_counted(self, name, currency, monkeypatch):
-        right = View.lattice_sensitivity
-        monkeypatch.setattr(
-            View, "lattice_sensitivity", lambda view, currency: right(view, currency) // 2
-        )
-        assert self.caught(id_tables(1, UNIT), ON_IDS[name], currency)
+@pytest.mark.parametrize(
+    ("defect", "script", "currency"),
+    [(one, name, unit) for one in DEFECTS for name in one.scripts for unit in one.currencies],
+)
+def test_defects_are_caught(defect, script, currency):
+    found, charged = defect.worst(script, currency)
+    assert found > charged * (1 + CLOSE)

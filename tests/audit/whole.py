@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -25,6 +26,7 @@ from dpnb import Category, Integer, Real, Schema, Table, Unit
 from dpnb.privacy.calibrate import safe_scale
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.path import Knot
+from dpnb.provenance.views import View
 
 Currency = Literal["zcdp", "pure"]
 BUDGETS = {"zcdp": dpnb.Budget(rho=1_000, delta=1e-6), "pure": dpnb.Budget(epsilon=60)}
@@ -328,3 +330,63 @@ EXPLANATIONS: dict[str, Audited] = {
     "of means": (_explaining(GROUPS, "mean", k=1, ranges=True), 0.2),
 }
 """On tables of ``PLAIN`` rows."""
+
+
+def less_noise() -> AbstractContextManager[object]:
+    """Draw noise of a scale that is smaller by 1 %."""
+    return mock.patch("dpnb.privacy.path.safe_scale", lambda *given: safe_scale(*given) * 0.99)
+
+
+def half_sensitivity() -> AbstractContextManager[object]:
+    """Forget half of what an id can change."""
+    right = View.lattice_sensitivity
+    return mock.patch.object(
+        View, "lattice_sensitivity", lambda view, currency: right(view, currency) // 2
+    )
+
+
+@dataclass(frozen=True)
+class Defect:
+    """What is done wrong on purpose, and where it must be found out.
+
+    Attributes
+    ----------
+    name : str
+    planted : callable
+        The context in which it is done.
+    unit : {'rows', 'ids'}
+    scripts : tuple of str
+        Of ``ON_ROWS`` or ``ON_IDS``.
+    currencies : tuple of str
+    """
+
+    name: str
+    planted: Callable[[], AbstractContextManager[object]]
+    unit: Literal["rows", "ids"]
+    scripts: tuple[str, ...]
+    currencies: tuple[Currency, ...]
+
+    def worst(self, script: str, currency: Currency) -> tuple[float, float]:
+        """Return the largest loss on tables of at most one row, or id, and the charge."""
+        with self.planted():
+            if self.unit == "rows":
+                return worst(row_tables(ROWS, 1), ON_ROWS[script][0], currency)
+            return worst(id_tables(1, UNIT), ON_IDS[script][0], currency)
+
+
+DEFECTS = (
+    Defect(
+        "a scale smaller by 1 %",
+        less_noise,
+        "rows",
+        ("a sum", "several aggregates", "refined", "disjoint parts"),
+        ("zcdp",),
+    ),
+    Defect(
+        "half the sensitivity",
+        half_sensitivity,
+        "ids",
+        ("a count", "ids of groups", "refined"),
+        ("zcdp", "pure"),
+    ),
+)
