@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, NoReturn, TypeAlias
 
@@ -20,6 +21,8 @@ MAX_DEPTH = 20
 
 _BRACKETS = {sqlglot.TokenType.L_PAREN: 1, sqlglot.TokenType.R_PAREN: -1}
 _QUOTED = (sqlglot.TokenType.STRING, sqlglot.TokenType.IDENTIFIER)
+_NO_SPACE = re.compile("[\x1c-\x1f\x85\u1680\u2028\u2029]")
+"""What sqlglot takes for a space, and DuckDB for a letter of a name."""
 
 
 def others(arguments: Mapping[str, Any], *known: str) -> list[str]:
@@ -87,6 +90,7 @@ class Source:
                 "the statement ends inside a quoted text",
                 "Close every quote.",
             ) from None
+        self._check_spaces()
         depth = 0
         for token in tokens:
             if token.comments or token.token_type == sqlglot.TokenType.HINT:
@@ -128,6 +132,25 @@ class Source:
         if sum(1 for _ in tree.walk()) > MAX_NODES:
             raise SqlError(f"the statement has more than {MAX_NODES:,} parts", "Make it shorter.")
         return tree
+
+    def _check_spaces(self) -> None:
+        """Refuse what only looks like a space, outside of quotes: readers differ on what is said then."""
+        start = 0
+        quoted = [token for token in self.tokens if token.token_type in _QUOTED]
+        for end, after in [
+            *((token.start, token.end + 1) for token in quoted),
+            (len(self.text), 0),
+        ]:
+            found = _NO_SPACE.search(self.text, start, end)
+            if found:
+                place = found.start()
+                raise self.error_at(
+                    place,
+                    place,
+                    f"U+{ord(found[0]):04X} looks like a space, but SQL takes it for a letter",
+                    "Type a space in its place.",
+                )
+            start = after
 
     def _open_quote(self) -> int:
         """Return where the quote that nothing closes was opened; -1 when all are closed."""

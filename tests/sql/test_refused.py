@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
 
+import duckdb
 import pytest
 
 from dpnb import Category, Date, Integer, Real, Schema, Table
@@ -377,6 +379,36 @@ def test_long_texts_are_cut_in_the_message():
     error = refusal(f"SELECT COUNT(*) FROM t WHERE sex = '{'x' * 500}'")
     assert len(error.text) == 60
     assert error.text.endswith("...")
+
+
+class TestSpaces:
+    """What sqlglot takes for a space and DuckDB for a letter could make another statement."""
+
+    @pytest.mark.parametrize(
+        "text",
+        ["SELECT COUNT(*) FROM t x{}WHERE age > 5", "SELECT sex, COUNT(*) FROM t GROUP{}BY sex"],
+    )
+    @pytest.mark.parametrize("space", "\x1c\x1d\x1e\x1f\x85\u1680\u2028\u2029")
+    def test_those_are_refused(self, text, space):
+        error = refusal(text.format(space))
+        assert error.what.startswith(f"U+{ord(space):04X} looks like a space")
+        assert (error.line, error.column) == (1, text.index("{") + 1)
+
+    def test_in_quotes_they_are_letters(self):
+        refused = refusal("SELECT COUNT(*) FROM t WHERE sex = 'a\u2028b' AND \"x\u2028y\" = 1")
+        assert "looks like a space" not in refused.what
+
+    def test_no_other_space_is_read_otherwise(self):
+        """Whatever sqlglot takes for a space is refused, or is one for DuckDB, too."""
+        connection = duckdb.connect()
+        connection.execute("CREATE TABLE t (age INTEGER)")
+        for space in filter(str.isspace, map(chr, range(sys.maxunicode + 1))):
+            text = f"SELECT COUNT(*) FROM t x{space}WHERE x.age > 5"
+            try:
+                parse(text, TABLES)
+            except SqlError:
+                continue
+            connection.execute(text)
 
 
 @pytest.mark.parametrize(
