@@ -105,7 +105,7 @@ def _inferred(session: dpnb.Session, level: dict[str, float]) -> Intervals:
 CLAIMS: Mapping[str, Claim] = {
     "counts of three groups": Claim(_counts),
     "counts, bought in two steps": Claim(_refined),
-    "a sum": Claim(_sum),
+    "a sum": Claim(_sum, 0.7),
     "means of three groups": Claim(_means),
     "a share of two counts": Claim(_share, 0.4),
     "a median": Claim(_median, 0.5),
