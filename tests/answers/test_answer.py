@@ -228,6 +228,7 @@ class TestSentences:
         assert "This is look 2: they hold for a precision chosen before looking" in (
             second.interval_sentence()
         )
+        assert "Ask with --any-look (in Python looks='any')" in second.interval_sentence()
         assert session.query(COUNT, rho=3, looks="any").look == 3
 
     def test_what_was_spent_and_what_is_left(self, opened: Open) -> None:
