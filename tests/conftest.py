@@ -2,7 +2,7 @@
 
 Statistical tests cannot flake and still have power: a sample is accepted when its p-value is above
 1e-9; where a method is exact, the same test rejects noise whose scale is off by 15 to 30 %.
-``DPNB_LONG=1`` multiplies sample sizes. What is drawn is repeatable, see repeatable.py; ``--entropy``
+``DPNB_LONG=1`` multiplies sample sizes. What is drawn is repeatable, see kit/repeatable.py; ``--entropy``
 draws anew from the operating system.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
+import signal
 import tempfile
 import time
 from collections.abc import Callable
@@ -44,7 +44,15 @@ _LONG = {"crash", "fuzz", "lab", "notebooks", "packaging", "spark"}
 os.environ["MPLBACKEND"] = "agg"
 # of another environment that happens to be active IPython would warn
 os.environ.pop("VIRTUAL_ENV", None)
-sys.path.append(str(Path(__file__).parent))
+# programs that tests start import what tests share, too
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
+# where interrupts are ignored (nohup, cron), children would inherit that
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+pytest_plugins = ["tests.kit.repeatable"]
 
 
 def pytest_addoption(parser):
@@ -53,9 +61,6 @@ def pytest_addoption(parser):
         action="store_true",
         help="also run what needs Node, Chromium, PostgreSQL, Spark or new environments",
     )
-    parser.addoption(
-        "--entropy", action="store_true", help="draw noise from the operating system everywhere"
-    )
     parser.addoption("--regenerate", action="store_true", help="write the golden files anew")
 
 
@@ -63,9 +68,6 @@ def pytest_configure(config):
     for name, meaning in _NEEDS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
     config.addinivalue_line("markers", "entropy: draws from the operating system, as in use")
-    import repeatable
-
-    config.pluginmanager.register(repeatable)
 
 
 def pytest_collection_finish():
@@ -109,8 +111,8 @@ def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
 
 @pytest.fixture(scope="session")
 def postgres():
-    """A PostgreSQL server of our own, see database.py; only for tests marked postgres."""
-    from database import Server
+    """A PostgreSQL server of our own; only for tests marked postgres."""
+    from tests.kit.postgres import Server
 
     with Server() as server:
         yield server

@@ -366,7 +366,6 @@ class TestPicked:
 
 REOPEN = """
 import json, sys
-sys.path.insert(0, sys.argv[2])
 import pandas as pd, dpnb
 frame = pd.DataFrame({"sex": ["F", "M"] * 60, "n": [3, 5] * 60, "x": [0.25, 0.5] * 60})
 schema = dpnb.Schema({"sex": dpnb.Category(["F", "M"]), "n": dpnb.Integer(0, 9),

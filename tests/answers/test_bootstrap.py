@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import dpnb
 from dpnb.answers.bootstrap import bootstrap
@@ -82,6 +83,22 @@ class TestResult:
         other = derived("d", formula, [leaf, replace(leaf, count_law=noise)])
         found = replace(answer, estimates=(other,)).bootstrap()
         assert all(low < -50 and high > 50 for low, high in zip(found.low, found.high, strict=True))
+
+    def test_percentiles_are_corrected_for_twice_the_bias(self, opened: Open) -> None:
+        # (3 + 4 e)^2, of which the share Phi(0) - Phi(-1.5) lies below the released 9
+        answer = opened().query(
+            "SELECT region, COUNT(score) AS n FROM people GROUP BY region", rho=1
+        )
+        leaf = replace(
+            answer.estimates[0], count=(3.0,) * 4, estimate=(3.0,) * 4, count_law=Law("gaussian", 4)
+        )
+        squared = derived("d", Combined("*", Leaf(0), Leaf(0)), [leaf])
+        found = replace(answer, estimates=(squared,)).bootstrap(draws=100_000)
+        twice = 2 * stats.norm.ppf(0.5 - stats.norm.cdf(-1.5))
+        ends = stats.norm.cdf(twice + stats.norm.ppf([0.025, 0.975]))
+        low, high = 16 * stats.ncx2.ppf(ends, 1, 9 / 16)
+        assert found.high == pytest.approx((high,) * 4, rel=0.02)
+        assert found.low == pytest.approx((low,) * 4, abs=0.01)
 
     def test_rows_follow_the_answer(self, opened: Open) -> None:
         answer = opened().query(f"{MEAN} ORDER BY n DESC LIMIT 2", rho=1)

@@ -399,6 +399,12 @@ class TestCombinations:
             found = half_width(law, 0.05, 7, -3, planned=planned)
             assert found == pytest.approx(3 * law.quantile(alpha), rel=1e-9)
 
+    @pytest.mark.parametrize("groups", [2, 3, 10])
+    def test_a_pair_that_was_picked_has_the_range_of_all_groups(self, groups: int) -> None:
+        half = half_width(Law("gaussian", 3.0), 0.05, groups)
+        tail = stats.studentized_range.sf(half / 3, groups, np.inf)
+        assert tail == pytest.approx(0.05, rel=1e-6)
+
     def test_two_laplace_noises_are_exact_and_more_are_bounded(self) -> None:
         from dpnb.privacy.calibrate import sum_quantile
 

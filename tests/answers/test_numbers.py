@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpnb.answers.numbers import decimals, end_text, ends_text, figure, percent
-from dpnb.privacy.loss import amount_text
+from dpnb.answers.numbers import decimals, end_text, ends_text, figure, loss_text, percent
+from dpnb.privacy.loss import PrivacyLoss, amount_text
 
 
 @pytest.mark.parametrize(
@@ -132,6 +132,15 @@ def test_no_cost_is_shown_smaller_and_nothing_left_larger_than_it_is(
     assert more >= Fraction(value) - last_bits
     # four digits, or three of the very small and large ones
     assert more - less <= Fraction(value) / 100
+
+
+def test_what_is_left_is_rounded_down_beside_the_cost_rounded_up() -> None:
+    third = PrivacyLoss(rho=Fraction(1, 3))
+    assert loss_text(third, "zcdp", None) == "rho 0.3334"
+    assert loss_text(third, "zcdp", None, left=True) == "rho 0.3333"
+    costs, left = (loss_text(third, "zcdp", 1e-6, left=left) for left in (False, True))
+    assert costs.startswith("rho 0.3334 (epsilon ")
+    assert left.startswith("rho 0.3333 (epsilon ")
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,15 @@ class TestVariance:
         assert found == pytest.approx(1.25 / 3, abs=1e-12)
         assert low < 1.25 / 3 < high < 1.25 / 3 + 1e-6
 
+    def test_with_the_other_divisor_it_may_be_twice_as_large(self) -> None:
+        # -1 and 1: squares 2, divided by 1; no population of values within 1 varies by more than 1
+        values = np.array([-1.0, 1.0])
+        found, (low, high) = variance(SAMPLE, exact(values), 0.0, (0.0, 0.0), laws(0, 0, 0, 0.05))
+        assert found == pytest.approx(2, abs=1e-6)
+        assert low <= 2 <= high
+        # as much is possible where nothing is told
+        assert variance(SAMPLE, exact(values), 0.0, (0.0, 0.0), laws(1, 1, 3, 0.05))[1] == (0, 2)
+
     def test_with_noise_in_the_squares_alone_by_hand(self) -> None:
         # the mean is known: V = released / 100 with a quantile of 1.96 * 2 / 100 to either side
         values = np.linspace(-1, 1, 100)

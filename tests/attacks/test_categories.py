@@ -18,10 +18,10 @@ from html import unescape
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
-from display.reading import Reading, packed
 
 import dpnb
 from dpnb import Category, DpnbError, Integer, Schema, Table
+from tests.kit.html import Reading, packed
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",

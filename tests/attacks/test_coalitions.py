@@ -16,11 +16,11 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from attacks.guessing import with_gaussians
 
 import dpnb
 from dpnb import Integer, Policy, Schema, Table
 from dpnb.errors import BudgetError
+from tests.kit.guessing import with_gaussians
 
 GROUPS, OTHERS = 1_500, 4
 SCHEMA = Schema({"g": Integer(0, GROUPS - 1), "she": Integer(0, 1)})

@@ -16,11 +16,11 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from attacks.guessing import with_epsilon, with_gaussians, with_rho
 
 import dpnb
 from dpnb import Integer, Real, Schema, Table
 from dpnb.errors import BudgetError
+from tests.kit.guessing import with_epsilon, with_gaussians, with_rho
 
 GROUPS, OTHERS = 1_500, 6
 SCHEMA = Schema({"g": Integer(0, GROUPS - 1), "she": Integer(0, 1), "wage": Real(0, 1)})

@@ -14,7 +14,6 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from rounded import RoundedNoise
 from scipy import stats
 
 import dpnb
@@ -25,6 +24,7 @@ from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.keys.request import draw
 from dpnb.privacy.noise import SecureNoise
 from dpnb.privacy.threshold import Threshold
+from tests.kit.noise import ContinuousNoise
 
 SCHEMA = Schema({"n": Integer(0, 9)}, undeclared=["city"])
 BUDGET = Budget(rho=10, key_delta="0.01")
@@ -33,7 +33,7 @@ BASE = pd.DataFrame(
 )
 
 
-class Narrow(RoundedNoise):
+class Narrow(ContinuousNoise):
     """Claims too little: a broken mechanism that the test must catch."""
 
     def gaussian(self, exact, sigma):
@@ -62,11 +62,41 @@ def test_what_is_drawn_does_not_depend_on_the_order_of_rows():
     texts, counts = ("b", "a", "c"), (50, 50, 50)
     turned = Tally(texts[::-1], counts[::-1], 3)
     first, second = (
-        draw(Threshold(Fraction(1), Fraction(1, 10**6), 1), one, RoundedNoise(1, scale=0))
+        draw(Threshold(Fraction(1), Fraction(1, 10**6), 1), one, ContinuousNoise(1, scale=0))
         for one in (Tally(texts, counts, 3), turned)
     )
     assert first == second
     assert first["keys"] == ["a", "b", "c"]
+
+
+def test_values_are_in_the_order_of_their_noisy_counts():
+    class Given:
+        """Draws counts in the opposite order of the exact ones."""
+
+        def gaussian(self, exact, _sigma):
+            return [1_000 - value for value in exact]
+
+    threshold = Threshold(Fraction(1), Fraction(1, 10**6), 1)
+    drawn = draw(threshold, Tally(("a", "b", "c"), (50, 60, 70), 3), Given())
+    assert drawn["keys"] == ["a", "b", "c"]
+
+
+def test_noise_may_lift_a_value_over_the_threshold():
+    """Where exact counts decided who gets noise at the threshold, one row more would be seen."""
+
+    class Lifting(ContinuousNoise):
+        def gaussian(self, exact, sigma):
+            return [value + round(3 * sigma) for value in exact]
+
+    law = Threshold(Fraction(1, 20), Fraction(1, 10**6), 1)
+    rows = {"a": law.count - 1, "b": law.least, "c": law.least - 1}
+    frame = pd.DataFrame({"city": [city for city, n in rows.items() for _ in range(n)], "n": 1})
+    table = Table("people", frame, SCHEMA)
+    with dpnb.Session(table, budget=BUDGET, noise=Lifting()) as session:
+        found = session.discover("city", rho="0.05", delta="1e-6")
+    assert found.law.threshold == law
+    assert law.least + 3 * law.sigma < law.count
+    assert found.keys == ("a",)
 
 
 HEAVY = pd.DataFrame({"id": 7, "city": [f"c{i}" for i in range(1_000)], "n": 2})
@@ -81,7 +111,7 @@ TABLES = {
 
 def said(frame, path, caplog, unit):
     """Everything that is said without a release, and all that is written but for what was drawn."""
-    noise = RoundedNoise(1)
+    noise = ContinuousNoise(1)
     with caplog.at_level(logging.DEBUG), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         caplog.clear()
@@ -117,7 +147,9 @@ def test_one_person_moves_counts_by_no_more_than_the_bounds(rows, groups):
     secret = b"k" * 32
 
     def counted(frame):
-        curator = Curator(Table("people", frame, SCHEMA, unit), budget=BUDGET, noise=RoundedNoise())
+        curator = Curator(
+            Table("people", frame, SCHEMA, unit), budget=BUDGET, noise=ContinuousNoise()
+        )
         engine = curator._engines["people"]
         tally = engine.tally(0, 1)
         curator.close()
@@ -198,7 +230,7 @@ def test_the_ledger_refuses_an_entry_that_paid_too_little_delta(tmp_path):
 
 
 def test_exact_counts_are_not_to_be_seen():
-    curator = Curator(Table("people", BASE, SCHEMA), budget=BUDGET, noise=RoundedNoise())
+    curator = Curator(Table("people", BASE, SCHEMA), budget=BUDGET, noise=ContinuousNoise())
     tally = curator._engines["people"].tally(0, 1)
     assert repr(tally) == "Tally(private)"
     with pytest.raises(TypeError):

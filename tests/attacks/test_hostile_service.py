@@ -24,12 +24,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from display.reading import Reading, packed
 
 import dpnb
 from dpnb import Category, Integer, Schema, Table
 from dpnb.errors import BudgetError, DpnbError
 from dpnb.server import tokens
+from tests.kit.html import Reading, packed
 
 TOKEN = "a-token-that-nobody-else-may-see"
 FRAME = pd.DataFrame({"s": ["a", "b"] * 200, "x": range(400)})
@@ -279,6 +279,20 @@ class TestFollowed:
             session, _ = served(query=(status, {}, f"Location: {other.url}/v1/query"))
             with pytest.raises(DpnbError, match="sends on to another address"):
                 session.query(SQL, rho=1)
+            assert other.received == []
+        finally:
+            other.close()
+
+    def test_no_proxy_that_the_environment_names(self, served, monkeypatch):
+        other = Liar({})
+        try:
+            for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+                monkeypatch.setenv(name, other.url)
+                monkeypatch.setenv(name.lower(), other.url)
+            for name in ("NO_PROXY", "no_proxy"):
+                monkeypatch.delenv(name, raising=False)
+            session, _ = served()
+            assert session.budget.cap.rho == 1_000
             assert other.received == []
         finally:
             other.close()

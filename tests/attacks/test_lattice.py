@@ -18,7 +18,6 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from display.reading import packed
 from scipy import stats
 
 import dpnb
@@ -26,6 +25,7 @@ from dpnb import Category, Integer, Real, Schema, Table
 from dpnb.provenance.accuracy import read_accuracy
 from dpnb.provenance.plan import plan
 from dpnb.sql.parse import parse
+from tests.kit.html import packed
 
 SCHEMA = Schema({"s": Category(["a", "b"]), "r": Real(-10, 10, bins=[-10, 0, 10])})
 # not one of them is a point of a coarse grid, and some are beyond the bounds

@@ -14,13 +14,11 @@ import pickle
 import re
 import sqlite3
 from fractions import Fraction
-from pathlib import Path
 
 import nbformat
 import numpy as np
 import pandas as pd
 import pytest
-import repeatable
 from nbclient import NotebookClient
 
 ROWS = 48_611
@@ -40,11 +38,9 @@ table = dpnb.Table("people", "people.parquet", schema)
 s = dpnb.Session(table, budget=dpnb.Budget(rho=1, delta=1e-6), ledger="people.ledger")
 p = dpnb.Session(table, budget=dpnb.Budget(epsilon=40), ledger="pure.ledger")
 """
-DRAWN = f"""
-import sys
-sys.path.append({str(Path(repeatable.__file__).parent)!r})
-import repeatable
-repeatable.drawn_from(repeatable.Source(1))
+DRAWN = """
+from tests.kit import noise, repeatable
+repeatable.draw_from(noise.DiscreteNoise(1))
 """
 QUERY = "SELECT sex, COUNT(*) AS n, AVG(wage) AS m, SUM(wage) AS t FROM people GROUP BY sex"
 COUNT = "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex"

@@ -19,12 +19,12 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from attacks.guessing import with_epsilon, with_gaussians
 from scipy import optimize, stats
 
 import dpnb
 from dpnb import Integer, Schema, Table
 from dpnb.errors import BudgetError
+from tests.kit.guessing import with_epsilon, with_gaussians
 
 
 def people(count, seed=1):

@@ -22,13 +22,13 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from attacks.guessing import with_gaussians
 
 import dpnb
 from dpnb import Integer, Schema, Table, Unit
 from dpnb.errors import BudgetError, LedgerError
 from dpnb.privacy.ledger import Ledger
 from dpnb.privacy.sqlite import SQLiteStorage
+from tests.kit.guessing import with_gaussians
 
 GROUPS = 1_500
 SCHEMA = Schema({"g": Integer(0, GROUPS - 1)})

@@ -419,6 +419,16 @@ class TestReading:
         assert answer.to_frame()["n"].tolist() == [crowd(0)["id"].nunique()]
         curator.close()
 
+    def test_different_ids_are_counted_under_a_filter(self):
+        curator = opened(UNITS[2], noise=Silent())
+        answer = curator.session().query(
+            "SELECT COUNT(DISTINCT id) FILTER (WHERE x IS NULL AND x IS NOT NULL) AS nobody, "
+            "COUNT(DISTINCT id) AS n FROM t", rho=1,
+        )  # fmt: skip
+        (found,) = answer.to_frame()[["nobody", "n"]].to_numpy().tolist()
+        assert found == [0, crowd(0)["id"].nunique()]
+        curator.close()
+
     def test_a_declared_id_is_a_column_like_any_other(self):
         """The owner declared it: its groups are public, and what they hold is bounded as ever."""
         schema = Schema({**dict(SCHEMA), "id": Integer(0, 20)})

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from audit.bounds import epsilon_bound, rho_bound
-from audit.cases import Case, Draw, Features
 
 from dpnb.privacy.noise import Noise
+from tests.audit.bounds import epsilon_bound, rho_bound
+from tests.audit.cases import Case, Draw, Features
 
 ERROR = 1e-9
 """Chance that a bound is wrong, at most."""

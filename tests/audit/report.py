@@ -1,7 +1,7 @@
 """Writes the audit report: what each mechanism loses at least, what whole sessions lose exactly, and how often
 intervals and decisions are right; beside each claim, planted defects that must be caught.
 
-    python tests/audit/report.py [--runs 1000000] [--sessions 2000] [--output audit.md]
+    python -m tests.audit.report [--runs 1000000] [--sessions 2000] [--output audit.md]
 
 Draws from the operating system. Takes an hour or two on one core; leaves with 1 when a claim is broken or a
 defect is not caught.
@@ -19,13 +19,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1]))
-
-from audit.bounds import delta_bound
-from audit.cases import CASES, HIDDEN, lone_values
-from audit.coverage import CLAIMS, covered, decided, may_be
-from audit.losses import ERROR, audit
-from audit.whole import (
+from dpnb.privacy.noise import SecureNoise
+from tests.audit.bounds import delta_bound
+from tests.audit.cases import CASES, HIDDEN, lone_values
+from tests.audit.coverage import CLAIMS, covered, decided, may_be
+from tests.audit.losses import ERROR, audit
+from tests.audit.whole import (
     DEFECTS,
     EXPLANATIONS,
     ON_IDS,
@@ -37,8 +36,6 @@ from audit.whole import (
     row_tables,
     worst,
 )
-
-from dpnb.privacy.noise import SecureNoise
 
 NARROWED = 0.2
 """The share of their width of the intervals that give a wrong decision's verdicts."""
@@ -208,7 +205,7 @@ def written(runs: int, number: int) -> Report:
     report.say(
         "# Audit of dpnb",
         f"{today}: {package}. Python {platform.python_version()}, {platform.system()}, {versions}.",
-        "Made by `python tests/audit/report.py`. Everything below was drawn with the noise that is in use.",
+        "Made by `python -m tests.audit.report`. Everything below was drawn with the noise that is in use.",
         "Every part also audits versions that are wrong on purpose: an audit that does not notice them would be worth "
         "nothing. *As it must be* says of what is in use that its claim was not refuted, and of a defect that it "
         f"was. A claim that is true is refuted by chance in at most one of {1 / ERROR:,.0f} reports, in each line.",

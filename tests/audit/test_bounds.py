@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from audit.bounds import delta_bound, epsilon_bound, rho_bound
+
+from tests.audit.bounds import delta_bound, epsilon_bound, rho_bound
 
 ERROR = 1e-6
 

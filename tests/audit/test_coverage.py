@@ -1,9 +1,10 @@
-"""A short version of what the report measures at length (``python tests/audit/report.py``)."""
+"""A short version of what the report measures at length (``python -m tests.audit.report``)."""
 
 from __future__ import annotations
 
 import pytest
-from audit.coverage import CLAIMS, covered, decided, may_be
+
+from tests.audit.coverage import CLAIMS, covered, decided, may_be
 
 RUNS = 20
 ERROR = 1e-6

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from audit.cases import CASES, HIDDEN, lone_values
-from audit.losses import ERROR, audit
 
 from dpnb.privacy.noise import SecureNoise
+from tests.audit.cases import CASES, HIDDEN, lone_values
+from tests.audit.losses import ERROR, audit
 
 RUNS = 40_000
 
@@ -21,7 +21,7 @@ def test_the_claim_holds_and_each_defect_is_caught(case, size):
 
 
 def test_a_value_of_one_row_is_shown_as_seldom_as_delta_says(size):
-    from audit.bounds import delta_bound
+    from tests.audit.bounds import delta_bound
 
     runs, noise = size(RUNS), SecureNoise()
     never = lone_values(10**9, runs, noise)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from audit.whole import (
+
+from tests.audit.whole import (
     DEFECTS,
     EXPLANATIONS,
     ON_IDS,

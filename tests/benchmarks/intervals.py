@@ -1,6 +1,6 @@
 """Width of AVG intervals against DPXPlain's published method at equal privacy, on Adult.
 
-    python tests/benchmarks/intervals.py [--repeats 20]
+    python -m tests.benchmarks.intervals [--repeats 20]
 
 Both spend the same rho, the one of (epsilon, delta), on one AVG by group and state the same
 confidence for every group on its own. Published: half of rho each for the sum of values in [0, M]

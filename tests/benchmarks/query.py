@@ -1,6 +1,6 @@
 """Cost of a whole private query against the same aggregate in plain DuckDB, measured in one run.
 
-    python tests/benchmarks/query.py [--rows 32561 1000000 10000000] [--runs 7]
+    python -m tests.benchmarks.query [--rows 32561 1000000 10000000] [--runs 7]
 
 Prints CPU seconds (user + system, all threads) and their ratio, for an integer and a real column,
 GROUP BY education (16 groups): COUNT(*) and AVG. Plain DuckDB reads the same Parquet file. Then the

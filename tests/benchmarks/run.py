@@ -1,7 +1,7 @@
 """Runs the benchmarks and writes one report: what each must reach, what it printed, trends over past runs.
 
-    python tests/benchmarks/run.py --list
-    python tests/benchmarks/run.py [--only NAME ...] [--full] [--limit SECONDS]
+    python -m tests.benchmarks.run --list
+    python -m tests.benchmarks.run [--only NAME ...] [--full] [--limit SECONDS]
 
 Without --full the longer ones run with fewer repetitions (`QUICK`). The report lies in
 tests/benchmarks/report, with one JSON file for each run in ``history``. Leaves with 1 when something
@@ -24,6 +24,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 REPORT = HERE / "report"
 QUICK = {
     "bayes/coverage": ["--repeats", "0.1"],
@@ -75,10 +76,11 @@ def run(name: str, path: Path, arguments: list[str], limit: float) -> dict:
     output = REPORT / "output" / f"{name.replace('/', '_')}.txt"
     output.parent.mkdir(parents=True, exist_ok=True)
     used, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
     with output.open("w") as file:
         process = subprocess.Popen(
-            [sys.executable, str(path), *arguments],
-            stdout=file, stderr=subprocess.STDOUT, cwd=HERE.parents[1], start_new_session=True,
+            [sys.executable, "-m", module, *arguments],
+            stdout=file, stderr=subprocess.STDOUT, cwd=ROOT, start_new_session=True,
         )  # fmt: skip
         try:
             code: int | str = process.wait(limit)

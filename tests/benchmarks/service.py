@@ -3,7 +3,7 @@
 Starts ``dpnb serve`` on Adult, lets 8 analysts ask for what each of them holds, and prints requests
 per second and latencies. Clients and service share the machine's cores.
 
-    python tests/benchmarks/service.py
+    python -m tests.benchmarks.service
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ import time
 import urllib.request
 from pathlib import Path
 
-from verdicts import finish, must
-
 import dpnb
+from tests.kit.verdicts import finish, must
 
 ANALYSTS = 8
 SECONDS = 15.0

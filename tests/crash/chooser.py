@@ -9,9 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parent))
-
-from dying import DATA, at_the_ledger, die, fork_for_each
+from tests.kit.dying import DATA, at_the_ledger, die, fork_for_each
 
 SQL = "SELECT SUM(credit_amount) AS s FROM credit WHERE age > 30"
 SCHEMA = {

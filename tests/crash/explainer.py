@@ -8,9 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parent))
-
-from dying import DATA, at_the_ledger, die, fork_for_each
+from tests.kit.dying import DATA, at_the_ledger, die, fork_for_each
 
 SQL = "SELECT purpose, COUNT(*) AS n FROM credit GROUP BY purpose"
 SCHEMA = {

@@ -14,14 +14,11 @@ import subprocess
 import sys
 import time
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent))
-
-import serving
-from dying import entries
+from tests.crash import serving
+from tests.kit.dying import entries
 
 LONG = os.environ.get("DPNB_LONG") == "1"
 REQUESTS = 200

@@ -6,7 +6,6 @@ chain intact, the cap never passed. ``DPNB_LONG=1`` kills many more times.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import random
@@ -21,19 +20,9 @@ from pathlib import Path
 import pytest
 
 from dpnb.privacy.loss import PrivacyLoss
+from tests.crash import worker
 
 LONG = os.environ.get("DPNB_LONG") == "1"
-WORKER = Path(__file__).with_name("worker.py")
-
-
-def load_worker():
-    spec = importlib.util.spec_from_file_location("dpnb_crash_worker", WORKER)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-worker = load_worker()
 
 
 class Workers:
@@ -41,7 +30,10 @@ class Workers:
 
     def __init__(self):
         self.process = subprocess.Popen(
-            [sys.executable, str(WORKER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, worker.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     def start(self, **order):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent))
-
-import explainer
-from dying import PAID, entries, left_by
+from tests.crash import explainer
+from tests.kit.dying import PAID, entries, left_by
 
 SCRIPT = Path(explainer.__file__)
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from dpnb.engines.duckdb import DuckDBEngine
-
-sys.path.append(str(Path(__file__).parent))
-
-import chooser
-from dying import PAID, entries, left_by
+from tests.crash import chooser
+from tests.kit.dying import PAID, entries, left_by
 
 SCRIPT = Path(chooser.__file__)
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from repeatable import Source
 
 from dpnb import Category, Integer, Real, Schema, Table
 from dpnb.decide.conditions import Atom, Condition, Node, Tree, condition_of, read_condition
 from dpnb.sql.parse import parse
 from dpnb.sql.query import EVERY, Aggregate
 from dpnb.sql.values import Column
+from tests.kit.noise import DiscreteNoise
 
 SCHEMA = Schema(
     {
@@ -58,9 +58,9 @@ def unrelated() -> Callable[[int], list[Atom]]:
 
 
 @pytest.fixture(scope="session")
-def seeded() -> Callable[[int], Source]:
+def seeded() -> Callable[[int], DiscreteNoise]:
     """A source of repeatable noise."""
-    return Source
+    return DiscreteNoise
 
 
 def tree_of(node: Any) -> Tree:

@@ -14,10 +14,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 import dpnb
 from dpnb import Category, Decision, Integer, Real, Schema, Table
 from dpnb.decide import apportion
+from dpnb.decide.options import STEPS
 from dpnb.decide.price import DecisionPrice
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import BudgetError, EngineError, InterruptedRequestError, RequestError, SqlError
@@ -152,6 +154,17 @@ def test_a_group_without_rows_counts_as_0(currency):
         u={"count": 1, "avg_age": 0.1}, rows=1, mode="rr",
     )  # fmt: skip
     assert "nowhere" not in few.selected
+
+
+@pytest.mark.parametrize(
+    ("operator", "there"), [(">", False), (">=", True), ("<", False), ("<=", True)]
+)
+def test_a_group_exactly_at_the_threshold_is_judged_as_sql_does(operator, there):
+    count = int((FRAME["city"] == "c").sum())
+    made = opened(noise=Silent()).decide(
+        f"SELECT city FROM t GROUP BY city HAVING COUNT(*) {operator} {count}", mode="rr"
+    )
+    assert ("c" in made.selected) is there
 
 
 def test_protecting_from_false_alarms_is_the_mirror():
@@ -347,6 +360,23 @@ def test_what_was_seen_before_decides_for_free_but_bounds_nothing(currency):
     assert not alone.past
 
 
+def test_the_past_takes_half_of_what_the_certificate_may_fail():
+    def width(history):
+        session = opened(noise=Silent())
+        # far too coarse to narrow any interval
+        session.query("SELECT city, COUNT(*) AS n FROM t GROUP BY city", rho="1e-6")
+        made = session.decide(
+            "SELECT city FROM t GROUP BY city HAVING COUNT(*) > 200",
+            u=20, steps=1, history=history,
+        )  # fmt: skip
+        assert made.past is history
+        return made.readings[0].high[0] - made.readings[0].low[0]
+
+    alone = 0.05 / 7 / STEPS
+    ratio = stats.norm.isf(alone / 4) / stats.norm.isf(alone / 2)
+    assert width(True) / width(False) == pytest.approx(ratio, rel=1e-3)
+
+
 def test_the_bound_rests_on_fresh_noise_alone():
     # the old noise says that c is not above; fresh noise, none, says that it is
     class Late(Silent):
@@ -532,6 +562,17 @@ def test_a_most_is_kept(session):
     assert session.price(SQL, beta=0.05, alpha=0.01, most=most).spent.level(currency) <= most
 
 
+def test_the_most_is_of_all_steps_together(session):
+    """Steps that were ordered, so that nothing else ends them before the most does."""
+    costs = session.price(SQL, beta=0.05).costs
+    currency = session.budget.currency
+    made = session.decide(SQL, steps=6, most=costs[3].level(currency) * Fraction(99, 100))
+    assert len(made.taken) == 3
+    assert "the most of" in made.reason
+    assert made.charged == session.budget.spent
+    assert made.charged.level(currency) == costs[2].level(currency)
+
+
 def test_hybrid_shows_its_first_pass_when_the_second_is_refused():
     # so uncertain that nearly every group is in doubt
     sql, options = "SELECT city FROM t GROUP BY city HAVING COUNT(*) > 310", {"u": 5_000}
@@ -543,6 +584,14 @@ def test_hybrid_shows_its_first_pass_when_the_second_is_refused():
     assert "not paid for" in " ".join(text for _, text in made.statements())
     assert "is left" in made.reason
     assert session.budget.spent.rho == need
+
+
+def test_hybrid_shares_both_bounds_between_the_pass_and_the_response(session):
+    sql = "SELECT city FROM t GROUP BY city HAVING COUNT(*) > 200"
+    both = session.price(sql, mode="hybrid", u=20, beta=0.125, alpha=0.25)
+    assert both.response == session.price(sql, mode="rr", beta=0.0625, alpha=0.125).response
+    # six steps share a bound that is six times as large
+    assert both.first == session.price(sql, u=20, beta=0.375).first
 
 
 def test_a_cap_too_small_for_randomised_response_is_refused(session):

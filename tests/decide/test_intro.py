@@ -5,10 +5,7 @@ Data and checks are those of ``tests/benchmarks/probe/intro.py``, which runs lon
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,20 +14,7 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 from dpnb.decide import words
-
-PATH = Path(__file__).parents[1] / "benchmarks" / "probe" / "intro.py"
-
-
-def load():
-    spec = importlib.util.spec_from_file_location("dpnb_probe_intro", PATH)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-intro = load()
-
+from tests.benchmarks.probe import intro
 
 STEPS = {"pure": 3, "zcdp": 2}
 """The benchmark takes all six too, where the bound is nearly used up."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,19 +15,8 @@ from dpnb.decide.certificate import shares, verdicts
 from dpnb.decide.charges import equal_shares, level_of, written_shares
 from dpnb.decide.conditions import Node
 from dpnb.decide.gradual import gradual, plan_gradual
+from tests.benchmarks.probe import flights
 
-FOLDER = Path(__file__).parents[1] / "benchmarks" / "probe"
-
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(f"dpnb_probe_{name}", FOLDER / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-flights = load("flights")
 condition, every, some = flights.condition, flights.every, flights.some
 
 MODES = ("naive", "probe", "probe-naive", "probe-ent", "ppwlm", "ddpwlm", "paper")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from rounded import RoundedNoise
 
 import dpnb
 from dpnb import Category, Integer, Real, Schema, Table, Unit
@@ -16,6 +15,7 @@ from dpnb.decide.plan import plan, truth_of
 from dpnb.decide.request import measured
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.sql.parse import parse
+from tests.kit.noise import ContinuousNoise
 
 SCHEMA = Schema({"g": Category(list("abcdef")), "x": Integer(-5, 10), "r": Real(-10, 10)})
 UNITS = [Unit("id", 1), Unit("id", 4), Unit("id", 12, 3), Unit("id", 9, 6), Unit("id", 3, 9)]
@@ -117,7 +117,7 @@ class TestSessions:
     def opened(self, unit, currency, scale, seed=1):
         budget = dpnb.Budget(rho=10**6) if currency == "zcdp" else dpnb.Budget(epsilon=10**6)
         table = Table("t", crowd(4, people=300), SCHEMA, unit)
-        return Curator(table, budget=budget, noise=RoundedNoise(seed, scale))
+        return Curator(table, budget=budget, noise=ContinuousNoise(seed, scale))
 
     def true_groups(self, curator, sql):
         """What DuckDB says of the kept rows."""

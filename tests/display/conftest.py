@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import dpnb
-
-sys.path.insert(0, str(Path(__file__).parent))  # what tests share lies beside them
 
 NASTY = (
     "</script><b>bold</b>",

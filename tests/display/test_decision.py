@@ -7,9 +7,7 @@ from dataclasses import replace
 from unittest import mock
 
 import pytest
-import sample_decision as sample
 from matplotlib import pyplot as plt
-from reading import Reading, compare, packed
 
 import dpnb
 from dpnb.decide.words import kinds, rate_up
@@ -28,6 +26,8 @@ from dpnb.display.decision_widget import DecisionWidget, step_offer
 from dpnb.display.text import CONDITIONAL, MAX_ROWS, NOT_PRIVATE
 from dpnb.display.widgets import display_result
 from dpnb.errors import RequestError, printable
+from tests.kit import decisions as sample
+from tests.kit.html import Reading, compare, packed
 
 MADE = {
     "decision": sample.decision,

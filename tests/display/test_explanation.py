@@ -7,9 +7,7 @@ from unittest import mock
 
 import ipywidgets
 import pytest
-import sample
 from matplotlib import pyplot as plt
-from reading import Reading, compare, packed
 
 import dpnb
 from dpnb.display import widgets
@@ -25,6 +23,8 @@ from dpnb.display.widgets import ExplanationWidget, display_result
 from dpnb.errors import printable
 from dpnb.explain.explanation import Explanation
 from dpnb.stamps import STAMPS
+from tests.kit import explanations as sample
+from tests.kit.html import Reading, compare, packed
 
 MADE = {
     "explanation": sample.explanation,

@@ -7,13 +7,14 @@ from dataclasses import replace
 from html import unescape
 
 import pytest
-from reading import Reading, compare, packed
 
 from dpnb.answers.listing import Listing
 from dpnb.display.html import answer_html, listing_html, question_html, view_data
+from dpnb.display.marks import round_scale
 from dpnb.display.text import CONDITIONAL, MAX_ROWS, sentences, stamps, table_cells
 from dpnb.errors import printable
 from dpnb.stamps import STAMPS
+from tests.kit.html import Reading, compare, packed
 
 
 @pytest.mark.parametrize("name", ["answer", "not_private", "nasty", "single"])
@@ -158,6 +159,13 @@ class TestStructure:
                 widths = [float(width) for width in re.findall(r"width:([\d.-]+)%", cell)]
                 assert all(width >= 0 for width in widths)
                 assert sum(widths) <= 100.02
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.2), (-3.3, 10.1), (99.0, 101.4), (5.0, 5.0)])
+def test_an_axis_reaches_beyond_what_is_drawn_on_it(low, high):
+    start, end, _ = round_scale(low, high, 4)
+    assert start <= low <= high <= end
+    assert start < end
 
 
 class TestEscaping:

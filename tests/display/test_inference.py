@@ -9,10 +9,8 @@ from fractions import Fraction
 from unittest import mock
 
 import numpy as np
-import past
 import pytest
 from matplotlib import pyplot as plt
-from reading import Reading, compare, packed
 from scipy import stats
 
 import dpnb
@@ -34,6 +32,8 @@ from dpnb.display.widgets import display_result
 from dpnb.errors import printable
 from dpnb.inference.inferred import Source
 from dpnb.privacy.loss import PrivacyLoss
+from tests.kit import inferences as past
+from tests.kit.html import Reading, compare, packed
 
 ALONE = "By past answers alone, the probability that "
 MADE = {

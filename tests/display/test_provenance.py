@@ -16,7 +16,6 @@ import ipywidgets
 import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
-from reading import Reading, compare
 
 import dpnb
 from dpnb.answers.numbers import share_text
@@ -29,6 +28,7 @@ from dpnb.display.text import MAX_ROWS
 from dpnb.errors import LedgerError
 from dpnb.privacy.loss import amount_text
 from dpnb.provenance.report import Spending
+from tests.kit.html import Reading, compare
 
 MARKUP = "<img src=x onerror=alert(1)>"
 MEAN = "SELECT g, AVG(x) AS mean FROM people GROUP BY g"

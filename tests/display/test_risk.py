@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
-from reading import Reading, compare
 
 import dpnb
 from dpnb.display import picker as picker_module
@@ -27,6 +26,7 @@ from dpnb.risk import frames, offers
 from dpnb.risk.exact import SHARE
 from dpnb.risk.frames import coarse, ratio_text
 from dpnb.risk.rows import Rows
+from tests.kit.html import Reading, compare
 
 MOST, SECOND = 73_519, 1_237
 SQL = "SELECT SUM(gain) AS total FROM people"
@@ -677,6 +677,15 @@ class TestStatic:
             }  # fmt: skip
             assert "<i>n</i>" in Reading(html).text
             assert not set(Reading(html).text) & {"\u202e", "\u2066", "\x1b"}
+
+    def test_names_cannot_add_attributes(self):
+        name = 'a" onclick="alert(1)'
+        frame = pd.DataFrame({name: ["b"], "x": [1]})
+        schema = dpnb.Schema({name: dpnb.Category(["b"]), "x": dpnb.Integer(0, 9)})
+        table = dpnb.Table("t", frame, schema, public=True)
+        html = risk_html(curated(table).risk("SELECT SUM(x) AS n FROM t", by=[name]))
+        assert 'data-head="a&quot; onclick=' in html
+        assert not any("onclick" in dict(found) for _, found in Reading(html).tags)
 
 
 class TestChoice:

@@ -7,11 +7,11 @@ from unittest import mock
 
 import ipywidgets
 import pytest
-from reading import Reading
 
 import dpnb
 from dpnb.display import widgets
 from dpnb.display.widgets import AnswerWidget, display_result
+from tests.kit.html import Reading
 
 
 @pytest.fixture

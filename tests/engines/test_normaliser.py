@@ -41,6 +41,17 @@ class TestRules:
         values = [5e-324, 0.1, 0.30000000000000004, math.nextafter(1, 0)]
         assert sorted(codes(pd.DataFrame({"x": values}), Real(0, 1))) == sorted(values)
 
+    def test_reals_are_clamped_to_both_bounds(self, codes):
+        source = pd.DataFrame({"x": [-1e308, -0.5, 0.25, 9.5, 1e308]})
+        assert sorted(codes(source, Real(0, 9))) == [0, 0, 0.25, 9, 9]
+
+    @pytest.mark.parametrize("kind", [Integer, Real])
+    def test_what_no_bin_holds_is_in_no_group(self, kind, vectors):
+        source = pd.DataFrame({"x": [None, -7, 5, 10, 15, 20, 21, 50, 51, 200]}, dtype="Float64")
+        schema = Schema({"x": kind(0, 100, bins=[10, 20, 50])})
+        found = vectors(Table("t", source, schema), "SELECT x, COUNT(*) FROM t GROUP BY x")
+        assert found == [[3, 2]]
+
     def test_unknown_categories_are_missing_or_other(self, codes):
         source = pa.table({"x": ["a", "A", " a", "", None, "stranger"]})
         assert ordered(codes(source, Category(["a", "b"]))) == [0, None, None, None, None, None]

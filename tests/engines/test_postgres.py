@@ -18,10 +18,6 @@ import pandas as pd
 import psycopg
 import pyarrow as pa
 import pytest
-from database import OWNER, PASSWORD, Server
-from shapes import ON_ADULT, SCHEMA, STATEMENTS, OtherLooks, Still, TheSameAnswers, Units, frame
-from shapes import rows as everything
-from shapes import schema as schema_of_everything
 
 import dpnb
 from dpnb import Budget, Category, Date, Integer, Real, Schema, Table, Unit
@@ -34,6 +30,19 @@ from dpnb.errors import EngineError, InterruptedRequestError, SchemaError
 from dpnb.provenance.requests import ANALYST
 from dpnb.sql.query import EVERY
 from dpnb.sql.values import Column
+from tests.kit.engines import (
+    ON_ADULT,
+    SCHEMA,
+    STATEMENTS,
+    OtherLooks,
+    Still,
+    TheSameAnswers,
+    Units,
+    frame,
+)
+from tests.kit.engines import rows as everything
+from tests.kit.engines import schema as schema_of_everything
+from tests.kit.postgres import OWNER, PASSWORD, Server
 
 pytestmark = pytest.mark.postgres
 

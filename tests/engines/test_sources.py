@@ -12,13 +12,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import shapes
 
 from dpnb import Budget, Category, Date, Integer, Real, Schema, Session, Table
 from dpnb.engines.base import Count, Scan
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import EngineError, SchemaError
 from dpnb.sql.query import EVERY
+from tests.kit import engines as shapes
 
 SCHEMA = Schema(
     {

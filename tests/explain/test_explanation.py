@@ -266,6 +266,15 @@ class TestShown:
             assert found.scale == 1
             assert found.reason
 
+    def test_a_difference_whose_interval_reaches_0_divides_nothing(self, session, question):
+        """Large groups, whose difference is estimated far from 0, but not for certain."""
+        for low, high in ((-1.0, 9.0), (0.0, 9.0), (-9.0, 0.0)):
+            unsure = replace(question, low=low, high=high, valid=low > 0, enough=True)
+            found = session.explain(unsure, k=1, anyway=True)
+            assert not found.relative
+            assert found.scale == 1
+            assert found.reason.endswith("may be 0.")
+
     def test_plain_data_and_back(self, session, question):
         for options in (
             {},

@@ -20,11 +20,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import sqlglot
-from fuzz.statements import Declared, From, Node, Ref, Statement
 from sqlglot import expressions as exp
 
 from dpnb import Category, Date, Integer, Real
 from dpnb.kinds import Kind
+from tests.fuzz.statements import Declared, From, Node, Ref, Statement
 
 Array: TypeAlias = np.ndarray[Any, Any]
 BEYOND = 2**62

@@ -1,7 +1,7 @@
 """Asks very many random statements, and compares each answer without noise with what the statement means.
 
-    python tests/fuzz/run.py --statements 1000000 [--first K] [--spark 2000] [--seed N] [--processes 2]
-    python tests/fuzz/run.py --seed S --only K
+    python -m tests.fuzz.run --statements 1000000 [--first K] [--spark 2000] [--seed N] [--processes 2]
+    python -m tests.fuzz.run --seed S --only K
 
 Every statement must be answered, or refused with an error of the package that says the same, and asks
 the same price, whatever the data. Leaves with 1 when one is not. The second form asks the statement K
@@ -27,12 +27,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[1]))
-
-from fuzz.reference import Database, Rows, differences, joined, normalised
-from fuzz.statements import BLOCK, Statement, rows_of, statement, world_of
-from shapes import Still
-
 from dpnb import Budget
 from dpnb.curator import Curator
 from dpnb.errors import DpnbError, RequestError, SqlError
@@ -41,6 +35,9 @@ from dpnb.provenance.requests import ANALYST
 from dpnb.sql.canonical import describe, read
 from dpnb.sql.parse import parse
 from dpnb.sql.query import Query
+from tests.fuzz.reference import Database, Rows, differences, joined, normalised
+from tests.fuzz.statements import BLOCK, Statement, rows_of, statement, world_of
+from tests.kit.engines import Still
 
 LEVEL = {"rho": 10**11}
 """So much that what noise could be does not matter, and the lattice is not felt."""

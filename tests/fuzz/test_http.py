@@ -23,7 +23,6 @@ import pytest
 import requests
 import schemathesis
 from anyio.from_thread import start_blocking_portal
-from fuzz.blind import Blind
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
@@ -45,6 +44,7 @@ from dpnb.server.app import create_app
 from dpnb.server.endpoints import ENDPOINTS
 from dpnb.server.limits import Limits
 from dpnb.server.tokens import TokenFile
+from tests.fuzz.blind import Blind
 
 LONG = 10 if os.environ.get("DPNB_LONG") == "1" else 1
 BODY = 50_000

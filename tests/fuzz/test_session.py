@@ -20,7 +20,6 @@ from unittest import mock
 
 import pandas as pd
 import pytest
-from fuzz.blind import Blind
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -42,6 +41,7 @@ from dpnb.privacy.accountant import Accountant
 from dpnb.privacy.ledger import Ledger
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.sqlite import SQLiteStorage
+from tests.fuzz.blind import Blind
 
 LONG = os.environ.get("DPNB_LONG") == "1"
 SCHEMA = Schema(

@@ -1,6 +1,6 @@
 """Random statements are answered as they mean, or refused in words; and the check would see if not.
 
-The long form is ``python tests/fuzz/run.py --statements 1000000``.
+The long form is ``python -m tests.fuzz.run --statements 1000000``.
 """
 
 from __future__ import annotations
@@ -12,9 +12,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from fuzz import run
-from fuzz.run import examine
-from fuzz.statements import BLOCK, statement, world_of
 
 from dpnb import Integer
 from dpnb.answers import formula, quantile
@@ -25,6 +22,9 @@ from dpnb.sql import conditions, relations, statistics
 from dpnb.sql.arguments import Arguments
 from dpnb.sql.query import EVERY
 from dpnb.table import Table
+from tests.fuzz import run
+from tests.fuzz.run import examine
+from tests.fuzz.statements import BLOCK, statement, world_of
 
 STATEMENTS = 20_000
 PARTS = 8

@@ -18,6 +18,7 @@ from dpnb.inference.inference import Inference
 from dpnb.inference.mixture import Mixture
 from dpnb.inference.posterior import compared
 from dpnb.inference.priors import AtMost, Normal, Uniform, read_prior, update
+from dpnb.privacy.loss import Picked
 
 PEOPLE = Schema(
     {
@@ -259,6 +260,14 @@ class TestIntervals:
         few = gaussian.infer(sql, guaranteed=True).aggregates[0].half_width(0)
         sd = math.sqrt(gaussian.infer(sql).joint.law(0).variance)
         assert few == pytest.approx(sd * stats.norm.isf(0.05 / 7 / 2), rel=1e-3)
+
+    def test_guaranteed_bounds_leave_their_part_to_values_that_do_not_bear_on_them(self, gaussian):
+        sql = "SELECT 1 * COUNT(*) AS n FROM people WHERE region = 'south' AND kind = 'old'"
+        found = gaussian.infer(sql, guaranteed=True)
+        assert len(found.sources) == 1
+        # one value of the six that are held
+        half = 5 * stats.norm.isf(0.05 / 6 / 2)
+        assert found.aggregates[0].half_width(0) == pytest.approx(half, rel=1e-3)
 
     def test_a_refined_past_says_so(self, session):
         assert session.infer(BY_REGION).look == 1
@@ -674,6 +683,15 @@ class TestExports:
         assert found["region"].tolist() == ["north", "south"]
         both = session.infer("SELECT COUNT(*) AS n, 2 * COUNT(*) AS double FROM people").to_frame()
         assert list(both.columns) == ["n", "n_low", "n_high", "double", "double_low", "double_high"]
+
+    def test_one_past_answer_at_a_picked_level_marks_what_rests_on_it(self, gaussian):
+        assert not gaussian.infer(WHOLE).conditional
+        gaussian.query(f"{WHOLE} WHERE region = 'north'", rho=Picked(0.1))
+        found = gaussian.infer(WHOLE)
+        assert len({source.statement for source in found.sources}) == 2
+        assert found.conditional
+        assert "CONDITIONAL" in repr(found)
+        assert not gaussian.infer(f"{WHOLE} WHERE region = 'south'").conditional
 
     def test_a_test_noise_is_stamped(self, session):
         assert session.infer(WHOLE).stamp == "test"

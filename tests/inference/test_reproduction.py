@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import sys
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
-FOLDER = Path(__file__).parents[1] / "benchmarks" / "bayes"
-
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(f"dpnb_bayes_{name}", FOLDER / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-online = load("online")
-
+from tests.benchmarks.bayes import online, timings
+from tests.kit import verdicts
 
 COUNT = 250
 SESSIONS = [online.draw(seed, COUNT) for seed in range(3)]
@@ -130,9 +116,8 @@ def test_reliability_against_the_wish_flatters_narrow_intervals():
 
 def test_the_worked_example():
     """Spec/bayes.md 4.1."""
-    timings, verdicts = load("timings"), sys.modules["verdicts"]._verdicts
-    before = len(verdicts)
+    before = len(verdicts._verdicts)
     timings.worked_example()
-    found = verdicts[before:]
+    found = verdicts._verdicts[before:]
     assert len(found) == 8
     assert all(passed for passed, _ in found), found

@@ -8,13 +8,13 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 import pytest
-from rounded import RoundedNoise
 
 import dpnb
 from dpnb import Budget, Discovery, Integer, Schema, Table, Unit
 from dpnb.curator import Curator
 from dpnb.errors import BudgetError, RequestError, SchemaError, SqlError
 from dpnb.privacy.loss import Picked
+from tests.kit.noise import ContinuousNoise
 
 DECLARED = {"quantity": Integer(-20, 50, bins=[-20, 0, 10, 50])}
 SCHEMA = Schema(DECLARED, undeclared=["country"])
@@ -35,7 +35,7 @@ def table(frame, unit=None, schema=SCHEMA):
 
 def exact(frame, unit=None, schema=SCHEMA):
     """Values with their counts, as an engine has them."""
-    with_noise = Curator(table(frame, unit, schema), budget=BUDGET, noise=RoundedNoise())
+    with_noise = Curator(table(frame, unit, schema), budget=BUDGET, noise=ContinuousNoise())
     tally = with_noise._engines["sales"].tally(0, 1)
     with_noise.close()
     assert tally.total == len(tally.texts)
@@ -73,7 +73,7 @@ class TestWhatIsCounted:
 
     def test_rare_ones_are_only_numbered(self):
         rows = pd.DataFrame({"country": ["a"] * 3 + ["b"] * 2 + list("cdef"), "quantity": 1})
-        curator = Curator(table(rows), budget=BUDGET, noise=RoundedNoise())
+        curator = Curator(table(rows), budget=BUDGET, noise=ContinuousNoise())
         tally = curator._engines["sales"].tally(0, 3)
         curator.close()
         assert (tally.texts, tally.counts, tally.total) == (("a",), (3,), 6)
@@ -85,7 +85,7 @@ class TestWhatIsFound:
         unit = Unit("customer_id", max_rows=10_000, max_groups=10)
         held = exact(frame, unit)
         for seed in range(20):
-            session = dpnb.Session(table(frame, unit), budget=BUDGET, noise=RoundedNoise(seed))
+            session = dpnb.Session(table(frame, unit), budget=BUDGET, noise=ContinuousNoise(seed))
             found = session.discover("country", rho="0.05", confidence=1 - 1e-9)
             for value, count in held.items():
                 if count >= found.law.surely:

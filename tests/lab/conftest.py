@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # what tests share lies beside them
-
-from laboratory import browsing, serving
+from tests.kit.jupyterlab import browsing, serving
 
 
 @pytest.fixture(scope="session")

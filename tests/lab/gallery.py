@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-TESTS = Path(__file__).parents[1]
-
-SETUP = f"""
-import sys
-sys.path += [{str(TESTS)!r}, {str(TESTS / "display")!r}]
+SETUP = """
 import numpy as np, pandas as pd
-import dpnb, repeatable, past, sample, sample_decision
+import dpnb
+from tests.kit import decisions as sample_decision, explanations as sample, inferences as past
+from tests.kit import noise, repeatable
 from dataclasses import replace
 from dpnb.display.widgets import display_result
-repeatable.drawn_from(repeatable.Source(7))
+repeatable.draw_from(noise.DiscreteNoise(7))
 %load_ext dpnb
 
 adult = dpnb.Session(dpnb.datasets.adult(), budget=dpnb.Budget(epsilon=6, delta=1e-6))
 names = ["north", "east", "south", "empty"]
-people = pd.DataFrame({{
+people = pd.DataFrame({
     "region": [name for name, rows in zip(names, (3000, 2000, 4, 0)) for _ in range(rows)],
     "town": ["Ulm", "Bonn", "Jena", "Trier"] * 1251,
     "pay": [i * 7919 % 90_000 for i in range(5004)],
-}})
-schema = dpnb.Schema({{
+})
+schema = dpnb.Schema({
     "region": dpnb.Category(names),
     "pay": dpnb.Integer(0, 100_000, bins=[0, 20_000, 40_000, 60_000, 80_000, 100_000]),
-}}, undeclared=["town"])
+}, undeclared=["town"])
 
 def curated(public=False):
     return dpnb.Curator(
         [dpnb.Table("people", people, schema, public=public)], views=[["region"], ["pay"]],
         budget=dpnb.Budget(epsilon=4, delta=1e-6, key_delta=1e-7),
-        analysts={{"alice": 4, "bob": 1, "carol-of-the-long-name@hospital.example": 2}},
+        analysts={"alice": 4, "bob": 1, "carol-of-the-long-name@hospital.example": 2},
     )
 
 curator = curated()
@@ -108,7 +104,7 @@ CELLS = {
     ),
     "answer: test noise": (
         "test = dpnb.Session(dpnb.datasets.adult(), budget=dpnb.Budget(epsilon=1),"
-        " noise=repeatable.Source(3))\n"
+        " noise=noise.DiscreteNoise(3))\n"
         'test.query("SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex", epsilon=0.1)'
     ),
     "answer: live": "display_result(income, 'widget')",

@@ -1,6 +1,6 @@
 """Draws the README's pictures anew: cells run in JupyterLab, in its light and its dark theme.
 
-python tests/lab/pictures.py [NAME ...]
+python -m tests.lab.pictures [NAME ...]
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from laboratory import browsing, serving
+from tests.kit.jupyterlab import browsing, serving
 
 IMAGES = Path(__file__).parents[2] / "notebooks" / "images"
 WIDTH = 1000

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
-from looking import ask_kernel, assert_accessible, convert, outputs
 from playwright.sync_api import expect
+
+from tests.kit.pages import ask_kernel, assert_accessible, convert, outputs
 
 pytestmark = pytest.mark.lab
 
-SAMPLE = Path(__file__).parents[1] / "display" / "sample_decision.py"
-SETUP = f"""
-import runpy
+SETUP = """
 from dpnb.display.widgets import display_result
-sample = runpy.run_path({str(SAMPLE)!r})
+from tests.kit import decisions as sample
 taken = []
 def further(step):
     taken.append(step)
-    return sample["refined"]()
-decision, both = sample["decision"](further=further), sample["two_conditions"]()
+    return sample.refined()
+decision, both = sample.decision(further=further), sample.two_conditions()
 """
 LINKED = "widget = decision.widget()\nwidget"
 
@@ -30,7 +28,7 @@ def opened(lab, new_page):
     """The notebook, run once in the front end."""
     lab.write(
         "decide.ipynb", SETUP, "display_result(decision)", "display_result(both)", LINKED,
-        "sample['price']()",
+        "sample.price()",
     )  # fmt: skip
     page = new_page()
     lab.open(page, "decide.ipynb")

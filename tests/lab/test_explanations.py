@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
-from looking import ask_kernel, assert_accessible, convert, focused, outputs, view
 from playwright.sync_api import expect
+
+from tests.kit.pages import ask_kernel, assert_accessible, convert, focused, outputs, view
 
 pytestmark = pytest.mark.lab
 
-SAMPLE = Path(__file__).parents[1] / "display" / "sample.py"
-SETUP = f"""
-import runpy
+SETUP = """
 from dpnb.display.widgets import display_result
-sample = runpy.run_path({str(SAMPLE)!r})
-explanation, absolute = sample["explanation"](), sample["absolute"]()
+from tests.kit import explanations as sample
+explanation, absolute = sample.explanation(), sample.absolute()
 """
 LINKED = "widget = explanation.widget()\nwidget"
 FIRST, LAST = "occupation = 'Exec-managerial'", "relationship = 'Own-child'"

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from gallery import CELLS, SETUP
-from looking import assert_accessible
+
+from tests.kit.pages import assert_accessible
+from tests.lab.gallery import CELLS, SETUP
 
 pytestmark = pytest.mark.lab
 

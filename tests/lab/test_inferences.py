@@ -6,8 +6,9 @@ import json
 import re
 
 import pytest
-from looking import ask_kernel, assert_accessible, convert, focused, outputs
 from playwright.sync_api import expect
+
+from tests.kit.pages import ask_kernel, assert_accessible, convert, focused, outputs
 
 pytestmark = pytest.mark.lab
 

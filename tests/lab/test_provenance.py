@@ -8,8 +8,9 @@ from itertools import pairwise
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from looking import ask_kernel, convert, outputs
 from playwright.sync_api import expect
+
+from tests.kit.pages import ask_kernel, convert, outputs
 
 pytestmark = pytest.mark.lab
 

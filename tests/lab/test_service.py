@@ -13,10 +13,10 @@ import urllib.request
 import numpy as np
 import pandas as pd
 import pytest
-from looking import ask_kernel, assert_accessible, outputs
 from playwright.sync_api import expect
 
 import dpnb
+from tests.kit.pages import ask_kernel, assert_accessible, outputs
 
 pytestmark = pytest.mark.lab
 

@@ -8,8 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from looking import ask_kernel, assert_accessible, convert, focused, outputs, view
 from playwright.sync_api import expect
+
+from tests.kit.pages import ask_kernel, assert_accessible, convert, focused, outputs, view
 
 pytestmark = pytest.mark.lab
 

@@ -181,6 +181,20 @@ class TestQuery:
         assert "Traceback" not in ran.stdout + ran.stderr
         assert opened.run("%dpbudget").result.spent.rho == 0
 
+    def test_a_cell_that_fails_leaves_its_variable_alone(self, opened):
+        opened.run(f"%%dpquery --rho 0.01 -o kept\n{SQL}")
+        kept = opened.names["kept"]
+        assert "is left" in str(opened.run(f"%%dpquery --rho 99 -o kept\n{SQL}").error)
+        assert opened.names["kept"] is kept
+
+    def test_variables_are_not_pasted_into_a_statement(self, opened):
+        opened.names["who"] = "Male"
+        for pasted in ("{who}", "$who"):
+            ran = opened.run(
+                f"%dpquery --rho 0.01 SELECT COUNT(*) AS n FROM adult WHERE sex = '{pasted}'"
+            )
+            assert "is not a declared category" in str(ran.error)
+
     def test_without_a_session_says_how_to_open_one(self, shell):
         ran = shell.run(f"%%dpquery --rho 0.01\n{SQL}")
         assert "%dpopen" in str(ran.error)
@@ -227,6 +241,18 @@ class TestSeveralStatements:
         assert "not confirmed" in str(ran.error)
         assert len(asked) == 1
         assert opened.run("%dpbudget").result.spent.rho == 0
+
+    def test_are_confirmed_by_what_they_cost_together(self, opened, monkeypatch):
+        """Neither of them costs a quarter of what is left, but both do."""
+        asked = []
+        monkeypatch.setattr(builtins, "input", lambda text: asked.append(text) or "n")
+        both = [SQL, SQL.replace("sex", "race")]
+        ran = opened.run(f"%%dpquery --rho 0.03\n{both[0]};\n{both[1]}")
+        assert "not confirmed" in str(ran.error)
+        assert opened.run("%dpbudget").result.spent.rho == 0
+        for one in both:
+            assert opened.run(f"%%dpquery --rho 0.03\n{one}").error is None
+        assert len(asked) == 1
 
     def test_none_is_asked_unless_all_can_be_paid(self, opened):
         ran = opened.run(f"%%dpquery --yes --rho 0.15\n{SQL};\n{SQL.replace('sex', 'race')}")

@@ -119,6 +119,11 @@ class TestPrice:
         assert spent(opened) == 0
         assert opened.run(f"%%dpdecide --dry-run --steps 1\n{SQL}").error is None
 
+    def test_a_dry_run_stays_one_beside_yes(self, opened):
+        ran = opened.run(f"%%dpdecide --dry-run --yes\n{MEN}")
+        assert isinstance(ran.result, DecisionPrice)
+        assert spent(opened) == 0
+
     def test_the_price_is_that_of_the_cell(self, opened):
         price = opened.run(f"%%dpdecide --dry-run --steps 1 --u 3000\n{MEN}").result
         made = opened.run(f"%%dpdecide --yes --steps 1 --u 3000\n{MEN}").result

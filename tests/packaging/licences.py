@@ -1,8 +1,8 @@
 """Print what an installed dpnb rests on, with versions and licences, as a CycloneDX bill of materials.
 
-    python tests/packaging/licences.py                   what is always there
-    python tests/packaging/licences.py server postgres   with these extras
-    python tests/packaging/licences.py --table           for people
+    python -m tests.packaging.licences                   what is always there
+    python -m tests.packaging.licences server postgres   with these extras
+    python -m tests.packaging.licences --table           for people
 
 It reads the metadata of the packages that are installed beside it.
 """

@@ -1,7 +1,7 @@
 """Write the reference of the public names, from their docstrings, as web pages.
 
-    python tests/packaging/reference.py              into build/reference, which is never committed
-    python tests/packaging/reference.py FOLDER
+    python -m tests.packaging.reference              into build/reference, which is never committed
+    python -m tests.packaging.reference FOLDER
 
 Needs ``pip install 'dpnb[docs]'``. A name or a docstring that cannot be shown ends it.
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -33,11 +32,9 @@ USED_UNCHANGED = {
 
 @pytest.fixture(scope="module")
 def licences():
-    spec = importlib.util.spec_from_file_location("dpnb_licences", HERE / "licences.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    from tests.packaging import licences
+
+    return licences
 
 
 def parts(licence: str) -> set[str]:

@@ -388,6 +388,14 @@ class TestReplay:
         with pytest.raises(LedgerError, match="does not add up"):
             accountant.apply(1, made)
 
+    def test_so_is_a_refinement_without_its_own(self, accountant: Accountant) -> None:
+        buy(accountant, "alice", v=THIRD)
+        made = entry(accountant, "alice", {"v": 2 * THIRD}, "r2")
+        for knots in ({}, {"v": [[str(THIRD / 2), [1, 2]]]}):
+            with pytest.raises(LedgerError, match="does not add up"):
+                accountant.apply(2, {**made, "knots": knots})
+        accountant.apply(2, made)
+
     def test_the_same_entries_give_the_same_state(self, accountant: Accountant) -> None:
         entries = []
         for analyst, levels in (

@@ -87,6 +87,27 @@ class TestLargest:
             assert entropy.taken[1:3] == [8, 8]
         assert found == {0, 1}
 
+    def test_who_is_behind_after_the_first_digits_may_still_win(self):
+        # word 1 stands for 36.04 to 36.74; score 5 at scale 10 moves word 2 to 36.14 to 36.54
+        class Ends(Counting):
+            def __init__(self, *further):
+                super().__init__(0, first=[1, 2])
+                self.further = b"".join(further)
+
+            def __call__(self, count):
+                if self.first:
+                    return super().__call__(count)
+                found, self.further = self.further[:count], self.further[count:]
+                return found
+
+        # the smaller the digits, the larger the Gumbel
+        most, least = bytes(8), b"\xff" * 8
+        scores = np.array([0, 5])
+        assert largest(scores, 10.0, Ends(most, least)) == 0
+        assert largest(scores, 10.0, Ends(most, most)) == 0
+        assert largest(scores, 10.0, Ends(least, least)) == 1
+        assert largest(scores, 10.0, Ends(least, most)) == 1
+
     @pytest.mark.parametrize("words", [[0, 0, 0], [2**53 - 1] * 3, [0, 2**53 - 1, 0]])
     def test_the_ends_of_the_range_are_no_special_case(self, words):
         found = {largest(np.array([1, 2, 3]), 9.0, Counting(s, first=words)) for s in range(30)}

@@ -18,10 +18,7 @@ import pytest
 
 from dpnb.errors import LedgerError
 from dpnb.privacy.ledger import Ledger
-
-sys.path.append(str(Path(__file__).parent))
-
-from homes import FileHome, PostgresHome
+from tests.kit.ledgers import FileHome, PostgresHome
 
 Home = FileHome | PostgresHome
 Entry = dict[str, object]
@@ -116,6 +113,11 @@ class TestDurability:
         assert stat.S_IMODE((tmp_path / "new.ledger").stat().st_mode) == 0o600
         assert [file.name for file in tmp_path.iterdir()] == ["new.ledger"]
 
+    def test_a_file_that_others_could_read_is_closed(self, path: Path) -> None:
+        path.chmod(0o644)
+        Ledger(path).close()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
     def test_a_journal_left_by_a_crash_is_as_closed_as_the_file(self, path: Path) -> None:
         before = os.umask(0)
         try:
@@ -161,6 +163,17 @@ class TestTransactions:
             fail(ledger, KeyboardInterrupt(), {"n": 4})
         ledger.close()
         assert len(read(home.address)) == 3
+
+    def test_an_interrupt_gives_the_right_to_write_back(self, home: Home) -> None:
+        ledger, other = Ledger(home.address), Ledger(home.address, timeout=1)
+        known = news(ledger)
+        with pytest.raises(KeyboardInterrupt):
+            fail(ledger, KeyboardInterrupt(), {"n": 4})
+        write(other, {"n": "theirs"})
+        write(ledger, {"n": "after"})
+        ledger.close()
+        other.close()
+        assert read(home.address) == [*known, {"n": "theirs"}, {"n": "after"}]
 
     def test_what_is_not_json_is_not_written(self, home: Home) -> None:
         ledger = Ledger(home.address)
@@ -613,6 +626,20 @@ class TestAnchor:
         assert anchor.read_text().split()[0] == "5"
         one.close()
         other.close()
+
+    def test_a_commit_that_fails_leaves_it_as_it_was(
+        self, home: Home, anchor: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ledger = self.opened(home.address, anchor)
+        before = anchor.read_text()
+        with monkeypatch.context() as broken:
+            broken.setattr(type(ledger._storage), "commit", lambda _: 1 // 0)
+            with pytest.raises(ZeroDivisionError):
+                write(ledger, {"n": 4})
+        assert anchor.read_text() == before
+        write(ledger, {"n": "after"})
+        ledger.close()
+        assert anchor.read_text().split()[0] == "4"
 
     def test_what_it_does_not_know_is_not_read_in_peace(
         self, home: Home, anchor: Path, monkeypatch: pytest.MonkeyPatch

@@ -111,6 +111,14 @@ class TestCoins:
         assert SecureNoise().coins(1.0, 10_000) == [True] * 10_000
         assert SecureNoise().coins(0.5, 0) == []
 
+    @pytest.mark.parametrize("p", [1e-9, 0.3, 1 - 1e-9])
+    def test_it_is_decided_by_all_64_bits(self, p: float, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Heads for exactly the words below p 2**64."""
+        first = int(p * 2**64)
+        words = b"".join(word.to_bytes(8, "little") for word in (first - 1, first, 0, 2**64 - 1))
+        monkeypatch.setattr("dpnb.privacy.noise.os.urandom", lambda count: words[:count])
+        assert SecureNoise().coins(p, 4) == [True, False, True, False]
+
     def test_one_coin_does_not_foretell_the_next(
         self, uncorrelated: Callable[..., bool], size: Callable[[int], int]
     ) -> None:

@@ -16,11 +16,11 @@ from typing import Any
 import pandas as pd
 import psycopg
 import pytest
-from database import OWNER, PASSWORD, Server
 
 import dpnb
 from dpnb.errors import LedgerError
 from dpnb.privacy.ledger import Ledger
+from tests.kit.postgres import OWNER, PASSWORD, Server
 
 pytestmark = pytest.mark.postgres
 

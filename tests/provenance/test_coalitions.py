@@ -160,6 +160,23 @@ class TestLimit:
             ask(curator, "late", 2, "0.1")
         ask(curator, "late", 1, "0.5")
 
+    def test_releases_that_are_drawn_once_count(self, opened: Opened) -> None:
+        """What one of them holds the others may have."""
+        sql = "SELECT sex FROM t GROUP BY sex HAVING COUNT(*) > 5"
+        options = {"mode": "rr", "beta": 0.4, "alpha": 0.4}
+        curator = self.opened(opened, together="0.1")
+        ask(curator, "a", 1, "0.05")
+        with pytest.raises(BudgetError, match="budget exhausted"):
+            curator.session("b").decide(sql, **options)
+        ask(curator, "c", 1, "0.01")
+        cost = curator.session("d").decide(sql, **options).spent.rho
+        assert Fraction(1, 20) < cost < Fraction(1, 10)
+        curator = self.opened(opened, together="0.1")
+        for name in "ab":
+            assert curator.session(name).decide(sql, **options).spent.rho == cost
+        assert curator.coalition("a", "b", "c").rho == cost
+        assert refused(curator, "c", 1, "0.05") == EXHAUSTED
+
     def test_a_large_coalition_is_not_let_in(self, opened: Opened) -> None:
         policy = Policy(collusion=[("a", "b"), ("b", "c"), ("c", "d")], most_colluders=3)
         curator = opened(analysts={"a": 4, "d": 4}, policy=policy)

@@ -373,6 +373,12 @@ class TestRequestNames:
         names.add(planned(COUNT.replace("FROM t", "FROM t WHERE bit = 1"), rho=0.1).request)
         assert len(names) == len(wished) + 3
 
+    def test_errors_belong_to_aggregates_not_to_their_names(self, planned: Planner) -> None:
+        sql = "SELECT COUNT(*) AS {}, SUM(gain) AS {} FROM t"
+        name = planned(sql.format("n", "s"), error={"n": 10, "s": 500}).request
+        assert planned(sql.format("s", "n"), error={"s": 10, "n": 500}).request == name
+        assert planned(sql.format("n", "s"), error={"n": 500, "s": 10}).request != name
+
     def test_a_new_data_version_is_another_request(
         self, read: Callable[..., Query], schema: Schema
     ) -> None:

@@ -5,29 +5,14 @@ A short form of the benchmarks in tests/benchmarks/dprovdb.
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import sys
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import dpnb
 from dpnb.errors import BudgetError
-
-FOLDER = Path(__file__).parents[1] / "benchmarks" / "dprovdb"
-
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(f"dpnb_dprovdb_{name}", FOLDER / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-common, trees = load("common"), load("trees")
+from tests.benchmarks.dprovdb import common, trees
 
 
 @pytest.mark.parametrize(

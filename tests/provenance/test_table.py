@@ -252,6 +252,17 @@ class TestViews:
             session.query("SELECT COUNT(*) AS k FROM t WHERE sex = 'M'", rho="0.3")
         session.query("SELECT COUNT(*) AS k FROM t WHERE n = 1", rho="0.3")
 
+    def test_it_is_for_what_all_of_them_learn(self, opened: Opened) -> None:
+        curator = opened(
+            analysts={"a": 4, "b": 4}, views=[["sex"]], policy=Policy(mechanism="vanilla")
+        )
+        curator.limit(view="sex", rho="0.2")
+        sql = "SELECT sex, COUNT(*) AS k FROM t GROUP BY sex"
+        curator.session("a").query(sql, rho="0.15")
+        with pytest.raises(BudgetError, match="budget exhausted"):
+            curator.session("b").query(sql, rho="0.1")
+        assert curator.session("b").query(sql, rho="0.05").spent.rho == Fraction(1, 20)
+
     @pytest.mark.parametrize("views", ["equal", "proportional"])
     def test_static_limits_are_for_declared_views_alone(self, opened: Opened, views: str) -> None:
         from dpnb.provenance.histograms import Strategy

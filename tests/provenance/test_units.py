@@ -12,12 +12,12 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-from rounded import RoundedNoise
 
 import dpnb
 from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
 from dpnb.curator import Curator
 from dpnb.provenance.views import transposition
+from tests.kit.noise import ContinuousNoise
 
 SCHEMA = Schema(
     {
@@ -82,14 +82,14 @@ def exact(curator, sql):
 
 class TestBoundedTable:
     def test_each_customer_has_at_most_so_many_rows_and_nobody_else_counts(self, frame):
-        curator = opened(frame, RoundedNoise(1))
+        curator = opened(frame, ContinuousNoise(1))
         rows, sizes = kept(curator), frame.groupby("customer_id").size()
         assert rows.groupby("u").size().to_dict() == sizes.clip(upper=20).to_dict()
         assert sizes.max() > 500
         curator.close()
 
     def test_without_noise_answers_are_those_of_the_kept_rows(self, frame):
-        curator = opened(frame, RoundedNoise(1, scale=0.0))
+        curator = opened(frame, ContinuousNoise(1, scale=0.0))
         session = curator.session()
         for sql in (COUNT, SUM, AVG):
             answer = session.query(sql, rho=RHO)
@@ -97,20 +97,20 @@ class TestBoundedTable:
         curator.close()
 
     def test_customers_are_counted_as_in_plain_sql_where_nothing_is_cut(self, frame):
-        curator = opened(frame, RoundedNoise(1, scale=0.0), unit=Unit("customer_id", 20, 6))
+        curator = opened(frame, ContinuousNoise(1, scale=0.0), unit=Unit("customer_id", 20, 6))
         answer = curator.session().query(PEOPLE, rho=RHO)
         assert answer.estimates[0].estimate == pytest.approx(tuple(exact(curator, PEOPLE)))
         curator.close()
 
     def test_cut_counts_are_lower_and_one_in_each_customer_at_most_so_often(self, frame):
         rows = int(frame.groupby("customer_id").size().max())  # every row is kept
-        wide = opened(frame, RoundedNoise(1, scale=0.0), unit=Unit("customer_id", rows, 6))
+        wide = opened(frame, ContinuousNoise(1, scale=0.0), unit=Unit("customer_id", rows, 6))
         most = sum(exact(wide, PEOPLE))
         wide.close()
         people = frame["customer_id"].nunique()
         sums = []
         for groups in (1, 2):
-            curator = opened(frame, RoundedNoise(1, 0.0), unit=Unit("customer_id", rows, groups))
+            curator = opened(frame, ContinuousNoise(1, 0.0), unit=Unit("customer_id", rows, groups))
             sums.append(sum(curator.session().query(PEOPLE, rho=RHO).estimates[0].estimate))
             curator.close()
         assert sums[0] == people  # everybody in one group
@@ -147,7 +147,7 @@ class TestNoise:
         sql, second, first = NOISY[name]
         level = LEVELS[currency]
         sensitivity = second if currency == "zcdp" else first
-        curator = opened(frame, RoundedNoise(5, off), CURRENCIES[currency])
+        curator = opened(frame, ContinuousNoise(5, off), CURRENCIES[currency])
         session = curator.session()
         scale = sensitivity / (math.sqrt(0.2) if currency == "zcdp" else 0.25)
         noises, held = [], []
@@ -191,7 +191,7 @@ class TestAccuracy:
         small = frame[frame["customer_id"] % 100 == 0]
         inside, error = [], 600 if sql == SUM else 30
         for seed in range(12):
-            curator = opened(small, RoundedNoise(seed), CURRENCIES[currency])
+            curator = opened(small, ContinuousNoise(seed), CURRENCIES[currency])
             session = curator.session()
             price = session.price(sql, error=error, rows=4_000)
             answer = session.query(sql, error=error, rows=4_000)
@@ -213,7 +213,7 @@ class TestAccuracy:
 
     def test_an_average_has_its_error_where_there_are_as_many_rows(self, frame):
         """On 4,000 and more kept rows the half-width is what was wished, and not far below."""
-        curator = opened(frame.assign(quantity=15), RoundedNoise(3))
+        curator = opened(frame.assign(quantity=15), ContinuousNoise(3))
         rows = len(kept(curator))
         answer = curator.session().query(AVG, error=2, rows=rows)
         found = answer.estimates[0]
@@ -223,7 +223,7 @@ class TestAccuracy:
         curator.close()
 
     def test_noise_is_refined_not_paid_twice(self, frame):
-        curator = opened(frame, RoundedNoise(4))
+        curator = opened(frame, ContinuousNoise(4))
         session = curator.session()
         coarse = session.query(COUNT, rho=Fraction(1, 10))
         fine = session.query(COUNT, rho=Fraction(1, 2))
@@ -239,7 +239,7 @@ class TestOtherWays:
         """History counts with the noise of the unit, and buys only what is missing."""
         inside, widths = [], []
         for seed in range(30):
-            curator = opened(frame[frame["customer_id"] % 100 == 0], RoundedNoise(seed))
+            curator = opened(frame[frame["customer_id"] % 100 == 0], ContinuousNoise(seed))
             session = curator.session()
             answer = session.query(COUNT, rho=RHO)
             found = session.infer("SELECT COUNT(*) AS n FROM sales WHERE country IS NOT NULL")
@@ -260,7 +260,7 @@ class TestOtherWays:
         inside = []
         for seed in range(20):
             curator = opened(
-                frame[frame["customer_id"] % 100 == 0], RoundedNoise(seed), CURRENCIES[currency]
+                frame[frame["customer_id"] % 100 == 0], ContinuousNoise(seed), CURRENCIES[currency]
             )
             session = curator.session()
             alone = session.price(wide, error=90).spent.level(currency)
@@ -274,7 +274,7 @@ class TestOtherWays:
         assert sum(inside) >= 15
 
     def test_different_customers_do_not_follow_from_other_answers(self, frame):
-        curator = opened(frame, RoundedNoise(1))
+        curator = opened(frame, ContinuousNoise(1))
         session = curator.session()
         session.query(PEOPLE, rho=RHO)
         session.query(
@@ -294,7 +294,7 @@ class TestOtherWays:
         for seed in range(60):
             curator = opened(
                 frame[frame["customer_id"] % 100 == 0],
-                RoundedNoise(seed),
+                ContinuousNoise(seed),
                 analysts={"ann": 1},
                 views=[["country", "day"]],
             )

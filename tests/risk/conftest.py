@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from repeatable import Source
 
 from dpnb import Budget, Category, Integer, Real, Schema, Table
 from dpnb.curator import Curator
 from dpnb.engines.contributions import Contributions
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.risk.rows import Rows
+from tests.kit.noise import DiscreteNoise
 
 
-class SeededNoise(Source):
+class SeededNoise(DiscreteNoise):
     """Repeatable noise that notes every draw.
 
     With ``still`` nothing is added; selections then fall on the first of the best.

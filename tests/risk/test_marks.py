@@ -54,6 +54,12 @@ class TestLevels:
         assert again == choice
         assert is_picked(again.level, again.rho)
 
+    def test_it_is_marked_in_every_unit(self, curator):
+        choice = curator.risk(SUM).choose(0.5, private=False)
+        assert is_picked(choice.rho)
+        assert is_picked(choice.epsilon)
+        assert curator.session().query(SUM, epsilon=choice.epsilon).conditional
+
     @pytest.mark.parametrize("private", [True, False])
     def test_candidates_that_were_picked_mark_the_choice(self, curator, private):
         profile = curator.risk(SUM)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import pickle
-import runpy
 from collections.abc import Sequence
 from fractions import Fraction
-from pathlib import Path
-from types import MappingProxyType, SimpleNamespace
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -23,11 +21,9 @@ from dpnb.risk import paper
 from dpnb.risk.paper import CANDIDATES, Dynamic, PaperProfile, measure
 from dpnb.risk.selection import FIRST
 from dpnb.sql.parse import parse
+from tests.benchmarks.rdr import common as published
 
-PUBLISHED = SimpleNamespace(
-    **runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "rdr" / "common.py"))
-)
-QUERIES = PUBLISHED.QUERIES
+QUERIES = published.QUERIES
 CLOSED = {  # largest epsilons at tau = .95 before rounding to candidates
     "laplace": (0.0526316, 0.3157895, 0.0526316, 0.0117766, 0.0526316),
     "gaussian": (2.1303642, 5.2183052, 2.1303642, 0.4766809, 2.1303642),
@@ -357,7 +353,7 @@ class TestFind:
     @pytest.mark.parametrize("tau", [0.95, 0.75, 0.5, 0.25, 0.05])
     def test_figure_7(self, adult, mechanism, tau):
         found = tuple(profile.find(tau) for profile in adult[mechanism].values())
-        assert found == PUBLISHED.FIGURE_7[mechanism][tau]
+        assert found == published.FIGURE_7[mechanism][tau]
 
     @pytest.mark.parametrize("mechanism", CLOSED)
     def test_closed_forms_at_95_percent(self, adult, mechanism):

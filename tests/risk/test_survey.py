@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
-SURVEY = SimpleNamespace(
-    **runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "rdr" / "common.py"))
-)
+from tests.benchmarks.rdr import common as survey
+
 PEOPLE = {"control": 29, "range": 27, "histogram": 20}
 
 
@@ -28,7 +23,7 @@ class TestChoices:
         ],
     )
     def test_moments(self, question, group, variance, median):
-        found = SURVEY.chosen(question, group)
+        found = survey.chosen(question, group)
         assert len(found) == PEOPLE[group]
         assert found.var(ddof=1) == pytest.approx(variance, abs=5e-5)
         assert np.median(found) == median
@@ -45,17 +40,17 @@ class TestChoices:
         ],
     )
     def test_groups_compared(self, question, group, other, u, p):
-        found = SURVEY.mann_whitney(question, group, other)
+        found = survey.mann_whitney(question, group, other)
         assert found == (u, pytest.approx(p, abs=1e-6))
 
     @pytest.mark.parametrize("question", ["Q1", "Q2"])
     def test_most_who_saw_ranges_chose_one_and_a_half_or_two(self, question):
-        assert np.isin(SURVEY.chosen(question, "range"), (1.5, 2)).sum() == 19
+        assert np.isin(survey.chosen(question, "range"), (1.5, 2)).sum() == 19
 
 
 class TestShown:
     def test_the_sample_of_adult(self):
-        people = SURVEY.surveyed()
+        people = survey.surveyed()
         assert len(people) == 100
         assert sorted(people.race.value_counts()) == [1, 5, 7, 87]
         rich = people.income == ">50K"
@@ -65,10 +60,10 @@ class TestShown:
 
     def test_ranges_of_outputs(self):
         wanted = [(1, 16), (5, 12), (6, 11), *[(7, 10)] * 4, *[(8, 9)] * 3]
-        assert SURVEY.displayed(9) == wanted
+        assert survey.displayed(9) == wanted
 
     def test_ranges_of_groups_stay_between_0_and_their_size(self):
-        assert SURVEY.displayed(1, 5)[0] == (0, 5)
-        assert SURVEY.displayed(0, 7) == [
+        assert survey.displayed(1, 5)[0] == (0, 5)
+        assert survey.displayed(0, 7) == [
             (0, 7), (0, 3), (0, 2), *[(0, 1)] * 4, *[(0, 0)] * 3,
         ]  # fmt: skip

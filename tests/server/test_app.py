@@ -310,6 +310,21 @@ class TestSize:
         assert len(sent) < 1600
         assert house.get("/v1/budget").status_code == 200
 
+    def test_a_large_body_in_small_chunks_is_refused(self, build):
+        house = build(limits=Limits(body=10_000))
+
+        def chunks():
+            for _ in range(15):
+                yield b" " * 1_000
+                time.sleep(0.02)  # so that they do not arrive as one
+
+        headers = house.headers(**{"Content-Type": "application/json"})
+        try:
+            reply = httpx.post(house.url + "/v1/query", content=chunks(), headers=headers)
+            assert reply.status_code == 413
+        except httpx.TransportError:
+            pass  # cut off while it was still sending
+
     def test_a_body_that_does_not_come_is_not_waited_for(self, build):
         house = build(limits=Limits(upload=0.2))
         head = (

@@ -117,6 +117,26 @@ class TestRefused:
         token = tokens.add(path, "alice", [4], today.isoformat())
         assert identify(TokenFile(path), token).name == "alice"
 
+    def test_and_not_a_day_longer(self, path):
+        yesterday = datetime.datetime.now(datetime.UTC).date() - datetime.timedelta(days=1)
+        token = tokens.add(path, "alice", [4], yesterday.isoformat())
+        assert refusal(TokenFile(path), token) == refusal(TokenFile(path), "x")
+
+    def test_a_revoked_token_is_refused_before_its_last_day_too(self, path):
+        token = tokens.add(path, "alice", [4], "9999-12-31")
+        assert identify(TokenFile(path), token).name == "alice"
+        tokens.revoke(path, "alice")
+        assert refusal(TokenFile(path), token) == refusal(TokenFile(path), "x")
+
+    @pytest.mark.parametrize("place", [0, 31, 32, 63])
+    def test_a_hash_that_differs_anywhere_lets_nobody_in(self, path, place):
+        token = tokens.add(path, "alice", [4])
+        (entry,) = tokens.entries(path)
+        other = "0" if entry.hash[place] != "0" else "1"
+        changed = entry.hash[:place] + other + entry.hash[place + 1 :]
+        path.write_text(path.read_text().replace(entry.hash, changed))
+        assert refusal(TokenFile(path), token) == refusal(TokenFile(path), "x")
+
     @pytest.mark.parametrize(
         "sent",
         [
@@ -170,6 +190,15 @@ class TestFile:
         path.write_text(good)
         os.utime(path)
         assert identify(file, token).name == "alice"
+
+    @pytest.mark.parametrize("mode", [0o640, 0o620, 0o604, 0o602])
+    def test_a_file_that_anybody_else_may_use_lets_nobody_in(self, path, mode):
+        token = tokens.add(path, "alice", [4])
+        file = TokenFile(path)
+        path.chmod(mode)
+        assert refusal(file, token)[0] == 401
+        with pytest.raises(RequestError, match="open to others"):
+            TokenFile(path)
 
 
 def test_no_change_is_lost_beside_another_one(tmp_path):

@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from shapes import Units
 
 from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
 from dpnb.engines.base import engine_failure
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.spark import SparkEngine, is_spark
 from dpnb.errors import EngineError, SchemaError
+from tests.kit.engines import Units
 
 pytestmark = pytest.mark.spark
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from shapes import ON_ADULT, STATEMENTS, OtherLooks, rows, schema
 
 import dpnb
 from dpnb import Table
@@ -13,6 +12,7 @@ from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.spark import SparkEngine
 from dpnb.sql.query import EVERY
 from dpnb.sql.values import Column
+from tests.kit.engines import ON_ADULT, STATEMENTS, OtherLooks, rows, schema
 
 pytestmark = pytest.mark.spark
 

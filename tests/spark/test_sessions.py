@@ -10,7 +10,6 @@ import time
 
 import numpy as np
 import pytest
-from shapes import QUERY, SCHEMA, Still, TheSameAnswers, frame
 
 import dpnb
 from dpnb import Budget, Integer, Schema, Table
@@ -18,6 +17,7 @@ from dpnb.curator import Curator
 from dpnb.engines.spark import SparkEngine
 from dpnb.errors import EngineError, InterruptedRequestError
 from dpnb.provenance.requests import ANALYST
+from tests.kit.engines import QUERY, SCHEMA, Still, TheSameAnswers, frame
 
 pytestmark = pytest.mark.spark
 

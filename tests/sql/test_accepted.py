@@ -166,6 +166,11 @@ class TestConditions:
     def test_meaning(self, condition, meaning):
         assert where(condition) == meaning
 
+    @pytest.mark.parametrize("operator", ["=", "<>", "<", "<=", ">", ">="])
+    def test_sides_of_a_comparison_may_be_exchanged(self, operator):
+        turned = operator.translate(str.maketrans("<>", "><")) if operator != "<>" else operator
+        assert where(f"20 {turned} age") == where(f"age {operator} 20")
+
     def test_not_never_keeps_missing_values(self):
         assert where("NOT (age = 20)") == age((17, 19), (21, 90))
         assert where("NOT (age = 20 AND sex = 'Male')") == Or(

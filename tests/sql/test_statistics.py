@@ -158,6 +158,10 @@ class TestQuery:
         described = json.loads(json.dumps(describe(query)))
         assert describe(read(described)) == describe(query)
 
+    def test_descriptions_tell_quantiles_apart(self) -> None:
+        assert not same("QUANTILE(age, 0.995)", "QUANTILE(age, 0.996)")
+        assert not same("QUANTILE(age, 0.5)", "QUANTILE(pay, 0.5)")
+
     def test_plain_data_of_a_formula(self) -> None:
         assert plain_formula(column("2 * MEDIAN(age)").formula) == [
             "*",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dpnb import Category, Integer, Real, Schema, Table
 from dpnb.sql.canonical import describe, plain_value, read, read_value
 from dpnb.sql.parse import parse
-from dpnb.sql.query import Aggregate, Derived, Or, Within
+from dpnb.sql.query import EVERY, Aggregate, Derived, Or, Within
 from dpnb.sql.values import Arithmetic, Bounds, Case, Column, Number, bounds_of, subvalues
 
 SCHEMA = Schema(
@@ -54,6 +54,15 @@ class TestMeaning:
         male, more = Within("sex", ((1, 1),)), Within("y", ((5, 5),))
         assert found == Case(((male, Column("x")), (more, None)), number("0.5"))
         assert value("CASE WHEN sex = 'Male' THEN 1 END").default is None
+
+    def test_the_first_branch_of_a_case_that_is_true_counts(self):
+        always = "y >= 3 OR y IS NULL"
+        assert value(f"CASE WHEN {always} THEN x WHEN sex = 'Male' THEN y END") == Column("x")
+        found = value(f"CASE WHEN sex = 'Male' THEN x WHEN {always} THEN y WHEN x > 3 THEN 1 END")
+        assert found == Case(((Within("sex", ((1, 1),)), Column("x")),), Column("y"))
+
+    def test_a_difference_has_an_order(self):
+        assert value("y - x") == Arithmetic("-", Column("y"), Column("x"))
 
     @pytest.mark.parametrize(
         ("left", "right"),
@@ -189,6 +198,10 @@ class TestDerived:
             ("SUM", Column("x")),
             ("COUNT", None),
         ]
+
+    def test_filters_tell_leaves_apart(self):
+        found = self.query("SUM(x) FILTER (WHERE y > 3) / SUM(x) AS a").derived[0]
+        assert [leaf.filter for leaf in found.leaves] == [Within("y", ((4, 5),)), EVERY]
 
     def test_results_keep_their_order(self):
         found = self.query("COUNT(*) / 2 AS a, SUM(x) AS b, EXP(AVG(r)) AS c, COUNT(*) AS d")

@@ -1,6 +1,6 @@
 """Cost per cell against adding up: a drill-down over Adult, and the time that reckoning takes.
 
-    python tests/benchmarks/bayes/cells.py
+    python -m tests.benchmarks.bayes.cells
 
 The session asks for the number of people of each native country, then in the six largest for sex by
 education and for the mean age of either sex, each at rho 0.01. The time is that of ``Accountant.cost``,
@@ -13,20 +13,15 @@ from __future__ import annotations
 
 import random
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import dpnb
 from dpnb.privacy.accountant import Accountant
 from dpnb.privacy.mechanisms import Wish
-
-sys.path.append(str(Path(__file__).parents[1]))
-
-from verdicts import finish, must
+from tests.kit.verdicts import finish, must
 
 LEVEL = Fraction(1, 100)
 LARGEST = ("United-States", "Mexico", "Philippines", "Germany", "Canada", "Puerto-Rico")

@@ -1,6 +1,6 @@
 """Whether intervals hold as often as they say, of every kind that inference gives, and whether it would show.
 
-    python tests/benchmarks/bayes/coverage.py [--repeats 1.0]
+    python -m tests.benchmarks.bayes.coverage [--repeats 1.0]
 
 Noises are drawn anew many times. Misses must not be more than stated at p = 1e-9 (exact binomial), and
 when the true noise is 1.2 times what was stated they must be, at one level at least, with one exception,
@@ -13,11 +13,9 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -33,10 +31,7 @@ from dpnb.inference.posterior import Joint, noise_variance, snapped
 from dpnb.inference.priors import AtMost, NonNegative, update
 from dpnb.inference.scheffe import factor
 from dpnb.privacy.calibrate import Law
-
-sys.path.append(str(Path(__file__).parents[1]))
-
-from verdicts import finish, must
+from tests.kit.verdicts import finish, must
 
 LEVELS = (0.2, 0.05, 0.01)
 CHANCE = 1e-9

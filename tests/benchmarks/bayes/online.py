@@ -1,7 +1,7 @@
 """Xiao and Xiong's online system: queries with wished accuracies, answered from past answers or afresh.
 
-    python tests/benchmarks/bayes/online.py          # 6 sessions
-    python tests/benchmarks/bayes/online.py --long   # 40 sessions
+    python -m tests.benchmarks.bayes.online          # 6 sessions
+    python -m tests.benchmarks.bayes.online --long   # 40 sessions
 
 1,000 queries over 64 cells at confidence .8 (spec/bayes.md 4.4), in four settings: wide wishes without a
 bound after a tree of counts released at epsilon .3, and narrow ones within epsilon 1, rho .5 and rho .01.
@@ -38,11 +38,9 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 
 # small matrices; sessions run side by side
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -55,10 +53,7 @@ from dpnb.inference.fresh import Family, alone, least
 from dpnb.inference.history import History, Row
 from dpnb.inference.mixture import Mixture, mixture
 from dpnb.privacy.calibrate import Law
-
-sys.path.append(str(Path(__file__).parents[1]))
-
-from verdicts import finish, must
+from tests.kit.verdicts import finish, must
 
 CELLS = 64
 ALPHA = 0.2

@@ -1,6 +1,6 @@
 """What inference from past answers costs: adding an answer, and a query with its interval.
 
-    python tests/benchmarks/bayes/speed.py [--cells 1048576] [--rows 1000] [--repeats 20]
+    python -m tests.benchmarks.bayes.speed [--cells 1048576] [--rows 1000] [--repeats 20]
 
 Wall milliseconds. 1,000 ranges over 2^20 cells, then 130 rows over 100 cells, added one by one and at
 once; a query is a sum of 20 of the rows, its interval at 95 %. Half of the noises are Laplace. Last, a
@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,10 +21,7 @@ from dpnb.inference.blue import RowSpace
 from dpnb.inference.history import History, Row
 from dpnb.inference.support import support
 from dpnb.privacy.calibrate import Law
-
-sys.path.append(str(Path(__file__).parents[1]))
-
-from verdicts import finish, must
+from tests.kit.verdicts import finish, must
 
 
 def milliseconds(work: Callable[[], Any]) -> tuple[float, Any]:

@@ -1,7 +1,7 @@
 """Xiao and Xiong's worked example, and the times of their experiments (spec/bayes.md 4.1 to 4.3).
 
-    python tests/benchmarks/bayes/timings.py          # half a minute
-    python tests/benchmarks/bayes/timings.py --long   # also 4,000 rows on 2,000 cells
+    python -m tests.benchmarks.bayes.timings          # half a minute
+    python -m tests.benchmarks.bayes.timings --long   # also 4,000 rows on 2,000 cells
 
 Seconds of one core (CPU time, which other work on the machine hardly changes). The paper's figures are pictures,
 so times stand beside those of the specification, which are wall seconds of two shared cores. What each approximation of a law promises is held against the exact law: "PC" convolves
@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -28,10 +26,7 @@ from dpnb.inference.history import History, Row
 from dpnb.inference.mixture import Mixture, mixture
 from dpnb.inference.study import draws, grid, lengths, monte_carlo_half_width
 from dpnb.privacy.calibrate import Law
-
-sys.path.append(str(Path(__file__).parents[1]))
-
-from verdicts import finish, must
+from tests.kit.verdicts import finish, must
 
 ALPHA = 0.05
 MATRIX = np.array(

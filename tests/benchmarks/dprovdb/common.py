@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
@@ -24,11 +22,8 @@ from dpnb.privacy.gaussian import epsilon_from, sigma_from
 from dpnb.privacy.mechanisms import Wish
 from dpnb.provenance.report import ndcfg
 from dpnb.provenance.table import ProvenanceTable
-
-sys.path.append(str(Path(__file__).parents[1]))
-
-from verdicts import finish as finish
-from verdicts import must as must
+from tests.kit.verdicts import finish as finish
+from tests.kit.verdicts import must as must
 
 DOMAINS = {
     "adult": {

@@ -1,6 +1,6 @@
 """DProvDB's figures 3 and 10: how many of 8,000 randomised range counts are answered.
 
-    python tests/benchmarks/dprovdb/figure3.py [--processes 2]
+    python -m tests.benchmarks.dprovdb.figure3 [--processes 2]
 
 Two analysts of privileges 1 and 9, 4,000 range counts each, whose variance goes from 3,000 down by one
 with each query. "reference" are the numbers of the specification (6.8), "published" those of the paper,
@@ -9,7 +9,19 @@ which overran its limits (6.7): for information.
 
 from __future__ import annotations
 
-from common import LIMITS, Case, Grid, chorus, expect, finish, heading, line, must, runs, static
+from tests.benchmarks.dprovdb.common import (
+    LIMITS,
+    Case,
+    Grid,
+    chorus,
+    expect,
+    finish,
+    heading,
+    line,
+    must,
+    runs,
+    static,
+)
 
 SYSTEMS = {
     "path, gdp": {"mechanism": "path", "accountant": "gdp"},

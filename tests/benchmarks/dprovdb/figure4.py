@@ -1,6 +1,6 @@
 """DProvDB's figures 4 and 9, and its tables 1 and 3: two analysts search a tree of counts.
 
-    python tests/benchmarks/dprovdb/figure4.py [--runs 16]
+    python -m tests.benchmarks.dprovdb.figure4 [--runs 16]
 
 On real curators, ledgers in memory; Adult ships with the package, TPC-H's orders at scale factor 1 are
 made anew (pip install tpchgen-cli). Privileges 1 and 4, variances from 24,900 down by 100 with each
@@ -21,12 +21,12 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
-from common import finish, heading, line, must, near
-from tables import EDGES, adult, make_orders, orders
-from trees import BINS, SEARCHES, SIZES, Search, alternate
 
 import dpnb
 from dpnb.privacy.gaussian import epsilon_from
+from tests.benchmarks.dprovdb.common import finish, heading, line, must, near
+from tests.benchmarks.dprovdb.tables import EDGES, adult, make_orders, orders
+from tests.benchmarks.dprovdb.trees import BINS, SEARCHES, SIZES, Search, alternate
 
 SYSTEMS = {
     "path, gdp": ("path", "gdp", "max"),

@@ -1,6 +1,6 @@
 """DProvDB's figure 5: answers against the size of the workload, with cached synopses and without.
 
-    python tests/benchmarks/dprovdb/figure5.py [--processes 2]
+    python -m tests.benchmarks.dprovdb.figure5 [--processes 2]
 
 Two analysts of privileges 1 and 4, limits by sum for everybody, variances from 15,000 down by two with
 each query, round robin. "reference" are the numbers of the specification (6.8).
@@ -9,7 +9,20 @@ each query, round robin. "reference" are the numbers of the specification (6.8).
 from __future__ import annotations
 
 import numpy as np
-from common import LIMITS, RUNS, Case, Grid, chorus, expect, finish, heading, line, must, runs
+
+from tests.benchmarks.dprovdb.common import (
+    LIMITS,
+    RUNS,
+    Case,
+    Grid,
+    chorus,
+    expect,
+    finish,
+    heading,
+    line,
+    must,
+    runs,
+)
 
 SIZES = (100, 800, 2000, 4000, 8000, 14000)
 SYSTEMS = {

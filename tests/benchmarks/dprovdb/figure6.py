@@ -1,6 +1,6 @@
 """DProvDB's figures 6 and 11: additive noise against vanilla, by number of analysts and by limit.
 
-    python tests/benchmarks/dprovdb/figure6.py [--processes 2]
+    python -m tests.benchmarks.dprovdb.figure6 [--processes 2]
 
 Analysts of privilege 5 each, 2,500 queries each, variances from 5,000 down by two, round robin.
 "reference" are the numbers of the specification (6.8) for Adult; "published" those of the paper.
@@ -9,7 +9,7 @@ Figure 11 is the same on TPC-H.
 
 from __future__ import annotations
 
-from common import Case, Grid, expect, finish, heading, line, must, runs
+from tests.benchmarks.dprovdb.common import Case, Grid, expect, finish, heading, line, must, runs
 
 SYSTEMS = {
     "path, max": {"mechanism": "path", "accountant": "gdp"},

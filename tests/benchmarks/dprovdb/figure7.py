@@ -1,6 +1,6 @@
 """DProvDB's figure 7: limits of rows that promise more than there is, and static limits of views.
 
-    python tests/benchmarks/dprovdb/figure7.py [--processes 2]
+    python -m tests.benchmarks.dprovdb.figure7 [--processes 2]
 
 Two analysts of privileges 1 and 4, 4,000 queries each, variances from 15,000 down by two. Expansion
 multiplies the limits in proportion to the highest privilege; "static" shares the limit equally among
@@ -9,7 +9,7 @@ multiplies the limits in proportion to the highest privilege; "static" shares th
 
 from __future__ import annotations
 
-from common import Case, Grid, expect, finish, heading, line, must, runs
+from tests.benchmarks.dprovdb.common import Case, Grid, expect, finish, heading, line, must, runs
 
 LIMITS = ("0.4", "0.8", "1.6", "3.2")
 RULES = {

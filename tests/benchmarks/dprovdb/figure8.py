@@ -1,6 +1,6 @@
 """DProvDB's figure 8: answers against the delta of one release.
 
-    python tests/benchmarks/dprovdb/figure8.py [--processes 2]
+    python -m tests.benchmarks.dprovdb.figure8 [--processes 2]
 
 The workload of figure 3 at limit 6.4 (privileges 1 and 9): the 5,000 answers of the published figure
 are more than the tree search that its text names can ask. Under basic composition each release has
@@ -9,7 +9,7 @@ delta, and all together at most 1e-5; on paths delta is that of the whole.
 
 from __future__ import annotations
 
-from common import Case, Grid, finish, heading, line, must, runs
+from tests.benchmarks.dprovdb.common import Case, Grid, finish, heading, line, must, runs
 
 DELTAS = ("1e-9", "1e-10", "1e-11", "1e-12", "1e-13")
 SYSTEMS = {

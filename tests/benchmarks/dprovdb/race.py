@@ -1,6 +1,6 @@
 """Eight processes race for the last of one budget while they are killed.
 
-    python tests/benchmarks/dprovdb/race.py [--postgres] [--requests 10000] [--kills 50]
+    python -m tests.benchmarks.dprovdb.race [--postgres] [--requests 10000] [--kills 50]
 
 Each process is an analyst with a curator of her own on the same ledger: a file, or with ``--postgres``
 a database of a server that is started for it. She asks for counts at random levels, now and then for
@@ -125,7 +125,7 @@ class Racers:
     def __init__(self, place: dict) -> None:
         self.place = place
         self.forker = subprocess.Popen(
-            [sys.executable, str(HERE), "--fork"],
+            [sys.executable, "-m", "tests.benchmarks.dprovdb.race", "--fork"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         self.running = {name: self.start(name) for name in ANALYSTS}
@@ -257,9 +257,7 @@ class Fold:
 def race(ledger: str, folder: Path, requests: int, kills: int) -> None:
     """Run the race and say what came of it."""
     import dpnb
-
-    sys.path.append(str(HERE.parents[1]))
-    from verdicts import finish, must
+    from tests.kit.verdicts import finish, must
 
     place = {
         "ledger": ledger, "answers": str(folder / "answers"), "stop": str(folder / "stop"),
@@ -367,8 +365,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         if not options.postgres:
             race(str(Path(folder) / "ledger"), Path(folder), options.requests, options.kills)
-        sys.path.append(str(HERE.parents[2]))
-        from database import Server
+        from tests.kit.postgres import Server
 
         with Server() as server:
             race(server.url(schema=server.schema()), Path(folder), options.requests, options.kills)

@@ -1,6 +1,6 @@
 """DProvDB's tables 1 and 3: time of answers and of setting up the views of TPC-H's orders.
 
-    python tests/benchmarks/dprovdb/speed.py [--runs 200]
+    python -m tests.benchmarks.dprovdb.speed [--runs 200]
 
 Wall milliseconds on 1,500,000 orders (scale factor 1, pip install tpchgen-cli), five views of at most
 50 bins, the ledger in a file. "inside" is ``Curator.query``, from the statement's text to the finished
@@ -22,12 +22,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from common import finish, heading, line, must
-from tables import EDGES, make_orders, orders
-from trees import SEARCHES
-
 import dpnb
 from dpnb.privacy.ledger import Ledger
+from tests.benchmarks.dprovdb.common import finish, heading, line, must
+from tests.benchmarks.dprovdb.tables import EDGES, make_orders, orders
+from tests.benchmarks.dprovdb.trees import SEARCHES
 
 MECHANISMS = {
     "path, gdp": ("path", "gdp", "max", "3.46"),

@@ -8,10 +8,9 @@ import sysconfig
 from fractions import Fraction
 from pathlib import Path
 
-from common import DOMAINS
-from trees import BINS
-
 import dpnb
+from tests.benchmarks.dprovdb.common import DOMAINS
+from tests.benchmarks.dprovdb.trees import BINS
 
 
 def edges(low: int, high: int, *, whole: bool) -> list[float]:

@@ -1,6 +1,6 @@
 """DPXPlain's Adult case: three phases, the published method and ours at the same budgets.
 
-    python tests/benchmarks/dpxplain/adult.py [--runs 400]
+    python -m tests.benchmarks.dpxplain.adult [--runs 400]
 
 All 48,842 persons (training and test part), AVG(high_income) by marital_status. Questions: A1a, is
 Married-civ-spouse above Never-married; A1b, is Married-AF-spouse above Married-civ-spouse. Mode
@@ -15,10 +15,10 @@ import statistics
 
 import duckdb
 import numpy as np
-from common import DATA, MODES, Case, finish, mean_question, must
 
 import dpnb
 from dpnb.explain.plan import ExplanationPlan
+from tests.benchmarks.dpxplain.common import DATA, MODES, Case, finish, mean_question, must
 
 SQL = "SELECT marital_status, AVG(high_income) AS high FROM adult GROUP BY marital_status"
 MARRIED, NEVER, ARMED = "Married-civ-spouse", "Never-married", "Married-AF-spouse"

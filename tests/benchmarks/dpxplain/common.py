@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import resource
 import statistics
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -29,11 +28,8 @@ from dpnb.privacy.noise import SecureNoise
 from dpnb.privacy.select import top_k
 from dpnb.sql.parse import parse
 from dpnb.table import Table
-
-sys.path.append(str(Path(__file__).parents[1]))
-
-from verdicts import finish as finish
-from verdicts import must as must
+from tests.kit.verdicts import finish as finish
+from tests.kit.verdicts import must as must
 
 DATA = Path(__file__).parents[2] / "data"
 MODES: tuple[Mode, ...] = ("tight", "paper")

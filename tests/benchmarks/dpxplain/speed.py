@@ -1,6 +1,6 @@
 """Cost of an explanation against one plain DuckDB statement, and of its parts.
 
-    python tests/benchmarks/dpxplain/speed.py [--rows 1146552] [--large 10000000] [--runs 9]
+    python -m tests.benchmarks.dpxplain.speed [--rows 1146552] [--large 10000000] [--runs 9]
 
 Generated persons shaped like the paper's IPUMS extract: attributes of 22, 8, 29, 6, 15 and 36 values
 explain why an income of 0..200000 differs between two sexes. CPU is user + system time of all
@@ -24,7 +24,6 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
-from common import NOISE, Case, cpu, finish, must, timed
 
 import dpnb
 from dpnb.engines.duckdb import DuckDBEngine
@@ -32,6 +31,7 @@ from dpnb.explain import mechanism
 from dpnb.explain.mechanism import Influences
 from dpnb.explain.plan import ExplanationPlan
 from dpnb.explain.predicates import Attribute, Item, Space
+from tests.benchmarks.dpxplain.common import NOISE, Case, cpu, finish, must, timed
 
 SIZES = {"relate": 22, "marst": 8, "race": 29, "citizen": 6, "classwkr": 15, "educ": 36}
 SEXES = ("Male", "Female", "NIU")
@@ -169,7 +169,14 @@ def peak(path: Path, length: int) -> dict[str, float]:
 
 def in_process(work: str, *arguments: object) -> dict[str, float]:
     """Run one of this file's works in a fresh process; returns what it found."""
-    command = [sys.executable, __file__, "--only", work, *map(str, arguments)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.benchmarks.dpxplain.speed",
+        "--only",
+        work,
+        *map(str, arguments),
+    ]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout or "null")
 

@@ -1,6 +1,6 @@
 """Figures 7 to 10 and 13 to 15 of DPXPlain in shape: the published method, ours, and what was printed.
 
-    python tests/benchmarks/dpxplain/sweeps.py [--runs 50] [--copies 1000]
+    python -m tests.benchmarks.dpxplain.sweeps [--runs 50] [--copies 1000]
 
 IPUMS may not be passed on, so the Census-Income file plays it: AVG(high_income), i.e. the share of
 persons above 50,000, by sex, household relation and education; questions I1 to I5 are chosen to be as
@@ -19,13 +19,22 @@ from collections.abc import Iterable, Sequence
 
 import duckdb
 import numpy as np
-from common import DATA, MODES, NOISE, Case, finish, mean_question, must, timed
 from scipy.stats import kendalltau
 
 import dpnb
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.explain.influence import Mode
 from dpnb.privacy.select import gumbel_scale
+from tests.benchmarks.dpxplain.common import (
+    DATA,
+    MODES,
+    NOISE,
+    Case,
+    finish,
+    mean_question,
+    must,
+    timed,
+)
 
 RHOS = ("0.001", "0.005", "0.01", "0.05", "0.1", "0.5", "1", "2", "5", "10")
 CENSUS = (

@@ -1,6 +1,6 @@
 """DPXPlain's taxi case in shape: a weighted COUNT, explained by zones of pickup or drop-off.
 
-    python tests/benchmarks/dpxplain/taxi.py [--runs 40]
+    python -m tests.benchmarks.dpxplain.taxi [--runs 40]
 
 The paper asks why trips from Queens to Brooklyn exceed ten times those from Brooklyn to Queens. The
 sample here has zone numbers but no boroughs, so groups of trip length take their place: why are trips
@@ -15,9 +15,8 @@ from __future__ import annotations
 import argparse
 import statistics
 
-from common import DATA, MODES, Case, cpu, finish, must
-
 import dpnb
+from tests.benchmarks.dpxplain.common import DATA, MODES, Case, cpu, finish, must
 
 SQL = "SELECT trip_distance, COUNT(*) AS trips FROM taxi GROUP BY trip_distance"
 WEIGHTS = {"(1.0, 2.0]": 1, "(15.0, 500.0]": -10}

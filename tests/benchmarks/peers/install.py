@@ -1,6 +1,6 @@
 """Makes an environment of its own for each peer, with fixed versions.
 
-    python tests/benchmarks/peers/install.py [--folder FOLDER] [NAME ...]
+    python -m tests.benchmarks.peers.install [--folder FOLDER] [NAME ...]
 
 Environments lie in the user's cache unless a folder is given. What cannot be installed is said, with
 the reason, and kept for the report. Tumult needs Java 17.

@@ -1,6 +1,6 @@
 """What was measured, as a report with plots, a table for README.md, and what dpnb must reach.
 
-python tests/benchmarks/peers/report.py [--write-readme]      # again, from results.json
+python -m tests.benchmarks.peers.report [--write-readme]      # again, from results.json
 """
 
 from __future__ import annotations
@@ -8,15 +8,13 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))
 
-from data import SIZES  # noqa: E402
-from install import OWN, PEERS  # noqa: E402
-from verdicts import finish, must  # noqa: E402
+from tests.benchmarks.peers.data import SIZES
+from tests.benchmarks.peers.install import OWN, PEERS
+from tests.kit.verdicts import finish, must
 
 OURS = {"dpnb": "(ε, δ) session", "dpnb_pure": "pure session"}
 """Both keep (ε, δ): a pure one spends no δ."""
@@ -118,7 +116,7 @@ def readme(results: Results) -> str:
 CPU seconds from opening a Parquet file to the answer of `SELECT grp, COUNT(*), AVG(age) FROM t GROUP BY grp`,
 16 public groups, at (ε, δ) = (1, 10⁻⁶) for the query; the unit protected is a row, or a person with at most 10
 rows (the later queries have the same bound). Peak memory is that at 10M rows, row / person. Then the mean absolute error of
-counts and of means at 32,561 rows. Measured with `python tests/benchmarks/peers/run.py --write-readme` on
+counts and of means at 32,561 rows. Measured with `python -m tests.benchmarks.peers.run --write-readme` on
 {results.figures["machine"]}; each peer as its file in `tests/benchmarks/peers/systems` says.
 
 {table(results)}

@@ -1,7 +1,7 @@
 """dpnb against its peers: cost and error of one GROUP BY at equal privacy, and plain DuckDB as the limit.
 
-    python tests/benchmarks/peers/install.py      # once: an environment for each peer
-    python tests/benchmarks/peers/run.py [--sizes 32k,1M,10M,100M] [--repeat 5] [--write-readme]
+    python -m tests.benchmarks.peers.install      # once: an environment for each peer
+    python -m tests.benchmarks.peers.run [--sizes 32k,1M,10M,100M] [--repeat 5] [--write-readme]
 
 SELECT grp, COUNT(*), AVG(age) FROM t GROUP BY grp: 16 public groups, age within 17..90, no value
 missing, all of epsilon 1 and delta 1e-6 for this query. The unit is a row, or a person, of whom at
@@ -28,9 +28,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from data import GROUPS, HIGH, LOW, SIZES, make, truth
-from install import FOLDER, OWN, interpreter
-from report import SYSTEMS, write
+from tests.benchmarks.peers.data import GROUPS, HIGH, LOW, SIZES, make, truth
+from tests.benchmarks.peers.install import FOLDER, OWN, interpreter
+from tests.benchmarks.peers.report import SYSTEMS, write
 
 HERE = Path(__file__).parent
 MAX_ROWS = 10

@@ -1,7 +1,7 @@
 """What decisions promise, measured where it is hardest: misses, certificates, randomised response.
 
-    python tests/benchmarks/probe/errors.py          # 2 s
-    python tests/benchmarks/probe/errors.py --long   # ten times as many draws
+    python -m tests.benchmarks.probe.errors          # 2 s
+    python -m tests.benchmarks.probe.errors --long   # ten times as many draws
 
 Misses: for each tree of spec/probe.md 8.3 and every truth vector that makes it true, true conditions lie just
 above their thresholds and false ones far below. A rate fails only when chance alone would make it so large
@@ -11,22 +11,17 @@ less often than once in 1e9.
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from scipy import stats
-
-sys.path.append(str(Path(__file__).parent))
-
-from trials import condition, every, finish, must, some
 
 from dpnb.decide import cases, response, study
 from dpnb.decide.cases import Case
 from dpnb.decide.conditions import Node, Tree
 from dpnb.decide.gradual import gradual, plan_gradual
 from dpnb.privacy.noise import SecureNoise
+from tests.benchmarks.probe.trials import condition, every, finish, must, some
 
 CHANCE = 1e-9
 UNITS = (1.0, 1.0, 1.0), (100.0, 50.0, 25.0)

@@ -1,7 +1,7 @@
 """Decisions about real data: flights of 2013 by destination and month, and a synthetic stress case.
 
-    python tests/benchmarks/probe/flights.py              # 200 runs
-    python tests/benchmarks/probe/flights.py --runs 60
+    python -m tests.benchmarks.probe.flights              # 200 runs
+    python -m tests.benchmarks.probe.flights --runs 60
 
 336,776 flights, 105 destinations and 12 months: 1,260 declared groups. Thresholds and ranges are those of
 spec/probe.md 6.3, and so are the figures beside which each cell is printed: mean epsilon, measured FNR and
@@ -15,18 +15,15 @@ Laplace noise costs epsilon, Gaussian noise rho, which is converted run by run.
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-sys.path.append(str(Path(__file__).parent))
-
-from trials import (
+from dpnb.decide.cases import Case
+from tests.benchmarks.probe.trials import (
     DATA,
     Outcome,
     certified,
@@ -39,8 +36,6 @@ from trials import (
     shifted_once,
     some,
 )  # fmt: skip
-
-from dpnb.decide.cases import Case
 
 MONTHS = 12
 DESTINATIONS = 105

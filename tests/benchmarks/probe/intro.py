@@ -1,7 +1,7 @@
 """The query of ProBE's introduction, decided many times with real noise where that is hardest.
 
-    python tests/benchmarks/probe/intro.py               # 2,000 runs in each currency, 6 minutes
-    python tests/benchmarks/probe/intro.py --runs 200
+    python -m tests.benchmarks.probe.intro               # 2,000 runs in each currency, 6 minutes
+    python -m tests.benchmarks.probe.intro --runs 200
 
 Which diseases strike the elderly or children: (count > c1 and avg(age) > 65) or (count > c2 and avg(age) < 5).
 Patients are made up so that some diseases meet each threshold by one patient or by one year in all, and
@@ -19,10 +19,8 @@ A figure fails only when chance alone would make it so large less often than onc
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -31,10 +29,7 @@ from scipy import stats
 import dpnb
 from dpnb.decide import words
 from dpnb.decide.decision import Decision
-
-sys.path.append(str(Path(__file__).parents[1]))
-
-from verdicts import finish, must
+from tests.kit.verdicts import finish, must
 
 CHANCE = 1e-9
 BETA, ALPHA, CONFIDENCE = 0.05, 0.25, 0.95

@@ -1,6 +1,6 @@
 """What planning a decision takes, and what a decision takes beside the scan and the noise.
 
-    python tests/benchmarks/probe/speed.py [--runs 7]
+    python -m tests.benchmarks.probe.speed [--runs 7]
 
 Plans: twelve conditions joined in several ways, as ``session.price`` tells them, in both currencies; 50 ms each.
 A run: flights of 2013 by destination and month, 1,260 groups, six conditions that must all hold
@@ -13,12 +13,10 @@ nothing comes from the ledger or from a cache.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -27,10 +25,7 @@ import pandas as pd
 
 import dpnb
 from dpnb.privacy.noise import SecureNoise
-
-sys.path.append(str(Path(__file__).parent))
-
-from trials import DATA, finish, must
+from tests.benchmarks.probe.trials import DATA, finish, must
 
 PLAN, REST = 0.050, 0.015
 """Seconds."""

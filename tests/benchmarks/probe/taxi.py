@@ -1,6 +1,6 @@
 """ProBE's experiments in shape, on real trips: what of its figures is seen here, and what is not.
 
-    python tests/benchmarks/probe/taxi.py [--runs 100]
+    python -m tests.benchmarks.probe.taxi [--runs 100]
 
 The paper counts trips of March 2020 by area and day (34 areas, printed as 476 groups); the sample here has
 10,000 trips of each month, so groups are 34 areas and 14 months, 476 as well. Its conditions are those of the
@@ -17,18 +17,17 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-sys.path.append(str(Path(__file__).parent))
-
-from trials import (
+from dpnb.decide.cases import Case
+from dpnb.decide.conditions import Node, Tree
+from dpnb.decide.phases import two_phases
+from tests.benchmarks.probe.trials import (
     DATA,
     Outcome,
     certified,
@@ -40,10 +39,6 @@ from trials import (
     repeat,
     some,
 )  # fmt: skip
-
-from dpnb.decide.cases import Case
-from dpnb.decide.conditions import Node, Tree
-from dpnb.decide.phases import two_phases
 
 AREAS, MONTHS = 34, 14
 GROUPS = AREAS * MONTHS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -19,11 +18,8 @@ from dpnb.decide.gradual import gradual, plan_gradual
 from dpnb.decide.phases import one_phase
 from dpnb.privacy.loss import epsilon_of_rho, rho_of_epsilon
 from dpnb.sql.query import Aggregate, Within
-
-sys.path.append(str(Path(__file__).parents[1]))
-
-from verdicts import finish as finish
-from verdicts import must as must
+from tests.kit.verdicts import finish as finish
+from tests.kit.verdicts import must as must
 
 DATA = Path(__file__).parents[2] / "data"
 DELTA = 1e-9

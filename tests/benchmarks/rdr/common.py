@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,11 +13,8 @@ import dpnb
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.risk.paper import Mechanism, PaperProfile, measure
 from dpnb.sql.parse import parse
-
-sys.path.append(str(Path(__file__).parents[1]))
-
-from verdicts import finish as finish
-from verdicts import must as must
+from tests.kit.verdicts import finish as finish
+from tests.kit.verdicts import must as must
 
 QUERIES = {
     "Q1": "SELECT COUNT(*) FROM adult WHERE income='>50K' AND education_num=13 AND age=25",

@@ -1,6 +1,6 @@
 """RDR's figure 7: the epsilon that Find-epsilon-from-RDR takes, for five thresholds and queries.
 
-    python tests/benchmarks/rdr/figure7.py
+    python -m tests.benchmarks.rdr.figure7
 
 Adult, both mechanisms, the published algorithm (``dpnb.risk.paper``). The paper names 48,842 rows; with
 the 32,561 of the training part, which the authors' file has, all values come out.
@@ -8,10 +8,9 @@ the 32,561 of the training part, which the authors' file has, all values come ou
 
 from __future__ import annotations
 
-from common import FIGURE_7, QUERIES, finish, must, opened, profiles
-
 import dpnb
 from dpnb.risk.paper import MECHANISMS
+from tests.benchmarks.rdr.common import FIGURE_7, QUERIES, finish, must, opened, profiles
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """RDR's figure 8: the time of a profile, from a thousand to ten million rows.
 
-    python tests/benchmarks/rdr/figure8.py [--rows 10000000] [--runs 5]
+    python -m tests.benchmarks.rdr.figure8 [--rows 10000000] [--runs 5]
 
 Samples of Adult (1,000 and 10,000 rows) and stacked copies, cut to size: in each copy age, fnlwgt,
 education_num and hours_per_week move by one common random step of 1, and the sexes may be swapped. Times
@@ -22,12 +22,12 @@ from typing import Any
 
 import duckdb
 import numpy as np
-from common import QUERIES, finish, must
 
 import dpnb
 from dpnb.privacy.noise import SecureNoise
 from dpnb.risk.preferences import CANDIDATES, MinMaxRatio
 from dpnb.risk.profile import RiskProfile
+from tests.benchmarks.rdr.common import QUERIES, finish, must
 
 PRINTED = {  # Find, Find-and-release: seconds for Q1 to Q5
     1_000: ((0.38, 0.44, 0.33, 0.36, 0.33), (0.38, 0.38, 0.27, 0.33, 0.28)),

@@ -1,6 +1,6 @@
 """RDR's figure 9: the epsilon that Find-and-release-epsilon takes, which is mostly noise.
 
-    python tests/benchmarks/rdr/figure9.py [--runs 500]
+    python -m tests.benchmarks.rdr.figure9 [--runs 500]
 
 Adult, 32,561 rows, eps_svt = 1. Quartiles of the epsilon found are exact, by integrating over the noise
 of the search, and from runs of the published algorithm with the noise of releases. The figure's axis
@@ -15,13 +15,13 @@ import argparse
 from collections.abc import Sequence
 
 import numpy as np
-from common import finish, must, opened, profiles
 from scipy import stats
 
 import dpnb
 from dpnb.privacy.noise import SecureNoise
 from dpnb.risk.paper import CANDIDATES, MECHANISMS, Mechanism, PaperProfile
 from dpnb.risk.selection import FIRST
+from tests.benchmarks.rdr.common import finish, must, opened, profiles
 
 TAUS = (1e-10, 1e-8, 1e-6, 1e-4)
 QUARTERS = (0.25, 0.5, 0.75)

@@ -1,6 +1,6 @@
 """RDR's user study: what people chose, the tests, and what they were shown.
 
-    python tests/benchmarks/rdr/survey.py
+    python -m tests.benchmarks.rdr.survey
 
 Counts of choices are read off the published plots; the table that people saw is made anew from Adult.
 """
@@ -8,7 +8,17 @@ Counts of choices are read off the published plots; the table that people saw is
 from __future__ import annotations
 
 import numpy as np
-from common import CHOICES, SLIDER, chosen, displayed, finish, mann_whitney, must, surveyed
+
+from tests.benchmarks.rdr.common import (
+    CHOICES,
+    SLIDER,
+    chosen,
+    displayed,
+    finish,
+    mann_whitney,
+    must,
+    surveyed,
+)
 
 SPREAD = {  # sample variance, median
     ("Q1", "control"): (1.0807, 2.5),

@@ -1,6 +1,6 @@
 """Decisions made by hand: flights by airport, and the same with names that look like markup.
 
-Loaded with ``runpy``, also by notebooks that tests open in JupyterLab.
+Notebooks that tests open use it, too.
 """
 
 from __future__ import annotations

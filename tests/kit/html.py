@@ -8,7 +8,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "display" / "golden"
 BLOB = re.compile(r'"([A-Za-z0-9+/]{40,}={0,2})"')
 
 

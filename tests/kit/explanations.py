@@ -1,6 +1,6 @@
 """An explanation with the numbers of spec/dpxplain.md 5.4, Fig. 1(d), made by hand.
 
-Loaded with ``runpy``, also by notebooks that tests open in JupyterLab.
+Notebooks that tests open use it, too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Inferences with known numbers, made by hand.
 
-Loaded with ``runpy``, also by notebooks that tests open in JupyterLab.
+Notebooks that tests open use it, too.
 """
 
 from __future__ import annotations

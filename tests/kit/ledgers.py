@@ -8,7 +8,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from database import Server
+from tests.kit.postgres import Server
 
 Row = tuple[int, str, str]
 

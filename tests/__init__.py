@@ -1,0 +1,1 @@
+"""Tests of dpnb; what they share is in ``tests.kit``."""
