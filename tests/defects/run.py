@@ -5,6 +5,7 @@ found by a text that stands exactly once in ``dpnb/``, and its tests by their na
 between files. A text or a name that is gone stops the run.
 
     python tests/defects/run.py                      all of them, in about half an hour on two cores
+    python tests/defects/run.py --area noise         those of one table
     python tests/defects/run.py noise-15-percent     the named ones
     python tests/defects/run.py --list               names and promises only
 
@@ -55,20 +56,16 @@ class Defect:
     tests: tuple[str, ...]
     needs: tuple[str, ...] = ()
 
-    def place(self, root: Path) -> Path:
-        """Return the file of ``root/dpnb`` that holds the text, which must stand there once."""
-        holders = [
-            path
-            for path in sorted((root / "dpnb").rglob("*"))
-            if path.suffix in (".py", ".js", ".css") and self.find in path.read_text("utf-8")
-        ]
-        count = sum(path.read_text("utf-8").count(self.find) for path in holders)
-        if count != 1:
-            where = ", ".join(str(path.relative_to(root)) for path in holders) or "nowhere"
+    def place(self, files: dict[str, str]) -> str:
+        """Return the name of the file that holds the text, which must stand in all of them once."""
+        counts = {name: text.count(self.find) for name, text in files.items() if self.find in text}
+        if sum(counts.values()) != 1:
             raise LookupError(
-                f"{self.name}: the text to change stands {count} times in dpnb/ ({where})"
+                f"{self.name}: the text to change stands {sum(counts.values())} times in dpnb/ "
+                f"({', '.join(counts) or 'nowhere'})"
             )
-        return holders[0]
+        (name,) = counts
+        return name
 
     def changed(self, source: str) -> str:
         """Return a file's text with the defect planted."""
@@ -90,6 +87,15 @@ def defects() -> list[Defect]:
         for path in sorted(HERE.glob("*.toml"))
         for name, entry in tomllib.loads(path.read_text("utf-8")).items()
     ]
+
+
+def package(root: Path) -> dict[str, str]:
+    """Return the texts of the package's files, by name."""
+    return {
+        str(path.relative_to(root)): path.read_text("utf-8")
+        for path in sorted((root / "dpnb").rglob("*"))
+        if path.suffix in (".py", ".js", ".css")
+    }
 
 
 def test_names(root: Path) -> dict[str, list[str]]:
@@ -183,7 +189,7 @@ class Copy:
 
     def with_defect(self, defect: Defect, tests: Sequence[str]) -> Outcome:
         """Run tests with a defect planted, and take it out again."""
-        place = defect.place(self.root)
+        place = self.root / defect.place(package(self.root))
         source = place.read_text("utf-8")
         changed = defect.changed(source)
         if place.suffix == ".py":
@@ -197,19 +203,19 @@ class Copy:
 
 def checked(chosen: Sequence[Defect], names: dict[str, list[str]]) -> Iterator[str]:
     """Yield what is wrong with defects, from their texts alone."""
+    files = package(ROOT)
     for defect in chosen:
         try:
-            place = defect.place(ROOT)
+            place = defect.place(files)
             addresses(defect, names)
         except LookupError as error:
             yield str(error)
             continue
-        changed = defect.changed(place.read_text("utf-8"))
         if defect.find == defect.replace:
             yield f"{defect.name}: nothing is changed"
-        if place.suffix == ".py":
+        if place.endswith(".py"):
             try:
-                ast.parse(changed)
+                ast.parse(defect.changed(files[place]))
             except SyntaxError as error:
                 yield f"{defect.name}: the changed file does not parse: {error}"
 
@@ -253,7 +259,7 @@ def _report(
     chosen: Sequence[Defect], names: dict[str, list[str]], folder: Path, processes: int
 ) -> int:
     copies = [Copy.made(folder / f"copy{number}") for number in range(processes)]
-    waiting: queue.Queue[Defect | None] = queue.Queue()
+    waiting: queue.SimpleQueue[Defect] = queue.SimpleQueue()
     for needs in (False, True):
         alike = [defect for defect in chosen if bool(defect.needs) == needs]
         if not alike:
@@ -275,7 +281,6 @@ def _report(
                 defect = waiting.get_nowait()
             except queue.Empty:
                 return
-            assert defect is not None
             outcome = copy.with_defect(defect, addresses(defect, names))
             with printing:
                 results[defect.name] = outcome
