@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -38,8 +39,9 @@ _NEEDS = {
     "spark": "starts a Spark session",
 }
 
-_LONG = {"crash", "fuzz", "lab", "notebooks", "packaging", "spark"}
-"""Folders of files that take a minute each, and mostly wait for other programs."""
+_TOGETHER = ("lab", "packaging", "spark", "notebooks", "crash")
+"""Folders that take minutes, longest first. Each of the first three runs in one process, which starts
+one JupyterLab with one Chromium, builds one wheel, and starts one Spark."""
 
 os.environ["MPLBACKEND"] = "agg"
 # of another environment that happens to be active IPython would warn
@@ -48,6 +50,9 @@ os.environ.pop("VIRTUAL_ENV", None)
 os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
 )
+# or each of hundreds of processes would compile everything anew
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # where interrupts are ignored (nohup, cron), children would inherit that
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -70,6 +75,14 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "entropy: draws from the operating system, as in use")
 
 
+def pytest_ignore_collect(collection_path, config):
+    """Do not even import what has no fast tests when only these are asked for."""
+    if config.getoption("-m") == "fast" and collection_path.suffix == ".py":
+        text = collection_path.read_text("utf-8")
+        return "pytest.mark.fast" not in text or None
+    return None
+
+
 def pytest_collection_finish():
     # what was collected lives to the end, so nothing in it is garbage before
     gc.collect()
@@ -81,32 +94,46 @@ def pytest_unconfigure():
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int | None:
-    """Take one process more than there are cores, for some wait for browsers or disks."""
+def pytest_xdist_auto_num_workers(config) -> int | None:
+    """Take one process more than there are cores where some wait for browsers or disks."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
-    return (os.cpu_count() or 1) + 1
+    return (os.cpu_count() or 1) + _everything(config)
 
 
 def pytest_collection_modifyitems(config, items):
-    if not config.getoption("--all") and os.environ.get("DPNB_ALL") != "1":
+    if not _everything(config):
         left_out = [item for item in items if any(item.get_closest_marker(name) for name in _NEEDS)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
     items[:] = _spread(items)
 
 
+def _everything(config) -> bool:
+    return config.getoption("--all") or os.environ.get("DPNB_ALL") == "1"
+
+
 def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return the tests file by file, long files evenly among the others, which are the last."""
-    files: dict[Path, list[pytest.Item]] = {}
-    for item in items:
-        files.setdefault(item.path, []).append(item)
-    long = [path for path in files if path.parent.name in _LONG]
-    short = [path for path in files if path.parent.name not in _LONG]
-    order = [
-        (place / len(group), path) for group in (long, short) for place, path in enumerate(group)
-    ]
-    return [item for _, path in sorted(order) for item in files[path]]
+    """Return the tests file by file, the folders that take minutes first."""
+
+    def turn(item: pytest.Item) -> int:
+        name = item.path.parent.name
+        return _TOGETHER.index(name) if name in _TOGETHER else len(_TOGETHER)
+
+    return sorted(items, key=turn)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give each process whole files, and some of them whole folders."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Folders(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            folder = nodeid.partition("tests/")[2].partition("/")[0]
+            return folder if folder in _TOGETHER[:3] else super()._split_scope(nodeid)
+
+    return Folders(config, log)
 
 
 @pytest.fixture(scope="session")
