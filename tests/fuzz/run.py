@@ -1,11 +1,14 @@
-"""Asks very many random statements, and compares each answer without noise with what the statement means.
+"""Asks random statements, and compares each answer without noise with what the statement means.
 
+    python -m tests.fuzz.run [--seed N]
     python -m tests.fuzz.run --statements 1000000 [--first K] [--spark 2000] [--seed N] [--processes 2]
-    python -m tests.fuzz.run --seed S --only K
+    python -m tests.fuzz.run --seed S --only K [--tables T]
 
 Every statement must be answered, or refused with an error of the package that says the same, and asks
-the same price, whatever the data. Leaves with 1 when one is not. The second form asks the statement K
-again, alone, and then after all those that were asked of the same tables before it.
+the same price, whatever the data. Leaves with 1 when one is not. The first form asks few statements
+that are chosen for the features that meet in them, see features.py; the second asks very many. The
+third asks the statement K again, alone, and then after all those that were asked of the same tables
+before it.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -35,9 +39,10 @@ from dpnb.provenance.requests import ANALYST
 from dpnb.sql.canonical import describe, read
 from dpnb.sql.parse import parse
 from dpnb.sql.query import Query
+from tests.fuzz.features import CANDIDATES, choose
 from tests.fuzz.reference import Database, Rows, differences, joined, normalised
-from tests.fuzz.statements import BLOCK, Statement, rows_of, statement, world_of
-from tests.kit.engines import Still
+from tests.fuzz.statements import BLOCK, WORLDS, Statement, rows_of, statement, world_of
+from tests.kit.noise import NoNoise
 
 LEVEL = {"rho": 10**11}
 """So much that what noise could be does not matter, and the lattice is not felt."""
@@ -45,6 +50,10 @@ SECONDS = 20.0
 """No statement takes so long; where nothing happens, twenty times that."""
 TWINS = 11
 """One block of so many is also asked of other data."""
+TABLES = {"plain": 20, "sales": 12, "people": 12}
+"""Chosen statements are asked of so many tables in turn."""
+FULL = 40
+"""Tables of so many rows are asked more often."""
 UNUSABLE = re.compile(
     r"in every row|too close together|too small|too large|out of range|divides by 0"
     r"|LN takes numbers above 0|SQRT takes no numbers below 0"
@@ -77,7 +86,8 @@ class Report:
     """How many statements were asked, what became of them, and what went wrong."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    failures: list[tuple[int, str, str]] = field(default_factory=list)
+    failures: list[tuple[str, str, str]] = field(default_factory=list)
+    """How to ask again, the statement, and what is wrong."""
 
     def add(self, other: Report) -> None:
         self.counts += other.counts
@@ -108,7 +118,7 @@ class Tables:
         self._database: Database | None = None
 
     def _opened(self, rows: dict[str, Any]) -> Curator:
-        return Curator(self.world.tables(rows), budget=Budget(rho=10**15), noise=Still())
+        return Curator(self.world.tables(rows), budget=Budget(rho=10**15), noise=NoNoise())
 
     def joined(self, asked: Statement) -> Rows:
         assert asked.source is not None
@@ -143,7 +153,10 @@ class Tables:
             problems = [f"takes more than {SECONDS:g} seconds"]
         except Exception as error:  # noqa: BLE001 - whatever else comes out is what is looked for
             problems = [f"{type(error).__name__}: {error}"]
-        report.failures += [(number, asked.text, problem) for problem in problems[:3]]
+        again = f"--seed {self.seed} --only {number}"
+        if number // BLOCK != self.number // BLOCK:
+            again += f" --tables {self.number}"
+        report.failures += [(again, asked.text, problem) for problem in problems[:3]]
 
     def _problems(self, asked: Statement, report: Report) -> list[str]:
         found, *others = [self._outcome(curator, asked) for curator in self.curators]
@@ -254,6 +267,54 @@ def examine(seed: int, numbers: Iterable[int], *, spark: Any = None) -> Report:
     return report
 
 
+def tables_of(seed: int, world: str) -> list[int]:
+    """Return the numbers of tables for chosen statements: of all sizes, some compared with others."""
+    numbers = [n for n in range(0, CANDIDATES, BLOCK) if world_of(n).name == world]
+    wanted = TABLES[world]
+    taken = [number for number in numbers if number // BLOCK % TWINS == 0][: wanted // 10]
+    alone = [number for number in numbers if number // BLOCK % TWINS][: 5 * wanted]
+    sizes = {number: size_of(seed, number) for number in alone}
+    taken += {size: number for number, size in reversed(sizes.items())}.values()
+    others = (n for n in alone if n not in taken and sizes[n] >= FULL)
+    return sorted([*taken, *islice(others, wanted - len(taken))])
+
+
+def size_of(seed: int, number: int) -> int:
+    first, *_ = rows_of(seed, number).values()
+    return int(first.num_rows)
+
+
+def chosen_of(seed: int, world: str) -> dict[int, list[int]]:
+    """Return which of the chosen statements are asked of which tables, mostly of full ones."""
+    numbers = sorted(n for choice in choose(seed, world).values() for n in choice.numbers)
+    tables = tables_of(seed, world)
+    full = [number for number in tables if size_of(seed, number) >= FULL]
+    turns = [*tables, *full]
+    found: dict[int, list[int]] = {number: [] for number in tables}
+    for turn, number in zip(cycle(turns), numbers, strict=False):
+        found[turn].append(number)
+    return found
+
+
+def examine_at(seed: int, tables: int, numbers: Iterable[int]) -> Report:
+    """Ask some statements of the tables that go with another number."""
+    report, opened = Report(), Tables(seed, tables)
+    try:
+        for number in numbers:
+            opened.ask(number, report)
+    finally:
+        opened.close()
+    return report
+
+
+def examine_chosen(seed: int, world: str) -> Report:
+    """Ask the statements that were chosen for the features that meet in them."""
+    report = Report()
+    for tables, numbers in chosen_of(seed, world).items():
+        report.add(examine_at(seed, tables, numbers))
+    return report
+
+
 # many processes
 
 
@@ -357,7 +418,8 @@ class Lane:
         self.blocks = [block for block in self.blocks if block > number // BLOCK]
         if self.blocks:
             self.begin()
-        return Report(failures=[(number, statement(self.seed, number).text, what)])
+        again = f"--seed {self.seed} --only {number}"
+        return Report(failures=[(again, statement(self.seed, number).text, what)])
 
 
 def examine_all(seed: int, first: int, statements: int, processes: int, spark: int) -> Report:
@@ -378,11 +440,8 @@ def examine_all(seed: int, first: int, statements: int, processes: int, spark: i
             if report is None:
                 continue
             whole.add(report)
-            for number, text, problem in report.failures:
-                print(
-                    f"FAILED --seed {seed} --only {number}: {problem}\n    {text!r:.2000}",
-                    flush=True,
-                )
+            for again, text, problem in report.failures:
+                print(f"FAILED {again}: {problem}\n    {text!r:.2000}", flush=True)
         elapsed = time.monotonic() - start
         if elapsed - said >= 60:
             said, done = elapsed, whole.counts["asked"]
@@ -393,35 +452,43 @@ def examine_all(seed: int, first: int, statements: int, processes: int, spark: i
     return whole
 
 
-def again(seed: int, number: int) -> Report:
+def ask_again(seed: int, number: int, tables: int | None) -> Report:
     """Ask one statement alone; where nothing is wrong, with all those before it."""
     print(statement(seed, number).text)
-    alone = examine(seed, [number])
+    block = range(number // BLOCK * BLOCK, (number // BLOCK + 1) * BLOCK)
+    asked = block if tables is None else chosen_of(seed, world_of(number).name)[tables]
+    place = number if tables is None else tables
+    alone = examine_at(seed, place, [number])
     if alone.failures:
         return alone
-    print(f"nothing is wrong with it alone; asked after those from {number // BLOCK * BLOCK} on:")
-    return examine(seed, range(number // BLOCK * BLOCK, number + 1))
+    print("nothing is wrong with it alone; asked after those before it:")
+    return examine_at(seed, place, [one for one in asked if one <= number])
 
 
 def main() -> int:
     reader = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    reader.add_argument("--statements", type=int, default=20_000)
+    reader.add_argument("--statements", type=int, help="ask so many, and not the chosen ones")
     reader.add_argument("--first", type=int, default=0, help="go on from this statement")
     reader.add_argument("--spark", type=int, default=0, help="so many answers are asked of Spark")
     reader.add_argument("--seed", type=int, default=0)
     reader.add_argument("--only", type=int, help="ask this statement again")
+    reader.add_argument("--tables", type=int, help="the tables that it was asked of")
     reader.add_argument("--processes", type=int, default=1)
     given = reader.parse_args()
-    start = time.monotonic()
+    start, report = time.monotonic(), Report()
     if given.only is not None:
-        report = again(given.seed, given.only)
-    else:
+        report = ask_again(given.seed, given.only, given.tables)
+    elif given.statements is not None:
         report = examine_all(
             given.seed, given.first, given.statements, given.processes, given.spark
         )
+    else:
+        for world in dict.fromkeys(one.name for one in WORLDS):
+            report.add(examine_chosen(given.seed, world))
+            print(*choose(given.seed, world).values(), sep="\n", flush=True)
     print(report)
-    for number, text, problem in report.failures[:100]:
-        print(f"--seed {given.seed} --only {number}: {problem}\n    {text!r:.2000}")
+    for again, text, problem in report.failures[:100]:
+        print(f"{again}: {problem}\n    {text!r:.2000}")
     elapsed = time.monotonic() - start
     print(f"{len(report.failures)} failures in {elapsed:,.0f} seconds", flush=True)
     return 1 if report.failures else 0

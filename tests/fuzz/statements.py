@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -397,7 +398,10 @@ class Output(NamedTuple):
 
 @dataclass(slots=True)
 class Statement:
-    """A statement: valid ones have a tree, ``having`` is a valid one that only decisions answer."""
+    """A statement: valid ones have a tree, ``having`` is a valid one that only decisions answer.
+
+    ``marks`` say of the others what is wrong with them.
+    """
 
     kind: str
     text: str
@@ -407,6 +411,7 @@ class Statement:
     where: Node | None = None
     order: Sequence[tuple[str, bool]] = ()
     limit: int | None = None
+    marks: Sequence[tuple[str, ...]] = ()
 
 
 NUMBERS = [
@@ -939,14 +944,32 @@ def tokens(text: str) -> list[str]:
     return [*found, word] if word else found
 
 
-def mutated(rng: random.Random, text: str) -> str:
+CHANGES = ("deleted", "inserted", "replaced", "exchanged", "doubled", "cut off", "copied")
+CLAUSES = re.compile(r"\b(?:SELECT|FROM|WHERE|GROUP|HAVING|ORDER|LIMIT)\b", re.IGNORECASE)
+
+
+def clause(text: str) -> str:
+    """Return the clause in which a text ends."""
+    found = CLAUSES.findall(text)
+    return str(found[-1]).upper() if found else ""
+
+
+def mutated(rng: random.Random, text: str) -> Statement:
     """Change a text in some places, by characters or by tokens."""
     by_character = rng.random() < 0.35
     parts: list[str] = list(text) if by_character else tokens(text)
-    for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
+    changes = rng.choice((1, 1, 1, 2, 3, 8))
+    marks: list[tuple[str, ...]] = []
+    unit = "character" if by_character else "word"
+    for _ in range(changes):
         place = rng.randrange(len(parts)) if parts else 0
         change = rng.randrange(7)
         new = rng.choice(CHARACTERS) if by_character else f" {rng.choice(INSERTED)} "
+        here, what = clause("".join(parts[:place])), CHANGES[change]
+        # of several changes the statement is refused for one, whatever the others are
+        marks.append((what, unit, here if changes == 1 else "among others"))
+        if change in (1, 2) and changes == 1:
+            marks.append((new, here))
         if change == 0:
             del parts[place : place + 1]
         elif change == 1:
@@ -963,53 +986,58 @@ def mutated(rng: random.Random, text: str) -> str:
         elif change == 6 and parts:
             other = rng.randrange(len(parts))
             parts[place:place] = parts[other : other + 4]
-    return "".join(parts)
+    return Statement("mutated", "".join(parts), marks=marks)
 
 
-def excessive(rng: random.Random, text: str, name: str) -> str:
+def excessive(rng: random.Random, text: str, name: str) -> Statement:
     """Return a statement that goes far in one way: depth, length, or the size of numbers."""
     many = rng.choice((5, 19, 21, 100, 1_000, 5_000))
     nested = "CASE WHEN k IS NULL THEN 1 ELSE "
-    return rng.choice(
-        (
-            f"SELECT SUM({'(' * many}{name}{')' * many}) AS n FROM t",
-            f"SELECT COUNT(*) AS n FROM t WHERE {'NOT ' * many}{name} > 1",
-            f"SELECT COUNT(*) AS n FROM t WHERE {name} IN ({', '.join(map(str, range(many)))})",
-            f"SELECT COUNT(*) AS n FROM t WHERE {f'{name} > 1 OR ' * many}{name} < 0",
-            f"SELECT SUM({f'{name} + ' * many}1) AS n FROM t",
-            f"SELECT SUM({'- ' * many}{name}) AS n FROM t",
-            f"SELECT {'COUNT(*) + ' * many}1 AS n FROM t",
-            f"SELECT {'EXP(' * many}COUNT(*){')' * many} AS n FROM t",
-            f"SELECT SUM({nested * many}{name}{' END' * many}) AS n FROM t",
-            f"SELECT COUNT(*) AS {'x' * many} FROM t",
-            f"SELECT COUNT(*) AS n FROM {'t' * many}",
-            f"SELECT COUNT(*) AS n FROM t WHERE {'x' * many} = 1",
-            f"SELECT COUNT(*) AS n FROM t WHERE {name} < {'9' * many}",
-            f"SELECT COUNT(*) AS n FROM t WHERE {name} < 0.{'1' * many}",
-            f"SELECT COUNT(*) AS n FROM t WHERE {name} < 1e{many}",
-            f"SELECT COUNT(*) AS n FROM t WHERE {name} < -1e-{many}",
-            f"SELECT SUM({name} * 1e{many}) AS n FROM t",
-            f"SELECT SUM({' * '.join([name] * min(many, 100))}) AS n FROM t",
-            f"SELECT COUNT(*) AS n FROM t LIMIT {'9' * many}",
-            f"SELECT COUNT(*) AS n FROM t WHERE c = '{'x' * many}'",
-            f"SELECT COUNT(*) AS n FROM t{' ' * many}",
-            f"SELECT {', '.join(f'COUNT(*) AS n{i}' for i in range(min(many, 60)))} FROM t",
-            text + ";" * many,
-            text * min(many, 100),
-            "(" * many + text + ")" * many,
-        )
+    forms = (
+        f"SELECT SUM({'(' * many}{name}{')' * many}) AS n FROM t",
+        f"SELECT COUNT(*) AS n FROM t WHERE {'NOT ' * many}{name} > 1",
+        f"SELECT COUNT(*) AS n FROM t WHERE {name} IN ({', '.join(map(str, range(many)))})",
+        f"SELECT COUNT(*) AS n FROM t WHERE {f'{name} > 1 OR ' * many}{name} < 0",
+        f"SELECT SUM({f'{name} + ' * many}1) AS n FROM t",
+        f"SELECT SUM({'- ' * many}{name}) AS n FROM t",
+        f"SELECT {'COUNT(*) + ' * many}1 AS n FROM t",
+        f"SELECT {'EXP(' * many}COUNT(*){')' * many} AS n FROM t",
+        f"SELECT SUM({nested * many}{name}{' END' * many}) AS n FROM t",
+        f"SELECT COUNT(*) AS {'x' * many} FROM t",
+        f"SELECT COUNT(*) AS n FROM {'t' * many}",
+        f"SELECT COUNT(*) AS n FROM t WHERE {'x' * many} = 1",
+        f"SELECT COUNT(*) AS n FROM t WHERE {name} < {'9' * many}",
+        f"SELECT COUNT(*) AS n FROM t WHERE {name} < 0.{'1' * many}",
+        f"SELECT COUNT(*) AS n FROM t WHERE {name} < 1e{many}",
+        f"SELECT COUNT(*) AS n FROM t WHERE {name} < -1e-{many}",
+        f"SELECT SUM({name} * 1e{many}) AS n FROM t",
+        f"SELECT SUM({' * '.join([name] * min(many, 100))}) AS n FROM t",
+        f"SELECT COUNT(*) AS n FROM t LIMIT {'9' * many}",
+        f"SELECT COUNT(*) AS n FROM t WHERE c = '{'x' * many}'",
+        f"SELECT COUNT(*) AS n FROM t{' ' * many}",
+        f"SELECT {', '.join(f'COUNT(*) AS n{i}' for i in range(min(many, 60)))} FROM t",
+        text + ";" * many,
+        text * min(many, 100),
+        "(" * many + text + ")" * many,
     )
+    form = rng.randrange(len(forms))
+    return Statement("excessive", forms[form], marks=[(f"form {form}", f"{many} times")])
 
 
-def garbage(rng: random.Random) -> str:
+def garbage(rng: random.Random) -> Statement:
     """Return random characters, or random words."""
     form = rng.randrange(3)
-    if form == 0:
-        return "".join(chr(rng.randrange(1, 0x250)) for _ in range(rng.randrange(60)))
-    if form == 1:
-        return "".join(chr(rng.randrange(0x110000)) for _ in range(rng.randrange(30)))
-    start = rng.choice(("", "SELECT ", "SELECT COUNT(*) FROM t ", "SELECT COUNT(*) FROM t WHERE "))
-    return start + " ".join(rng.choice(INSERTED) for _ in range(rng.randrange(20)))
+    if form == 2:
+        start = rng.choice(
+            ("", "SELECT ", "SELECT COUNT(*) FROM t ", "SELECT COUNT(*) FROM t WHERE ")
+        )
+        words = [rng.choice(INSERTED) for _ in range(rng.randrange(20))]
+        marks = [(start, word) for word in words]
+        return Statement("garbage", start + " ".join(words), marks=marks)
+    most, end = ((0x250, 60), (0x110000, 30))[form]
+    letters = [chr(rng.randrange(1 - form, most)) for _ in range(rng.randrange(end))]
+    marks = [("a letter of", hex(ord(letter) // 64 * 64 % 2**12)) for letter in letters]
+    return Statement("garbage", "".join(letters), marks=marks)
 
 
 BLOCK = 64
@@ -1038,11 +1066,14 @@ def statement(seed: int, number: int) -> Statement:
         name = rng.choice(tuple(writer.world.declared))
         columns = writer.world.declared[name].schema
         numeric = [column for column, kind in columns.items() if kind.numeric]
-        text = rng.choice(REFUSED).format(t=name, x=rng.choice(numeric or list(columns)))
-        return Statement("refused", text if rng.random() < 0.7 else text.lower())
+        form = rng.choice(REFUSED)
+        text = form.format(t=name, x=rng.choice(numeric or list(columns)))
+        case = "as it is" if rng.random() < 0.7 else "lower case"
+        marks = [(form, name), (form, case)]
+        return Statement("refused", text if case == "as it is" else text.lower(), marks=marks)
     if share < 0.92:
-        return Statement("mutated", mutated(rng, writer.statement().text))
+        return mutated(rng, writer.statement().text)
     if share < 0.93:
         name = writer.name(rng.choice(writer.numbers))
-        return Statement("excessive", excessive(rng, writer.statement().text, name))
-    return Statement("garbage", garbage(rng))
+        return excessive(rng, writer.statement().text, name)
+    return garbage(rng)
