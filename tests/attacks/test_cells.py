@@ -17,6 +17,7 @@ from dpnb import Category, DpnbError, Integer, Policy, Real, Schema, Table
 from dpnb.errors import BudgetError, LedgerError
 from dpnb.privacy import cells
 from dpnb.privacy.accountant import Accountant
+from tests.kit.streams import LONG
 
 SCHEMA = Schema(
     {
@@ -40,15 +41,22 @@ def opened(budget=None, frame=FRAME, name="t", **options):
     return dpnb.Curator(Table(name, frame, SCHEMA), budget=budget, **options)
 
 
-def total(*statements, budget=None, level="rho"):
+def total(*statements, **options):
     """What several statements of level 1/10 cost all together."""
+    return total_and_first(*statements, **options)[0]
+
+
+def total_and_first(*statements, budget=None, level="rho"):
+    """What they cost together, and what the first of them costs alone."""
     curator = opened(budget)
-    for sql in statements:
-        curator.session().query(sql, **{level: TENTH})
-    spent = curator.budget.spent.level(curator._store.accountant.currency)
-    assert spent == curator.coalition("analyst").level(curator._store.accountant.currency)
+    currency = curator._store.accountant.currency
+    first, *_ = [
+        curator.session().query(sql, **{level: TENTH}).spent.level(currency) for sql in statements
+    ]
+    spent = curator.budget.spent.level(currency)
+    assert spent == curator.coalition("analyst").level(currency)
     curator.close()
-    return spent
+    return spent, first
 
 
 def where(condition):
@@ -114,8 +122,8 @@ def test_what_only_looks_disjoint_adds_up(one, other):
 def test_what_is_disjoint_shares(one, other, budget):
     """Also in pure DP, where the level is the one of the public grid."""
     amount = dpnb.Budget(**{budget: 1})
-    alone = total(one, budget=amount, level=budget)
-    assert total(one, other, budget=amount, level=budget) == alone
+    together, alone = total_and_first(one, other, budget=amount, level=budget)
+    assert together == alone > 0
 
 
 def test_epsilons_and_deltas_of_a_basic_accountant_add_up_as_they_are():
@@ -367,7 +375,7 @@ def _planned(curator, who, sql, unit, level):
 
 
 @pytest.mark.parametrize("currency", ["zcdp", "pure"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(6 if LONG else 2))
 def test_any_session_costs_what_the_worst_off_cell_pays(seed, currency):
     for curator, ledger, _ in play(seed, currency):
         state = curator._store.accountant
@@ -381,7 +389,7 @@ def test_any_session_costs_what_the_worst_off_cell_pays(seed, currency):
 
 
 @pytest.mark.parametrize("currency", ["zcdp", "pure"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(6) if LONG else (4,))
 def test_where_cells_are_too_many_the_cost_is_a_bound(seed, currency, monkeypatch):
     for curator, ledger, before in play(seed, currency, monkeypatch):
         state = curator._store.accountant
@@ -541,7 +549,7 @@ def test_costs_and_refusals_do_not_depend_on_data():
         curator = opened(dpnb.Budget(rho="0.5"), frame=frame)
         session, found = curator.session(), []
         draw = random.Random(7)  # noqa: S311
-        for _ in range(60):
+        for _ in range(40):
             parts = [f"x {draw.choice(['=', '<', '>='])} {draw.randrange(10)}"]
             parts += [f"s = '{draw.choice('abc')}'"] * draw.randrange(2)
             sql = where(draw.choice([" AND ", " OR "]).join(parts))
@@ -555,7 +563,7 @@ def test_costs_and_refusals_do_not_depend_on_data():
         return found
 
     frames = [
-        FRAME, FRAME.iloc[:0], pd.concat([FRAME, FRAME.iloc[[1]]]), FRAME.iloc[1:],
+        FRAME, FRAME.iloc[:0], FRAME.iloc[1:],
         FRAME.assign(x=5, s="a"), FRAME.assign(x=pd.Series([None] * 4, dtype="float")),
     ]  # fmt: skip
     first, *others = map(told, frames)

@@ -57,12 +57,18 @@ BOUGHT = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("mechanism", ["path", "additive", "vanilla"])
+@pytest.fixture(scope="module", params=["path", "additive", "vanilla"])
+def bought(request):
+    """A mechanism, a curator of it, and the errors of what each analyst bought."""
+    curator = opened(request.param)
+    yield request.param, curator, [(name, ask(curator, name, rho) - EXACT) for name, rho in BOUGHT]
+    curator.close()
+
+
 @pytest.mark.parametrize("members", ["a", "ab", "abc", "abcd"])
-def test_the_best_combination_of_all_answers_is_as_good_as_was_charged(mechanism, members):
+def test_the_best_combination_of_all_answers_is_as_good_as_was_charged(bought, members):
     """In precision, which is twice the rho: what is combined best has a variance of 1 / (2 rho)."""
-    curator = opened(mechanism)
-    held = [(name, ask(curator, name, rho) - EXACT) for name, rho in BOUGHT]
+    mechanism, curator, held = bought
     errors = [error for name, error in held if name in members]
     # versions that are the same numbers again are no other ones
     errors = np.unique(np.round(errors, 9), axis=0)
@@ -73,7 +79,6 @@ def test_the_best_combination_of_all_answers_is_as_good_as_was_charged(mechanism
     assert known <= curator.budget.spent.rho <= curator.budget.cap.rho
     if mechanism == "path":
         assert known == max(Fraction(rho) for name, rho in BOUGHT if name in members)
-    curator.close()
 
 
 def test_averaging_ones_own_coarse_versions_does_not_pass_the_synopsis_of_all():

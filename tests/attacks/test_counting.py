@@ -16,6 +16,8 @@ from dpnb.errors import BudgetError, LedgerError
 from dpnb.privacy.accountant import Accountant
 from dpnb.privacy.ledger import _digest
 
+pytestmark = pytest.mark.fast
+
 TABLE = Table("t", pd.DataFrame({"n": [1, 2, 3]}), Schema({"n": Integer(0, 9)}))
 COUNT = "SELECT COUNT(*) AS k FROM t"
 OTHER = "SELECT SUM(n) AS s FROM t"

@@ -25,6 +25,7 @@ from dpnb.keys.request import draw
 from dpnb.privacy.noise import SecureNoise
 from dpnb.privacy.threshold import Threshold
 from tests.kit.noise import ContinuousNoise
+from tests.kit.power import shares
 
 SCHEMA = Schema({"n": Integer(0, 9)}, undeclared=["city"])
 BUDGET = Budget(rho=10, key_delta="0.01")
@@ -50,7 +51,8 @@ def shown_alone(noise, threshold, runs):
 @pytest.mark.parametrize("groups", [1, 5])
 def test_a_value_of_one_person_is_hardly_ever_shown(groups, size):
     threshold = Threshold(Fraction(1, 50), Fraction(1, 20), groups)
-    runs = size(4_000)
+    # a delta for each of five values shows one of them in 23 % of the runs
+    runs = size(shares(0.95, 0.8))
     found = shown_alone(SecureNoise(), threshold, runs)
     assert stats.binom.sf(found - 1, runs, float(threshold.delta)) > 1e-9
     # the same test sees noise that is off by one standard deviation
@@ -133,12 +135,11 @@ def said(frame, path, caplog, unit):
 
 
 @pytest.mark.parametrize("unit", [None, Unit("id", max_rows=2, max_groups=2)], ids=["row", "id"])
-@pytest.mark.parametrize("name", TABLES)
-def test_nothing_else_depends_on_the_data(name, unit, tmp_path, caplog):
+def test_nothing_else_depends_on_the_data(unit, tmp_path, caplog):
     ours = said(BASE, tmp_path / "one", caplog, unit)
-    theirs = said(TABLES[name], tmp_path / "other", caplog, unit)
-    assert ours == theirs
     assert ours[1] == []
+    for name, frame in TABLES.items():
+        assert said(frame, tmp_path / name, caplog, unit) == ours, name
 
 
 @pytest.mark.parametrize(("rows", "groups"), [(1, 1), (3, 2), (50, 3), (50, 200)])

@@ -11,6 +11,8 @@ import pytest
 import dpnb
 from dpnb.errors import DpnbError, RequestError
 
+pytestmark = pytest.mark.fast
+
 HALF = "\ud800"
 """Half of a character: no text that can be encoded."""
 SQL = "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex"

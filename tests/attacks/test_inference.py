@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import sqlite3
 from pathlib import Path
 from unittest import mock
 
@@ -16,6 +15,8 @@ import dpnb
 import dpnb.inference
 from dpnb import Category, Integer, Real, Schema, Table
 from dpnb.errors import DpnbError, RequestError
+from tests.kit.noise import NoNoise
+from tests.kit.streams import LONG, compared, entries
 
 SCHEMA = Schema(
     {"sex": Category(["F", "M"]), "n": Integer(0, 9, bins=[0, 4, 9]), "wage": Real(0, 100)},
@@ -50,25 +51,11 @@ OTHERS = {
 }
 
 
-class Silent:
-    """Adds nothing."""
-
-    private = False
-
-    def gaussian(self, exact, sigma):
-        return list(exact)
-
-    def laplace(self, exact, scale):
-        return list(exact)
-
-    def coins(self, probability, count):
-        return [probability > 0.5] * count
-
-
-class Blind(Silent):
+class Blind(NoNoise):
     """Releases the same numbers whatever the data are."""
 
     def __init__(self):
+        super().__init__()
         self.generator = np.random.default_rng(1)
 
     def gaussian(self, exact, sigma):
@@ -94,7 +81,7 @@ def opened(frame=BASE, noise=None, budget=None, **options):
         return dpnb.Curator(
             Table("t", frame, SCHEMA),
             budget=dpnb.Budget(**(budget or {"rho": 1_000, "delta": 1e-6})),
-            noise=noise or Silent(),
+            noise=noise or NoNoise(),
             **options,
         )
 
@@ -140,7 +127,7 @@ def transcript(session, unit):
         ("SELECT AVG(wage) AS m, SUM(wage) AS s FROM t", {}), (ALL, {"error": 0}), (ALL, {"chosen": "any"}),
     ]  # fmt: skip
     # laws of mixed Laplace noise take their time
-    apart = 3 if unit == "rho" else 8
+    apart = 3 if LONG else 12
     for number, (sql, options) in enumerate(asked):
         yield told(lambda sql=sql, options=options: session.price(sql, **options))
         yield told(lambda sql=sql, options=options: session.query(sql, **options))
@@ -151,20 +138,12 @@ def transcript(session, unit):
     yield [row[2:] for row in session.history.rows]
 
 
-def entries(path):
-    connection = sqlite3.connect(path)
-    found = [json.loads(b) for (b,) in connection.execute("SELECT body FROM entry ORDER BY seq")]
-    connection.close()
-    return [{k: v for k, v in body.items() if k not in ("time", "fingerprint")} for body in found]
-
-
 @pytest.mark.parametrize("currency", BUDGETS)
 def test_with_the_same_releases_other_data_change_nothing(currency, curators, tmp_path):
     """Ways, levels, costs, refusals and intervals follow from what was released (bayes.md U4)."""
     unit, seen = {"zcdp": "rho", "pure": "epsilon"}[currency], []
-    others = [
-        OTHERS[name] for name in (OTHERS if currency == "zcdp" else ("a neighbour", "nobody"))
-    ]
+    listed = compared(OTHERS, zcdp=("a neighbour", "strange values"), pure=("other people",))
+    others = [OTHERS[name] for each, name in listed if each == currency]
     for number, frame in enumerate([BASE, *others]):
         path = tmp_path / str(number)
         curator = curators(frame, noise=Blind(), budget=BUDGETS[currency], ledger=path)
@@ -413,7 +392,7 @@ class TestProtected:
     def test_only_released_values_decide(self, curators):
         first = self.refusals(curators, BASE)
         assert self.TEXT in first
-        for name in OTHERS:
+        for _, name in compared(OTHERS, zcdp=("a neighbour", "strange values")):
             assert self.refusals(curators, OTHERS[name]) == first, name
 
     def test_the_first_answer_and_other_statements_pass(self, curators):
@@ -511,7 +490,7 @@ def test_hostile_labels_stay_as_they_are_in_plain_data(curators):
     ]
     schema = Schema({'a"b': Category(labels), "n": Integer(0, 9)}, complete=['a"b', "n"])
     frame = pd.DataFrame({'a"b': labels * 5, "n": range(20)})
-    curator = dpnb.Curator(Table("t", frame, schema), budget=dpnb.Budget(rho=100), noise=Silent())
+    curator = dpnb.Curator(Table("t", frame, schema), budget=dpnb.Budget(rho=100), noise=NoNoise())
     session = curator.session()
     session.query('SELECT "a""b", COUNT(*) AS k FROM t GROUP BY "a""b"', rho=1)
     session.query('SELECT COUNT(*) AS k FROM t WHERE "a""b" = \'it\'\'s "q" & `t` | p\'', rho=1)

@@ -89,26 +89,34 @@ def opened(name="all", noise=None, **budget):
     return dpnb.Session(table, budget=dpnb.Budget(**budget), noise=noise)
 
 
-BUDGETS = {"zcdp": {"rho": 9}, "pure": {"epsilon": 9}}
+BUDGETS = {"zcdp": {"rho": 90}, "pure": {"epsilon": 90}}
 
 
-@pytest.mark.parametrize("currency", BUDGETS)
+@pytest.fixture(scope="module", params=BUDGETS)
+def sessions(request):
+    """A privacy definition, its unit, and a session of it on each table."""
+    made = {name: opened(name, **BUDGETS[request.param]) for name in TABLES}
+    yield request.param, *BUDGETS[request.param], made
+    for session in made.values():
+        session.close()
+
+
 @pytest.mark.parametrize("sql", STATEMENTS)
-def test_released_numbers_lie_on_a_lattice_that_the_data_do_not_choose(sql, currency):
+def test_released_numbers_lie_on_a_lattice_that_the_data_do_not_choose(sql, sessions):
+    currency, unit, made = sessions
     coarsest = min(spacings(sql, currency))
-    for name in TABLES:
-        with opened(name, **BUDGETS[currency]) as session:
-            answer = session.query(sql, **dict.fromkeys(BUDGETS[currency], 1))
-        found = vectors(answer)
+    for session in made.values():
+        found = vectors(session.query(sql, **{unit: 1}))
         assert found
         for value in (value for vector in found for value in vector):
             assert (Fraction(value) / coarsest).denominator == 1
 
 
+@pytest.mark.parametrize("sessions", ["zcdp"], indirect=True)
 @pytest.mark.parametrize("sql", STATEMENTS)
-def test_every_form_holds_the_same_bits(sql):
-    with opened(rho=9) as session:
-        answer = session.query(sql, rho=1)
+def test_every_form_holds_the_same_bits(sql, sessions):
+    *_, made = sessions
+    answer = made["all"].query(sql, rho=1)
     forms = [
         dpnb.answers.answer.Answer.from_dict(json.loads(json.dumps(answer.to_dict()))),
         pickle.loads(pickle.dumps(answer)),  # noqa: S301
@@ -128,11 +136,9 @@ def test_every_form_holds_the_same_bits(sql):
         assert {repr(value) for value in one.get("value", [])} <= released
 
 
-def shown(name, sql):
+def shown(session, sql):
     """Every form of an answer, as it leaves."""
-    with opened(name, Fixed(), rho=9) as session:
-        ledger = session.ledger
-        answer = session.query(sql, rho=1)
+    ledger, answer = session.ledger, session.query(sql, rho=1)
     forms = [
         json.dumps(answer.to_dict()), json.dumps(answer.record()), answer._repr_html_(),
         json.dumps(packed(answer._repr_html_())), answer.to_frame().to_csv(), answer.to_markdown(),
@@ -142,12 +148,20 @@ def shown(name, sql):
     return [form.replace(ledger, "ledger").replace(answer.request, "request") for form in forms]
 
 
+@pytest.fixture(scope="module")
+def fixed():
+    """A session on each table, all of which release the same points."""
+    made = [opened(name, Fixed(), rho=90) for name in ("all", *TABLES)]
+    yield made
+    for session in made:
+        session.close()
+
+
 @pytest.mark.parametrize("sql", STATEMENTS)
-def test_what_is_shown_follows_from_the_points_alone(sql):
+def test_what_is_shown_follows_from_the_points_alone(sql, fixed):
     """Where the same points are drawn on two tables, all forms agree to the last bit."""
-    expected = shown("all", sql)
-    for name in TABLES:
-        assert shown(name, sql) == expected
+    expected, *others = [shown(session, sql) for session in fixed]
+    assert others == [expected] * len(TABLES)
 
 
 GROUPS = 2_000

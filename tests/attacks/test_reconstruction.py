@@ -33,7 +33,7 @@ def people(count, seed=1):
     return bits, Table("t", pd.DataFrame({"id": range(count), "ill": bits}), schema)
 
 
-PEOPLE, STATEMENTS = 40, 100
+PEOPLE, STATEMENTS = 40, 60
 BITS, TABLE = people(PEOPLE)
 
 

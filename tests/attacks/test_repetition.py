@@ -61,10 +61,10 @@ def numbers(answer):
     return [(e.total, e.count) for e in answer.estimates]
 
 
-def test_a_thousand_repetitions_give_one_set_of_numbers(session):
+def test_many_repetitions_give_one_set_of_numbers(session, size):
     first = session.query(SQL, **{session.level: 0.1})
     spent = session.budget.spent
-    for _ in range(1_000):
+    for _ in range(size(100)):
         again = session.query(SQL, **{session.level: 0.1})
         assert numbers(again) == numbers(first)
         assert again.spent.level(again.currency) == 0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 import json
 import logging
 import pickle
 import pprint
 import re
-import sqlite3
 import traceback
 import warnings
 from collections.abc import Mapping
@@ -28,6 +28,7 @@ from dpnb.engines.contributions import Contributions
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.risk.preferences import Judged
 from dpnb.risk.request import Tally
+from tests.kit.streams import WatchedNoise, compared, entries, outcome
 
 SCHEMA = Schema(
     {
@@ -39,29 +40,12 @@ SCHEMA = Schema(
 )
 
 
-class Blind:
-    """Noise that ignores what it is given and notes what it was asked for."""
-
-    private = False
-
-    def __init__(self):
-        self.asked = []
-
-    def _pattern(self, exact, scale):
-        whole = {type(value) for value in exact} <= {int}
-        self.asked.append((len(exact), float(scale), whole))
-        turn = 31 * len(self.asked)
-        return [int(((i * 7919 + turn) % 101 - 20) * scale / 7) for i in range(len(exact))]
-
-    gaussian = laplace = _pattern
-
-    def coins(self, probability, count):
-        self.asked.append((count, probability, True))
-        return [i % 3 == 0 for i in range(count)]
+class TurningNoise(WatchedNoise):
+    """Selects another candidate each time, whatever their scores are."""
 
     def largest(self, scores, scale):
-        self.asked.append((len(scores), float(scale), scores.dtype == np.int64))
-        return (7 * len(self.asked)) % len(scores)
+        super().largest(scores, scale)
+        return (7 * len(self.draws)) % len(scores)
 
 
 def people(rows, seed=1):
@@ -113,43 +97,35 @@ BAD = [
 def script(curator, unit):
     """Yield what each step that may be shared returns or raises, as text."""
 
-    def step(work):
-        try:
-            return work()
-        except DpnbError as error:
-            return (
-                type(error).__name__, error.args, repr(error.__cause__), repr(error.__context__)
-            )  # fmt: skip
-
     def told(found):
         return repr(found), found._repr_html_(), json.dumps(found.to_dict(), sort_keys=True)
 
     for sql in [*STATEMENTS, *REFUSED]:
-        yield step(lambda q=sql: repr(curator.risk(q)))
+        yield outcome(lambda q=sql: repr(curator.risk(q)))
     for sql in STATEMENTS:
         cumulative = "GROUP" in sql
         # after one-off releases in pure sessions the exact form of all that is known is refused
-        yield step(lambda q=sql: repr(curator.risk(q, form="exact", cumulative=True)))
+        yield outcome(lambda q=sql: repr(curator.risk(q, form="exact", cumulative=True)))
         form = "bound" if cumulative and unit == "epsilon" else "exact"
         for options in ({}, {"form": form, "split": "0.3", "by": "sex", "cumulative": cumulative}):
             profile = curator.risk(sql, **options)
             yield repr(profile), profile._repr_html_()
             for tau in (0, 0.95, "x"):
                 for policy in ("cumulative", "paper-dynamic", "nope"):
-                    yield step(lambda p=profile, t=tau, y=policy: told(p.suggest(t, policy=y)))
-                yield step(lambda p=profile, t=tau: told(p.suggest(t, candidates=[1, 0.01])))
+                    yield outcome(lambda p=profile, t=tau, y=policy: told(p.suggest(t, policy=y)))
+                yield outcome(lambda p=profile, t=tau: told(p.suggest(t, candidates=[1, 0.01])))
             for method in ("quantile", "tail", "variance"):
                 for cost in ({}, {unit: "0.01"}, {unit: 1_000}, {unit: 0}):
-                    yield step(
+                    yield outcome(
                         lambda p=profile, m=method, c=cost: told(p.choose(0.5, method=m, **c))
                     )
-            yield step(lambda p=profile: told(p.choose(0.9, p="0.5", candidates=[3, "0.1"])))
-            yield step(lambda p=profile: told(p.choose(0.9, method="tail", most=10**9)))
+            yield outcome(lambda p=profile: told(p.choose(0.9, p="0.5", candidates=[3, "0.1"])))
+            yield outcome(lambda p=profile: told(p.choose(0.9, method="tail", most=10**9)))
             for bins in (16, 0):
-                yield step(lambda p=profile, b=bins: told(p.share(bins=b)))
+                yield outcome(lambda p=profile, b=bins: told(p.share(bins=b)))
             for bad in BAD:
-                yield step(lambda p=profile, b=bad: told(p.choose(**b)))
-            yield step(lambda p=profile: repr(p.price(Fraction(1, 10))))
+                yield outcome(lambda p=profile, b=bad: told(p.choose(**b)))
+            yield outcome(lambda p=profile: repr(p.price(Fraction(1, 10))))
         yield (
             [
                 (charge.sql, charge.spent.to_dict(), charge.query)
@@ -159,19 +135,11 @@ def script(curator, unit):
         )
     # until the budget is used up: refused at the same place everywhere
     for i in range(9):
-        yield step(lambda p=profile, i=i: told(p.choose(0.9, **{unit: f"0.40{i}"})))
-
-
-def entries(path):
-    connection = sqlite3.connect(path)
-    bodies = [json.loads(b) for (b,) in connection.execute("SELECT body FROM entry ORDER BY seq")]
-    connection.close()
-    secret = {"time", "secret", "fingerprint"}
-    return [{k: v for k, v in body.items() if k not in secret} for body in bodies]
+        yield outcome(lambda p=profile, i=i: told(p.choose(0.9, **{unit: f"0.40{i}"})))
 
 
 def stream(frame, unit, path, caplog, capfd, noise=None):
-    noise = noise or Blind()
+    noise = noise or TurningNoise()
     budget = dpnb.Budget(rho="2.2", delta=1e-6) if unit == "rho" else dpnb.Budget(epsilon=9)
     with caplog.at_level(logging.DEBUG), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
@@ -182,35 +150,45 @@ def stream(frame, unit, path, caplog, capfd, noise=None):
         said = list(script(curator, unit))
         curator.close()
     texts = [str(item.message) for item in warned] + [record.message for record in caplog.records]
-    return said, noise.asked, entries(path), texts, capfd.readouterr()
+    assert texts == []
+    assert capfd.readouterr() == ("", "")
+    assert noise.whole
+    return said, noise.asked, entries(path)
 
 
-@pytest.fixture(scope="module", params=["rho", "epsilon"])
-def reference(request, tmp_path_factory):
-    """What is said about the base table; filled by the first test that needs it."""
-    return request.param, {}, tmp_path_factory.mktemp("risks")
+@pytest.fixture(scope="module")
+def known():
+    """What is said about the base table, by unit; filled by the first test that needs it."""
+    return {}
+
+
+def base_stream(known, unit, folder, caplog, capfd):
+    if unit not in known:
+        known[unit] = stream(BASE, unit, folder / "base", caplog, capfd)
+    return known[unit]
 
 
 class TestMessages:
-    @pytest.mark.parametrize("name", TABLES)
-    def test_what_may_be_shared_is_identical(self, name, reference, tmp_path, caplog, capfd):
-        unit, known, folder = reference
-        if not known:
-            known["stream"] = stream(BASE, unit, folder / "ledger", caplog, capfd)
-        said, asked, written, texts, printed = stream(
-            TABLES[name], unit, tmp_path / "ledger", caplog, capfd
-        )
-        base_said, base_asked, base_written, *_ = known["stream"]
-        assert texts == []
-        assert printed == ("", "")
+    @pytest.mark.parametrize(
+        ("unit", "name"),
+        compared(
+            TABLES,
+            rho=("a heavy row more", "many different rows"),
+            epsilon=("one row less", "empty"),
+        ),
+    )
+    def test_what_may_be_shared_is_identical(self, name, unit, known, tmp_path, caplog, capfd):
+        said, asked, written = stream(TABLES[name], unit, tmp_path / "other", caplog, capfd)
+        base_said, base_asked, base_written = base_stream(known, unit, tmp_path, caplog, capfd)
         for mine, theirs in zip(said, base_said, strict=True):
             assert mine == theirs
         assert asked == base_asked
-        assert all(whole for *_, whole in asked)
         assert written == base_written
 
-    def test_the_script_meets_choices_and_every_kind_of_refusal(self, tmp_path, caplog, capfd):
-        said, asked, written, *_ = stream(BASE, "rho", tmp_path / "ledger", caplog, capfd)
+    def test_the_script_meets_choices_and_every_kind_of_refusal(
+        self, known, tmp_path, caplog, capfd
+    ):
+        said, asked, written = base_stream(known, "rho", tmp_path, caplog, capfd)
         text = json.dumps(said, default=str)
         for word in ("SqlError", "RequestError", "BudgetError", "Private selection", "Rule fixed"):
             assert word in text
@@ -219,23 +197,25 @@ class TestMessages:
         assert methods == {"quantile", "tail", "variance", "histogram"}
         assert len(asked) > len(releases) > 30
 
-    def test_the_comparison_would_notice_a_leak(self, tmp_path, caplog, capfd):
-        class Honest(Blind):
-            def _pattern(self, exact, scale):
-                return list(exact)
+    def test_the_comparison_would_notice_a_leak(self):
+        class Honest(TurningNoise):
+            def _pattern(self, name, exact, scale):
+                return self._note(name, exact, scale)
 
-            gaussian = laplace = _pattern
-
-        found = [
-            stream(frame, "rho", tmp_path / f"{i}", caplog, capfd, Honest())[0]
-            for i, frame in enumerate((BASE, TABLES["one row less"]))
-        ]
+        found = []
+        for frame in (BASE, TABLES["one row less"]):
+            budget = dpnb.Budget(rho="2.2", delta=1e-6)
+            curator = Curator(Table("t", frame, SCHEMA), budget=budget, noise=Honest())
+            found.append(list(itertools.islice(script(curator, "rho"), 60)))
+            curator.close()
         assert found[0] != found[1]
 
     def test_a_choice_by_exact_values_does_differ_and_is_marked(self):
         choices = []
         for frame in (TABLES["one row"], TABLES["empty"]):
-            curator = Curator(Table("t", frame, SCHEMA), budget=dpnb.Budget(rho=9), noise=Blind())
+            curator = Curator(
+                Table("t", frame, SCHEMA), budget=dpnb.Budget(rho=9), noise=TurningNoise()
+            )
             profile = curator.risk("SELECT COUNT(*) AS n FROM t")
             choices.append(profile.choose(0.95, private=False))
             curator.close()
@@ -282,12 +262,13 @@ def curator(table):
     found.close()
 
 
-@pytest.fixture
-def exact(curator):
+@pytest.fixture(scope="module")
+def exact(table):
     """Everything on the way that holds exact values, by its class."""
+    curator = Curator(table, budget=dpnb.Budget(rho=9, delta=1e-6))
     profile = curator.risk(SQL, by="sex")
     answer = curator.session().query(SQL, rho=1e-4)
-    return {
+    yield {
         "RiskProfile": profile,
         "Rows": profile._rows,
         "Desk": profile.desk,
@@ -300,6 +281,7 @@ def exact(curator):
         "Contributions": Contributions(np.array([-1]), np.array([[ROWS]]), np.array([ROWS])),
         "Tally": Tally(np.array([ROWS, 16_204])),
     }
+    curator.close()
 
 
 KINDS = [
@@ -408,7 +390,7 @@ class TestAnalystsSide:
 
     def test_results_that_may_be_shared_hold_released_numbers_only(self, table):
         """With noise that ignores the data, any number of theirs is a leak."""
-        curator = Curator(table, budget=dpnb.Budget(rho=9, delta=1e-6), noise=Blind())
+        curator = Curator(table, budget=dpnb.Budget(rho=9, delta=1e-6), noise=TurningNoise())
         profile = curator.risk(SQL)
         shown = [profile.choose(0.9, rho=1e-6), profile.share(rho=1e-9), profile.suggest(0.9),
                  profile.choose(0.9, private=False)]  # fmt: skip
@@ -422,7 +404,7 @@ class TestAnalystsSide:
 
 class TestLedgerFile:
     def test_it_holds_no_exact_count(self, table, tmp_path):
-        class Watching(Blind):
+        class Watching(TurningNoise):
             """Adds 1,000,003 to everything, and remembers what was there before."""
 
             def __init__(self):
@@ -512,7 +494,7 @@ class TestErrors:
 
     @pytest.mark.parametrize("place", ["contributions", "scan", "draw", "measure"])
     def test_every_failure_becomes_one_text_without_a_cause(self, place, table, monkeypatch):
-        class Broken(Blind):
+        class Broken(TurningNoise):
             def largest(self, scores, scale):
                 raise ArithmeticError(f"{ROWS} rows, {scores}")
 
@@ -560,7 +542,7 @@ class TestRepetition:
     """No second look at the same thing comes for free."""
 
     def test_equal_requests_in_other_words_draw_once(self, table):
-        noise = Blind()
+        noise = TurningNoise()
         curator = Curator(table, budget=dpnb.Budget(rho=9), noise=noise)
         for sql in (SQL, "select sum(wage) total\nfrom T where age > 17", f"{SQL} OR age > 20"):
             for options in (
@@ -575,7 +557,7 @@ class TestRepetition:
         curator.close()
 
     def test_other_draws_of_the_same_counts_are_charged(self, table):
-        noise = Blind()
+        noise = TurningNoise()
         curator = Curator(table, budget=dpnb.Budget(rho=9), noise=noise)
         profile = curator.risk(SQL)
         for i in range(1, 20):
@@ -589,7 +571,7 @@ class TestRepetition:
         self, table, monkeypatch
     ):
         """3.6 (b): rejected without a scan."""
-        curator = Curator(table, budget=dpnb.Budget(rho=99), noise=Blind())
+        curator = Curator(table, budget=dpnb.Budget(rho=99), noise=TurningNoise())
         profile = curator.risk(SQL)
         curator.session().query(SQL, rho=10)
         monkeypatch.setattr(DuckDBEngine, "contributions", lambda *_: 1 / 0)
@@ -601,7 +583,7 @@ class TestRepetition:
     def test_a_choice_that_finds_nothing_is_charged_too(self, table):
         """3.6 (a)."""
 
-        class Never(Blind):
+        class Never(TurningNoise):
             def laplace(self, exact, scale):
                 return [10**9] if len(exact) == 1 else [-(10**9)] * len(exact)
 

@@ -109,6 +109,16 @@ def standing(tmp_path_factory):
     found.close()
 
 
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory):
+    """A service that alice has asked, for attacks by mallory; alice may go on."""
+    found = Target(tmp_path_factory.mktemp("busy"))
+    found.asked = found.session("alice").query(SQL, rho=0.01).compare("M", "F", "n").to_dict()
+    yield found
+    assert found.spent("mallory") == 0
+    found.close()
+
+
 def lines(caplog, least):
     """The service's log lines; the last one is written when its reply is out already."""
     for _ in range(200):
@@ -190,11 +200,11 @@ class TestIdentity:
          "X-Forwarded-For", "X-Real-Ip", "X-Original-URL", "X-Rewrite-URL", "Cookie", "X-Api-Key",
          "Proxy-Authorization", "Dpnb-Analyst"],
     )  # fmt: skip
-    def test_no_header_but_the_token_says_who_asks(self, target, header):
-        target.session("alice").query(SQL, rho=0.001)
-        value = "alice" if header != "Cookie" else f"token={target.tokens['alice']}"
-        assert target.ask("GET", "/v1/history", None, **{header: value}).status_code == 401
-        reply = target.ask("GET", "/v1/history", **{header: value})
+    def test_no_header_but_the_token_says_who_asks(self, busy, header):
+        assert busy.ask("GET", "/v1/history", "alice").json()["requests"]
+        value = "alice" if header != "Cookie" else f"token={busy.tokens['alice']}"
+        assert busy.ask("GET", "/v1/history", None, **{header: value}).status_code == 401
+        reply = busy.ask("GET", "/v1/history", **{header: value})
         assert reply.json() == {"requests": []}
 
     def test_two_tokens_are_none(self, target):
@@ -217,8 +227,8 @@ class TestIdentity:
         assert target.spent("alice") == target.spent("mallory") == 0
 
     @pytest.mark.parametrize("privilege", ["4", "alice", "alice#4", "-1", "4 4", "0", "99"])
-    def test_a_privilege_that_is_not_hers_is_refused(self, target, privilege):
-        reply = target.ask("GET", "/v1/budget", **{"Dpnb-Privilege": privilege})
+    def test_a_privilege_that_is_not_hers_is_refused(self, standing, privilege):
+        reply = standing.ask("GET", "/v1/budget", **{"Dpnb-Privilege": privilege})
         assert reply.status_code == 400
 
     def test_a_token_that_is_changed_anywhere_is_refused(self, target):
@@ -323,16 +333,16 @@ class TestBodies:
             "SELECT COUNT(*) FROM people WHERE (SELECT 1)",
         ],
     )
-    def test_sql_reaches_declared_tables_only(self, target, sql):
+    def test_sql_reaches_declared_tables_only(self, standing, sql):
         for path, body in (
             ("/v1/query", {"sql": sql, "accuracy": {"rho": 0.001}}),
             ("/v1/price", {"statements": [sql], "accuracy": {"rho": 0.001}}),
             ("/v1/decide", {"sql": f"{sql} HAVING COUNT(*) > 9"}),
             ("/v1/decision-price", {"sql": f"{sql} HAVING COUNT(*) > 9"}),
         ):
-            reply = target.ask("POST", path, body=body)
+            reply = standing.ask("POST", path, body=body)
             assert (reply.status_code, reply.json()["kind"]) == (400, "SqlError")
-        assert target.spent("mallory") == 0
+        assert standing.spent("mallory") == 0
 
     def test_a_pickle_is_not_loaded(self, target, tmp_path):
         mark = tmp_path / "owned"
@@ -413,12 +423,12 @@ class TestForged:
         ],
         ids=range(26),
     )  # fmt: skip
-    def test_a_question_that_no_answer_makes_is_refused_or_harmless(self, target, question, change):
-        before = target.spent("alice")
-        reply = self.explain(target, {**question, **change}, "alice")
+    def test_a_question_that_no_answer_makes_is_refused_or_harmless(self, busy, change):
+        before = busy.spent("alice")
+        reply = self.explain(busy, {**busy.asked, **change}, "alice")
         assert reply.status_code in (200, 400)
         if reply.status_code == 400:
-            assert target.spent("alice") == before
+            assert busy.spent("alice") == before
 
     def test_what_is_forged_about_values_changes_no_release(self, target, question):
         honest = self.explain(target, question, "alice").json()

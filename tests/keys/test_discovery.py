@@ -84,15 +84,18 @@ class TestWhatIsFound:
         # nothing is cut: which rows and values a ledger picks would be chance
         unit = Unit("customer_id", max_rows=10_000, max_groups=10)
         held = exact(frame, unit)
-        for seed in range(20):
-            session = dpnb.Session(table(frame, unit), budget=BUDGET, noise=ContinuousNoise(seed))
-            found = session.discover("country", rho="0.05", confidence=1 - 1e-9)
-            for value, count in held.items():
-                if count >= found.law.surely:
-                    assert value in found.keys
-            assert set(found.keys) <= held.keys()
-            assert found.hidden_low <= len(held) - len(found.keys) <= found.hidden_high
-            session.close()
+        budget = Budget(epsilon=30, delta=1e-6, key_delta=1e-7)
+        with dpnb.Session(table(frame, unit), budget=budget, noise=ContinuousNoise()) as session:
+            # each level is another draw
+            for number in range(10):
+                rho = Fraction(500 + number, 10_000)
+                found = session.discover("country", rho=rho, delta="1e-8", confidence=1 - 1e-9)
+                assert not found.stored
+                for value, count in held.items():
+                    if count >= found.law.surely:
+                        assert value in found.keys
+                assert set(found.keys) <= held.keys()
+                assert found.hidden_low <= len(held) - len(found.keys) <= found.hidden_high
 
     def test_the_most_common_one_comes_first(self, frame):
         with dpnb.Session(table(frame), budget=BUDGET) as session:
