@@ -2,72 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import pytest
 
 import dpnb
+from tests.kit.noise import ContinuousNoise, NoNoise
 
-
-class Silent:
-    """Adds nothing: what is released is exact, and stamped NOT PRIVATE."""
-
-    private = False
-
-    def gaussian(self, exact: Sequence[int], sigma: float) -> list[int]:
-        return list(exact)
-
-    def laplace(self, exact: Sequence[int], scale: float) -> list[int]:
-        return list(exact)
-
-    def coins(self, probability: float, count: int) -> list[bool]:
-        return [probability > 0.5] * count
-
-
-class Drawn(Silent):
-    """Rounded continuous noise; ``scale`` makes it wider than it says, for negative controls."""
-
-    def __init__(self, seed: int, scale: float = 1.0) -> None:
-        self.generator = np.random.default_rng(seed)
-        self.scale = scale
-
-    def _added(self, exact: Sequence[int], drawn: np.ndarray) -> list[int]:
-        return [int(x) + round(e * self.scale) for x, e in zip(exact, drawn, strict=True)]
-
-    def gaussian(self, exact: Sequence[int], sigma: float) -> list[int]:
-        return self._added(exact, self.generator.normal(0, sigma, len(exact)))
-
-    def laplace(self, exact: Sequence[int], scale: float) -> list[int]:
-        return self._added(exact, self.generator.laplace(0, scale, len(exact)))
-
-    def coins(self, probability: float, count: int) -> list[bool]:
-        return [bool(coin) for coin in self.generator.random(count) < probability]
+Opening = Callable[..., dpnb.Curator]
 
 
 @pytest.fixture(scope="session")
-def silent() -> Callable[[], Silent]:
+def silent() -> Callable[[], NoNoise]:
     """No noise at all."""
-    return Silent
+    return NoNoise
 
 
 @pytest.fixture(scope="session")
-def drawn() -> Callable[..., Drawn]:
+def drawn() -> Callable[..., ContinuousNoise]:
     """Noise of a seed."""
-    return Drawn
+    return ContinuousNoise
 
 
-@pytest.fixture
-def curated() -> Iterator[Callable[..., dpnb.Curator]]:
-    """Open curators, without noise unless it is given; ``budget`` as arguments of Budget."""
+@contextmanager
+def _curators() -> Iterator[Opening]:
     made: list[dpnb.Curator] = []
 
     def open_(table: Any, noise: Any = None, **options: Any) -> dpnb.Curator:
         wanted = dpnb.Budget(**options.pop("budget", {"rho": 1_000, "delta": 1e-6}))
-        curator = dpnb.Curator(table, budget=wanted, noise=noise or Silent(), **options)
-        made.append(curator)
-        return curator
+        made.append(dpnb.Curator(table, budget=wanted, noise=noise or NoNoise(), **options))
+        return made[-1]
 
     yield open_
     for curator in made:
@@ -75,6 +41,20 @@ def curated() -> Iterator[Callable[..., dpnb.Curator]]:
 
 
 @pytest.fixture
-def opened(curated: Callable[..., dpnb.Curator]) -> Callable[..., dpnb.Session]:
+def curated() -> Iterator[Opening]:
+    """Open curators, without noise unless it is given; ``budget`` as arguments of Budget."""
+    with _curators() as open_:
+        yield open_
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Opening]:
+    """Open curators that all tests of a file use; nothing more may be bought from them."""
+    with _curators() as open_:
+        yield open_
+
+
+@pytest.fixture
+def opened(curated: Opening) -> Callable[..., dpnb.Session]:
     """Open sessions of one analyst, as ``curated``."""
     return lambda table, noise=None, **options: curated(table, noise, **options).session()

@@ -192,7 +192,7 @@ class TestNotEstimable:
 
 
 class TestManyRows:
-    @pytest.mark.parametrize("seed", range(12))
+    @pytest.mark.parametrize("seed", range(6))
     def test_at_once_or_one_by_one_is_the_same(self, seed):
         rng = np.random.default_rng(seed)
         cells, count = int(rng.integers(5, 60)), int(rng.integers(3, 90))
@@ -222,10 +222,10 @@ class TestManyRows:
     @pytest.mark.parametrize("how", ["add", "extend", "later", "disjoint"])
     def test_planned_rows_change_estimates_alone(self, how, share):
         rng = np.random.default_rng(6)
-        cells = 300
-        rows = random_rows(rng, cells, 70)
+        cells = 150
+        rows = random_rows(rng, cells, 30)
         if how == "disjoint":
-            rows += [(range(2 * g, 2 * g + 2), 1.0, 0.5, 1.0 + g % 3) for g in range(150)]
+            rows += [(range(2 * g, 2 * g + 2), 1.0, 0.5, 1.0 + g % 3) for g in range(75)]
         unknown = rng.random(len(rows)) < share
         planned = [
             (*row[:2], float("nan") if lost else row[2], row[3])
@@ -275,12 +275,12 @@ class TestManyRows:
     def test_recursion_agrees_with_a_factorisation(self, monkeypatch):
         monkeypatch.setattr(blue, "WORK", 0)
         rng = np.random.default_rng(12)
-        cells, space, rows = 400, RowSpace(400), []
-        for _ in range(800):
+        cells, space, rows = 100, RowSpace(100), []
+        for _ in range(200):
             low, high = np.sort(rng.choice(cells + 1, 2, replace=False)).tolist()
             variance = 10.0 ** rng.uniform(-3, 3)
             rows.append((range(low, high), 1.0, float(rng.normal() * variance**0.5), variance))
-        one_by_one(400, rows, space)
+        one_by_one(cells, rows, space)
         exact = built(cells, rows)
         queries = [row[:2] for row in rows[::50]]
         found, wanted = space.solve_many(queries), exact.solve_many(queries)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from dpnb import Category, Integer, Policy, Schema, Table
 from dpnb.inference.intervals import count_interval
@@ -18,6 +19,8 @@ SCHEMA = Schema(
     {"g": Category(GROUPS), "kind": Category(["old", "new"]), "score": Integer(0, 10)},
     complete=["g", "kind", "score"],
 )
+FEW = Schema({**SCHEMA, "g": Category(GROUPS[:4])}, complete=["g", "kind", "score"])
+P_FLOOR = 1e-9
 CONFIDENCE = 0.9
 WIDE = 1.25
 """Noise of so many times the scale that it should have must be noticed."""
@@ -51,10 +54,10 @@ QUESTIONS = {
 }
 
 
-@pytest.fixture(params=BUDGETS)
-def session(request, opened):
+@pytest.fixture(scope="module", params=BUDGETS)
+def session(request, shared):
     """Everything is known exactly, and the law of the noise that it should have."""
-    made = opened(PEOPLE, budget=BUDGETS[request.param])
+    made = shared(PEOPLE, budget=BUDGETS[request.param]).session()
     for sql, level in PAST:
         unit = {"zcdp": ("rho", 0.01), "pure": ("epsilon", 0.2)}[request.param]
         made.query(sql, **{unit[0]: round(unit[1] * level, 6)})
@@ -190,8 +193,16 @@ class TestDraws:
         assert reaches(hits(1.0), CONFIDENCE)
 
 
-TRUE = FRAME.groupby("g")["score"].agg(["size", "sum", "mean"]).loc[GROUPS]
-VALUES = {"n": TRUE["size"], "s": TRUE["sum"], "m": TRUE["mean"], "f": 2 * TRUE["size"] - 10}
+def exact(table):
+    """Exact values of each group by aliases."""
+    found = table.source.groupby("g")["score"]
+    true = found.agg(["size", "sum", "mean"]).loc[list(table.schema["g"].values)]
+    large = found.agg(lambda score: (score > 5).sum()).loc[true.index]
+    size, total, mean = true["size"], true["sum"], true["mean"]
+    return {"n": size, "s": total, "m": mean, "f": 2 * size - 10, "large": large}
+
+
+VALUES = exact(PEOPLE)
 BY_BOTH = "SELECT g, kind, COUNT(*) AS n, AVG(score) AS m FROM t GROUP BY g, kind"
 INFERRED = "SELECT g, COUNT(*) AS n, SUM(score) AS s, AVG(score) AS m, 2 * COUNT(*) - 10 AS f FROM t GROUP BY g"
 ONLINE = "SELECT g, COUNT(*) AS n, AVG(score) AS m FROM t GROUP BY g"
@@ -211,10 +222,10 @@ def inside(found, values, names):
     }
 
 
-def sessions(curated, noise, number):
+def sessions(curated, noise, number, table=PEOPLE):
     """Analysts with noise of their own each."""
     curator = curated(
-        PEOPLE, noise, budget={"rho": 10**6, "delta": 1e-6}, analysts={"first": 1},
+        table, noise, budget={"rho": 10**6, "delta": 1e-6}, analysts={"first": 1},
         policy=Policy(mechanism="vanilla"),
     )  # fmt: skip
     for i in range(number):
@@ -222,46 +233,64 @@ def sessions(curated, noise, number):
         yield curator.session(f"a{i}")
 
 
+def pivots(found, values, names):
+    """For each alias and group the error beside the half-width, normal when the interval is right."""
+    by_alias = {one.alias: one for one in found}
+    sizes = {}
+    for name in names:
+        low, middle, high = (
+            np.array(getattr(by_alias[name], end)) for end in ("low", "estimate", "high")
+        )
+        # the ends of counts are whole numbers, half of one further inside on average
+        half = (high - low + (name == "n")) / 2
+        sizes[name] = (
+            (middle - values[name].to_numpy()) / half * stats.norm.isf((1 - CONFIDENCE) / 2)
+        )
+    return sizes
+
+
 def conversation(session):
-    """Hits of inferred and of merged values; groups are independent."""
+    """Hits and pivots of inferred and of merged values; groups are independent."""
     session.query(BY_BOTH, rho=0.05)
     told = session.infer(INFERRED, confidence=CONFIDENCE, intervals="each")
     merged = session.query(
         ONLINE, error={"n": 8, "m": 0.3}, rows=400, confidence=CONFIDENCE, intervals="each"
     )
     assert merged.origin.way == "new"
-    hits = {
-        f"inferred {name}": found for name, found in inside(told.aggregates, VALUES, "nsmf").items()
+    return {
+        f"{way} {name}": list(zip(hits[name], sizes[name], strict=True))
+        for way, names, found in (
+            ("inferred", "nsmf", told.aggregates),
+            ("merged", "nm", merged.estimates),
+        )
+        for hits, sizes in [(inside(found, VALUES, names), pivots(found, VALUES, names))]
+        for name in names
     }
-    hits |= {
-        f"merged {name}": found for name, found in inside(merged.estimates, VALUES, "nm").items()
-    }
-    return hits
 
 
-def gathered(made):
-    """Hits of all sessions by what they are about."""
-    rows = list(made)
-    return {name: np.array([row[name] for row in rows]).ravel() for name in rows[0]}
+def normal(sizes):
+    """Whether pivots may well be normal with variance 1, by the sum of their squares."""
+    law, total = stats.chi2(len(sizes)), float(sizes @ sizes)
+    return min(law.cdf(total), law.sf(total)) > P_FLOOR / 2
 
 
 class TestSessions:
     """Whole sessions, each with noise of its own."""
 
     def test_inferred_and_merged_values(self, curated, drawn, size, equals):
-        found = gathered(conversation(one) for one in sessions(curated, drawn(1), size(25)))
-        for name, hits in found.items():
-            assert equals(hits, CONFIDENCE), name
-
-    def test_wider_noise_is_noticed(self, curated, drawn, size, equals):
-        wide = sessions(curated, drawn(1, scale=WIDE), size(45))
-        found = gathered(conversation(one) for one in wide)
-        for name, hits in found.items():
-            assert not equals(hits, CONFIDENCE), name
+        """And 500 pivots tell when the noise is a quarter wider, or narrower."""
+        rows = [conversation(one) for one in sessions(curated, drawn(1), size(25))]
+        for name in rows[0]:
+            hits, sizes = np.concatenate([row[name] for row in rows]).T
+            assert equals(hits.astype(bool), CONFIDENCE), name
+            assert normal(sizes), name
+            for off in (1 / WIDE, WIDE):
+                assert not normal(sizes * off), name
 
     def test_laplace_noise(self, opened, drawn, size, reaches):
         rows = []
-        for seed in range(size(10)):
+        # twice the noise would hold in seven of ten
+        for seed in range(size(6)):
             session = opened(PEOPLE, drawn(seed), budget=BUDGETS["pure"])
             session.query("SELECT g, kind, COUNT(*) AS n FROM t GROUP BY g, kind", epsilon=0.3)
             told = session.infer(
@@ -283,13 +312,14 @@ class TestSessions:
 
     def test_bounds_hold_for_everything_at_once(self, curated, drawn, size, reaches):
         """Also for what past answers do not determine."""
-        large = (FRAME["score"] > 5).groupby(FRAME["g"]).sum()[GROUPS]
+        few = Table("t", FRAME[FRAME["g"].isin(GROUPS[:4])], FEW)
+        values = exact(few)
         hits = []
-        for session in sessions(curated, drawn(3), size(15)):
+        for session in sessions(curated, drawn(3), size(15), few):
             session.query("SELECT g, COUNT(*) AS n FROM t GROUP BY g", rho=0.05)
             session.query("SELECT COUNT(*) AS n FROM t WHERE score > 5", rho=0.05)
             each = session.infer(
-                "SELECT g, COUNT(*) AS n FROM t WHERE score > 5 GROUP BY g",
+                "SELECT g, COUNT(*) AS large FROM t WHERE score > 5 GROUP BY g",
                 guaranteed=True,
                 confidence=CONFIDENCE,
             )
@@ -297,7 +327,7 @@ class TestSessions:
                 "SELECT g, COUNT(*) AS n FROM t GROUP BY g", guaranteed=True, confidence=CONFIDENCE
             )
             hits.append(
-                all(inside(each.aggregates, {"n": large}, "n")["n"])
-                and all(inside(whole.aggregates, VALUES, "n")["n"])
+                all(inside(each.aggregates, values, ["large"])["large"])
+                and all(inside(whole.aggregates, values, "n")["n"])
             )
         assert reaches(hits, CONFIDENCE)

@@ -13,6 +13,8 @@ from dpnb.provenance.views import views_of
 from dpnb.sql.parse import parse
 from dpnb.sql.query import EVERY
 
+pytestmark = pytest.mark.fast
+
 SCHEMA = Schema(
     {
         "c": Category(["x", "y", "z"]),

@@ -14,6 +14,8 @@ from dpnb.privacy.calibrate import Law
 from dpnb.provenance.views import views_of
 from dpnb.sql.parse import parse
 
+pytestmark = pytest.mark.fast
+
 SCHEMA = Schema(
     {
         "c": Category(["x", "y", "z"]),

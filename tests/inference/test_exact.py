@@ -57,13 +57,13 @@ class TestOneUnknown:
         generator = np.random.default_rng(seed)
         z, s = generator.normal(0, 3, 6).round(1), generator.exponential(1, 6) + 0.2
         law = exponentials(z.tolist(), s.tolist())
-        x = np.linspace(-60, 60, 1_200_001)
+        x = np.linspace(-40, 40, 200_001)
         density = np.exp(-np.abs(x[:, None] - z) @ s)
         density /= density.sum()
         mean = float(density @ x)
         assert law.mean == pytest.approx(mean, abs=1e-6)
         assert law.sd == pytest.approx(float(density @ (x - mean) ** 2) ** 0.5, rel=1e-6)
-        assert law.cdf(0.50005) == pytest.approx(float(density[x < 0.50005].sum()), abs=1e-6)
+        assert law.cdf(0.5002) == pytest.approx(float(density[x < 0.5002].sum()), abs=1e-6)
 
     def test_quantiles_invert_the_distribution_function(self):
         law = exponentials((1, 1, 4, 7.5), (0.3, 0.7, 2, 1))
@@ -99,17 +99,16 @@ class TestGaussianHistories:
 class TestSampler:
     """U7."""
 
-    @pytest.mark.parametrize("scale", [1.0, 1.3])
-    def test_it_meets_the_closed_form(self, scale, size):
-        """And noise of another scale does not."""
+    def test_it_meets_the_closed_form(self, size):
+        """And that of noise of another scale it does not."""
         z = np.array([10.0, 12, 20])
-        laws = laplace(2 * scale, 1 * scale, 10 * scale)
-        sample = gibbs(np.ones((3, 1)), z, laws, seed=4, draws=size(20_000))[:, 0]
-        law = exponentials(z.tolist(), (0.5, 1, 0.1))
-        quantiles = np.quantile(sample, (0.025, 0.25, 0.75, 0.975))
-        distance = max(abs(law.cdf(q) - p) for q, p in
-                       zip(quantiles, (0.025, 0.25, 0.75, 0.975), strict=True))  # fmt: skip
-        assert (distance < 0.015) is (scale == 1.0)
+        sample = gibbs(np.ones((3, 1)), z, laplace(2, 1, 10), seed=4, draws=size(20_000))[:, 0]
+        shares = (0.025, 0.25, 0.75, 0.975)
+        for scale in (1.0, 1 / 1.3, 1.3):
+            law = exponentials(z.tolist(), (0.5 / scale, 1 / scale, 0.1 / scale))
+            quantiles = np.quantile(sample, shares)
+            distance = max(abs(law.cdf(q) - p) for q, p in zip(quantiles, shares, strict=True))
+            assert (distance < 0.015) is (scale == 1.0)
 
     def test_the_worked_example(self, size):
         law = posterior(H, Y, laplace(*B), QUERY, seed=7, draws=size(15_000))

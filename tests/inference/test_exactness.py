@@ -269,7 +269,7 @@ KINDS = {
 }
 
 
-PASTS = {"zcdp": 40, "pure": 10, "declared": 25}
+PASTS = {"zcdp": 8, "pure": 4, "declared": 4}
 """Pasts of each kind, ten times as many with DPNB_LONG=1."""
 
 

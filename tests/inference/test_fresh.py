@@ -13,6 +13,8 @@ from dpnb.inference.history import History, Row
 from dpnb.inference.mixture import Mixture
 from dpnb.privacy.calibrate import Law
 
+pytestmark = pytest.mark.fast
+
 H = np.array(
     [[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 1, 0],
      [0, 1, 0, 1], [2, 1, 0, 0], [0, 0, 2, -1], [0, -1, 0, 1]], dtype=float,

@@ -16,6 +16,8 @@ from dpnb.inference.history import Consistency, History, Row
 from dpnb.inference.posterior import noise_variance
 from dpnb.privacy.calibrate import Law
 
+pytestmark = pytest.mark.fast
+
 H = np.array(
     [[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 1, 0],
      [0, 1, 0, 1], [2, 1, 0, 0], [0, 0, 2, -1], [0, -1, 0, 1]], dtype=float,

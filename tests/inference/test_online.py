@@ -234,7 +234,7 @@ class TestWidths:
         session.query(
             "SELECT kind, score, SUM(gain) AS g FROM people GROUP BY kind, score", **level
         )
-        for shrink, (sql, names, error) in itertools.product((2, 1, 0.4), self.STATEMENTS):
+        for shrink, (sql, names, error) in itertools.product((2, 0.4), self.STATEMENTS):
             found = session.query(sql, error=error * shrink)
             ways.add(found.origin.way if found.origin else None)
             made = widths(found)
@@ -349,8 +349,9 @@ class TestPrices:
         "SELECT COUNT(*) AS n FROM people WHERE region = 'east' AND kind = 'old'",
     )
 
-    @pytest.mark.parametrize("currency", ["zcdp", "pure"])
-    @pytest.mark.parametrize("start", [BY_BOTH, None])
+    @pytest.mark.parametrize(
+        ("start", "currency"), [(BY_BOTH, "zcdp"), (BY_BOTH, "pure"), (None, "zcdp")]
+    )
     def test_of_a_list_one_after_the_other(self, opened, drawn, currency, start):
         budget = {"zcdp": {"rho": 1_000, "delta": 1e-6}, "pure": {"epsilon": 60}}[currency]
         session = opened(PEOPLE, drawn(5), budget=budget)
@@ -437,9 +438,9 @@ class TestOff:
         (level,) = found[2]["levels"].values()
         assert float(Fraction(level)) == pytest.approx(level_for(12), rel=1e-6)
 
-    def test_levels_and_losses_are_never_above(self, curated, drawn, tmp_path):
-        rng, saved = np.random.default_rng(4), 0
-        for turn in range(6):
+    def test_levels_and_losses_are_never_above(self, curated, drawn, tmp_path, size):
+        rng, saved, turns = np.random.default_rng(4), 0, size(1)
+        for turn in range(turns):
             order = rng.permutation(len(self.REQUESTS))
             with_past, on = self.run(curated, drawn, tmp_path / f"on{turn}", order, history=True)
             without, off = self.run(curated, drawn, tmp_path / f"off{turn}", order, history=False)
@@ -453,7 +454,7 @@ class TestOff:
                 for view, level in one["levels"].items():
                     assert Fraction(level) <= finest[view]
             assert len(on) <= len(off)
-        assert saved == 6
+        assert saved == turns
 
     def test_entries_of_unhelped_answers_are_the_same(self, curated, drawn, tmp_path):
         order = [7, 0]
@@ -480,13 +481,9 @@ BUDGETS = {
 class TestAnalysts:
     """Several analysts, declared views, each mechanism, each currency."""
 
-    # basic composition cannot count noise paths
+    # each mechanism and each currency; basic composition cannot count noise paths
     @pytest.fixture(
-        params=[
-            pair
-            for pair in itertools.product(["path", "additive", "vanilla"], BUDGETS)
-            if pair != ("path", "basic")
-        ],
+        params=[("path", "zcdp"), ("additive", "basic"), ("vanilla", "gdp")],
         ids="-".join,
     )
     def curator(self, request, curated, drawn):
@@ -512,7 +509,7 @@ class TestAnalysts:
     def test_errors_are_kept_and_prices_are_costs(self, curator):
         ways = set()
         for number, (sql, error) in enumerate(self.STATEMENTS):
-            for name in ("a", "b") if number % 3 else ("a",):
+            for name in ("a", "b") if number % 3 == 1 else ("a",):
                 session = curator.session(name)
                 price = session.price(sql, error=error)
                 found = session.query(sql, error=error)
@@ -520,6 +517,9 @@ class TestAnalysts:
                 assert (price.origin and price.origin.way) == (found.origin and found.origin.way)
                 assert max(widths(found)["n"]) <= error * (1 + 1e-9)
                 ways.add(found.origin.way if found.origin else None)
+                # every second of them, of each table that views tell or not
+                if number % 2:
+                    continue
                 again = session.query(sql, error=error)
                 free = found.origin is not None and found.origin.way == "history"
                 assert free or numbers(again) == numbers(found)

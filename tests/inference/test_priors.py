@@ -11,6 +11,8 @@ from dpnb.errors import RequestError
 from dpnb.inference.mixture import Mixture, densities
 from dpnb.inference.priors import AtMost, NonNegative, Normal, Uniform, update
 
+pytestmark = pytest.mark.fast
+
 LAPLACE = Mixture((2.0,), 0.0)
 GAUSS = Mixture((), 1.0)
 SUM = Mixture((1.0, 2.0), 1.0, 0.5)

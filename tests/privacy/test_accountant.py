@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpnb.errors import BudgetError, LedgerError, RequestError
@@ -19,6 +19,8 @@ from dpnb.privacy.cells import region
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.mechanisms import MECHANISMS, Name, Step, Synopses, Wish
 from dpnb.privacy.path import Knot
+
+pytestmark = pytest.mark.fast
 
 THIRD = Fraction(1, 3)
 NONE = PrivacyLoss.none()
@@ -579,6 +581,7 @@ ROWS = ("alice", "bob")
 
 
 class TestAnySequence:
+    @settings(max_examples=50)
     @given(requests, st.sampled_from([Budget(rho=1), Budget(epsilon=1), Budget(rho="0.7")]))
     def test_spent_is_the_loss_of_what_is_held_and_never_above_the_cap(
         self, asked: list[tuple[str, dict[str, Fraction]]], budget: Budget

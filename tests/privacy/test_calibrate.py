@@ -98,7 +98,7 @@ class TestLaw:
 
 class TestSumQuantile:
     @pytest.mark.parametrize("ratio", [0.0, 1e-6, 0.01, 0.3, 0.9, 0.999, 0.99999, 0.999999, 1.0])
-    @pytest.mark.parametrize("alpha", [0.9, 0.2, 0.05, 1e-3, 1e-8])
+    @pytest.mark.parametrize("alpha", [0.9, 0.05, 1e-8])
     def test_laplace_tail_by_numeric_integration(self, ratio: float, alpha: float) -> None:
         scale = 3.7
         t = sum_quantile(Law("laplace", scale), Law("laplace", ratio * scale), alpha) / scale
@@ -220,7 +220,7 @@ class TestLevelForMeanError:
         mean: float,
         size: Callable[[int], int],
     ) -> None:
-        alpha, count = 0.2, size(4_000 if currency == "zcdp" else 300)
+        alpha, count = 0.2, size(400 if currency == "zcdp" else 150)
         level = level_for_mean_error(
             error, self.HALF_RANGE, rows, alpha, SUM_SHARE[currency], currency
         )
@@ -231,7 +231,7 @@ class TestLevelForMeanError:
     def test_a_quarter_more_noise_would_be_too_much(
         self, currency: str, size: Callable[[int], int]
     ) -> None:
-        alpha, count, rows, error = 0.2, size(800), 1_000, 0.1
+        alpha, count, rows, error = 0.2, size(800 if currency == "zcdp" else 600), 1_000, 0.1
         level = level_for_mean_error(
             error, self.HALF_RANGE, rows, alpha, SUM_SHARE[currency], currency
         )

@@ -13,6 +13,8 @@ from dpnb.privacy.gaussian import epsilon_from, mu_from
 from dpnb.privacy.loss import PrivacyLoss, gdp_delta
 from dpnb.privacy.mechanisms import epsilon_of_level, level_of_epsilon
 
+pytestmark = pytest.mark.fast
+
 CLOSE = 1e-9
 DELTA = 1e-9
 

@@ -11,6 +11,8 @@ from scipy import integrate, stats
 
 from dpnb.privacy.gaussian import epsilon_from, log_delta, mu_from, sigma_from, translate
 
+pytestmark = pytest.mark.fast
+
 CLOSE = 1e-9
 DELTAS = (1e-5, 1e-6, 1e-9, 1e-13)
 T1 = {

@@ -276,7 +276,7 @@ class TestConversions:
         assert epsilon <= renyi * (1 + 1e-9)
         assert epsilon <= 1.25 * exact
 
-    @settings(max_examples=40)
+    @settings(max_examples=20)
     @given(epsilons, deltas)
     def test_a_cap_in_epsilon_is_never_exceeded_and_never_wasted(
         self, epsilon: float, delta: float

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -390,6 +390,7 @@ class TestStarLevel:
         ]
         assert star_level(made) == Fraction(1, 2)
 
+    @settings(max_examples=40)
     @given(
         st.lists(
             st.tuples(st.fractions(Fraction(1, 100), 1), st.fractions(0, 1)), min_size=1, max_size=6
@@ -552,6 +553,7 @@ def wished(amount: Fraction, named: bool, currency: Currency) -> Wish:
 
 
 class TestAnySequence:
+    @settings(max_examples=50)
     @given(wishes, st.sampled_from(PAIRS))
     def test_invariants(
         self, asked: list[tuple[str, str, Fraction, bool]], pair: tuple[Name, Currency]
@@ -587,6 +589,7 @@ class TestAnySequence:
                 assert best >= desk.state.column(view).level(currency) * (1 - slack)
                 assert whole.rho >= desk.state.finest[view] * (1 - slack)
 
+    @settings(max_examples=40)
     @given(wishes, st.sampled_from(PAIRS))
     def test_views_do_not_depend_on_each_other(
         self, asked: list[tuple[str, str, Fraction, bool]], pair: tuple[Name, Currency]
@@ -601,6 +604,7 @@ class TestAnySequence:
         assert one.state.cells == other.state.cells
         assert one.state.columns == other.state.columns
 
+    @settings(max_examples=25)
     @given(wishes, st.sampled_from(PAIRS))
     def test_trying_changes_nothing(
         self, asked: list[tuple[str, str, Fraction, bool]], pair: tuple[Name, Currency]

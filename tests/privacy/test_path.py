@@ -95,7 +95,7 @@ class TestGaussianLaw:
         size: Callable[[int], int],
     ) -> None:
         # Cov(y(s), y(s')) = min(s, s') is the same as independent increments of variance s' - s
-        errors = self.paths(order, size(20_000))
+        errors = self.paths(order, size(10_000))
         variances = [0.0, *sorted(errors)]
         steps = [
             (errors[b] - (errors[a] if a else 0), math.sqrt(b - a)) for a, b in pairwise(variances)
@@ -111,7 +111,7 @@ class TestGaussianLaw:
     def test_each_version_has_exactly_the_variance_of_its_level(
         self, fits: Callable[..., bool], size: Callable[[int], int]
     ) -> None:
-        for variance, errors in self.paths((100, 40, 70, 160, 25, 30), size(20_000)).items():
+        for variance, errors in self.paths((100, 40, 70, 160, 25, 30), size(10_000)).items():
             assert fits(errors, stats.norm(0, math.sqrt(variance)))
             assert not fits(errors, stats.norm(0, math.sqrt(variance) * 1.3))
             assert not fits(errors, stats.norm(0, math.sqrt(variance) * 0.75))
@@ -120,7 +120,7 @@ class TestGaussianLaw:
         self, uncorrelated: Callable[..., bool], size: Callable[[int], int]
     ) -> None:
         # negative control: two releases drawn afresh have the right laws but no common path
-        first, second = (self.paths((s,), size(20_000))[s] for s in (100.0, 40.0))
+        first, second = (self.paths((s,), size(10_000))[s] for s in (100.0, 40.0))
         assert not uncorrelated(first - second, second)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ from dpnb.schema import Schema
 from dpnb.sql.parse import parse
 from dpnb.sql.query import Query
 from dpnb.table import Table
+from tests.kit.noise import NoNoise
 
 
 @pytest.fixture(scope="session")
@@ -44,37 +46,10 @@ def read(schema: Schema) -> Callable[..., Query]:
     return parsed
 
 
-class Silent:
-    """Noise that adds none, and counts how often it was asked: answers are the exact numbers."""
-
-    private = False
-
-    def __init__(self) -> None:
-        self.drawn = 0
-
-    def gaussian(self, exact: Sequence[int], sigma: float) -> list[int]:
-        self.drawn += 1
-        return list(exact)
-
-    def laplace(self, exact: Sequence[int], scale: float) -> list[int]:
-        self.drawn += 1
-        return list(exact)
-
-    def coins(self, probability: float, count: int) -> list[bool]:
-        return [probability > 0.5] * count
-
-    def below(self, count: int) -> int:
-        return 0
-
-    def largest(self, scores: Any, scale: float) -> int:
-        self.drawn += 1
-        return int(scores.argmax())
-
-
 @pytest.fixture
-def silent() -> Silent:
+def silent() -> NoNoise:
     """No noise at all; what is made with it is stamped NOT PRIVATE."""
-    return Silent()
+    return NoNoise()
 
 
 PEOPLE = Schema({"sex": Category(["F", "M"]), "n": Integer(0, 9), "job": Category(["a", "b", "c"])})
@@ -97,9 +72,11 @@ def people() -> Table:
     )
 
 
-@pytest.fixture
-def opened(people: Table) -> Iterator[Callable[..., Curator]]:
-    """Open curators; all are closed afterwards. By default rho 1, and analysts a: 1 and b: 4."""
+Opening = Callable[..., Curator]
+
+
+@contextmanager
+def _curators(people: Table) -> Iterator[Opening]:
     made = []
 
     def open_(table: Table = people, **options: Any) -> Curator:
@@ -110,3 +87,23 @@ def opened(people: Table) -> Iterator[Callable[..., Curator]]:
     yield open_
     for curator in made:
         curator.close()
+
+
+@pytest.fixture
+def opened(people: Table) -> Iterator[Opening]:
+    """Open curators; all are closed afterwards. By default rho 1, and analysts a: 1 and b: 4."""
+    with _curators(people) as open_:
+        yield open_
+
+
+@pytest.fixture(scope="module")
+def shared(people: Table) -> Iterator[Opening]:
+    """Open curators that all tests of a file use."""
+    with _curators(people) as open_:
+        yield open_
+
+
+@pytest.fixture(scope="module")
+def unchanged(shared: Opening) -> Curator:
+    """One as ``opened`` gives it, for requests that are refused and so change nothing."""
+    return shared()

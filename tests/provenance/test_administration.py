@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
+import shutil
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -35,12 +36,11 @@ def names(curator: Curator) -> list[str]:
 
 class TestAnalysts:
     @pytest.mark.parametrize("privilege", [0, -1, 5, 11, True, 1.5, None, "4", [], [1, 1], [1, 5]])
-    def test_privileges_go_from_1_to_the_top(self, opened: Opened, privilege: Any) -> None:
-        curator = opened()
+    def test_privileges_go_from_1_to_the_top(self, unchanged: Curator, privilege: Any) -> None:
         with pytest.raises(RequestError) as refusal:
-            curator.add_analyst("c", privilege)
+            unchanged.add_analyst("c", privilege)
         assert refusal.value.mend
-        assert names(curator) == ["a", "b"]
+        assert names(unchanged) == ["a", "b"]
 
     @pytest.mark.parametrize("privilege", [0, -1, 11, True, 1.5, None, "4", [], [1, 1]])
     def test_at_the_opening_too(self, opened: Opened, tmp_path: Path, privilege: Any) -> None:
@@ -54,10 +54,9 @@ class TestAnalysts:
         assert refusal.value.mend
 
     @pytest.mark.parametrize("name", ["a", "b"])
-    def test_a_name_is_given_once(self, opened: Opened, name: str) -> None:
-        curator = opened()
+    def test_a_name_is_given_once(self, unchanged: Curator, name: str) -> None:
         with pytest.raises(RequestError, match="already"):
-            curator.add_analyst(name, 1)
+            unchanged.add_analyst(name, 1)
 
     def test_the_top_is_that_of_the_opening(self, opened: Opened) -> None:
         curator = opened(policy=Policy(top=8))
@@ -86,17 +85,16 @@ class TestAnalysts:
             curator.add_analyst("d", 1)
 
     @pytest.mark.parametrize("name", ["c", "owner", "analyst", "a#1", "A", "", "a ", "*", None, 5])
-    def test_strangers_get_no_session(self, opened: Opened, name: Any) -> None:
-        curator = opened()
+    def test_strangers_get_no_session(self, unchanged: Curator, name: Any) -> None:
         with pytest.raises(RequestError):
-            curator.session(name)
+            unchanged.session(name)
         if isinstance(name, str):
-            for use in (curator.status, curator.history):
+            for use in (unchanged.status, unchanged.history):
                 with pytest.raises(RequestError):
                     use(name)
             with pytest.raises(RequestError):
-                curator.query(name, COUNT.format(1), None, {"rho": "0.1"})
-        assert curator.budget.spent == PrivacyLoss.none()
+                unchanged.query(name, COUNT.format(1), None, {"rho": "0.1"})
+        assert unchanged.budget.spent == PrivacyLoss.none()
 
     def test_a_disabled_analyst_is_refused_at_once_and_her_row_is_kept(
         self, opened: Opened
@@ -144,9 +142,10 @@ class TestAnalysts:
         assert curator.budget.spent == PrivacyLoss.none()
 
     @pytest.mark.parametrize("name", ["c", "a#1", "owner", "analyst"])
-    def test_strangers_are_neither_disabled_nor_enabled(self, opened: Opened, name: str) -> None:
-        curator = opened()
-        for change in (curator.disable, curator.enable):
+    def test_strangers_are_neither_disabled_nor_enabled(
+        self, unchanged: Curator, name: str
+    ) -> None:
+        for change in (unchanged.disable, unchanged.enable):
             with pytest.raises(RequestError, match="no analyst"):
                 change(name)
 
@@ -516,17 +515,24 @@ CHANGES: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
 
 
 class TestChanged:
-    @pytest.fixture
-    def ledger(self, opened: Opened, tmp_path: Path) -> Path:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def written(cls, shared: Opened, tmp_path_factory: pytest.TempPathFactory) -> Path:
         """A ledger with an entry of every kind, the last charge resting on a limit and a grant."""
-        curator = opened(
-            ledger=tmp_path / "l", analysts={"b": 4, "a": 2}, budget=Budget(rho=1), views=["sex"]
+        ledger = tmp_path_factory.mktemp("written") / "l"
+        curator = shared(
+            ledger=ledger, analysts={"b": 4, "a": 2}, budget=Budget(rho=1), views=["sex"]
         )
         curator.grant("b", "a", rho="0.3")
         curator.limit("a", rho="0.4")
         curator.session("a").query(COUNT.format(1), rho="0.6")
         curator.close()
-        return tmp_path / "l"
+        return ledger.parent
+
+    @pytest.fixture
+    def ledger(self, written: Path, tmp_path: Path) -> Path:
+        """A copy of it."""
+        return shutil.copytree(written, tmp_path / "copy") / "l"
 
     @pytest.mark.parametrize("name", CHANGES)
     def test_what_does_not_add_up_is_refused_when_it_is_read(

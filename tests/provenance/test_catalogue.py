@@ -15,6 +15,8 @@ from dpnb.privacy.loss import PrivacyLoss
 from dpnb.provenance.histograms import Strategy
 from dpnb.provenance.policy import Policy
 
+pytestmark = pytest.mark.fast
+
 Opened = Callable[..., Curator]
 ONE = "SELECT COUNT(*) AS k FROM t WHERE sex = 'F'"
 

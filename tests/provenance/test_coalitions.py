@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpnb.curator import Curator
@@ -19,6 +19,8 @@ from dpnb.privacy.gaussian import epsilon_from, sigma_from
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.mechanisms import MECHANISMS, Synopses, Wish
 from dpnb.provenance.policy import Policy
+
+pytestmark = pytest.mark.fast
 
 Opened = Callable[..., Curator]
 COUNT = "SELECT COUNT(*) AS k FROM t WHERE n >= {}"
@@ -87,6 +89,7 @@ class TestKnowledge:
             with pytest.raises(RequestError, match="no analyst"):
                 curator.coalition("a", name)
 
+    @settings(max_examples=50)
     @given(
         st.lists(
             st.tuples(st.sampled_from("abcd"), st.sampled_from("vw"), st.fractions(0, 1)),

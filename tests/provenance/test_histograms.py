@@ -21,6 +21,9 @@ from dpnb.provenance.histograms import Strategy, histogram
 from dpnb.schema import Schema
 from dpnb.sql.parse import parse
 from dpnb.table import Table
+from tests.kit.noise import NoNoise
+
+pytestmark = pytest.mark.fast
 
 Opened = Callable[..., Curator]
 AGES = Schema({"age": Integer(18, 23), "sex": Category(["F", "M"])})
@@ -391,12 +394,17 @@ def labels(frame: pd.DataFrame, column: str) -> pd.Series:
 class TestCounts:
     """With noise that adds none, against pandas."""
 
-    @pytest.fixture
-    def curator(self, opened: Opened, silent: Any) -> Curator:
+    @staticmethod
+    def with_pairs(open_: Opened) -> Curator:
         pairs = [["c", "i"], ["b", "r"], ["o", "d"], ["e", "i"]]
-        return opened(
-            Table("t", untidy(), KINDS), noise=silent, budget=Budget(rho=10**6), views=pairs
+        return open_(
+            Table("t", untidy(), KINDS), noise=NoNoise(), budget=Budget(rho=10**6), views=pairs
         )
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def curator(cls, shared: Opened) -> Curator:
+        return cls.with_pairs(shared)
 
     def declared(self, curator: Curator, sql: str) -> Any:
         """The answer, from declared views alone."""
@@ -472,10 +480,11 @@ class TestCounts:
                 assert one.estimate == pytest.approx(other.estimate)
 
     def test_the_table_is_scanned_once(
-        self, curator: Curator, monkeypatch: pytest.MonkeyPatch
+        self, opened: Opened, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         from dpnb.engines.duckdb import DuckDBEngine
 
+        curator = self.with_pairs(opened)
         monkeypatch.setattr(DuckDBEngine, "measure", lambda *_: 1 / 0)
         monkeypatch.setattr(DuckDBEngine, "histograms", lambda *_: 1 / 0)
         for group in "cbde":

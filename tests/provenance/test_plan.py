@@ -19,6 +19,8 @@ from dpnb.provenance.plan import Plan, half_width, plan
 from dpnb.schema import Schema
 from dpnb.sql.query import Query
 
+pytestmark = pytest.mark.fast
+
 Planner = Callable[..., Plan]
 COUNT = "SELECT a, COUNT(*) AS n FROM t GROUP BY a"
 AVG = "SELECT a, AVG(gain) AS m FROM t GROUP BY a"

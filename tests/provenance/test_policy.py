@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from dpnb.errors import RequestError
 from dpnb.provenance.policy import MOST_PRIVILEGE, Policy, check_privilege
 
+pytestmark = pytest.mark.fast
+
 
 def limits(policy: Policy, cap: str, *privileges: int) -> list[float]:
     """The limits of rows with these privileges."""

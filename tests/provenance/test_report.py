@@ -17,6 +17,8 @@ from dpnb.privacy.loss import PrivacyLoss
 from dpnb.provenance.policy import Policy
 from dpnb.provenance.report import ndcfg
 
+pytestmark = pytest.mark.fast
+
 Opened = Callable[..., Curator]
 BY_SEX = "SELECT sex, COUNT(*) AS k FROM t GROUP BY sex"
 

@@ -221,13 +221,12 @@ class TestRows:
         ],
     )
     def test_senseless_limits_are_refused(
-        self, opened: Opened, arguments: tuple[str, ...], options: dict[str, Any], word: str
+        self, unchanged: Curator, arguments: tuple[str, ...], options: dict[str, Any], word: str
     ) -> None:
-        curator = opened()
-        before = curator.provenance
+        before = unchanged.provenance
         with pytest.raises(RequestError, match=word):
-            curator.limit(*arguments, **options)
-        assert curator.provenance == before
+            unchanged.limit(*arguments, **options)
+        assert unchanged.provenance == before
 
 
 class TestViews:
@@ -477,12 +476,11 @@ class TestGrants:
         ],
     )
     def test_senseless_grants_are_refused(
-        self, opened: Opened, giver: str, receiver: str, options: dict[str, Any], word: str
+        self, unchanged: Curator, giver: str, receiver: str, options: dict[str, Any], word: str
     ) -> None:
-        curator = opened()
         with pytest.raises(RequestError, match=word):
-            curator.grant(giver, receiver, **options)
-        assert curator.session("a").budget.remaining.rho == Fraction(1, 4)
+            unchanged.grant(giver, receiver, **options)
+        assert unchanged.session("a").budget.remaining.rho == Fraction(1, 4)
 
     def test_moments_are_utc_to_the_second(self) -> None:
         import datetime

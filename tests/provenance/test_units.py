@@ -5,6 +5,7 @@ Exact numbers are those of the table of kept rows; noise is drawn by a fast stan
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
+from scipy import stats
 
 import dpnb
 from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
@@ -19,6 +21,7 @@ from dpnb.curator import Curator
 from dpnb.provenance.views import transposition
 from tests.kit.noise import ContinuousNoise
 
+P_FLOOR = 1e-9
 SCHEMA = Schema(
     {
         "country": Category(["United Kingdom", "Germany", "elsewhere"], other="elsewhere"),
@@ -48,8 +51,8 @@ def frame():
     return found
 
 
-def opened(frame, noise, budget=None, unit=UNIT, **options):
-    table = Table("sales", frame, SCHEMA, unit)
+def opened(frame, noise, budget=None, unit=UNIT, schema=SCHEMA, **options):
+    table = Table("sales", frame, schema, unit)
     return Curator(table, budget=budget or dpnb.Budget(rho=10**6), noise=noise, **options)
 
 
@@ -119,67 +122,102 @@ class TestBoundedTable:
 
 CURRENCIES = {"zcdp": dpnb.Budget(rho=10**6), "pure": dpnb.Budget(epsilon=10**6)}
 LEVELS = {"zcdp": {"rho": Fraction(1, 10)}, "pure": {"epsilon": Fraction(1, 4)}}
+DAYS = [*(f"{year}-{month:02}-01" for year in (2009, 2010) for month in range(1, 13))][11:]
+FINE = Schema(
+    {
+        **SCHEMA,
+        "quantity": Integer(-20, 50, bins=list(range(-20, 51, 5))),
+        "day": Date("2009-12-01", "2010-12-31", bins=[*DAYS, "2010-12-31"]),
+    }
+)
+"""One statement by country, quantity and day has 546 groups, each with noise of its own."""
 BY = "FROM sales WHERE price > {} GROUP BY country, quantity, day"
 NOISY = {
     "count": (f"SELECT country, quantity, day, COUNT(*) AS n {BY}", 20, 20),
     "sum": (f"SELECT country, quantity, day, SUM(quantity) AS n {BY}", 20 * 50, 20 * 50),
     "people": (f"SELECT country, quantity, day, COUNT(DISTINCT customer_id) AS n {BY}", math.sqrt(2), 2),
 }  # fmt: skip
-OTHERS = 60
-"""Statements that differ a little, so that each has noise of its own."""
 
 
-def exact_of(curator, answer_sql, **level):
-    """The exact vectors of a statement's views, by their measures, each group in the order of views."""
-    request = curator._statement("analyst", answer_sql, None, level)
+def exact_of(curator, answer_sql, name="analyst", **level):
+    """A statement's exact vector, by its view's measure, each group in the order of the answer."""
+    request = curator._statement(name, answer_sql, None, level)
     plan = request.plan()
     engine = curator._engines["sales"]
     found = request.measure(plan, set(plan.views), engine)
-    return [(view, view.values(found[name])) for name, view in plan.views.items()]
+    ((key, view),) = plan.views.items()
+    values = view.values(found[key])
+    return np.array([values[place] for place in transposition(request.query, FINE)])
+
+
+def half_width(found):
+    """The largest half-width, of groups that the noise did not make negative."""
+    estimate = np.array(found.estimate)
+    return (np.array(found.high) - estimate)[estimate >= 0].max()
+
+
+def by_all(sql):
+    """A statement by country, its groups cut to those of country, quantity and day."""
+    aggregate = sql.partition("country, ")[2].removeprefix("day, ").partition(" GROUP BY")[0]
+    return f"SELECT country, quantity, day, {aggregate} GROUP BY country, quantity, day"
+
+
+def scale_fits(noises, currency, off=1.0):
+    """Whether normal (or Laplace) noises, ``off`` times as wide, may well have scale 1.
+
+    By the exact law of the sum of their squares (or sizes).
+    """
+    noises = np.multiply(noises, off)
+    if currency == "zcdp":
+        law, total = stats.chi2(len(noises)), (noises**2).sum()
+    else:
+        law, total = stats.gamma(len(noises)), np.abs(noises).sum()
+    return min(law.cdf(total), law.sf(total)) > P_FLOOR / 2
 
 
 @pytest.mark.parametrize("currency", ["zcdp", "pure"])
-@pytest.mark.parametrize("name", NOISY)
 class TestNoise:
     """The noise is for all rows of a customer: its scale, intervals and prices are checked by hand."""
 
-    def drawn(self, frame, name, currency, off):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def curators(cls, frame):
+        small = frame[frame["customer_id"] % 60 == 0]
+        found = {
+            name: opened(small, ContinuousNoise(5), budget, schema=FINE)
+            for name, budget in CURRENCIES.items()
+        }
+        yield found
+        for curator in found.values():
+            curator.close()
+
+    @pytest.mark.parametrize("name", NOISY)
+    def test_its_law_and_the_coverage_of_intervals(self, curators, name, currency, reaches):
+        """A scale off by 30 % is found, and so is noise as wide as for one row instead of 20."""
         sql, second, first = NOISY[name]
-        level = LEVELS[currency]
+        level, session = LEVELS[currency], curators[currency].session()
         sensitivity = second if currency == "zcdp" else first
-        curator = opened(frame, ContinuousNoise(5, off), CURRENCIES[currency])
-        session = curator.session()
         scale = sensitivity / (math.sqrt(0.2) if currency == "zcdp" else 0.25)
         noises, held = [], []
-        for number in range(OTHERS):
-            asked = sql.format(f"{number / 10}")
-            answer = session.query(asked, **level)
-            ((_, truth),) = exact_of(curator, asked, **level)
-            found = answer.estimates[0]
-            released = found.estimate
-            order = transposition(curator._statement("analyst", asked, None, level).query, SCHEMA)
-            truth = [truth[place] for place in order]
-            noises.extend((np.array(released) - truth) / scale)
-            low, high = found.low, found.high
-            held.append(all(a <= x <= b for a, x, b in zip(low, truth, high, strict=True)))
-        curator.close()
-        return np.array(noises), held
-
-    def spread(self, noises, currency):
-        """How many standard deviations the scale seems to be off."""
-        count = len(noises)
-        if currency == "zcdp":
-            return (np.mean(noises**2) - 1) / math.sqrt(2 / count)
-        return (np.mean(np.abs(noises)) - 1) / math.sqrt(1 / count)
-
-    def test_its_law_and_the_coverage_of_intervals(self, frame, name, currency, reaches):
-        small = frame[frame["customer_id"] % 60 == 0]
-        noises, held = self.drawn(small, name, currency, 1.0)
-        assert abs(self.spread(noises, currency)) < 6
-        assert reaches(held, 0.95)
+        for price in (1, 2):
+            asked = sql.format(price)
+            found = session.query(asked, intervals="each", **level).estimates[0]
+            truth = exact_of(curators[currency], asked, **level)
+            noises.extend((np.array(found.estimate) - truth) / scale)
+            held.extend((found.low <= truth) & (truth <= found.high))
+        assert len(noises) == 2 * 3 * 14 * 13
+        assert scale_fits(noises, currency)
         for off in (0.7, 1.3):
-            wrong, _ = self.drawn(small, name, currency, off)
-            assert abs(self.spread(wrong, currency)) > 6
+            assert not scale_fits(noises, currency, off)
+        assert reaches(held, 0.95)
+        together = session.query(asked, **level).estimates[0]
+        assert together.estimate == found.estimate
+        assert ((together.low <= truth) & (truth <= together.high)).all()
+        # the half-widths are those of one group and of all
+        law = stats.norm if currency == "zcdp" else stats.laplace
+        for one, alpha in ((found, 0.05), (together, 0.05 / len(truth))):
+            half = scale * law.isf(alpha / 2)
+            assert half_width(one) == pytest.approx(half, rel=1e-6, abs=0.51)
 
 
 class TestAccuracy:
@@ -187,29 +225,27 @@ class TestAccuracy:
     @pytest.mark.parametrize(
         "sql", [COUNT, SUM, AVG, PEOPLE], ids=["count", "sum", "avg", "people"]
     )
-    def test_a_wished_error_is_kept_and_its_price_is_what_it_costs(self, frame, currency, sql):
+    def test_a_wished_error_is_kept_and_its_price_is_what_it_costs(
+        self, frame, currency, sql, reaches
+    ):
         small = frame[frame["customer_id"] % 100 == 0]
-        inside, error = [], 600 if sql == SUM else 30
-        for seed in range(12):
-            curator = opened(small, ContinuousNoise(seed), CURRENCIES[currency])
-            session = curator.session()
-            price = session.price(sql, error=error, rows=4_000)
-            answer = session.query(sql, error=error, rows=4_000)
-            assert answer.spent == price.spent
-            assert answer.spent == curator.budget.spent
-            found = answer.estimates[0]
-            if sql != AVG:
+        error = 600 if sql == SUM else 30
+        curator = opened(small, ContinuousNoise(0), CURRENCIES[currency], schema=FINE)
+        session = curator.session()
+        price = session.price(sql, error=error, rows=4_000)
+        answer = session.query(sql, error=error, rows=4_000)
+        assert answer.spent == price.spent
+        assert answer.spent == curator.budget.spent
+        if sql != AVG:
+            more = session.query(by_all(sql), error=error, intervals="each")
+            for found in (answer.estimates[0], more.estimates[0]):
                 widths = np.subtract(found.high, found.low)
                 assert widths.max() <= 2 * error * (1 + 1e-6)
                 # no better than was asked for, either; small counts are cut off at 0
                 assert widths.max() > 1.9 * error or currency == "pure" or sql == PEOPLE
-                truth = exact_of(curator, sql, **LEVELS[currency])[0][1]
-                query = curator._statement("analyst", sql, None, LEVELS[currency]).query
-                truth = [truth[place] for place in transposition(query, SCHEMA)]
-                ends = zip(found.low, truth, found.high, strict=True)
-                inside.append(all(low <= x <= high for low, x, high in ends))
-            curator.close()
-        assert sum(inside) >= len(inside) - 4
+            truth = exact_of(curator, by_all(sql), **LEVELS[currency])
+            assert reaches((found.low <= truth) & (truth <= found.high), 0.95)
+        curator.close()
 
     def test_an_average_has_its_error_where_there_are_as_many_rows(self, frame):
         """On 4,000 and more kept rows the half-width is what was wished, and not far below."""
@@ -235,43 +271,40 @@ class TestAccuracy:
 
 
 class TestOtherWays:
-    def test_past_answers_say_how_sure_they_are(self, frame):
+    FEW = "SELECT quantity, day, COUNT(*) AS n FROM sales WHERE country IS NOT NULL GROUP BY quantity, day"
+
+    def test_past_answers_say_how_sure_they_are(self, frame, reaches):
         """History counts with the noise of the unit, and buys only what is missing."""
-        inside, widths = [], []
-        for seed in range(30):
-            curator = opened(frame[frame["customer_id"] % 100 == 0], ContinuousNoise(seed))
-            session = curator.session()
-            answer = session.query(COUNT, rho=RHO)
-            found = session.infer("SELECT COUNT(*) AS n FROM sales WHERE country IS NOT NULL")
-            one = found.aggregates[0]
-            truth = len(kept(curator))
-            inside.append(one.low[0] <= truth <= one.high[0])
-            widths.append((one.high[0] - one.low[0]) / 2)
-            del answer
-            curator.close()
-        # three counts of sigma 20 / sqrt(2 rho) each
+        curator = opened(frame, ContinuousNoise(0), schema=FINE)
+        session = curator.session()
+        session.query(by_all(COUNT), rho=RHO)
+        found = session.infer(self.FEW, intervals="each").aggregates[0]
+        truth = exact_of(curator, self.FEW, rho=RHO)
+        low, middle, high = map(np.array, (found.low, found.estimate, found.high))
+        # three counts of sigma 20 / sqrt(2 rho) each; ends of counts are whole numbers inside
         sigma = math.sqrt(3) * 20 / math.sqrt(2 * float(RHO))
-        assert widths == pytest.approx([1.96 * sigma] * 30, rel=0.05)
-        assert sum(inside) >= 24
+        assert len(truth) == 14 * 13
+        assert (high - middle)[middle >= 0] == pytest.approx(1.96 * sigma, abs=1.01)
+        assert scale_fits((middle - truth) / sigma, "zcdp")
+        for off in (0.5, 1.8):
+            assert not scale_fits((middle - truth) / sigma, "zcdp", off)
+        assert reaches((low <= truth) & (truth <= high), 0.95)
+        curator.close()
 
     @pytest.mark.parametrize("currency", ["zcdp", "pure"])
-    def test_a_wished_error_buys_what_past_answers_lack(self, frame, currency):
-        wide = "SELECT COUNT(*) AS n FROM sales WHERE country IS NOT NULL"
-        inside = []
-        for seed in range(20):
-            curator = opened(
-                frame[frame["customer_id"] % 100 == 0], ContinuousNoise(seed), CURRENCIES[currency]
-            )
-            session = curator.session()
-            alone = session.price(wide, error=90).spent.level(currency)
-            session.query(COUNT, error=120)
-            more = session.query(wide, error=90)
-            assert more.spent.level(currency) <= alone
-            found = more.estimates[0]
-            assert found.high[0] - found.estimate[0] <= 90 * (1 + 1e-6)
-            inside.append(found.low[0] <= len(kept(curator)) <= found.high[0])
-            curator.close()
-        assert sum(inside) >= 15
+    def test_a_wished_error_buys_what_past_answers_lack(self, frame, currency, reaches):
+        curator = opened(frame, ContinuousNoise(0), CURRENCIES[currency], schema=FINE)
+        session, options = curator.session(), {"error": 90, "intervals": "each"}
+        alone = session.price(self.FEW, **options).spent.level(currency)
+        session.query(by_all(COUNT), error=120, intervals="each")
+        more = session.query(self.FEW, **options)
+        assert more.origin.way == "new"
+        assert more.spent.level(currency) < alone
+        found = more.estimates[0]
+        assert half_width(found) <= 90 * (1 + 1e-6)
+        truth = exact_of(curator, self.FEW, **LEVELS[currency])
+        assert reaches((found.low <= truth) & (truth <= found.high), 0.95)
+        curator.close()
 
     def test_different_customers_do_not_follow_from_other_answers(self, frame):
         curator = opened(frame, ContinuousNoise(1))
@@ -290,21 +323,27 @@ class TestOtherWays:
         curator.close()
 
     def test_a_declared_view_answers_with_the_noise_of_the_unit(self, frame):
-        errors = []
-        for seed in range(60):
-            curator = opened(
-                frame[frame["customer_id"] % 100 == 0],
-                ContinuousNoise(seed),
-                analysts={"ann": 1},
-                views=[["country", "day"]],
-            )
-            found = curator.session("ann").query(COUNT, rho=RHO).estimates[0]
-            rows = kept(curator)
-            truth = rows.groupby("c0").size().reindex(range(3), fill_value=0).to_numpy()
-            errors.extend(np.subtract(found.estimate, truth))
-            used = curator._store.accountant.definitions.values()
-            assert any("histogram" in one for one in used)
-            curator.close()
-        # three bins of a day (and none) for each country
-        sigma = 20 / math.sqrt(2 * float(RHO)) * math.sqrt(3)
-        assert abs((np.mean(np.square(errors)) / sigma**2 - 1) / math.sqrt(2 / len(errors))) < 6
+        curator = opened(
+            frame,
+            ContinuousNoise(0),
+            schema=FINE,
+            analysts={"ann": 1},
+            views=[["country", "day", "quantity"]],
+        )
+        sql = "SELECT country, quantity, COUNT(*) AS n FROM sales GROUP BY country, quantity"
+        found = curator.session("ann").query(sql, rho=RHO).estimates[0]
+        rows = kept(curator)
+        # bins are open on the left, except the first
+        bins = np.maximum(np.ceil((rows["c1"].astype(int) + 20) / 5) - 1, 0)
+        groups = itertools.product(range(3), range(14))
+        truth = rows.groupby([rows["c0"].astype(int), bins]).size().reindex(groups, fill_value=0)
+        errors = np.subtract(found.estimate, truth.to_numpy())
+        used = curator._store.accountant.definitions.values()
+        assert any("histogram" in one for one in used)
+        curator.close()
+        # thirteen bins of a day (and none) for each country and quantity
+        sigma = 20 / math.sqrt(2 * float(RHO)) * math.sqrt(14)
+        assert len(errors) == 42
+        assert scale_fits(errors / sigma, "zcdp")
+        for off in (0.3, 2.6):
+            assert not scale_fits(errors / sigma, "zcdp", off)

@@ -208,18 +208,25 @@ def measures() -> Iterator[tuple[str, Measure]]:
 
 
 MEASURES = dict(measures())
-SCHEMA = Schema({"g": Category(["p", "q"]), **KINDS})
-SCAN = Scan(("g",), EVERY, tuple((measure, EVERY) for measure in MEASURES.values()))
+PLACES = len(values_around(KINDS["bit"]))
+TABLES = 3 * (PLACES + 1)
+"""Many small tables in one, each in a group of its own: three without and with one row more."""
+SCHEMA = Schema({"table": Integer(0, TABLES), "g": Category(["p", "q"]), **KINDS})
+SCAN = Scan(("table", "g"), EVERY, tuple((measure, EVERY) for measure in MEASURES.values()))
 
 
-def measured(rows: list[dict[str, object]]) -> list[list[int]]:
-    """The engine's exact vectors of a table with these rows, in ticks."""
+def measured(tables: list[list[dict[str, object]]]) -> list[list[list[int]]]:
+    """For each measure the engine's exact vectors of tables with these rows, in ticks."""
+    rows = [{**one, "table": number} for number, found in enumerate(tables) for one in found]
     frame = pd.DataFrame(rows, columns=list(SCHEMA)).astype(
-        {"g": "string", **dict.fromkeys(KINDS, "float64")}
+        {"g": "string", "table": "int64", **dict.fromkeys(KINDS, "float64")}
     )
     engine = DuckDBEngine(Table("t", frame, SCHEMA))
     exact = engine.measure(SCAN)
-    vectors = [list(exact.reveal(i)) for i in range(len(MEASURES))]
+    groups = len(SCHEMA["g"].cells())
+    vectors = [
+        np.reshape(list(exact.reveal(i)), (-1, groups)).tolist() for i in range(len(MEASURES))
+    ]
     engine.close()
     return vectors
 
@@ -230,20 +237,43 @@ def row(group: str | None, place: int) -> dict[str, object]:
     return {"g": group, **{name: found[place % len(found)] for name, found in values.items()}}
 
 
+def added(place: int) -> dict[str, object]:
+    return row("pq"[place % 2], place)
+
+
+BASES = ([], [row("p", 1), row("q", 7), row("p", 20)], [row(None, 3), row("q", 33)])
+
+
 class TestSensitivity:
     @pytest.fixture(scope="class")
     @classmethod
     def changes(cls) -> dict[str, list[list[int]]]:
         """For each measure, how its vector changes when one row is added; over many rows."""
-        found: dict[str, list[list[int]]] = {name: [] for name in MEASURES}
-        places = len(values_around(KINDS["bit"]))
-        for base in ([], [row("p", 1), row("q", 7), row("p", 20)], [row(None, 3), row("q", 33)]):
-            before = measured(base)
-            for place in range(places):
-                after = measured([*base, row("pq"[place % 2], place)])
-                for name, old, new in zip(MEASURES, before, after, strict=True):
-                    found[name].append([b - a for a, b in zip(old, new, strict=True)])
+        tables = [
+            table for base in BASES for table in (base, *([*base, added(i)] for i in range(PLACES)))
+        ]
+        found: dict[str, list[list[int]]] = {}
+        for name, vectors in zip(MEASURES, measured(tables), strict=True):
+            before, after = vectors[:: PLACES + 1], vectors
+            found[name] = [
+                [b - a for a, b in zip(before[number // (PLACES + 1)], after[number], strict=True)]
+                for number in range(TABLES)
+                if number % (PLACES + 1)
+            ]
         return found
+
+    def test_so_does_a_row_added_to_a_whole_table(
+        self, changes: dict[str, list[list[int]]]
+    ) -> None:
+        """No other group of the table changes, whatever the row is like."""
+        for number, base in enumerate(BASES):
+            before = measured([base, BASES[1]])
+            for place in range(number, PLACES, 11):
+                after = measured([[*base, added(place)], BASES[1]])
+                for name, old, new in zip(MEASURES, before, after, strict=True):
+                    moved = [b - a for a, b in zip(old[0], new[0], strict=True)]
+                    assert moved == changes[name][number * PLACES + place]
+                    assert old[1:] == new[1:]
 
     @pytest.mark.parametrize("name", MEASURES)
     def test_one_row_moves_a_vector_by_the_declared_sensitivity_at_most(
@@ -292,7 +322,7 @@ class TestSensitivity:
     @pytest.mark.parametrize("group", [None, "undeclared"])
     def test_a_row_outside_the_declared_groups_moves_nothing(self, group: str | None) -> None:
         base = [row("p", 1), row("q", 7)]
-        assert measured([*base, row(group, 1), row(group, 20)]) == measured(base)
+        assert measured([[*base, row(group, 1), row(group, 20)]]) == measured([base])
 
     def test_the_lattice_depends_on_bounds_alone(self) -> None:
         for kind in KINDS.values():
