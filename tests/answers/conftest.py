@@ -1,8 +1,8 @@
-"""Fast test noise and small tables."""
+"""Sessions with fast noise, and small tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,28 +10,8 @@ import pandas as pd
 import pytest
 
 import dpnb
-
-
-class FastNoise:
-    """Rounded continuous noise; ``scale`` makes it wider than it says, for negative controls."""
-
-    private = False
-
-    def __init__(self, seed: int, scale: float = 1.0) -> None:
-        self.generator = np.random.default_rng(seed)
-        self.scale = scale
-
-    def _added(self, exact: Sequence[int], drawn: np.ndarray) -> list[int]:
-        return [int(x) + round(e * self.scale) for x, e in zip(exact, drawn, strict=True)]
-
-    def gaussian(self, exact: Sequence[int], sigma: float) -> list[int]:
-        return self._added(exact, self.generator.normal(0, sigma, len(exact)))
-
-    def laplace(self, exact: Sequence[int], scale: float) -> list[int]:
-        return self._added(exact, self.generator.laplace(0, scale, len(exact)))
-
-    def coins(self, probability: float, count: int) -> list[bool]:
-        return [bool(coin) for coin in self.generator.random(count) < probability]
+from tests.kit.loaded import loaded_once  # noqa: F401
+from tests.kit.noise import ContinuousNoise
 
 
 @pytest.fixture(scope="session")
@@ -72,12 +52,73 @@ def opened(table: dpnb.Table) -> Iterator[Callable[..., dpnb.Session]]:
         source: dpnb.Table = table, *, seed: int = 1, scale: float = 1.0, **budget: Any
     ) -> dpnb.Session:
         wanted = dpnb.Budget(**(budget or {"rho": 100, "delta": 1e-6}))
-        sessions.append(dpnb.Session(source, budget=wanted, noise=FastNoise(seed, scale)))
+        sessions.append(dpnb.Session(source, budget=wanted, noise=ContinuousNoise(seed, scale)))
         return sessions[-1]
 
     yield open_
     for session in sessions:
         session.close()
+
+
+@pytest.fixture
+def crowded(
+    opened: Callable[..., dpnb.Session],
+    frame: pd.DataFrame,
+    table: dpnb.Table,
+    size: Callable[[int], int],
+) -> Callable[..., Callable[[float], np.ndarray]]:
+    """In which of many answers about the people by region all intervals hold together.
+
+    One table has the people again and again, as crowds. Its groups are released in one answer, with
+    intervals that hold each on its own, as surely as in an answer about one crowd: they are the same.
+    """
+    count = size(40)
+    people = pd.concat([frame.assign(crowd=number) for number in range(count)], ignore_index=True)
+    schema = dpnb.Schema({**table.schema, "crowd": dpnb.Integer(0, count - 1)})
+    crowds = dpnb.Table("people", people, schema)
+
+    def each(session: dpnb.Session, sql: str, alphas: pd.Series, **wished: Any) -> pd.DataFrame:
+        """Every column at a failure probability of its own; all but the first statement are free."""
+        found = {
+            alpha: session.query(sql, intervals="each", confidence=1 - alpha, **wished).to_frame()
+            for alpha in set(alphas)
+        }
+        shown = next(iter(found.values())).copy()
+        for alias, alpha in alphas.items():
+            columns = [f"{alias}_low", f"{alias}_high"]
+            shown[columns] = found[alpha][columns]
+        return shown
+
+    def make(
+        sql: str, exact: pd.DataFrame, confidence: float, shares: Any, **wished: Any
+    ) -> Callable[[float], np.ndarray]:
+        """``shares`` are those of the aliases in the failure probability, in each of four regions."""
+        alphas = pd.Series(
+            (1 - confidence) * np.array(shares, dtype=float) / 4, index=exact.columns
+        )
+        budget = {name: 2 * level for name, level in wished.items()}
+        session = opened(**budget)
+        pd.testing.assert_frame_equal(
+            session.query(sql, confidence=confidence, **wished).to_frame(),
+            each(session, sql, alphas, **wished),
+            check_column_type=False,
+        )
+        by_crowd = sql.replace("SELECT region", "SELECT crowd, region")
+        by_crowd = by_crowd.replace("GROUP BY region", "GROUP BY crowd, region")
+
+        def hits(scale: float) -> np.ndarray:
+            session = opened(crowds, seed=3, scale=scale, **budget)
+            shown = each(session, by_crowd, alphas, **wished).set_index(["crowd", "region"])
+            inside = np.ones(count, dtype=bool)
+            for alias, values in exact.items():
+                for region, value in values.items():
+                    of = shown.xs(region, level="region")
+                    inside &= of[f"{alias}_low"].le(value) & of[f"{alias}_high"].ge(value)
+            return inside
+
+        return hits
+
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from dpnb.display.text import CONDITIONAL
 from dpnb.errors import RequestError
 from dpnb.privacy.calibrate import Law
 from dpnb.privacy.loss import Picked, PrivacyLoss
+from tests.kit.power import shares
 
 Open = Callable[..., dpnb.Session]
 Test = Callable[[object, float], bool]
@@ -312,76 +313,79 @@ class TestEstimates:
 class TestCoverage:
     """Whole answers of whole sessions, over many tables or groups."""
 
-    @pytest.mark.parametrize("budget", [{"rho": 10**6}, {"epsilon": 10**6}], ids=["zcdp", "pure"])
+    @pytest.mark.parametrize("wished", [{"rho": 1}, {"epsilon": 1}], ids=["zcdp", "pure"])
     def test_all_intervals_of_an_answer_together(
         self,
         opened: Open,
+        even: Callable[[int, int], dpnb.Table],
         equals: Test,
-        budget: dict[str, int],
+        wished: dict[str, int],
         size: Callable[[int], int],
     ) -> None:
-        # six groups of one table; each narrower WHERE is a new view with fresh noise
-        groups, rows, count = 6, 400, size(300)
-        frame = pd.DataFrame({"g": np.repeat(range(groups), rows), "k": 10**6})
-        schema = dpnb.Schema({"g": dpnb.Integer(0, groups - 1), "k": dpnb.Integer(0, 10**6)})
-        table = dpnb.Table("t", frame, schema)
-        wished = {"rho": 0.01} if "rho" in budget else {"epsilon": 0.1}
+        # six independent intervals that miss with 1/12 each; must find noise that is 30 % off
+        groups, rows, budget = 6, 10, dict.fromkeys(wished, 2)
+        sql = "SELECT g, COUNT(*) AS n FROM t GROUP BY g"
+        alone = {"confidence": 1 - 0.5 / groups, "intervals": "each", **wished}
+        session = opened(even(groups, rows), **budget)
+        (together,) = session.query(sql, confidence=0.5, **wished).estimates
+        (each,) = session.query(sql, **alone).estimates
+        assert together.low == pytest.approx(each.low)
+        assert together.high == pytest.approx(each.high)
+        exact, wider = (1 - 0.5 / groups) ** groups, (0.5 / groups) ** (1 / 1.3)
+        many = even(groups * size(shares(exact, (1 - wider) ** groups)), rows)
 
-        def hits(scale: float) -> list[bool]:
-            session = opened(table, seed=9, scale=scale, **budget)
-            found = []
-            for number in range(count):
-                sql = f"SELECT g, COUNT(*) AS n FROM t WHERE k > {number} GROUP BY g"
-                (counts,) = session.query(sql, confidence=0.5, **wished).estimates
-                found.append(max(counts.low) <= rows <= min(counts.high))
-            return found
+        def hits(scale: float) -> np.ndarray:
+            """Six groups of one answer at a time stand for the six of an answer of their own."""
+            (n,) = opened(many, seed=9, scale=scale, **budget).query(sql, **alone).estimates
+            inside = (np.array(n.low) <= rows) & (rows <= np.array(n.high))
+            return inside.reshape(-1, groups).all(axis=1)
 
-        # six independent intervals that miss with 1/12 each
-        assert equals(hits(1.0), (1 - 0.5 / groups) ** groups)
-        assert not equals(hits(1.3), (1 - 0.5 / groups) ** groups)
-        assert not equals(hits(0.7), (1 - 0.5 / groups) ** groups)
+        assert equals(hits(1.0), exact)
+        assert not equals(hits(1.3), exact)
+        assert not equals(hits(0.7), exact)
 
     @pytest.mark.parametrize(
-        ("budget", "wished"),
-        [({"rho": 10**6}, {"rho": 0.03}), ({"epsilon": 10**6}, {"epsilon": 0.3})],
+        ("wished", "wider"),
+        [({"rho": 0.03}, 1.5), ({"epsilon": 0.3}, 1.9)],
         ids=["zcdp", "pure"],
     )
     def test_counts_sums_and_averages_together(
         self,
         opened: Open,
         reaches: Test,
-        budget: dict[str, int],
         wished: dict[str, float],
+        wider: float,
         size: Callable[[int], int],
     ) -> None:
-        sizes, rng = (5, 30, 200), np.random.default_rng(4)
-        frame = pd.DataFrame({"g": np.repeat(range(3), sizes), "k": 10**6})
+        # nine intervals; noise that is so much wider than it says lets them hold in 0.4 at most
+        sizes, rng, count = (5, 30, 200), np.random.default_rng(4), size(shares(0.8, 0.4))
+        frame = pd.DataFrame({"g": np.repeat(range(3 * count), np.tile(sizes, count))})
         frame["x"] = rng.integers(0, 11, len(frame))
-        kinds = {"g": dpnb.Integer(0, 2), "k": dpnb.Integer(0, 10**6), "x": dpnb.Integer(0, 10)}
-        table = dpnb.Table("t", frame, dpnb.Schema(kinds))
         exact = frame.groupby("g")["x"].agg(n="size", total="sum", mean="mean")
+        sql = "SELECT g, COUNT(*) AS n, SUM(x) AS total, AVG(x) AS mean FROM t GROUP BY g"
+        budget = dict.fromkeys(wished, 1)
+        alone = {"confidence": 1 - 0.2 / 9, "intervals": "each", **wished}
 
-        def hits(scale: float) -> list[bool]:
-            session = opened(table, seed=9, scale=scale, **budget)
-            found = []
-            for number in range(size(150)):
-                shown = session.query(
-                    "SELECT g, COUNT(*) AS n, SUM(x) AS total, AVG(x) AS mean FROM t "
-                    f"WHERE k > {number} GROUP BY g",
-                    confidence=0.8,
-                    **wished,
-                ).to_frame()
-                found.append(
-                    all(
-                        shown[f"{alias}_low"].le(exact[alias]).all()
-                        and shown[f"{alias}_high"].ge(exact[alias]).all()
-                        for alias in exact
-                    )
-                )
-            return found
+        def table(groups: int) -> dpnb.Table:
+            kinds = {"g": dpnb.Integer(0, groups - 1), "x": dpnb.Integer(0, 10)}
+            return dpnb.Table("t", frame[frame["g"] < groups], dpnb.Schema(kinds))
+
+        session = opened(table(3), **budget)
+        together = session.query(sql, confidence=0.8, **wished).to_frame()
+        pd.testing.assert_frame_equal(together, session.query(sql, **alone).to_frame())
+
+        def hits(scale: float) -> np.ndarray:
+            """Three groups of one answer at a time stand for the three of an answer of their own."""
+            session = opened(table(3 * count), seed=9, scale=scale, **budget)
+            shown = session.query(sql, **alone).to_frame()
+            inside = [
+                shown[f"{alias}_low"].le(exact[alias]) & shown[f"{alias}_high"].ge(exact[alias])
+                for alias in exact
+            ]
+            return np.logical_and.reduce(inside).reshape(count, 3).all(axis=1)
 
         assert reaches(hits(1.0), 0.8)
-        assert not reaches(hits(1.5), 0.8)
+        assert not reaches(hits(wider), 0.8)
 
     @pytest.mark.parametrize(
         ("budget", "wished"),

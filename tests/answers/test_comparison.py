@@ -14,6 +14,8 @@ from dpnb.answers.comparison import Comparison, exact, number_text
 from dpnb.answers.reading import MAX_DEPTH, MAX_TEXT, read
 from dpnb.errors import RequestError
 
+pytestmark = pytest.mark.fast
+
 HALF = Fraction(1, 2)
 LABELS = st.one_of(st.text(max_size=6), st.integers(-(10**6), 10**6))
 GROUPS = st.one_of(

@@ -6,13 +6,14 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import optimize, stats
 
 from dpnb import Budget, Integer, Schema, Session, Table
 from dpnb.answers.intervals import (
@@ -27,6 +28,7 @@ from dpnb.answers.intervals import (
     shifted,
 )
 from dpnb.privacy.calibrate import Law
+from tests.kit.power import coverage, shares
 
 Test = Callable[[object, float], bool]
 FAMILIES = ("gaussian", "laplace")
@@ -340,16 +342,20 @@ class TestRounding:
     @pytest.mark.parametrize("low", [4 * 10**15, 2**53 - 100, 1_700_000_000_000_000])
     def test_means_far_from_0(self, low: int) -> None:
         """Where neighbouring floats lie farther apart than the interval is wide."""
-        values = [low + i % 3 for i in range(600)]
-        exact = Fraction(sum(values), len(values))
-        table = Table("t", pd.DataFrame({"x": values}), Schema({"x": Integer(low, low + 100)}, complete=["x"]))  # fmt: skip
-        sql = "SELECT AVG(x) AS m FROM t"
-        for _ in range(10):
-            with Session(table, budget=Budget(rho=300)) as session:
-                found = session.query(sql, rho=100, confidence=0.999999).estimates[0]
+        groups, rows = 10, 60
+        values = [low + i % 3 for i in range(rows)]
+        exact = Fraction(sum(values), rows)
+        frame = pd.DataFrame({"g": np.repeat(range(groups), rows), "x": values * groups})
+        schema = Schema({"g": Integer(0, 9), "x": Integer(low, low + 100)}, complete=["g", "x"])
+        wished = {"rho": 10_000, "confidence": 0.999999}
+        with Session(Table("t", frame, schema), budget=Budget(rho=10_000)) as session:
+            (means,) = session.query("SELECT g, AVG(x) AS m FROM t GROUP BY g", **wished).estimates
+            for g, ends in enumerate(zip(means.low, means.high, strict=True)):
+                sql = f"SELECT AVG(x) AS m FROM t WHERE g = {g}"
                 told = session.infer(sql, confidence=0.999999)
-            assert Fraction(found.low[0]) <= exact <= Fraction(found.high[0])
-            assert Fraction(told.low) <= exact <= Fraction(told.high)
+                for one, other in (ends, (told.low, told.high)):
+                    assert Fraction(one) <= exact <= Fraction(other)
+                    assert other - one < 4
 
 
 class TestCombinations:
@@ -532,8 +538,24 @@ class TestCoverage:
 MEANS = [(10, 10), (20, 20), (37, 22_379), (100, 100)]
 
 
+def tail(one: Law, other: Law, x: float) -> float:
+    """How often the sum of two noises is farther than x from 0."""
+    a, b = one.scale, other.scale
+    if one.family == "gaussian":
+        return float(2 * stats.norm.sf(x / math.hypot(a, b)))
+    if a == b:
+        return (1 + x / (2 * a)) * math.exp(-x / a)
+    far = (scale**2 * math.exp(-x / scale) if scale else 0.0 for scale in (a, b))
+    return (next(far) - next(far)) / (a**2 - b**2)
+
+
 class TestMeanCoverage:
-    """Averages of values in [0, 1]: true means .3 and .8, rho .1 shared equally, as released."""
+    """Averages of values in [0, 1]: true means .3 and .8, rho .1 shared equally, as released.
+
+    An interval holds the true mean m exactly as often as it should where it does so, whatever the
+    noise of C, as long as the noise of S - m C is within the ends it exceeds with probability alpha:
+    that is looked at there, and needs no sample.
+    """
 
     def laws(self, family: str) -> tuple[Law, Law]:
         if family == "gaussian":
@@ -541,68 +563,69 @@ class TestMeanCoverage:
             return Law("gaussian", scale / 2), Law("gaussian", scale)
         return Law("laplace", 1.0), Law("laplace", 2.0)
 
-    def hits(
-        self, family: str, rows: int, mean: float, alpha: float, count: int, wrong: float = 1.0
-    ) -> np.ndarray:
+    def ends(
+        self, family: str, rows: int, mean: float, alpha: float, wider: float = 1.0
+    ) -> list[Pair]:
+        """Intervals where noise that is ``wider`` than it says reaches its quantile, either way."""
         total_law, count_law = self.laws(family)
-        rng = np.random.default_rng(rows)
-        totals = rows * (mean - 0.5) + draw(rng, total_law, count, wrong)
-        counts = rows + draw(rng, count_law, count, wrong)
-        ends = [
-            mean_around_zero(s, c, total_law, count_law, 0.5, alpha)
-            for s, c in zip(totals, counts, strict=True)
-        ]
-        return np.array([low <= mean - 0.5 <= high for low, high in ends])
+        centred = mean - 0.5
+        share = Law(count_law.family, count_law.scale * abs(centred))
+        far = wider * optimize.brentq(
+            lambda x: tail(total_law, share, x) - alpha, 0, 99 * total_law.scale, xtol=1e-14
+        )
+        found = []
+        for noise in (-1.5, -0.4, 0.0, 0.6, 2.0):
+            count = rows + noise * count_law.scale
+            for total in (centred * count - far, centred * count + far):
+                low, high = mean_around_zero(total, count, total_law, count_law, 0.5, alpha)
+                found.append((0.5 + low, 0.5 + high))
+        return found
+
+    def held(self, *given: Any) -> list[bool]:
+        return [low <= given[2] <= high for low, high in self.ends(*given)]
 
     @pytest.mark.parametrize("family", FAMILIES)
     @pytest.mark.parametrize("rows", [0, 1, 10, 20, 100, 22_379])
     @pytest.mark.parametrize("mean", [0.0, 0.3, 1.0])
-    def test_one_group(
-        self,
-        family: str,
-        rows: int,
-        mean: float,
-        reaches: Test,
-        equals: Test,
-        size: Callable[[int], int],
-    ) -> None:
-        count = size(6_000 if family == "gaussian" else 700)
-        hits = self.hits(family, rows, mean, 0.05, count)
-        assert reaches(hits, 0.95)
+    def test_one_group(self, family: str, rows: int, mean: float) -> None:
+        for within in (0.1, 0.6, 1 - 1e-6):
+            assert all(self.held(family, rows, mean, 0.05, within))
         if rows >= 20 and mean == 0.3:
-            assert equals(hits, 0.95)
+            assert not any(self.held(family, rows, mean, 0.05, 1 + 1e-6))
 
     @pytest.mark.parametrize("family", FAMILIES)
-    def test_noise_that_is_wider_or_narrower_than_it_says_is_noticed(
-        self, family: str, equals: Test, reaches: Test, size: Callable[[int], int]
-    ) -> None:
-        count = size(6_000 if family == "gaussian" else 1_200)
-        assert not reaches(self.hits(family, 100, 0.3, 0.2, count, 1.3), 0.8)
-        assert not equals(self.hits(family, 100, 0.3, 0.2, count, 0.7), 0.8)
+    def test_noise_that_is_wider_or_narrower_than_it_says_is_noticed(self, family: str) -> None:
+        assert all(self.held(family, 100, 0.3, 0.2, 0.999))
+        assert not any(self.held(family, 100, 0.3, 0.2, 1.001))
+
+    def test_as_often_as_is_looked_at(self, equals: Test, size: Callable[[int], int]) -> None:
+        """A sample of released values; must find noise that is 30 % off."""
+        laws, rng = self.laws("gaussian"), np.random.default_rng(100)
+        count = size(shares(0.8, coverage(0.8, 1 / 1.3)))
+
+        def hits(wrong: float) -> np.ndarray:
+            totals = 100 * (0.3 - 0.5) + draw(rng, laws[0], count, wrong)
+            counts = 100 + draw(rng, laws[1], count, wrong)
+            ends = [
+                mean_around_zero(s, c, *laws, 0.5, 0.2) for s, c in zip(totals, counts, strict=True)
+            ]
+            return np.array([low <= 0.3 - 0.5 <= high for low, high in ends])
+
+        assert equals(hits(1.0), 0.8)
+        for wrong in (0.7, 1.3):
+            assert not equals(hits(wrong), 0.8)
 
     @pytest.mark.parametrize("family", FAMILIES)
     @pytest.mark.parametrize("rows", MEANS)
-    def test_the_difference_of_two_groups(
-        self, family: str, rows: tuple[int, int], reaches: Test, size: Callable[[int], int]
-    ) -> None:
+    def test_the_difference_of_two_groups(self, family: str, rows: tuple[int, int]) -> None:
         # the difference is covered whenever both are; each at half the failure probability
-        count = size(6_000 if family == "gaussian" else 700)
-        total_law, count_law = self.laws(family)
-        rng = np.random.default_rng(sum(rows))
-        ends = []
-        for n, mean in zip(rows, (0.3, 0.8), strict=True):
-            totals = n * (mean - 0.5) + draw(rng, total_law, count)
-            counts = n + draw(rng, count_law, count)
-            ends.append(
-                np.array(
-                    [
-                        mean_around_zero(s, c, total_law, count_law, 0.5, 0.025)
-                        for s, c in zip(totals, counts, strict=True)
-                    ]
-                )
-            )
-        low, high = ends[0][:, 0] - ends[1][:, 1], ends[0][:, 1] - ends[1][:, 0]
-        assert reaches((low <= -0.5) & (high >= -0.5), 0.95)
+        one, other = (
+            self.ends(family, n, mean, 0.025, 1 - 1e-6)
+            for n, mean in zip(rows, (0.3, 0.8), strict=True)
+        )
+        for both in itertools.product(one, other):
+            low, high = combined(both, (1, -1))
+            assert low <= -0.5 <= high
 
     @pytest.mark.parametrize("rows", MEANS)
     def test_the_paper_box_covers_nearly_always_and_is_wider(

@@ -11,6 +11,8 @@ import dpnb
 from dpnb.answers.listing import Listing
 from dpnb.errors import BudgetError
 
+pytestmark = pytest.mark.fast
+
 Open = Callable[..., dpnb.Session]
 COUNT = "SELECT region, COUNT(*) AS n FROM people GROUP BY region"
 MEAN = "SELECT region, AVG(score) AS mean FROM people GROUP BY region"

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from dpnb.answers.numbers import decimals, end_text, ends_text, figure, loss_text, percent
 from dpnb.privacy.loss import PrivacyLoss, amount_text
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.mark.parametrize(
     ("value", "half_width", "shown"),

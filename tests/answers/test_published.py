@@ -10,6 +10,8 @@ import pytest
 from dpnb.answers.intervals import combine, mean_in_box
 from dpnb.privacy.calibrate import Law
 
+pytestmark = pytest.mark.fast
+
 LARGEST = 200_000
 """Bound of an income."""
 PRESCHOOL, GRADE_9 = (3_437, 16_418.25), (22_931, 15_553.80)

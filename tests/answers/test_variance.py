@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -23,9 +23,12 @@ from dpnb.errors import RequestError
 from dpnb.privacy.calibrate import Law, sum_quantile
 from dpnb.sql.formulas import Variance
 from dpnb.sql.parse import parse
+from tests.kit.noise import NoNoise
+from tests.kit.power import decided
 
 Open = Callable[..., dpnb.Session]
 Test = Callable[[object, float], bool]
+Crowded = Callable[..., Callable[[float], np.ndarray]]
 
 SQL = (
     "SELECT region, VAR_POP(score) AS v, VARIANCE(gain) AS s, STDDEV(score) AS d, "
@@ -123,17 +126,25 @@ class TestVariance:
         # a mean of at least 0.5 leaves no more than 1 - 0.25
         assert variance(UNIT, exact(values), 0.0, (0.5, 1.0), laws(1, 1, 3, 0.05))[1] == (0.0, 0.75)
 
-    @pytest.mark.parametrize("family", ["gaussian", "laplace"])
-    @pytest.mark.parametrize("wanted", [UNIT, SAMPLE])
-    @pytest.mark.parametrize("shape", ["even", "skewed", "same"])
+    @pytest.mark.parametrize(
+        ("family", "shape", "wanted"),
+        [
+            ("gaussian", "even", UNIT),
+            ("gaussian", "skewed", SAMPLE),
+            ("gaussian", "same", UNIT),
+            ("laplace", "even", SAMPLE),
+            ("laplace", "skewed", UNIT),
+            ("laplace", "same", SAMPLE),
+        ],
+    )
     def test_intervals_hold_and_would_not_with_wider_noise(
         self,
         family: str,
-        wanted: Variance,
         shape: str,
-        size: Callable[[int], int],
-        reaches: Test,
+        wanted: Variance,
     ) -> None:
+        # noise that is five times as wide as it says must be found, where one of a constant holds
+        # in 0.6 of all samples at most
         rng = np.random.default_rng(3)
         values = {
             "even": rng.uniform(-1, 1, 300),
@@ -145,9 +156,8 @@ class TestVariance:
         noise = laws(*scales, alpha / 2, family)
         draw = rng.normal if family == "gaussian" else rng.laplace
 
-        def hits(wrong: float) -> np.ndarray:
-            found = []
-            for _ in range(size(400)):
+        def hits(wrong: float) -> Iterator[bool]:
+            while True:
                 s, t, c = (float(draw(0, scale * wrong)) for scale in scales)
                 released = Sums(sums.square + s, sums.total + t, sums.count + c)
                 mean = mean_around_zero(
@@ -155,11 +165,10 @@ class TestVariance:
                 )
                 ends = 0.1 + mean[0], 0.1 + mean[1]
                 _, (low, high) = variance(wanted, released, 0.1, ends, noise)
-                found.append(low <= truth <= high)
-            return np.array(found)
+                yield low <= truth <= high
 
-        assert reaches(hits(1.0), 1 - alpha)
-        assert not reaches(hits(3.0), 1 - alpha)
+        assert decided(hits(1.0), 1 - alpha, 0.6)
+        assert not decided(hits(5.0), 1 - alpha, 0.6)
 
     def test_is_narrower_than_a_box_of_means(self) -> None:
         # mean in [m, M] and mean square in [q, Q] alone would give Q - min m^2 down to q - max m^2
@@ -223,17 +232,20 @@ class TestMeasure:
         from dpnb.engines.duckdb import DuckDBEngine
         from dpnb.provenance.views import scan_of, views_of
 
-        schema = dpnb.Schema({"x": kind})
-        for x in (*np.linspace(kind.low - 1, kind.high + 1, 23), 1e300, math.nan):
-            table = dpnb.Table("t", pd.DataFrame({"x": [float(x)]}), schema)
-            query = parse("SELECT STDDEV(x) FROM t", {"t": table})
-            (column,) = query.derived
-            engine = DuckDBEngine(table)
-            for leaf in column.leaves:
-                for view in views_of(leaf, query, schema, 1).values():
-                    exact_vector = engine.measure(scan_of(query.where, {"v": view})).reveal(0)
-                    assert abs(exact_vector[0]) <= view.norm
-            engine.close()
+        # every row is a group of its own
+        values = [*np.linspace(kind.low - 1, kind.high + 1, 23), 1e300, math.nan]
+        schema = dpnb.Schema({"i": dpnb.Integer(0, len(values) - 1), "x": kind})
+        frame = pd.DataFrame({"i": range(len(values)), "x": values})
+        table = dpnb.Table("t", frame, schema)
+        query = parse("SELECT i, STDDEV(x) FROM t GROUP BY i", {"t": table})
+        (column,) = query.derived
+        engine = DuckDBEngine(table)
+        for leaf in column.leaves:
+            for view in views_of(leaf, query, schema, 1).values():
+                exact_vector = engine.measure(scan_of(query.where, {"v": view})).reveal(0)
+                assert len(exact_vector) == len(values)
+                assert np.abs(exact_vector).max() <= view.norm
+        engine.close()
 
 
 class TestAnswer:
@@ -247,7 +259,7 @@ class TestAnswer:
         )
         exact = rows.query("rows", f"SELECT {columns} FROM rows GROUP BY sex ORDER BY sex").df()
         expected = exact.set_index("sex")
-        with dpnb.Session(adult, budget=dpnb.Budget(rho=1), noise=Nothing()) as session:
+        with dpnb.Session(adult, budget=dpnb.Budget(rho=1), noise=NoNoise()) as session:
             found = session.query(f"SELECT {columns} FROM adult GROUP BY sex", rho=0.9)
         frame = found.to_frame().set_index("sex")
         for name in expected:
@@ -256,8 +268,9 @@ class TestAnswer:
             assert (frame[f"{name}_high"] >= expected[name]).all()
 
     def test_all_intervals_of_an_answer_hold_together(
-        self, opened: Open, frame: pd.DataFrame, size: Callable[[int], int], reaches: Test
+        self, frame: pd.DataFrame, crowded: Crowded, reaches: Test
     ) -> None:
+        # noise four times as wide as it says must be found
         groups = frame.groupby("region")
         exact_values = pd.DataFrame(
             {
@@ -265,21 +278,8 @@ class TestAnswer:
                 "d": groups["score"].std(), "p": groups["gain"].std(ddof=0),
             }
         )  # fmt: skip
-
-        def hits(scale: float) -> list[bool]:
-            found = []
-            for seed in range(size(40)):
-                session = opened(seed=seed, scale=scale)
-                shown = session.query(SQL, rho=0.5, confidence=0.8).to_frame().set_index("region")
-                found.append(
-                    all(
-                        shown[f"{name}_low"][region] <= value <= shown[f"{name}_high"][region]
-                        for name in exact_values
-                        for region, value in exact_values[name].items()
-                    )
-                )
-            return found
-
+        # two means and four variances; each column rests on one of either
+        hits = crowded(SQL, exact_values, 0.8, [2 / 6] * 4, rho=0.5)
         assert reaches(hits(1.0), 0.8)
         assert not reaches(hits(4.0), 0.8)
 
@@ -354,17 +354,6 @@ class TestAnswer:
             for word in ("each", "simultaneous")
         )
         assert (each["v_high"] - each["v_low"] <= together["v_high"] - together["v_low"]).all()
-
-
-class Nothing:
-    """No noise at all."""
-
-    private = False
-
-    def gaussian(self, exact: Any, scale: float) -> list[int]:
-        return [int(value) for value in exact]
-
-    laplace = gaussian
 
 
 def test_the_oracle_of_three_equal_laplace_noises_is_right() -> None:

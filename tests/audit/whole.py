@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any, Literal
 from unittest import mock
 
@@ -23,43 +24,21 @@ import pandas as pd
 
 import dpnb
 from dpnb import Category, Integer, Real, Schema, Table, Unit
+from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.privacy.calibrate import safe_scale
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.path import Knot
 from dpnb.provenance.views import View
+from tests.kit.loaded import LoadedEngine
+from tests.kit.noise import BlindNoise, Draw
 
 Currency = Literal["zcdp", "pure"]
 BUDGETS = {"zcdp": dpnb.Budget(rho=1_000, delta=1e-6), "pure": dpnb.Budget(epsilon=60)}
 Row = tuple[Any, ...]
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """One draw: its law, the exact values it was to hide, its scale."""
-
-    law: str
-    exact: tuple[int, ...]
-    scale: float
-
-
-class Blind:
-    """Noise that ignores what it is given and notes it."""
-
-    private = False
-
-    def __init__(self) -> None:
-        self.drawn: list[Drawn] = []
-
-    def _pattern(self, law: str, exact: Sequence[int], scale: float) -> list[int]:
-        self.drawn.append(Drawn(law, tuple(int(value) for value in exact), float(scale)))
-        turn = len(self.drawn)
-        return [int(((i * 7919 + 31 * turn) % 101 - 20) * scale / 7) for i in range(len(exact))]
-
-    def gaussian(self, exact: Sequence[int], sigma: float) -> list[int]:
-        return self._pattern("gaussian", exact, sigma)
-
-    def laplace(self, exact: Sequence[int], scale: float) -> list[int]:
-        return self._pattern("laplace", exact, scale)
+class Blind(BlindNoise):
+    """Also stands for what draws several times at once, and selects from the middle."""
 
     def laplace_chain(
         self, exact: Sequence[int], levels: Sequence[Fraction], sensitivity: int, _: Noise
@@ -68,18 +47,18 @@ class Blind:
         shown = tuple(self._pattern("chain", exact, float(sensitivity)))
         return tuple(Knot(level, shown) for level in levels)
 
-    def settled(self, finest: Sequence[Fraction]) -> tuple[Drawn, ...]:
+    def settled(self, finest: Sequence[Fraction]) -> tuple[Draw, ...]:
         """Return the draws; each chain at the finest level that was shown of it."""
         levels = iter(finest)
         return tuple(
-            Drawn("laplace", one.exact, safe_scale(next(levels), int(one.scale), "pure"))
-            if one.law == "chain"
+            Draw("laplace", one.exact, safe_scale(next(levels), int(one.scale), "pure"))
+            if one.name == "chain"
             else one
-            for one in self.drawn
+            for one in self.draws
         )
 
     def largest(self, scores: Any, scale: float) -> int:
-        self.drawn.append(Drawn("largest", tuple(int(score) for score in scores), float(scale)))
+        self._note("largest", scores, scale)
         return len(scores) // 2
 
     def top_k(
@@ -99,25 +78,25 @@ class Blind:
         return count - 1
 
 
-def rho_of(one: Drawn, other: Drawn) -> float:
+def rho_of(one: Draw, other: Draw) -> float:
     """Return the rho that a draw loses between two exact inputs."""
-    assert (one.law, one.scale, len(one.exact)) == (other.law, other.scale, len(other.exact))
+    assert (one.name, one.scale, len(one.exact)) == (other.name, other.scale, len(other.exact))
     apart = [a - b for a, b in zip(one.exact, other.exact, strict=True)]
     if not any(apart):
         return 0.0
-    if one.law == "gaussian":
+    if one.name == "gaussian":
         return math.fsum((step / one.scale) ** 2 for step in apart) / 2
-    if one.law == "laplace":
+    if one.name == "laplace":
         return (math.fsum(abs(step) / one.scale for step in apart)) ** 2 / 2
     return ((max(apart) - min(apart)) / one.scale) ** 2 / 8
 
 
-def epsilon_of(one: Drawn, other: Drawn) -> float:
+def epsilon_of(one: Draw, other: Draw) -> float:
     """Return the epsilon that a draw loses between two exact inputs."""
-    assert (one.law, one.scale, len(one.exact)) == (other.law, other.scale, len(other.exact))
+    assert (one.name, one.scale, len(one.exact)) == (other.name, other.scale, len(other.exact))
     apart = [a - b for a, b in zip(one.exact, other.exact, strict=True)]
-    assert one.law != "gaussian", "Gaussian noise in a pure session"
-    if one.law == "laplace":
+    assert one.name != "gaussian", "Gaussian noise in a pure session"
+    if one.name == "laplace":
         return math.fsum(abs(step) / one.scale for step in apart)
     return (max(apart) - min(apart)) / one.scale
 
@@ -126,7 +105,7 @@ def epsilon_of(one: Drawn, other: Drawn) -> float:
 class Run:
     """What a session drew, and what it was charged."""
 
-    drawn: tuple[Drawn, ...]
+    drawn: tuple[Draw, ...]
     charged: float
     currency: Currency
 
@@ -166,13 +145,31 @@ BLOCKS: tuple[tuple[Row, ...], ...] = (
 """All rows of one id."""
 
 
-def _table(rows: Sequence[Row], unit: Unit | None = None) -> Table:
+@cache
+def _table(rows: tuple[Row, ...], unit: Unit | None = None) -> Table:
     columns: dict[str, Any] = {"s": "string", "x": "Int64", "r": "Float64"}
     if unit:
         frame = pd.DataFrame(rows, columns=["id", *columns]).astype({"id": "Int64"} | columns)
     else:
         frame = pd.DataFrame(rows, columns=list(columns)).astype(columns)
     return Table("t", frame, SCHEMA, unit=unit)
+
+
+class _Loaded(LoadedEngine):
+    """An engine of rows that another one has loaded, or kept of ids under the same key."""
+
+    def bound(self, key: bytes) -> None:
+        if self._loaded._key not in (b"", key):
+            raise AssertionError("the key of an earlier session")
+        if not self._loaded._key:
+            self._loaded.bound(key)
+        self._key = self._loaded._key
+
+
+@cache
+def _rows(table: Table) -> DuckDBEngine:
+    """Return the rows of a table, which all sessions share."""
+    return DuckDBEngine(table)
 
 
 Script = Callable[[dpnb.Curator], None]
@@ -182,7 +179,10 @@ def run(table: Table, script: Script, currency: Currency) -> Run:
     """Return what a script draws and costs on a table."""
     noise = Blind()
     # what is kept of an id rests on the ledger's secret, which is the same on both tables
-    with mock.patch("secrets.token_bytes", bytes):
+    with (
+        mock.patch("secrets.token_bytes", bytes),
+        mock.patch("dpnb.engines.choice.engine_of", lambda table: _Loaded(table, _rows(table))),
+    ):
         curator = dpnb.Curator(table, budget=BUDGETS[currency], noise=noise)
     with (
         mock.patch("dpnb.explain.mechanism.top_k", noise.top_k),
@@ -197,24 +197,49 @@ def run(table: Table, script: Script, currency: Currency) -> Run:
     return Run(noise.settled(finest), float(charged), currency)
 
 
-def row_tables(rows: Sequence[Row], most: int) -> Iterator[tuple[tuple[int, ...], Table]]:
-    """Yield all tables of at most so many of ``rows``, with the places of theirs."""
+def _chosen(kinds: int, most: int, *, few: bool) -> Iterator[tuple[int, ...]]:
+    """Yield multisets of at most so many of ``kinds``.
+
+    When they are to be few, those of two are each kind with the next, the last with the first, and the
+    first with itself.
+    """
     for size in range(most + 1):
-        for chosen in itertools.combinations_with_replacement(range(len(rows)), size):
-            yield chosen, _table([rows[place] for place in chosen])
+        for chosen in itertools.combinations_with_replacement(range(kinds), size):
+            if not few or size < 2 or chosen[-1] - chosen[0] in (1, kinds - 1) or not any(chosen):
+                yield chosen
 
 
-def id_tables(most: int, unit: Unit) -> Iterator[tuple[tuple[int, ...], Table]]:
+def row_tables(
+    rows: Sequence[Row], most: int, *, few: bool = False
+) -> Iterator[tuple[tuple[int, ...], Table]]:
+    """Yield tables of at most so many of ``rows``, all or few, with the places of theirs."""
+    for chosen in _chosen(len(rows), most, few=few):
+        yield chosen, _table(tuple(rows[place] for place in chosen))
+
+
+def pairs_of(
+    rows: Sequence[Row], largest: Collection[tuple[int, ...]]
+) -> Iterator[tuple[tuple[int, ...], Table]]:
+    """Yield tables of some of ``rows``, named by their places, and all that have one row less."""
+    fewer = {
+        chosen[:place] + chosen[place + 1 :] for chosen in largest for place in range(len(chosen))
+    }
+    for chosen in (*largest, *sorted(fewer)):
+        yield chosen, _table(tuple(rows[place] for place in chosen))
+
+
+def id_tables(
+    most: int, unit: Unit, *, few: bool = False
+) -> Iterator[tuple[tuple[int, ...], Table]]:
     """Yield tables of at most so many ids, each with one of ``BLOCKS``; ids keep their number."""
-    for size in range(most + 1):
-        for chosen in itertools.combinations_with_replacement(range(len(BLOCKS)), size):
-            # an id is known by its block, and by how many have the same before it
-            rows = [
-                (10 * place + sum(chosen[i] == place for i in range(turn)), *row)
-                for turn, place in enumerate(chosen)
-                for row in BLOCKS[place]
-            ]
-            yield chosen, _table(rows, unit)
+    for chosen in _chosen(len(BLOCKS), most, few=few):
+        # an id is known by its block, and by how many have the same before it
+        rows = tuple(
+            (10 * place + sum(chosen[i] == place for i in range(turn)), *row)
+            for turn, place in enumerate(chosen)
+            for row in BLOCKS[place]
+        )
+        yield chosen, _table(rows, unit)
 
 
 def worst(
@@ -226,7 +251,8 @@ def worst(
     for chosen, one in runs.items():
         for place in range(len(chosen)):
             fewer = chosen[:place] + chosen[place + 1 :]
-            found = max(found, loss(one, runs[fewer]))
+            if fewer in runs:
+                found = max(found, loss(one, runs[fewer]))
     charges = {one.charged for one in runs.values()}
     assert len(charges) == 1, "what is charged depends on the data"
     return found, charges.pop()

@@ -15,6 +15,7 @@ from dpnb.decide.conditions import Atom, Condition, Node, Tree, condition_of, re
 from dpnb.sql.parse import parse
 from dpnb.sql.query import EVERY, Aggregate
 from dpnb.sql.values import Column
+from tests.kit.loaded import loaded_once  # noqa: F401
 from tests.kit.noise import DiscreteNoise
 
 SCHEMA = Schema(

@@ -448,12 +448,15 @@ class TestTwelveConditions:
         # 924 ways to satisfy it; 50 ms are wished for, and slow and busy machines get much more
         half = Node("OR", tuple(Node("AND", one) for one in itertools.combinations(range(12), 6)))
         bars = bars_of([10.0 * (i + 1) for i in range(12)])
-        taken = []
+        limit = seconds(1)
+        # the best of three, where the first is not good enough
         for _ in range(3):
             start = time.thread_time()
             condition = condition_of(unrelated(12), half)
             shares = apportion(condition, bars, 0.05, currency)
-            taken.append(time.thread_time() - start)
+            taken = time.thread_time() - start
+            if taken < limit:
+                break
         assert len(condition.implicants) == 924
         assert max(sum(shares[i] for i in one) for one in condition.implicants) <= 0.05 * (1 + 1e-9)
-        assert min(taken) < seconds(1)
+        assert taken < limit

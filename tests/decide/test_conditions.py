@@ -420,7 +420,7 @@ def truths(condition: Condition, points: list[dict[str, int | None]]) -> np.ndar
 
 
 class TestMeaning:
-    @settings(max_examples=150)
+    @settings(max_examples=90)
     @given(statement=statements)
     def test_is_that_of_the_statement_wherever_it_is_not_settled(
         self, read: Read, statement: Written

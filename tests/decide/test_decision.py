@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import threading
 from fractions import Fraction
@@ -23,6 +24,7 @@ from dpnb.decide.options import STEPS
 from dpnb.decide.price import DecisionPrice
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import BudgetError, EngineError, InterruptedRequestError, RequestError, SqlError
+from tests.kit.noise import NoNoise
 
 SCHEMA = Schema(
     {
@@ -34,20 +36,6 @@ SCHEMA = Schema(
     complete=["city", "sex", "age"],
 )
 SQL = "SELECT city, COUNT(*) AS n FROM t GROUP BY city HAVING COUNT(*) > 100 AND AVG(age) > 40"
-
-
-class Silent:
-    """No noise at all."""
-
-    private = False
-
-    def gaussian(self, exact, sigma):
-        return list(exact)
-
-    laplace = gaussian
-
-    def coins(self, probability, count):
-        return [probability > 0.5] * count
 
 
 def rows(count=1_500, seed=3):
@@ -125,15 +113,17 @@ HAVINGS = st.recursive(
 )
 
 
-@pytest.mark.parametrize("currency", ["zcdp", "pure"])
-@pytest.mark.parametrize("mode", ["certified", "margin", "rr", "hybrid"])
-@settings(max_examples=25)
-@given(having=HAVINGS)
+@settings(max_examples=600 if os.environ.get("DPNB_LONG") == "1" else 36)
+@given(
+    currency=st.sampled_from(["zcdp", "pure"]),
+    mode=st.sampled_from(["certified", "margin", "rr", "hybrid"]),
+    having=HAVINGS,
+)
 def test_without_noise_a_decision_is_what_the_data_say(currency, mode, having):
     options = {"beta": 0.01, "alpha": 0.01, "mode": mode, "history": False}
     options |= {"rows": 1, "steps": 1} if mode == "certified" else {"rows": 1}
     sql = f"SELECT city FROM t GROUP BY city HAVING {having}"
-    session = opened(currency, Silent())
+    session = opened(currency, NoNoise())
     try:
         names = [alias for alias, _ in session.price(sql, **options, u=None).readings]
     except RequestError as error:
@@ -146,7 +136,7 @@ def test_without_noise_a_decision_is_what_the_data_say(currency, mode, having):
 
 @pytest.mark.parametrize("currency", ["zcdp", "pure"])
 def test_a_group_without_rows_counts_as_0(currency):
-    session = opened(currency, Silent())
+    session = opened(currency, NoNoise())
     made = session.decide("SELECT city FROM t GROUP BY city HAVING COUNT(*) < 50", u=1)
     assert "nowhere" in made.selected
     few = session.decide(
@@ -161,14 +151,14 @@ def test_a_group_without_rows_counts_as_0(currency):
 )
 def test_a_group_exactly_at_the_threshold_is_judged_as_sql_does(operator, there):
     count = int((FRAME["city"] == "c").sum())
-    made = opened(noise=Silent()).decide(
+    made = opened(noise=NoNoise()).decide(
         f"SELECT city FROM t GROUP BY city HAVING COUNT(*) {operator} {count}", mode="rr"
     )
     assert ("c" in made.selected) is there
 
 
 def test_protecting_from_false_alarms_is_the_mirror():
-    session = opened(noise=Silent())
+    session = opened(noise=NoNoise())
     made = session.decide(SQL, protect="fpr", rows=100, alpha=0.05, beta=0.2)
     assert made.selected == ["b", "c", "d"]
     assert made.fpr_bound == 0.05
@@ -198,7 +188,7 @@ def test_each_condition_has_its_own_thresholds(mode):
     counts = FRAME.groupby("city").size().reindex(names, fill_value=0)
     low = {name: int(count) - (5 if name != "c" else -5) for name, count in counts.items()}
     high = {name: int(count) + (5 if name != "d" else -5) for name, count in counts.items()}
-    session = opened(noise=Silent())
+    session = opened(noise=NoNoise())
     sql = "SELECT city FROM t GROUP BY city HAVING COUNT(*) BETWEEN :low AND :high"
     made = session.decide(sql, thresholds={"low": low, "high": high}, u=1, mode=mode)
     assert made.selected == ["a", "b", "e", "f", "nowhere"]
@@ -362,7 +352,7 @@ def test_what_was_seen_before_decides_for_free_but_bounds_nothing(currency):
 
 def test_the_past_takes_half_of_what_the_certificate_may_fail():
     def width(history):
-        session = opened(noise=Silent())
+        session = opened(noise=NoNoise())
         # far too coarse to narrow any interval
         session.query("SELECT city, COUNT(*) AS n FROM t GROUP BY city", rho="1e-6")
         made = session.decide(
@@ -379,7 +369,7 @@ def test_the_past_takes_half_of_what_the_certificate_may_fail():
 
 def test_the_bound_rests_on_fresh_noise_alone():
     # the old noise says that c is not above; fresh noise, none, says that it is
-    class Late(Silent):
+    class Late(NoNoise):
         def __init__(self):
             self.asked = 0
 

@@ -10,6 +10,8 @@ import pytest
 
 from dpnb.decide.entropy import box, dual, enumerated, greedy, min_entropy
 
+pytestmark = pytest.mark.fast
+
 ORACLES = [
     # spec/probe.md 8.6: exact, and the lower bound
     ([0.1] * 4, 0.9878370737578037, 0.9856209478),

@@ -29,6 +29,7 @@ from dpnb.privacy.calibrate import law
 from dpnb.privacy.loss import Currency
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.path import Knot, gaussian_knot, insert, laplace_chain, needs_data, variance_of
+from tests.kit.power import scales
 
 Formula = Callable[[str], Condition]
 Seeded = Callable[[int], Noise]
@@ -204,6 +205,9 @@ class TestIncrements:
     """What a refinement adds to a Gaussian path is a release of its own."""
 
     LEVELS = tuple(Fraction(one, 64) for one in (1, 4, 16, 64))
+    WIDE = 1.04
+    """Noise of so many times the scale that it should have must be noticed."""
+    COUNT = scales(WIDE)
 
     @pytest.mark.parametrize(
         "order",
@@ -216,11 +220,12 @@ class TestIncrements:
     def test_are_independent_of_what_was_seen_before(
         self, order: tuple[int, ...], size: Callable[[int], int], seeded: Seeded
     ) -> None:
-        count = size(100_000)
+        count = size(self.COUNT)
         errors = merged([self.LEVELS[i] for i in order], count, 5 * UNIT, seeded(8))
         for level, error in errors.items():
             assert float(variance_of(1, level)) == 1 / (2 * level)
             assert like(error, 1 / math.sqrt(2 * level))
+            assert not like(self.WIDE * error, 1 / math.sqrt(2 * level))
         for low, high in itertools.combinations(self.LEVELS, 2):
             share = float(low / (high - low))
             fresh = errors[high] + (errors[high] - errors[low]) * share
@@ -239,14 +244,16 @@ class TestIncrements:
     ) -> None:
         # negative control: the same combination of two independent releases
         low, high = self.LEVELS[:2]
-        noise, count = seeded(9), size(100_000)
+        noise, count = seeded(9), size(self.COUNT)
         first, second = (merged([level], count, 0, noise)[level] for level in (low, high))
         assert not unrelated_samples(second + (second - first) / 3, first)
 
 
 def like(sample: np.ndarray, sigma: float) -> bool:
-    """Whether a sample may well be normal with mean 0 and this deviation; notices 3 %."""
-    return bool(stats.kstest(sample, stats.norm(0, sigma).cdf).pvalue > 1e-9)
+    """Whether a sample may well be normal with mean 0 and this deviation; notices 6 %."""
+    square, law = float(np.sum((sample / sigma) ** 2)), stats.chi2(len(sample))
+    shape = stats.kstest(sample, stats.norm(0, sigma).cdf).pvalue
+    return bool(min(2 * law.cdf(square), 2 * law.sf(square), shape) > 1e-9)
 
 
 def unrelated_samples(first: np.ndarray, second: np.ndarray) -> bool:

@@ -12,6 +12,8 @@ import pytest
 from dpnb.decide.response import epsilon, level, respond
 from dpnb.privacy.noise import SecureNoise
 
+pytestmark = pytest.mark.fast
+
 Equals = Callable[[object, float], bool]
 BOUNDS = [
     (0.05, 0.1), (0.1, 0.05), (0.05, 0.05), (0.025, 0.1), (0.15, 0.15), (0.01, 0.4), (0.3, 0.002),

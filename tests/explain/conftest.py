@@ -19,6 +19,7 @@ from dpnb.explain.plan import ExplanationPlan, plan_explanation, read_design
 from dpnb.explain.predicates import Space, space
 from dpnb.explain.target import Target
 from dpnb.sql.parse import parse
+from tests.kit.loaded import loaded_once  # noqa: F401
 
 
 class FastNoise:
@@ -165,6 +166,14 @@ def scored() -> Callable[..., Influences]:
         return Influences.of(np.arange(len(values)), values, size or len(values))
 
     return make
+
+
+@pytest.fixture(scope="session")
+def mixed_engine(mixed: Table) -> Iterator[DuckDBEngine]:
+    """The rows of ``mixed``, loaded once."""
+    engine = DuckDBEngine(mixed)
+    yield engine
+    engine.close()
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,8 @@ from dpnb.curator import Curator
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import BudgetError, InterruptedRequestError
 
+pytestmark = pytest.mark.fast
+
 SQL = "SELECT g, COUNT(*) AS n FROM t GROUP BY g"
 
 

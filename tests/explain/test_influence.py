@@ -386,7 +386,7 @@ class TestNeighbours:
             most_apart = max(most_apart, int(change.max() - change.min()))
 
         candidates = 120
-        for _ in range(size(60)):
+        for _ in range(size(25)):
             count, total, n1, s1 = tables(rng, len(weights), candidates, values, rng.random() < 0.5)
             meets = rng.integers(0, 2, candidates)
             for i, v in itertools.product(range(len(weights)), set(values)):

@@ -20,6 +20,8 @@ from dpnb.explain.plan import (
 from dpnb.explain.predicates import space
 from dpnb.privacy.loss import rho_of_epsilon
 
+pytestmark = pytest.mark.fast
+
 SQL = "SELECT g, AVG(v) AS m FROM t GROUP BY g"
 A_B = {"A": 1, "B": -1}
 
