@@ -14,6 +14,8 @@ from dpnb.answers.listing import Price
 from dpnb.decide.price import DecisionPrice
 from dpnb.explain.price import ExplanationPrice
 
+pytestmark = pytest.mark.fast
+
 SECTION = re.compile(r"(?m)^(\w+)\n-+\n")
 CLASSES = [
     *(one for name in dpnb.__all__ if inspect.isclass(one := getattr(dpnb, name))),

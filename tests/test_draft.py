@@ -19,6 +19,7 @@ from dpnb.draft import step
 from dpnb.engines import summary
 from dpnb.engines.summary import summarise
 from dpnb.errors import EngineError, SchemaError
+from tests.kit.loaded import loaded_once  # noqa: F401
 
 FRAME = pd.DataFrame(
     {

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+
+import pytest
 
 import dpnb
 from dpnb import errors
+
+pytestmark = pytest.mark.fast
 
 KINDS = {name for name, held in vars(errors).items() if inspect.isclass(held)}
 REWORDED = {"coalition exhausted", "the rest is reserved"}
 """Reasons that are told as one, 'budget exhausted': which limit it was is nobody else's business."""
 
 
-def raised() -> Iterator[tuple[str, ast.Call]]:
-    for path in sorted(Path(dpnb.__file__).parent.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in KINDS:
-                yield f"{path.name}:{node.lineno}", node
+@cache
+def raised() -> list[tuple[str, ast.Call]]:
+    return [
+        (f"{path.name}:{node.lineno}", node)
+        for path in sorted(Path(dpnb.__file__).parent.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and node.args
+        if isinstance(node.func, ast.Name) and node.func.id in KINDS
+    ]
 
 
 def test_every_error_names_its_mend():

@@ -25,6 +25,7 @@ from dpnb.generated import generated
 from dpnb.inference.inference import Inference
 from dpnb.provenance.policy import Policy
 from dpnb.stamps import STAMPS
+from tests.kit.loaded import loaded_once  # noqa: F401
 
 WORDS = "REHEARSAL: GENERATED DATA."
 SCHEMA = Schema(

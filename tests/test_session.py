@@ -367,6 +367,7 @@ class TestPicked:
 REOPEN = """
 import json, sys
 import pandas as pd, dpnb
+from tests.kit.loaded import loaded_once  # noqa: F401
 frame = pd.DataFrame({"sex": ["F", "M"] * 60, "n": [3, 5] * 60, "x": [0.25, 0.5] * 60})
 schema = dpnb.Schema({"sex": dpnb.Category(["F", "M"]), "n": dpnb.Integer(0, 9),
                       "x": dpnb.Real(0, 1, bins=[0, 1])})

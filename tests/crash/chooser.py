@@ -1,15 +1,10 @@
-"""Chooses privately once for each step and dies at it: one fork each, so everything is imported once.
-
-Arguments: a folder. For each step it leaves a ledger there, and one line with the child's exit code.
-"""
+"""Chooses privately, and dies at a step of that."""
 
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
-from tests.kit.dying import DATA, at_the_ledger, die, fork_for_each
+from tests.kit.dying import DATA, at_the_ledger, die
 
 SQL = "SELECT SUM(credit_amount) AS s FROM credit WHERE age > 30"
 SCHEMA = {
@@ -63,23 +58,10 @@ def die_at(step):
     setattr(owner, name, new)
 
 
-def main(folder):
-    """Fork for each step."""
-    import opendp.prelude  # noqa: F401
+def work(order):
+    """Die at the step that an order names."""
+    import dpnb
 
-    import dpnb.curator
-    import dpnb.engines.duckdb
-    import dpnb.risk.assembly
-    import dpnb.sql.parse
-
-    def work(step, number):
-        curator = opened(Path(folder) / f"{number}", budget=dpnb.Budget(rho="0.01"))
-        profile = curator.risk(SQL)
-        die_at(step)
-        print(profile.choose(0.9), flush=True)
-
-    fork_for_each(STEPS, work)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
+    profile = opened(order["ledger"], budget=dpnb.Budget(rho="0.01")).risk(SQL)
+    die_at(order["step"])
+    print(profile.choose(0.9), flush=True)

@@ -1,14 +1,8 @@
-"""Explains once for each step and dies at it: one fork each, so everything is imported once.
-
-Arguments: a folder. For each step it leaves a ledger there, and one line with the child's exit code.
-"""
+"""Explains, and dies at a step of that."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-from tests.kit.dying import DATA, at_the_ledger, die, fork_for_each
+from tests.kit.dying import DATA, at_the_ledger, die
 
 SQL = "SELECT purpose, COUNT(*) AS n FROM credit GROUP BY purpose"
 SCHEMA = {
@@ -55,22 +49,11 @@ def die_at(step):
     setattr(owner, name, new)
 
 
-def main(folder):
-    """Fork for each step."""
-    import opendp.prelude  # noqa: F401
+def work(order):
+    """Die at the step that an order names."""
+    import dpnb
 
-    import dpnb.curator
-    import dpnb.engines.duckdb
-    import dpnb.sql.parse
-
-    def work(step, number):
-        opened = session(Path(folder) / f"{number}", budget=dpnb.Budget(rho=2))
-        asked = question(opened)
-        die_at(step)
-        opened.explain(asked, k=2)
-
-    fork_for_each(STEPS, work)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
+    opened = session(order["ledger"], budget=dpnb.Budget(rho=2))
+    asked = question(opened)
+    die_at(order["step"])
+    opened.explain(asked, k=2)

@@ -1,16 +1,16 @@
 """Asks for two analysts in turn and acknowledges each answer, to be killed.
 
-Arguments: mechanism, ledger, file of acknowledgements, seed, number of requests.
+An order names the mechanism, the ledger, a file of acknowledgements, a seed and the number of requests.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 
-DATA = Path(__file__).parents[1] / "data" / "german_credit.csv"
+from tests.kit.dying import DATA
+
 SCHEMA = {
     "age": {"type": "integer", "low": 18, "high": 80, "bins": [18, 30, 40, 50, 80]},
     "duration_months": {"type": "integer", "low": 0, "high": 72},
@@ -29,7 +29,7 @@ def opened(mechanism, ledger):
     """Open the ledger, or begin it."""
     import dpnb
 
-    budget = dpnb.Budget(epsilon=2, delta=1e-6, accountant=COUNTED[mechanism])
+    budget = dpnb.Budget(epsilon=1, delta=1e-6, accountant=COUNTED[mechanism])
     table = dpnb.Table("credit", DATA, dpnb.Schema.from_dict(SCHEMA))
     return dpnb.Curator(
         table, budget=budget, ledger=ledger, analysts={"high": 4, "low": 1},
@@ -49,15 +49,15 @@ def numbers(answer):
     return json.loads(json.dumps([[e.total, e.count] for e in answer.estimates]))
 
 
-def main(mechanism, ledger, acks, seed, requests):
+def work(order):
     """Ask, and acknowledge each answer after it was returned."""
     from dpnb.errors import BudgetError
 
-    curator = opened(mechanism, ledger)
-    with Path(acks).open("a", encoding="utf-8") as file:
-        for i in range(int(requests)):
+    curator, requests = opened(order["mechanism"], order["ledger"]), order["requests"]
+    with Path(order["acks"]).open("a", encoding="utf-8") as file:
+        for i in range(requests):
             # the two processes ask the same from both ends
-            number = i if int(seed) == 0 else int(requests) - 1 - i
+            number = i if order["seed"] == 0 else requests - 1 - i
             analyst = "high" if number % 3 else "low"
             outcome = {"analyst": analyst, "number": number, "identifier": f"i{number}"}
             try:
@@ -68,7 +68,3 @@ def main(mechanism, ledger, acks, seed, requests):
             file.write(json.dumps(outcome) + "\n")
             file.flush()
             os.fsync(file.fileno())
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

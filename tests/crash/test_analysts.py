@@ -10,8 +10,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from fractions import Fraction
 
@@ -21,23 +19,7 @@ from tests.crash import serving
 from tests.kit.dying import entries
 
 LONG = os.environ.get("DPNB_LONG") == "1"
-REQUESTS = 200
-
-
-class Server:
-    """A process that asks for two analysts in turn; see serving.py."""
-
-    def __init__(self, mechanism, ledger, acks, seed):
-        self.acks = acks
-        arguments = [mechanism, str(ledger), str(acks), str(seed), str(REQUESTS)]
-        self.process = subprocess.Popen(
-            [sys.executable, serving.__file__, *arguments], stderr=subprocess.PIPE, text=True
-        )
-
-    def wait(self):
-        _, told = self.process.communicate(timeout=120)
-        assert self.process.returncode in (0, -signal.SIGKILL), told
-        return self.process.returncode
+REQUESTS = 200 if LONG else 80
 
 
 def acknowledged(paths):
@@ -47,31 +29,33 @@ def acknowledged(paths):
 
 
 @pytest.mark.parametrize("mechanism", ["path", "additive", "vanilla"])
-def test_two_processes_are_killed(mechanism, tmp_path):
-    ledger = tmp_path / "l"
+def test_two_processes_are_killed(mechanism, workers, tmp_path):
+    order = {"mechanism": mechanism, "ledger": str(tmp_path / "l"), "requests": REQUESTS}
     generator = random.Random(mechanism)  # noqa: S311
     acks, number, kills = [], 0, 0
     for _ in range(6 if LONG else 2):
-        servers = []
-        for _ in range(2):
+        children = []
+        for seed in range(2):
             acks.append(tmp_path / f"acks{number}")
-            servers.append(Server(mechanism, ledger, acks[-1], number % 2))
+            children.append(workers.start(serving, **order, acks=str(acks[-1]), seed=seed))
             number += 1
-        before = {path: path.stat().st_size if path.exists() else 0 for path in acks[-2:]}
         patience = time.time() + 60
         while time.time() < patience and not any(
-            path.exists() and path.stat().st_size > before[path] for path in acks[-2:]
+            path.exists() and path.stat().st_size for path in acks[-2:]
         ):
             time.sleep(0.02)
-        time.sleep(generator.uniform(0, 0.6))
-        for server in servers:
-            os.kill(server.process.pid, signal.SIGKILL)
-        kills += [server.wait() for server in servers].count(-signal.SIGKILL)
+        time.sleep(generator.uniform(0, 0.3))
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+        codes = workers.wait()
+        assert {*codes} <= {0, -signal.SIGKILL}
+        kills += codes.count(-signal.SIGKILL)
     assert kills > 0
     # and once to the end
-    last = [tmp_path / f"acks{number + i}" for i in range(2)]
-    servers = [Server(mechanism, ledger, path, i) for i, path in enumerate(last)]
-    assert [server.wait() for server in servers] == [0, 0]
+    last = [tmp_path / f"acks{number + seed}" for seed in range(2)]
+    for seed, path in enumerate(last):
+        workers.start(serving, **order, acks=str(path), seed=seed)
+    assert workers.wait() == [0, 0]
     shown = acknowledged([*acks, *last])
     assert len(acknowledged(last)) == 2 * REQUESTS
 
@@ -86,14 +70,14 @@ def test_two_processes_are_killed(mechanism, tmp_path):
         key = ack["analyst"], ack["identifier"]
         assert first.setdefault(key, ack["numbers"]) == ack["numbers"]
     # every answer has its row in the ledger
-    charged = [entry for entry in entries(ledger) if entry["kind"] == "answer"]
+    charged = [entry for entry in entries(tmp_path / "l") if entry["kind"] == "answer"]
     names = {(entry["analyst"], entry.get("identifier")) for entry in charged}
     requests = {(entry["analyst"], entry["request"]) for entry in charged}
     assert len(requests) == len(charged)
     assert {(ack["analyst"], ack["request"]) for ack in answers} <= requests
     assert len(names) > 1
 
-    curator = serving.opened(mechanism, ledger)
+    curator = serving.opened(mechanism, order["ledger"])
     table = curator.provenance
     counted = serving.COUNTED[mechanism]
     assert curator.budget.spent.level(counted) == sum(
@@ -113,16 +97,14 @@ def test_two_processes_are_killed(mechanism, tmp_path):
     curator.close()
 
 
-def test_two_processes_that_open_a_new_ledger_agree(tmp_path):
+def test_two_processes_that_open_a_new_ledger_agree(workers, tmp_path):
     ledger = tmp_path / "l"
     acks = [tmp_path / f"acks{i}" for i in range(2)]
-    servers = [
-        subprocess.Popen(
-            [sys.executable, serving.__file__, "path", str(ledger), str(path), "0", "1"]
+    for path in acks:
+        workers.start(
+            serving, mechanism="path", ledger=str(ledger), acks=str(path), seed=0, requests=1
         )
-        for path in acks
-    ]
-    assert [server.wait(60) for server in servers] == [0, 0]
+    assert workers.wait() == [0, 0]
     one, other = acknowledged(acks)
     assert one["numbers"] == other["numbers"]
     kinds = [entry["kind"] for entry in entries(ledger)]

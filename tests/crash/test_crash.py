@@ -11,8 +11,6 @@ import os
 import random
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from fractions import Fraction
 from pathlib import Path
@@ -23,40 +21,6 @@ from dpnb.privacy.loss import PrivacyLoss
 from tests.crash import worker
 
 LONG = os.environ.get("DPNB_LONG") == "1"
-
-
-class Workers:
-    """Orders to a process that forks; see worker.py."""
-
-    def __init__(self):
-        self.process = subprocess.Popen(
-            [sys.executable, worker.__file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def start(self, **order):
-        self.process.stdin.write(json.dumps(order) + "\n")
-        self.process.stdin.flush()
-        return int(self.process.stdout.readline())
-
-    def wait(self):
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait(30)
-        self.process.stdout.close()
-
-
-@pytest.fixture(scope="module")
-def workers():
-    found = Workers()
-    yield found
-    found.close()
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
@@ -138,10 +102,10 @@ def check(place, cap):
 
 @pytest.mark.parametrize("step", worker.STEPS)
 def test_a_process_dies_at_a_step_of_a_request(step, workers, place):
-    workers.start(**place, cap="1", first=0, requests=3)
+    workers.start(worker, **place, cap="1", first=0, requests=3)
     assert workers.wait() == [0]
     before = spent_in(place)
-    workers.start(**place, first=3, requests=5, step=step)
+    workers.start(worker, **place, first=3, requests=5, step=step)
     assert workers.wait() == [9]
     after = spent_in(place)
     committed = worker.STEPS.index(step) >= worker.STEPS.index("after the commit")
@@ -152,7 +116,7 @@ def test_a_process_dies_at_a_step_of_a_request(step, workers, place):
     with worker.session(place["ledger"], None) as session:
         sql, rho = worker.request(3)
         assert (session.query(sql, rho=rho).spent.rho == 0) == committed
-    workers.start(**place, first=4, requests=4)
+    workers.start(worker, **place, first=4, requests=4)
     assert workers.wait() == [0]
     assert len(acknowledged(place)) == 7
     check(place, 1)
@@ -160,9 +124,9 @@ def test_a_process_dies_at_a_step_of_a_request(step, workers, place):
 
 @pytest.mark.parametrize("step", ["before the insert", "before the commit"])
 def test_a_process_dies_while_it_opens_a_new_ledger(step, workers, place):
-    workers.start(**place, cap="1", first=0, requests=1, step=step, start=0)
+    workers.start(worker, **place, cap="1", first=0, requests=1, step=step, start=0)
     workers.wait()
-    workers.start(**place, cap="1", first=0, requests=2)
+    workers.start(worker, **place, cap="1", first=0, requests=2)
     assert workers.wait() == [0]
     assert len(acknowledged(place)) == 2
     assert check(place, 1) == 2
@@ -172,18 +136,18 @@ def test_a_process_dies_while_it_opens_a_new_ledger(step, workers, place):
 def test_processes_are_killed_at_random_moments(processes, workers, place):
     generator = random.Random(processes)  # noqa: S311
     first, kills = 0, 0
-    rounds = 150 if LONG else 8 // processes + 2
-    workers.start(**place, cap="50", first=0, requests=1)
+    rounds = 150 if LONG else 6 // processes + 2
+    workers.start(worker, **place, cap="50", first=0, requests=1)
     assert workers.wait() == [0]
     for round_number in range(rounds):
         children = [
-            workers.start(**place, first=first + 40 * i, requests=1_000_000)
+            workers.start(worker, **place, first=first + 40 * i, requests=1_000_000)
             for i in range(processes)
         ]
         known, patience = written(place), time.time() + 10
         while written(place) == known and time.time() < patience:
             time.sleep(0.02)
-        time.sleep(generator.uniform(0, 0.3))
+        time.sleep(generator.uniform(0, 0.1))
         for child in children:
             os.kill(child, signal.SIGKILL)
         codes = workers.wait()
@@ -197,16 +161,21 @@ def test_processes_are_killed_at_random_moments(processes, workers, place):
 
 
 def test_exactly_one_of_several_processes_gets_the_last_of_the_budget(workers, new_place):
-    for number in range(30 if LONG else 4):
+    for number in range(30 if LONG else 3):
         place = new_place(number)
         workers.start(
-            **place, cap="1", first=0, requests=1, request=["SELECT COUNT(*) FROM credit", "0.5"]
+            worker,
+            **place,
+            cap="1",
+            first=0,
+            requests=1,
+            request=["SELECT COUNT(*) FROM credit", "0.5"],
         )
         assert workers.wait() == [0]
-        start = time.time() + 0.6
+        start = time.time() + 0.3
         for i in range(4):
             sql = f"SELECT COUNT(*) FROM credit WHERE age > {30 + i}"
-            workers.start(**place, first=0, requests=1, start=start, request=[sql, "0.5"])
+            workers.start(worker, **place, first=0, requests=1, start=start, request=[sql, "0.5"])
         assert workers.wait() == [0] * 4
         outcomes = acknowledged(place)[1:]
         assert sorted("numbers" in outcome for outcome in outcomes) == [False] * 3 + [True]
@@ -218,12 +187,12 @@ def test_exactly_one_of_several_processes_gets_the_last_of_the_budget(workers, n
 
 
 def test_several_processes_asking_the_same_get_the_same_and_pay_once(workers, place):
-    workers.start(**place, cap="1", first=0, requests=1)
+    workers.start(worker, **place, cap="1", first=0, requests=1)
     assert workers.wait() == [0]
-    start = time.time() + 0.6
+    start = time.time() + 0.3
     order = ["SELECT purpose, AVG(age) AS m FROM credit GROUP BY purpose", "0.25"]
     for _ in range(4):
-        workers.start(**place, first=0, requests=2, start=start, request=order)
+        workers.start(worker, **place, first=0, requests=2, start=start, request=order)
     assert workers.wait() == [0] * 4
     outcomes = acknowledged(place)[1:]
     assert len(outcomes) == 8
@@ -233,7 +202,7 @@ def test_several_processes_asking_the_same_get_the_same_and_pay_once(workers, pl
 
 def test_several_processes_opening_one_new_ledger_agree(workers, place):
     for _ in range(4):
-        workers.start(**place, cap="1", first=0, requests=2)
+        workers.start(worker, **place, cap="1", first=0, requests=2)
     assert workers.wait() == [0] * 4
     assert [entry["kind"] for entry in entries(place)].count("open") == 1
     assert all("numbers" in ack for ack in acknowledged(place))

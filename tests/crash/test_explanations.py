@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
 from tests.crash import explainer
-from tests.kit.dying import PAID, entries, left_by
-
-SCRIPT = Path(explainer.__file__)
+from tests.kit.dying import PAID, entries
 
 
 @pytest.fixture(scope="module")
-def ledgers(tmp_path_factory):
+def ledgers(workers, tmp_path_factory):
     """What the dead processes left, by step."""
-    return left_by(SCRIPT, explainer.STEPS, tmp_path_factory.mktemp("ledgers"))
+    return workers.left_at(explainer, explainer.STEPS, tmp_path_factory.mktemp("ledgers"))
 
 
 @pytest.mark.parametrize("step", explainer.STEPS)

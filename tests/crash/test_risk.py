@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
 from dpnb.engines.duckdb import DuckDBEngine
 from tests.crash import chooser
-from tests.kit.dying import PAID, entries, left_by
-
-SCRIPT = Path(chooser.__file__)
+from tests.kit.dying import PAID, entries
 
 COST = Fraction(1, 200)
 
 
 @pytest.fixture(scope="module")
-def ledgers(tmp_path_factory):
+def ledgers(workers, tmp_path_factory):
     """What the dead processes left, by step; none of them has shown anything."""
-    return left_by(SCRIPT, chooser.STEPS, tmp_path_factory.mktemp("ledgers"))
+    return workers.left_at(chooser, chooser.STEPS, tmp_path_factory.mktemp("ledgers"))
 
 
 @pytest.mark.parametrize("step", chooser.STEPS)

@@ -1,7 +1,6 @@
-"""A process that asks and acknowledges, to be killed. Reads one order per line, forks for each.
+"""Asks and acknowledges, to be killed.
 
-Everything is imported once; each order runs in a fresh child of this process, which opens its own
-session. An answer is acknowledged (one line, synced to disk) only after ``query`` has returned it.
+Each order opens its own session. An answer is acknowledged (one line, synced to disk) only after ``query`` has returned it.
 """
 
 from __future__ import annotations
@@ -9,10 +8,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 import time
-import traceback
 from pathlib import Path
+
+from tests.kit.dying import DATA
 
 SCHEMA = {
     "purpose": {"type": "category", "values": ["A40", "A41", "A42", "A43", "A46", "A49"]},
@@ -26,7 +25,6 @@ STATEMENTS = (
     "SELECT age, SUM(duration_months) AS s FROM credit WHERE age <> {i} GROUP BY age",
     "SELECT COUNT(*) AS n FROM credit",
 )
-DATA = Path(__file__).parents[1] / "data" / "german_credit.csv"
 STEPS = (
     "before the check",
     "before the scan",
@@ -138,35 +136,3 @@ def work(order):
             acks.write(json.dumps(outcome | {"at": time.time()}) + "\n")
             acks.flush()
             os.fsync(acks.fileno())
-
-
-def main():
-    """Fork for each order and print the child's process id; an empty line waits for the children."""
-    import opendp.prelude  # noqa: F401
-    import pandas as pd  # noqa: F401
-
-    import dpnb.engines.duckdb
-    import dpnb.session
-    import dpnb.sql.parse  # noqa: F401
-
-    children = []
-    for line in sys.stdin:
-        if not line.strip():
-            codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-            children = []
-            print(json.dumps(codes), flush=True)
-            continue
-        child = os.fork()
-        if child == 0:
-            try:
-                work(json.loads(line))
-            except BaseException:  # noqa: BLE001 - the child ends here, whatever happened
-                traceback.print_exc()
-                os._exit(3)
-            os._exit(0)
-        children.append(child)
-        print(child, flush=True)
-
-
-if __name__ == "__main__":
-    main()

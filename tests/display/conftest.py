@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import dpnb
+from tests.kit.loaded import loaded_once  # noqa: F401
 
 NASTY = (
     "</script><b>bold</b>",

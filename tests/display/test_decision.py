@@ -29,6 +29,8 @@ from dpnb.errors import RequestError, printable
 from tests.kit import decisions as sample
 from tests.kit.html import Reading, compare, packed
 
+pytestmark = pytest.mark.fast
+
 MADE = {
     "decision": sample.decision,
     "decision_refined": sample.refined,

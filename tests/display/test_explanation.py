@@ -26,6 +26,8 @@ from dpnb.stamps import STAMPS
 from tests.kit import explanations as sample
 from tests.kit.html import Reading, compare, packed
 
+pytestmark = pytest.mark.fast
+
 MADE = {
     "explanation": sample.explanation,
     "explanation_absolute": sample.absolute,

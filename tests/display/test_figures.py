@@ -9,6 +9,8 @@ from matplotlib.axes import Axes
 
 from dpnb.display.text import CONDITIONAL, NOT_PRIVATE
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.fixture(autouse=True)
 def _close():

@@ -16,6 +16,8 @@ from dpnb.errors import printable
 from dpnb.stamps import STAMPS
 from tests.kit.html import Reading, compare, packed
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.mark.parametrize("name", ["answer", "not_private", "nasty", "single"])
 def test_an_answer_looks_like_its_golden_file(name, request, regenerate):

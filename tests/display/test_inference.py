@@ -35,6 +35,8 @@ from dpnb.privacy.loss import PrivacyLoss
 from tests.kit import inferences as past
 from tests.kit.html import Reading, compare, packed
 
+pytestmark = pytest.mark.fast
+
 ALONE = "By past answers alone, the probability that "
 MADE = {
     "inference": past.inference,

@@ -30,6 +30,8 @@ from dpnb.privacy.loss import amount_text
 from dpnb.provenance.report import Spending
 from tests.kit.html import Reading, compare
 
+pytestmark = pytest.mark.fast
+
 MARKUP = "<img src=x onerror=alert(1)>"
 MEAN = "SELECT g, AVG(x) AS mean FROM people GROUP BY g"
 COUNT = "SELECT g, COUNT(*) AS n FROM people GROUP BY g"

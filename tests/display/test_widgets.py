@@ -13,6 +13,8 @@ from dpnb.display import widgets
 from dpnb.display.widgets import AnswerWidget, display_result
 from tests.kit.html import Reading
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.fixture
 def widget(answer):

@@ -15,6 +15,8 @@ from dpnb.engines.base import Exact, engine_failure
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import EngineError
 
+pytestmark = pytest.mark.fast
+
 SCHEMA = Schema({"c": Category(["a", "b"]), "n": Integer(0, 9)})
 TABLE = Table("t", pd.DataFrame({"c": ["a", "b"], "n": [1, 2]}), SCHEMA)
 SECRET = "Mallory earns 123456"

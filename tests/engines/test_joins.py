@@ -109,6 +109,7 @@ class Opened:
     """Tables in their engines, joined as a curator joins them."""
 
     def __init__(self, tables):
+        self.measured = {}
         self.engines = {name: DuckDBEngine(table) for name, table in tables.items()}
         self.tables = joined(
             tables, lambda name, join: self.engines[name].obstacle(self.engines[join.table], join)
@@ -133,9 +134,13 @@ class Opened:
 
     def vectors(self, sql):
         """The exact vectors of a statement's views, with what one unit may change at most."""
-        _, made, engine = self.planned(sql)
-        exact = engine.measure(made.scan(made.views))
-        return [(view, np.array(exact.reveal(i))) for i, view in enumerate(made.views.values())]
+        if sql not in self.measured:
+            _, made, engine = self.planned(sql)
+            exact = engine.measure(made.scan(made.views))
+            self.measured[sql] = [
+                (view, np.array(exact.reveal(i))) for i, view in enumerate(made.views.values())
+            ]
+        return self.measured[sql]
 
     def answer(self, sql):
         """The exact values of each view in each declared group; those of a sum about its origin."""

@@ -9,6 +9,8 @@ import pytest
 from dpnb import Category, Integer, Schema, Table
 from dpnb.engines.duckdb import DuckDBEngine
 
+pytestmark = pytest.mark.fast
+
 SECRET = pd.DataFrame({"x": [1]})
 
 

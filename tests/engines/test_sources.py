@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import os
 
 import duckdb
 import numpy as np
@@ -140,9 +141,15 @@ SOURCES = {
 }
 
 
+@pytest.fixture(scope="module")
+def reference():
+    engine = DuckDBEngine(Table("t", arrow(), SCHEMA))
+    yield engine
+    engine.close()
+
+
 @pytest.mark.parametrize("name", SOURCES)
-def test_every_source_gives_the_same_vectors_and_fingerprint(name, tmp_path, vectors):
-    reference = DuckDBEngine(Table("t", arrow(), SCHEMA))
+def test_every_source_gives_the_same_vectors_and_fingerprint(name, tmp_path, vectors, reference):
     table = Table("t", SOURCES[name](tmp_path), SCHEMA)
     engine = DuckDBEngine(table)
     assert vectors(table, SQL, engine) == vectors(table, SQL, reference)
@@ -150,7 +157,6 @@ def test_every_source_gives_the_same_vectors_and_fingerprint(name, tmp_path, vec
     same = name != "Parquet"
     assert (engine.fingerprint(b"key") == reference.fingerprint(b"key")) == same
     engine.close()
-    reference.close()
 
 
 def test_a_parquet_file_is_known_by_its_bytes_and_read_in_place(tmp_path):
@@ -216,11 +222,14 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize("values", NUMBERS, ids=lambda values: str(values.dtype))
-def test_every_type_of_number_is_read(values, codes):
-    frame = pd.DataFrame({"x": values})
-    assert sorted(codes(frame, Integer(-5, 300))) == [0, 1]
-    assert sorted(codes(frame, Integer(0, 2**53))) == [0, 1]
-    assert sorted(codes(frame, Real(-5, 300))) == [0.0, 1.0]
+def test_every_type_of_number_is_read(values):
+    frame = pd.DataFrame({"x": values, "y": values, "z": values})
+    schema = Schema({"x": Integer(-5, 300), "y": Integer(0, 2**53), "z": Real(-5, 300)})
+    engine = DuckDBEngine(Table("t", frame, schema))
+    found = engine._connection.execute("SELECT c0, c1, c2 FROM rows").fetchall()
+    engine.close()
+    assert sorted(found) == [(0, 0, 0.0), (1, 1, 1.0)]
+    assert [type(value) for value in found[0]] == [int, int, float]
 
 
 @pytest.mark.parametrize(
@@ -398,16 +407,27 @@ WHOLE = [
     (), ("c",), ("long", "i"), ("listed", "number", "flag"), ("c", "long", "truth", "huge", "r", "d"),
 ]  # fmt: skip
 """Columns that are never missing: of a text without a place, a row is none of the table."""
+LONG = os.environ.get("DPNB_LONG") == "1"
+
+
+@pytest.fixture(scope="module")
+def several():
+    return shapes.rows()
 
 
 @pytest.mark.parametrize("complete", WHOLE, ids=[*map("-".join, WHOLE)])
-def test_a_file_read_in_place_and_its_frame_are_measured_alike(complete, tmp_path, vectors):
-    rows = shapes.rows()
+def test_a_file_read_in_place_and_its_frame_are_measured_alike(
+    complete, tmp_path, vectors, several
+):
+    rows = several
     pq.write_table(rows, tmp_path / "t.parquet", row_group_size=700)
     schema = Schema(dict(shapes.schema()), complete=list(complete))
     tables = [Table("t", source, schema) for source in (rows, tmp_path / "t.parquet")]
     engines = [DuckDBEngine(table) for table in tables]
-    for sql in shapes.STATEMENTS:
+    # each statement is asked once of either end, and once of those between
+    number = WHOLE.index(complete)
+    start, step = {0: (0, 2), len(WHOLE) - 1: (1, 2)}.get(number, (number - 1, 3))
+    for sql in shapes.STATEMENTS if LONG else shapes.STATEMENTS[start::step]:
         one, other = (
             vectors(table, sql, engine) for table, engine in zip(tables, engines, strict=True)
         )

@@ -73,10 +73,10 @@ class TestTicks:
 
     @given(
         st.sampled_from([Real(0, 1), Real(-3, 5.5), Real(0.1, 0.7), Real(1e6, 1e6 + 1)]),
-        st.lists(st.floats(0, 1), max_size=8),
+        st.lists(st.floats(0, 1), max_size=24),
         st.booleans(),
     )
-    @settings(deadline=None, max_examples=60)
+    @settings(deadline=None, max_examples=25)
     def test_reals_are_rounded_by_floor_of_x_over_step_plus_a_half(self, kind, shares, centred):
         values = [min(kind.high, kind.low + s * (kind.high - kind.low)) for s in shares]
         found, measure = total(values, kind, centred=centred)

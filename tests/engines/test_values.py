@@ -15,6 +15,8 @@ from dpnb.sql.parse import parse
 from dpnb.sql.query import EVERY
 from dpnb.sql.values import Column
 
+pytestmark = pytest.mark.fast
+
 LARGE = 2**53
 NAMES = ["c0", 'a"; DROP TABLE rows; --', "rows", "SUM(x)", "1"]
 ROWS = 4_000
@@ -131,6 +133,23 @@ class TestAgainstPandas:
         assert len({vector[0] for _, vector in vectors(table, engine, sql)}) == 1
 
 
+BOUNDS = ((-LARGE, LARGE), (-128, 127), (0, 2**31), (-(2**15), 2**15 - 1), (0, 1))
+
+
+@pytest.fixture(scope="module")
+def ends():
+    """A column for each bounds, with the lowest value in one group, the highest, and none."""
+    columns = {
+        f"x{i}": pa.array([low, high, None], pa.int64()) for i, (low, high) in enumerate(BOUNDS)
+    }
+    kinds = {f"x{i}": Integer(*bounds) for i, bounds in enumerate(BOUNDS)}
+    schema = Schema({"g": Category(["low", "high", "none"]), **kinds})
+    table = Table("t", pa.table({"g": ["low", "high", "none"], **columns}), schema)
+    engine = DuckDBEngine(table)
+    yield table, engine
+    engine.close()
+
+
 class TestExtremes:
     def one(self, text, columns, schema, function="SUM"):
         table = Table("t", pa.table(columns), Schema(schema))
@@ -145,27 +164,30 @@ class TestExtremes:
         "text",
         ["x + x", "x - x", "x * 3", "x * x", "-x", "x / 3", "x + 0.5", "CASE WHEN x > 0 THEN x ELSE -1 END"],
     )  # fmt: skip
-    def test_no_value_within_the_bounds_overflows(self, text, function):
-        for low, high in ((-LARGE, LARGE), (-128, 127), (0, 2**31), (-(2**15), 2**15 - 1), (0, 1)):
-            for value in (low, high, None):
-                columns = {"x": pa.array([value], pa.int64())}
-                measure, (found,) = self.one(text, columns, {"x": Integer(low, high)}, function)
-                if value is None and "CASE" not in text:
-                    assert found == 0
-                else:
-                    assert measure.least <= found <= measure.greatest
+    def test_no_value_within_the_bounds_overflows(self, text, function, ends):
+        for i in range(len(BOUNDS)):
+            sql = f"SELECT g, {function}({text.replace('x', f'x{i}')}) FROM t GROUP BY g"
+            measure, found = vectors(*ends, sql)[0]
+            assert len(found) == 3
+            assert all(measure.least <= value <= measure.greatest for value in found[:2])
+            if "CASE" in text:
+                assert measure.least <= found[2] <= measure.greatest
+            else:
+                assert found[2] == 0
 
     @pytest.mark.parametrize("function", ["SUM", "AVG"])
     def test_numbers_that_cancel_stay_within_the_sensitivity(self, function):
-        for value in (0.0, 1.0, 9.99, 10.0):
-            columns = {"x": pa.array([value], pa.float64())}
-            measure, (found,) = self.one(
-                "x * 1e17 + 1e33 - 1e33", columns, {"x": Real(0, 10)}, function
-            )
-            assert measure.least <= found <= measure.greatest
-            measure, (found,) = self.one("x + 1e25 - 1e25", columns, {"x": Real(0, 10)}, function)
-            assert measure.least <= found <= measure.greatest
-            assert abs(measure.least) <= measure.sensitivity <= 2**22 + 1
+        values, names = [0.0, 1.0, 9.99, 10.0], [*"abcd"]
+        schema = Schema({"g": Category(names), "x": Real(0, 10)})
+        table = Table("t", pa.table({"g": names, "x": values}), schema)
+        engine = DuckDBEngine(table)
+        for text in ("x * 1e17 + 1e33 - 1e33", "x + 1e25 - 1e25"):
+            sql = f"SELECT g, {function}({text}) FROM t GROUP BY g"
+            measure, found = vectors(table, engine, sql)[0]
+            assert len(found) == 4
+            assert all(measure.least <= value <= measure.greatest for value in found)
+        assert abs(measure.least) <= measure.sensitivity <= 2**22 + 1
+        engine.close()
 
     def test_the_clamp_is_needed(self):
         # 1e16 + 5 - 1e16 is 4 as a float, and 1e16 + 3 - 1e16 is 4: above the bounds of 0 to 3

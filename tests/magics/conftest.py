@@ -11,6 +11,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
+from tests.kit.loaded import loaded_once  # noqa: F401
+
 
 @dataclass
 class Ran:

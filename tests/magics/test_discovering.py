@@ -10,6 +10,8 @@ from dpnb import Integer, Schema, Table
 from dpnb.errors import BudgetError, RequestError
 from dpnb.magics.completion import candidates
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.fixture
 def sales(shell):

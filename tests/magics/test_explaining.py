@@ -174,40 +174,40 @@ class TestDoubt:
         assert "may be meaningless" in ran.stdout
 
 
-@pytest.mark.parametrize(
-    ("cell", "words"),
-    [
-        (f"%%dpexplain nobody\n{REAL}", "no answer called 'nobody'"),
-        ("%%dpexplain income\n ", "there is no question"),
-        ("%%dpexplain income\n'Divorced'", ""),
-        ("%%dpexplain income\n'Divorced' > 'Widow'", "Did you mean 'Widowed'?"),
-        ("%%dpexplain income\n'Divorced' > 'Divorced'", "twice"),
-        ("%%dpexplain income\n'Divorced' = 'Widowed'", ""),
-        ("%%dpexplain income --of sahre\n'Divorced' > 'Widowed'", "Did you mean share?"),
-        (f"%%dpexplain income --attributes age --k 9\n{REAL}", "there are 8 predicates"),
-        (f"%%dpexplain income --k many\n{REAL}", "--k 'many' is not a number"),
-        (f"%%dpexplain income --k 2.5\n{REAL}", "not a whole number"),
-        (f"%%dpexplain income --error wide\n{REAL}", "--error 'wide' is not a number"),
-        (f"%%dpexplain income --rho 3 --yes\n{REAL}", "is left"),
-        (f"%%dpexplain income --rho topk=1\n{REAL}", "does not name each part once"),
-        (f"%%dpexplain income --rho :cost\n{REAL}", "--rho :cost has no value"),
-        (f"%%dpexplain income --epsilon :cost\n{REAL}", "--epsilon :cost has no value"),
-        (f"%%dpexplain income --confidence 1\n{REAL}", "confidence is 1"),
-        (f"%%dpexplain income --mode loose\n{REAL}", "mode"),
-        (f"%%dpexplain income --predicates nothing\n{REAL}", "no list called 'nothing'"),
-        (f"%%dpexplain income --attributes hours_per_week\n{REAL}", "no declared values"),
-        (f"%%dpexplain income --exclude ag\n{REAL}", "unknown column 'ag'"),
-        (f"%%dpexplain income --length 4\n{REAL}", "length is 4"),
-        (f"%%dpexplain income --on nobody\n{REAL}", "no session 'nobody'"),
-        (f"%%dpexplain\n{REAL}", "arguments are required"),
-    ],
-)
-def test_mistakes_fail_with_one_line_and_cost_nothing(asked, cell, words):
-    ran = asked.run(cell)
-    assert isinstance(ran.error, DpnbError)
-    assert words in str(ran.error)
-    assert "Traceback" not in ran.stdout + ran.stderr
-    assert asked.run("%dpbudget").result.spent.rho == Fraction(1, 10)
+MISTAKES = [
+    (f"%%dpexplain nobody\n{REAL}", "no answer called 'nobody'"),
+    ("%%dpexplain income\n ", "there is no question"),
+    ("%%dpexplain income\n'Divorced'", ""),
+    ("%%dpexplain income\n'Divorced' > 'Widow'", "Did you mean 'Widowed'?"),
+    ("%%dpexplain income\n'Divorced' > 'Divorced'", "twice"),
+    ("%%dpexplain income\n'Divorced' = 'Widowed'", ""),
+    ("%%dpexplain income --of sahre\n'Divorced' > 'Widowed'", "Did you mean share?"),
+    (f"%%dpexplain income --attributes age --k 9\n{REAL}", "there are 8 predicates"),
+    (f"%%dpexplain income --k many\n{REAL}", "--k 'many' is not a number"),
+    (f"%%dpexplain income --k 2.5\n{REAL}", "not a whole number"),
+    (f"%%dpexplain income --error wide\n{REAL}", "--error 'wide' is not a number"),
+    (f"%%dpexplain income --rho 3 --yes\n{REAL}", "is left"),
+    (f"%%dpexplain income --rho topk=1\n{REAL}", "does not name each part once"),
+    (f"%%dpexplain income --rho :cost\n{REAL}", "--rho :cost has no value"),
+    (f"%%dpexplain income --epsilon :cost\n{REAL}", "--epsilon :cost has no value"),
+    (f"%%dpexplain income --confidence 1\n{REAL}", "confidence is 1"),
+    (f"%%dpexplain income --mode loose\n{REAL}", "mode"),
+    (f"%%dpexplain income --predicates nothing\n{REAL}", "no list called 'nothing'"),
+    (f"%%dpexplain income --attributes hours_per_week\n{REAL}", "no declared values"),
+    (f"%%dpexplain income --exclude ag\n{REAL}", "unknown column 'ag'"),
+    (f"%%dpexplain income --length 4\n{REAL}", "length is 4"),
+    (f"%%dpexplain income --on nobody\n{REAL}", "no session 'nobody'"),
+    (f"%%dpexplain\n{REAL}", "arguments are required"),
+]
+
+
+def test_mistakes_fail_with_one_line_and_cost_nothing(asked):
+    for cell, words in MISTAKES:
+        ran = asked.run(cell)
+        assert isinstance(ran.error, DpnbError), cell
+        assert words in str(ran.error), cell
+        assert "Traceback" not in ran.stdout + ran.stderr, cell
+        assert asked.run("%dpbudget").result.spent.rho == Fraction(1, 10), cell
 
 
 class TestCompletion:

@@ -12,6 +12,8 @@ from IPython.core.interactiveshell import InteractiveShell
 import dpnb
 from dpnb.magics.cells import Dpnb
 
+pytestmark = pytest.mark.fast
+
 CELLS = {"dpquery", "dpinfer", "dpexplain", "dpdecide", "dprisk"}
 LINES = {"dpopen", "dprehearse", "dpdiscover", "dpbudget", "dptables", "dphistory"}
 NAMES = sorted(CELLS | LINES)

@@ -8,6 +8,8 @@ import dpnb
 from dpnb.errors import RequestError
 from dpnb.magics.completion import candidates
 
+pytestmark = pytest.mark.fast
+
 SQL = "SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex"
 WORDS = "REHEARSAL: GENERATED DATA."
 

@@ -11,6 +11,8 @@ from dpnb.errors import DpnbError
 from dpnb.magics.completion import candidates
 from dpnb.privacy.loss import Picked
 
+pytestmark = pytest.mark.fast
+
 SUM = "SELECT SUM(capital_gain) AS gain FROM adult"
 SECRETS = ("99,999", "99999", "159", "29,849", "32,561", "1.04")
 """What a profile of this statement tells: bounds reached, multiplicities, indicators."""

@@ -10,6 +10,8 @@ import dpnb
 from dpnb import Category, Integer, Schema, Table
 from dpnb.server import tokens
 
+pytestmark = pytest.mark.fast
+
 SQL = "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex"
 
 

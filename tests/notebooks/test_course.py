@@ -8,6 +8,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
+pytestmark = pytest.mark.fast
+
 FOLDER = Path(__file__).parents[2] / "notebooks"
 LESSONS = sorted(FOLDER.glob("0*.ipynb"))
 GLOSSARY = FOLDER / "glossary.ipynb"

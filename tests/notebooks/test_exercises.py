@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.fast
+
 PATH = Path(__file__).parents[2] / "notebooks" / "exercises.py"
 
 

@@ -1,55 +1,26 @@
-"""Noise that notes what it is asked for, small tables, and what rows add as plain numbers."""
+"""Small tables, and what rows add as plain numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from dpnb import Budget, Category, Integer, Real, Schema, Table
 from dpnb.curator import Curator
+from dpnb.engines.base import Scan
 from dpnb.engines.contributions import Contributions
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.risk.rows import Rows
+from tests.kit.loaded import loaded_once  # noqa: F401
 from tests.kit.noise import DiscreteNoise
-
-
-class SeededNoise(DiscreteNoise):
-    """Repeatable noise that notes every draw.
-
-    With ``still`` nothing is added; selections then fall on the first of the best.
-    """
-
-    def __init__(self, seed: int = 1, *, still: bool = False) -> None:
-        super().__init__(seed)
-        self.still = still
-        self.asked: list[tuple[str, list[int], float]] = []
-
-    def _note(self, law: str, exact: Sequence[int], scale: float) -> list[int]:
-        self.asked.append((law, [int(x) for x in exact], float(scale)))
-        return self.asked[-1][1]
-
-    def laplace(self, exact: Sequence[int], scale: float) -> list[int]:
-        noted = self._note("laplace", exact, scale)
-        return noted if self.still else super().laplace(exact, scale)
-
-    def gaussian(self, exact: Sequence[int], sigma: float) -> list[int]:
-        noted = self._note("gaussian", exact, sigma)
-        return noted if self.still else super().gaussian(exact, sigma)
-
-    def largest(self, scores: Any, scale: float) -> int:
-        self._note("largest", scores, scale)
-        return int(np.argmax(scores)) if self.still else super().largest(scores, scale)
-
-
-@pytest.fixture(scope="session")
-def noisy() -> type[SeededNoise]:
-    """The class of seeded noise."""
-    return SeededNoise
+from tests.kit.power import FALSE as P_FLOOR
 
 
 @pytest.fixture
@@ -65,7 +36,9 @@ def opened() -> Iterator[Callable[..., Curator]]:
         **budget: Any,
     ) -> Curator:
         wanted = Budget(**(budget or {"rho": 100, "delta": 1e-6}))
-        curators.append(Curator(tables, budget=wanted, ledger=ledger, noise=noise or SeededNoise()))
+        curators.append(
+            Curator(tables, budget=wanted, ledger=ledger, noise=noise or DiscreteNoise(1))
+        )
         return curators[-1]
 
     yield open_
@@ -123,22 +96,26 @@ def many() -> Table:
 
 @pytest.fixture(scope="session")
 def mixed() -> Table:
-    """300 rows of 48 different ones, with missing and undeclared values in every column."""
-    rng = np.random.default_rng(7)
+    """300 rows of 32 different ones, with missing and undeclared values in every column."""
+    rng, different = np.random.default_rng(7), 32
     frame = pd.DataFrame(
         {
-            "g": rng.choice(["a", "b", "c", "stranger", None], 48, p=[0.4, 0.3, 0.2, 0.05, 0.05]),
-            "h": rng.integers(0, 3, 48),
+            "g": rng.choice(
+                ["a", "b", "c", "stranger", None], different, p=[0.4, 0.3, 0.2, 0.05, 0.05]
+            ),
+            "h": rng.integers(0, 3, different),
             # the bins of the schema leave out 0 and above 10
-            "n": rng.integers(-3, 16, 48).astype(float),
-            "m": rng.integers(-20, 8, 48).astype(float),
-            "r": np.round(rng.normal(5, 4, 48), 3),
-            "s": rng.uniform(-7, 3, 48),
+            "n": rng.integers(-3, 16, different).astype(float),
+            "m": rng.integers(-20, 8, different).astype(float),
+            "r": np.round(rng.normal(5, 4, different), 3),
+            "s": rng.uniform(-7, 3, different),
         }
     ).astype({"g": "string"})
     for name in ("n", "m", "r"):
-        frame.loc[rng.random(48) < 0.1, name] = None
-    frame = frame.iloc[np.r_[0:48, rng.integers(0, 48, 252)]].reset_index(drop=True)
+        frame.loc[rng.random(different) < 0.1, name] = None
+    frame = frame.iloc[np.r_[:different, rng.integers(0, different, 300 - different)]].reset_index(
+        drop=True
+    )
     schema = Schema(
         {
             "g": Category(["a", "b", "c", "empty"]),
@@ -161,19 +138,34 @@ def left_out(mixed: Table) -> Iterator[Callable[[Any], Any]]:
     """
     frame = mixed.source
     groups = list(frame.groupby(list(frame), dropna=False).groups.values())
-    engines = [DuckDBEngine(Table("t", frame.drop(rows[0]), mixed.schema)) for rows in groups]
-    whole = DuckDBEngine(mixed)
+    # all these tables below each other, told apart by a column more
+    parts = [frame, *(frame.drop(rows[0]) for rows in groups)]
+    tables = pd.concat([part.assign(part=i) for i, part in enumerate(parts)], ignore_index=True)
+    schema = Schema({"part": Integer(0, len(groups)), **mixed.schema})
+    engine, whole = DuckDBEngine(Table("t", tables, schema)), DuckDBEngine(mixed)
+    measured: dict[str, Any] = {}
 
-    def vectors(engine: DuckDBEngine, plan: Any) -> list[np.ndarray]:
-        exact = engine.measure(plan.scan(plan.views))
-        return [np.array(exact.reveal(i), dtype=np.int64) for i in range(len(plan.views))]
+    def vectors(engine: DuckDBEngine, scan: Scan) -> list[np.ndarray]:
+        exact = engine.measure(scan)
+        return [np.array(exact.reveal(i), dtype=np.int64) for i in range(len(scan.measures))]
 
-    yield lambda plan: (
-        vectors(whole, plan),
-        [(vectors(e, plan), len(rows)) for e, rows in zip(engines, groups, strict=True)],
-    )
-    for engine in (*engines, whole):
-        engine.close()
+    def changes(plan: Any) -> Any:
+        # the same under both privacy definitions
+        scan = plan.scan(plan.views)
+        wanted = repr(scan)
+        if wanted not in measured:
+            apart = replace(scan, keys=("part", *scan.keys))
+            each = [one.reshape(len(parts), -1) for one in vectors(engine, apart)]
+            base, *others = ([one[i] for one in each] for i in range(len(parts)))
+            for one, other in zip(base, vectors(whole, scan), strict=True):
+                assert one.tolist() == other.tolist()
+            sizes = map(len, groups)
+            measured[wanted] = base, list(zip(others, sizes, strict=True))
+        return measured[wanted]
+
+    yield changes
+    for one in (engine, whole):
+        one.close()
 
 
 @pytest.fixture(scope="session")
@@ -242,6 +234,27 @@ def _tail_law(counts: Sequence[int], most: int, scales: tuple[float, float]) -> 
         law.append(float((left * passes).sum()))
         left = left * (1 - passes)
     return np.array([*law, float(left.sum())])
+
+
+@pytest.fixture(scope="session")
+def fits() -> Callable[..., bool]:
+    """Whether outcomes may well have the exact probabilities of 0, 1, 2, ...; rare ones as one.
+
+    A chi-square test of all of them together.
+    """
+
+    def check(drawn: np.ndarray, law: np.ndarray) -> bool:
+        common = np.flatnonzero(law > 0.02)
+        counts = np.bincount(drawn, minlength=len(law))
+        seen = np.append(counts[common], len(drawn) - counts[common].sum())
+        wanted = len(drawn) * np.append(law[common], max(0, 1 - law[common].sum()))
+        if wanted[-1] < 20:
+            # too rare to be counted apart
+            seen[-2:], wanted[-2:] = [0, seen[-2:].sum()], [0, wanted[-2:].sum()]
+        seen, wanted = seen[wanted > 0], wanted[wanted > 0]
+        return bool(stats.chisquare(seen, wanted * len(drawn) / wanted.sum()).pvalue > P_FLOOR)
+
+    return check
 
 
 @pytest.fixture(scope="session")

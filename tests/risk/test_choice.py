@@ -25,6 +25,7 @@ from dpnb.risk.choice import Choice, RiskHistogram
 from dpnb.risk.indicator import limit
 from dpnb.risk.preferences import CANDIDATES, Judged, largest_within
 from dpnb.risk.selection import Counts, Moments, Tail
+from tests.kit.noise import DiscreteNoise, NoNoise
 
 SUM = "SELECT SUM(x) AS s FROM t"
 METHODS = ("quantile", "tail", "variance")
@@ -198,9 +199,9 @@ class TestSuggest:
 
 class TestPrivate:
     def test_a_quantile_comes_with_the_level_that_keeps_it_to_tau(
-        self, opened, people, noisy, budget, unit
+        self, opened, people, budget, unit
     ):
-        profile = opened(people, noise=noisy(still=True), **budget).risk(SUM)
+        profile = opened(people, noise=NoNoise(), **budget).risk(SUM)
         choice = profile.choose(0.9, p=0.97)
         (place,) = choice.detail["drawn"]
         assert place == 7  # a tenth, rounded up to 1/64
@@ -209,23 +210,23 @@ class TestPrivate:
         assert choice.level == largest_within(CANDIDATES, level)
         assert (choice.source, choice.method) == ("private", "quantile")
 
-    def test_a_tail_comes_with_the_first_candidate_that_few_break(self, opened, people, noisy):
-        profile = opened(people, noise=noisy(still=True), epsilon=9).risk(SUM)
+    def test_a_tail_comes_with_the_first_candidate_that_few_break(self, opened, people):
+        profile = opened(people, noise=NoNoise(), epsilon=9).risk(SUM)
         # 1/tau - 1 = 1: at 2 rows at a half keep to it, at 9 those at a tenth, rounded up to 410/4096
         for most, level in ((0, 1), (4, 1), (5, 2), (19, 2), (20, 9), (99, 9), (100, 10)):
             choice = profile.choose(0.5, method="tail", most=most)
             assert choice.level == level
 
-    def test_a_tail_may_find_none(self, opened, people, noisy):
-        profile = opened(people, noise=noisy(still=True), epsilon=9).risk(SUM)
+    def test_a_tail_may_find_none(self, opened, people):
+        profile = opened(people, noise=NoNoise(), epsilon=9).risk(SUM)
         choice = profile.choose(0.99, method="tail", candidates=[1, 0.1])
         assert choice.level is None
         assert choice.detail["drawn"] == [-1]
         assert choice.spent.epsilon == Fraction(1, 10)
         assert "No level was found" in choice.sentence
 
-    def test_a_variance_comes_with_its_level(self, opened, people, noisy, budget, unit):
-        profile = opened(people, noise=noisy(still=True), **budget).risk(SUM)
+    def test_a_variance_comes_with_its_level(self, opened, people, budget, unit):
+        profile = opened(people, noise=NoNoise(), **budget).risk(SUM)
         choice = profile.choose(0.001, method="variance", **{unit: 10})
         mechanism, cost = Moments(), Fraction(10)
         level = mechanism.level(choice.detail["drawn"], 0.001, cost, CURRENCY[unit])
@@ -234,9 +235,9 @@ class TestPrivate:
         hidden = profile.choose(0.001, private=False, preference="variance")
         assert choice.level <= hidden.level
 
-    def test_most_draws_come_near_the_quantile_that_they_seek(self, opened, people, noisy, size):
+    def test_most_draws_come_near_the_quantile_that_they_seek(self, opened, people, size):
         """At a cost for which n (1 - p) is clearly above ln 65 / epsilon."""
-        profile = opened(people, noise=noisy(5), epsilon=10**4).risk(SUM)
+        profile = opened(people, noise=DiscreteNoise(5), epsilon=10**4).risk(SUM)
         drawn = [
             profile.choose(0.9, p=0.97, epsilon=f"3.{i:04}").detail["drawn"][0]
             for i in range(size(30))
@@ -560,11 +561,9 @@ class TestLedger:
         curator.close()
         return path, choices, shared, total
 
-    def test_after_a_restart_all_is_answered_from_the_ledger(
-        self, kept, people, noisy, unit, monkeypatch
-    ):
+    def test_after_a_restart_all_is_answered_from_the_ledger(self, kept, people, unit, monkeypatch):
         path, choices, shared, total = kept
-        curator = Curator([people], ledger=path, noise=noisy(99))
+        curator = Curator([people], ledger=path, noise=DiscreteNoise(99))
         profile = curator.risk(SUM)
         monkeypatch.setattr(DuckDBEngine, "contributions", lambda *_: 1 / 0)
         assert spent(curator, unit) == total == 4 * DEFAULT[unit]
@@ -578,10 +577,10 @@ class TestLedger:
         assert spent(curator, unit) == total
         curator.close()
 
-    def test_other_data_make_other_choices(self, kept, noisy, unit):
+    def test_other_data_make_other_choices(self, kept, unit):
         path, _, _, total = kept
         other = Table("t", pd.DataFrame({"x": [10] * 50}), Schema({"x": Integer(0, 10)}))
-        curator = Curator([other], ledger=path, new_version=True, noise=noisy(3))
+        curator = Curator([other], ledger=path, new_version=True, noise=DiscreteNoise(3))
         fresh = curator.risk(SUM).choose(0.9)
         assert not fresh.stored
         assert spent(curator, unit) == total + DEFAULT[unit]
@@ -609,20 +608,20 @@ class TestLedger:
         assert changed
 
     @pytest.mark.parametrize("name", CHANGES)
-    def test_a_price_that_was_changed_is_refused(self, name, kept, people, noisy):
+    def test_a_price_that_was_changed_is_refused(self, name, kept, people):
         path, *_ = kept
         self.edit(path, CHANGES[name])
         with pytest.raises(LedgerError, match=r"does not add up|makes no sense"):
-            Curator([people], ledger=path, noise=noisy())
+            Curator([people], ledger=path, noise=DiscreteNoise(1))
 
-    def test_the_chain_detects_careless_changes(self, kept, people, noisy):
+    def test_the_chain_detects_careless_changes(self, kept, people):
         path, *_ = kept
         connection = sqlite3.connect(path)
         connection.execute("UPDATE entry SET body = replace(body, 'selection', 'selektion')")
         connection.commit()
         connection.close()
         with pytest.raises(LedgerError, match="changed after it was written"):
-            Curator([people], ledger=path, noise=noisy())
+            Curator([people], ledger=path, noise=DiscreteNoise(1))
 
 
 class TestShare:

@@ -17,6 +17,7 @@ from dpnb.provenance.plan import plan
 from dpnb.risk import assembly
 from dpnb.risk.preferences import FloorMaxRatio, search
 from dpnb.sql.parse import parse
+from tests.kit.noise import DiscreteNoise, NoNoise
 
 SUM = "SELECT SUM(x) AS s FROM t"
 COUNT = "SELECT COUNT(*) AS n FROM t WHERE x > 3"
@@ -147,11 +148,11 @@ class TestOneOffReleases:
         found = curator.risk(COUNT, cumulative=True)
         assert losses(found, unit, 1) == pytest.approx([0.75, 0.75, 1.75, 1.75])
 
-    def test_explanations(self, opened, noisy):
+    def test_explanations(self, opened):
         frame = pd.DataFrame({"g": ["a"] * 30 + ["b"] * 5, "x": [1, 2, 3, 4, 5] * 7, "h": "u"})
         kinds = {"g": Category(["a", "b"]), "x": Integer(1, 5), "h": Category(["u", "v"])}
         schema = Schema(kinds)
-        curator = opened(Table("t", frame, schema), noise=noisy(still=True), rho=9)
+        curator = opened(Table("t", frame, schema), noise=NoNoise(), rho=9)
         sql = "SELECT g, COUNT(*) AS n FROM t GROUP BY g"
         session = curator.session()
         session.explain(session.query(sql, rho=1).compare("a", "b"), rho="0.3", k=1, anyway=True)
@@ -176,7 +177,7 @@ class TestOtherTables:
         assert not profile.cumulative
         assert losses(profile, "rho", 1) == pytest.approx([0, 0.04, 0.25, 1])
 
-    def test_releases_of_older_data_count_in_full(self, opened, single, noisy, tmp_path):
+    def test_releases_of_older_data_count_in_full(self, opened, single, tmp_path):
         from dpnb.curator import Curator
 
         path = tmp_path / "ledger"
@@ -184,7 +185,7 @@ class TestOtherTables:
         old.session().query(COUNT, rho=0.5)
         old.risk(SUM).choose(0.9, rho=0.25)
         old.close()
-        with_new = Curator([single([0, 10])], ledger=path, new_version=True, noise=noisy())
+        with_new = Curator([single([0, 10])], ledger=path, new_version=True, noise=DiscreteNoise(1))
         profile = with_new.risk(SUM, cumulative=True)
         assert losses(profile, "rho", 1) == pytest.approx([0.75, 1.75])
         with_new.session().query(COUNT, rho=0.25)

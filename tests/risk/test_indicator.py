@@ -11,6 +11,8 @@ from scipy import integrate, stats
 from dpnb.privacy.calibrate import Law
 from dpnb.risk.indicator import FORMS, expected_size, floor, limit, relative
 
+pytestmark = pytest.mark.fast
+
 LOSSES = np.r_[0.0, np.geomspace(1e-9, 1e4, 400)]
 CURRENCIES = ("zcdp", "pure")
 

@@ -15,6 +15,8 @@ from dpnb.privacy.loss import Picked, PickedRational, is_picked
 from dpnb.risk.choice import Choice
 from dpnb.risk.words import odds
 
+pytestmark = pytest.mark.fast
+
 SUM = "SELECT SUM(x) AS s FROM t"
 COUNT = "SELECT COUNT(*) AS n FROM t"
 VALUES = [0, 1, 2, 5, 9, 9]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Sequence
 from fractions import Fraction
 from types import MappingProxyType
 
@@ -22,6 +21,8 @@ from dpnb.risk.paper import CANDIDATES, Dynamic, PaperProfile, measure
 from dpnb.risk.selection import FIRST
 from dpnb.sql.parse import parse
 from tests.benchmarks.rdr import common as published
+from tests.kit.noise import ContinuousNoise, NoNoise
+from tests.kit.power import shares
 
 QUERIES = published.QUERIES
 CLOSED = {  # largest epsilons at tau = .95 before rounding to candidates
@@ -29,25 +30,6 @@ CLOSED = {  # largest epsilons at tau = .95 before rounding to candidates
     "gaussian": (2.1303642, 5.2183052, 2.1303642, 0.4766809, 2.1303642),
 }
 ABOVE, BELOW = 1 + 1e-6, 1 - 1e-6
-
-
-class Seeded:
-    """Continuous noise, rounded, from a seed; or none."""
-
-    private = False
-
-    def __init__(self, seed: int = 1, scale: float = 1.0) -> None:
-        self.generator = np.random.default_rng(seed)
-        self.scale = scale
-
-    def laplace(self, exact: Sequence[int], scale: float) -> list[int]:
-        return self._added(exact, self.generator.laplace(0, scale, len(exact)))
-
-    def gaussian(self, exact: Sequence[int], sigma: float) -> list[int]:
-        return self._added(exact, self.generator.normal(0, sigma, len(exact)))
-
-    def _added(self, exact: Sequence[int], drawn: np.ndarray) -> list[int]:
-        return [int(x) + round(self.scale * e) for x, e in zip(exact, drawn, strict=True)]
 
 
 def profile(distances, *, sensitivity=1.0, k=1, mechanism="laplace", counts=None, values=(0.0,)):
@@ -146,7 +128,7 @@ class TestIndicators:
 
     def test_gaussian_noise_of_the_sum(self):
         # the classical sigma at this epsilon is that of rho
-        for rho, ratio, shares in (
+        for rho, ratio, units in (
             (1, 0.5773502692, (1, 1.0392304845, 1.2247448714, 1.7320508076)),
             (0.5, 0.7071067812, (1, 1.01980390272, 1.11803398875, 1.41421356237)),
             (0.05, 0.9534625892, None),
@@ -155,8 +137,8 @@ class TestIndicators:
             epsilon = math.sqrt(4 * rho * math.log(1.25 * 16))
             assert found.scale(epsilon) == pytest.approx(10 / math.sqrt(2 * rho), abs=1e-9)
             assert found.ratio(epsilon) == pytest.approx(ratio, abs=1e-9)
-            if shares is not None:
-                assert found.rdr(epsilon) / found.scale(epsilon) == pytest.approx(shares, abs=1e-9)
+            if units is not None:
+                assert found.rdr(epsilon) / found.scale(epsilon) == pytest.approx(units, abs=1e-9)
 
     def test_delta_is_one_over_the_square_of_the_rows(self):
         assert profile([0, 1], counts=[2, 1], mechanism="gaussian").delta == pytest.approx(1 / 9)
@@ -266,8 +248,8 @@ class TestMeasure:
     @pytest.mark.parametrize("grouped", [False, True])
     def test_closed_forms_agree_with_leaving_rows_out_one_by_one(self, aggregate, grouped):
         rng = np.random.default_rng(3)
-        x = pd.Series(np.round(rng.uniform(-8, 20, 60) * 64) / 64)
-        frame = pd.DataFrame({"g": rng.choice(list("abc"), 60), "x": x.mask(rng.random(60) < 0.2)})
+        x = pd.Series(np.round(rng.uniform(-8, 20, 30) * 64) / 64)
+        frame = pd.DataFrame({"g": rng.choice(list("abc"), 30), "x": x.mask(rng.random(30) < 0.2)})
         keys, group = ("g, ", " GROUP BY g") if grouped else ("", "")
         sql = f"SELECT {keys}{aggregate} FROM t WHERE x > -6 OR x IS NULL{group}"
         kinds = {"g": Category(["a", "b", "c"]), "x": Real(-8, 24)}
@@ -371,8 +353,9 @@ class TestFindAndRelease:
 
     def test_one_patient_in_a_thousand_is_not_protected(self, size, equals):
         found = profile(**self.PATIENT)
-        noise = Seeded(7)
-        drawn = [found.find_and_release(noise, tau=0.0) for _ in range(size(20_000))]
+        # with noise of half the width the largest epsilon comes with 0.365
+        noise, count = ContinuousNoise(7), size(shares(0.430, 0.365))
+        drawn = [found.find_and_release(noise, tau=0.0) for _ in range(count)]
         chosen = np.array([0.0 if release is None else release.epsilon for release in drawn])
         assert equals(chosen == 10, 0.430)
         assert equals(chosen >= 1, 0.916)
@@ -380,7 +363,7 @@ class TestFindAndRelease:
 
     def test_without_noise_the_largest_epsilon_of_small_variance_is_released(self):
         found = profile(**self.PATIENT)
-        exact = Seeded(scale=0)
+        exact = NoNoise()
         for tau in (1e-4, 1e-5, 1e-6):
             wanted = next(e for e in CANDIDATES if found.variance(e) <= tau)
             release = found.find_and_release(exact, tau)
@@ -388,7 +371,7 @@ class TestFindAndRelease:
             assert release.values == (1.0,)
 
     def test_nothing_is_released_when_no_candidate_passes(self):
-        exact = Seeded(scale=0)
+        exact = NoNoise()
         assert profile(**self.PATIENT).find_and_release(exact, tau=0.0, candidates=(10, 1)) is None
 
     def test_one_candidate_passes_as_often_as_two_laplace_draws_say(self, size, equals):
@@ -399,16 +382,18 @@ class TestFindAndRelease:
         # Pr[blur - threshold >= margin] of two independent Laplace draws
         tails = [scale**2 * math.exp(-margin / scale) for scale in (blur, threshold)]
         chance = (tails[0] - tails[1]) / (2 * (blur**2 - threshold**2))
-        noise = Seeded(9)
+        noise = ContinuousNoise(9)
         passed = [found.find_and_release(noise, 0.15, (10,)) is not None for _ in range(size(5000))]
         assert equals(passed, chance)
 
     def test_what_the_search_costs_sets_its_noise(self):
         found = profile(**self.PATIENT)
         seeds = range(300)
-        sure = [found.find_and_release(Seeded(i), 1e-5, selection=1e9).epsilon for i in seeds]
+        sure = [
+            found.find_and_release(ContinuousNoise(i), 1e-5, selection=1e9).epsilon for i in seeds
+        ]
         assert set(sure) == {next(e for e in CANDIDATES if found.variance(e) <= 1e-5)}
-        blurred = [found.find_and_release(Seeded(i), 1e-5, selection=0.1) for i in seeds]
+        blurred = [found.find_and_release(ContinuousNoise(i), 1e-5, selection=0.1) for i in seeds]
         assert len({release and release.epsilon for release in blurred}) > 5
 
     def test_every_release_is_stamped(self):
@@ -422,7 +407,7 @@ class TestFindAndRelease:
     @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
     def test_the_noise_of_a_release_is_that_of_the_indicator(self, mechanism, size, equals):
         found = profile([0, 3], sensitivity=3, mechanism=mechanism, values=(100.0,) * size(4000))
-        drawn = np.array(found.release(Seeded(3), 2).values) - 100
+        drawn = np.array(found.release(ContinuousNoise(3), 2).values) - 100
         if mechanism == "laplace":
             scale, inside = 3 / 2, 1 - math.exp(-1)
         else:
@@ -504,12 +489,13 @@ class TestFlaws:
 
     def test_a_hidden_epsilon_shows_in_the_spread_of_the_output(self, size, equals):
         # 7.1: one person matches, or nobody does
-        with_one, without = profile([0, 1], values=(1.0,)), profile([0], counts=[2])
+        draws, noise = size(20_000), ContinuousNoise(2)
+        with_one = profile([0, 1], values=(1.0,) * draws)
+        without = profile([0], counts=[2], values=(0.0,) * draws)
         assert (with_one.find(), without.find()) == (0.05, 10)
-        draws, noise = range(size(20_000)), Seeded(2)
-        far = [abs(with_one.release(noise, with_one.find()).values[0]) > 2 for _ in draws]
+        far = np.abs(with_one.release(noise, with_one.find()).values) > 2
         assert equals(far, 0.906)
-        near = [abs(without.release(noise, without.find()).values[0]) > 2 for _ in draws]
+        near = np.abs(without.release(noise, without.find()).values) > 2
         assert equals(near, 2.06e-9)
 
     @pytest.mark.parametrize(("n", "change"), [(1001, 0.1264), (48843, 0.1269)])
@@ -540,8 +526,10 @@ class TestOrderClaim:
         [(0.1, 0.4756), (0.5, 0.3894), (1, 0.3033), (2, 0.1839), (5, 0.0410)],
     )
     def test_the_share_of_outputs_that_reverse_two_people(self, epsilon, published, size, equals):
-        one = profile([0, 1], values=(0.0,) * size(200_000))
-        output = np.array(one.release(Seeded(5), epsilon).values)
+        # notices noise that is a tenth too wide, at epsilon 1
+        count = shares(math.exp(-0.5) / 2, math.exp(-0.5 / 1.1) / 2)
+        one = profile([0, 1], values=(0.0,) * size(count))
+        output = np.array(one.release(ContinuousNoise(5), epsilon).values)
         counted, absent = np.abs(output + 1), np.abs(output)
         loss = epsilon * np.abs(counted - absent)  # of the one who counts; the other has none
         share = math.exp(-epsilon / 2) / 2
@@ -550,16 +538,9 @@ class TestOrderClaim:
 
 
 def test_nothing_is_drawn_but_through_the_noise():
-    class Counting(Seeded):
-        drawn = 0
-
-        def laplace(self, exact: Sequence[int], scale: float) -> list[int]:
-            self.drawn += len(exact)
-            return super().laplace(exact, scale)
-
-    noise = Counting(scale=0)
+    noise = NoNoise()
     found = profile([0, 1], counts=[999, 1], k=2, values=(1.0, 2.0))
     release = found.find_and_release(noise, 1e-5)
     tried = CANDIDATES.index(release.epsilon) + 1
-    assert noise.drawn == 1 + tried + 2
+    assert sum(len(draw.exact) for draw in noise.draws) == 1 + tried + 2
     assert paper.LATTICE >= 2**20

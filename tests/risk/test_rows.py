@@ -12,6 +12,8 @@ import pytest
 from dpnb.errors import EngineError, RequestError
 from dpnb.risk.indicator import FORMS
 
+pytestmark = pytest.mark.fast
+
 RNG = np.random.default_rng(5)
 SIZES = np.r_[0, 1_000, RNG.integers(1, 1_000, 40)]
 COUNTS = np.r_[0, 1, RNG.integers(1, 9, 40)] + 1

@@ -7,6 +7,8 @@ import pytest
 
 from tests.benchmarks.rdr import common as survey
 
+pytestmark = pytest.mark.fast
+
 PEOPLE = {"control": 29, "range": 27, "histogram": 20}
 
 

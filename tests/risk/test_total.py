@@ -10,6 +10,8 @@ import pytest
 import dpnb
 from dpnb.errors import BudgetError, LedgerError, RequestError
 
+pytestmark = pytest.mark.fast
+
 COUNT = "SELECT COUNT(*) AS n FROM t WHERE x > 5"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import pandas as pd
@@ -61,86 +60,87 @@ def opened(unit, currency="zcdp", frame=None, **options):
     return Curator(table, budget=BUDGETS[currency], **options)
 
 
-@contextmanager
-def engines(curator, unit, frame):
-    """The engine of a table, and one for each id that is left out."""
-    tables = [frame, *(frame[frame["who"] != who] for who in frame["who"].unique())]
-    with ExitStack() as stack:
-        held = []
-        for rows in tables:
-            engine = DuckDBEngine(Table("t", rows, SCHEMA, unit))
-            stack.callback(engine.close)
-            engine.bound(curator._engines["t"]._key)
-            held.append(engine)
-        yield held
+class Crowd:
+    """A crowd under a unit: its curator, and engines of all rows and of those without each id."""
+
+    def __init__(self, unit, currency):
+        self.frame, self.currency = crowd(people=4), currency
+        self.curator = opened(unit, currency, self.frame)
+        ids = self.frame["who"].unique()
+        self.engines = [self.engine(self.frame, unit)]
+        self.engines += [self.engine(self.frame[self.frame["who"] != who], unit) for who in ids]
+        self.shares = {name: self.left_out(sql) for name, sql in STATEMENTS.items()}
+
+    def engine(self, rows, unit):
+        made = DuckDBEngine(Table("t", rows, SCHEMA, unit))
+        made.bound(self.curator._engines["t"]._key)
+        return made
+
+    def left_out(self, sql):
+        """The share r of each id, from exact vectors with and without it."""
+        level = "rho" if self.currency == "zcdp" else "epsilon"
+        request = self.curator._statement("analyst", sql, None, {level: 1})
+        plan = request.plan()
+        parts = shares(plan.parts, plan.accuracy, plan.currency)
+
+        whole, *parted = [request.measure(plan, set(plan.views), each) for each in self.engines]
+        found = []
+        for without in parted:
+            total = 0.0
+            for name, view in plan.views.items():
+                gaps = np.subtract(whole[name], without[name]).astype(float)
+                if self.currency == "pure":
+                    reach = view.lattice_sensitivity("pure")
+                    total += float(parts[name]) * np.abs(gaps).sum() / reach
+                else:
+                    share = (gaps**2).sum() / view.lattice_sensitivity("zcdp") ** 2
+                    total += float(parts[name]) * share
+            found.append(total if self.currency == "pure" else math.sqrt(total))
+        return np.sort(found)
+
+    def close(self):
+        for each in (self.curator, *self.engines):
+            each.close()
 
 
-def left_out(curator, sql, held, currency):
-    """The share r of each id, from exact vectors with and without it."""
-    level = "rho" if currency == "zcdp" else "epsilon"
-    request = curator._statement("analyst", sql, None, {level: 1})
-    plan = request.plan()
-    parts = shares(plan.parts, plan.accuracy, plan.currency)
-
-    whole, *parted = [request.measure(plan, set(plan.views), engine) for engine in held]
-    found = []
-    for without in parted:
-        total = 0.0
-        for name, view in plan.views.items():
-            gaps = np.subtract(whole[name], without[name]).astype(float)
-            if currency == "pure":
-                total += float(parts[name]) * np.abs(gaps).sum() / view.lattice_sensitivity("pure")
-            else:
-                share = (gaps**2).sum() / view.lattice_sensitivity("zcdp") ** 2
-                total += float(parts[name]) * share
-        found.append(total if currency == "pure" else math.sqrt(total))
-    return np.sort(found)
+@pytest.fixture(
+    scope="module",
+    # one row each and all rows of each are alike in both currencies
+    params=[(UNITS[0], "zcdp"), (UNITS[1], "zcdp"), (UNITS[1], "pure"), (UNITS[2], "pure")],
+    ids=lambda param: f"{param[0]!r}-{param[1]}",
+)
+def held(request):
+    found = Crowd(*request.param)
+    yield found
+    found.close()
 
 
-@pytest.mark.parametrize("currency", ["zcdp", "pure"])
-@pytest.mark.parametrize("unit", UNITS, ids=repr)
 class TestLeavingOutOneByOne:
-    def test_contributions_are_those_of_ids(self, unit, currency):
-        frame = crowd()
-        curator = opened(unit, currency, frame)
-        with engines(curator, unit, frame) as held:
-            for sql in STATEMENTS.values():
-                rows = curator.risk(sql)._rows
-                assert rows.total == frame["who"].nunique()
-                found = np.sort(np.repeat(rows.r, rows.counts))
-                np.testing.assert_allclose(found, left_out(curator, sql, held, currency), atol=1e-7)
-        curator.close()
+    def test_contributions_are_those_of_ids(self, held):
+        for name, sql in STATEMENTS.items():
+            rows = held.curator.risk(sql)._rows
+            assert rows.total == held.frame["who"].nunique()
+            found = np.sort(np.repeat(rows.r, rows.counts))
+            np.testing.assert_allclose(found, held.shares[name], atol=1e-7)
 
-    def test_scores_are_rounded_upward_by_less_than_a_step(self, unit, currency, monkeypatch):
-        frame = crowd()
-        curator = opened(unit, currency, frame)
+    def test_scores_are_rounded_upward_by_less_than_a_step(self, held, monkeypatch):
         monkeypatch.setattr(assembly, "MOST_LINES", 0)
-        with engines(curator, unit, frame) as held:
-            for sql in STATEMENTS.values():
-                profile = curator.risk(sql)
-                assert profile.approximate
-                rows = profile._rows
-                found = np.sort(np.repeat(rows.r, rows.counts))
-                gaps = found - left_out(curator, sql, held, currency)
-                assert gaps.min() >= -1e-6
-                assert gaps.max() <= 1 / STEPS + 1e-6
-        curator.close()
+        for name, sql in STATEMENTS.items():
+            profile = held.curator.risk(sql)
+            assert profile.approximate
+            rows = profile._rows
+            gaps = np.sort(np.repeat(rows.r, rows.counts)) - held.shares[name]
+            assert gaps.min() >= -1e-6
+            assert gaps.max() <= 1 / STEPS + 1e-6
 
-    def test_one_id_changes_one_score_by_one(self, unit, currency):
+    def test_one_id_changes_one_score_by_one(self, held):
         """What private choices rest on."""
-        frame = crowd()
-        curator = opened(unit, currency, frame)
         for sql in STATEMENTS.values():
-            scan = curator.risk(sql).scan
-            tables = []
-            for rows in (frame, frame[frame["who"] != "p4"]):
-                engine = DuckDBEngine(Table("t", rows, SCHEMA, unit))
-                engine.bound(curator._engines["t"]._key)
-                tables.append(counted(engine.contributions(scan)))
-                engine.close()
-            gaps = tables[0] - tables[1]
-            assert gaps.sum() == np.abs(gaps).sum() == 1
-        curator.close()
+            scan = held.curator.risk(sql).scan
+            whole, *others = [counted(each.contributions(scan)) for each in held.engines[::2]]
+            for other in others:
+                gaps = whole - other
+                assert gaps.sum() == np.abs(gaps).sum() == 1
 
 
 class TestUse:

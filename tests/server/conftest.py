@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import certifi
 import httpx
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from dpnb.engines.base import engine_failure
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.server import tokens
 from dpnb.server.service import Service
+from tests.kit.loaded import loaded_once  # noqa: F401
 
 SQL = "SELECT sex, COUNT(*) AS n, AVG(wage) AS m FROM people GROUP BY sex"
 # reading the certificates of this machine takes longer than most requests; no connection is kept
@@ -106,6 +108,17 @@ class House:
         return found
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let clients read one root certificate in place of all, which takes them 20 ms each."""
+    first, end, _ = Path(certifi.where()).read_text().partition("-----END CERTIFICATE-----\n")
+    path = tmp_path_factory.mktemp("certificates") / "one.pem"
+    path.write_text(first + end)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certifi, "where", lambda: str(path))
+        yield
+
+
 @pytest.fixture
 def build(tmp_path: Path) -> Iterator[Callable[..., House]]:
     with ExitStack() as stack:
@@ -115,6 +128,15 @@ def build(tmp_path: Path) -> Iterator[Callable[..., House]]:
 @pytest.fixture
 def house(build: Callable[..., House]) -> House:
     return build()
+
+
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A house for requests that it refuses: nothing is spent, so one serves a module."""
+    with ExitStack() as stack:
+        house = House(tmp_path_factory.mktemp("refusing"), stack, {})
+        yield house
+        assert not any(house.curator.status(name).spent.rho for name in ANALYSTS)
 
 
 class Slow:

@@ -12,6 +12,8 @@ from dpnb.errors import RequestError, ServiceError
 from dpnb.server import access
 from dpnb.server.access import Token, find_token, read_address
 
+pytestmark = pytest.mark.fast
+
 HUB = {
     "JUPYTERHUB_API_TOKEN": "hub-secret",
     "JUPYTERHUB_PUBLIC_HUB_URL": "https://hub.example.org/hub/",

@@ -89,8 +89,8 @@ class TestAnswers:
          {"sql": SQL, "options": {"rho": 1}}, {"sql": SQL, "options": {"prior": [1]}},
          {"sql": SQL, "options": {"between": {"a": 1}}}, {"sql": [SQL]}],
     )  # fmt: skip
-    def test_inferences_of_nonsense_are_refused(self, house, body):
-        assert house.post("/v1/infer", body).status_code == 400
+    def test_inferences_of_nonsense_are_refused(self, refusing, body):
+        assert refusing.post("/v1/infer", body).status_code == 400
 
     def test_health_and_description_are_for_everybody_and_nothing_else_is(self, house):
         for endpoint in ENDPOINTS:
@@ -209,10 +209,10 @@ class TestRefusals:
             (None, "RequestError"),
         ],
     )
-    def test_what_makes_no_sense_is_refused_free(self, house, body, kind):
-        reply = house.post("/v1/query", body)
+    def test_what_makes_no_sense_is_refused_free(self, refusing, body, kind):
+        reply = refusing.post("/v1/query", body)
         assert (reply.status_code, reply.json()["kind"]) == (400, kind)
-        assert house.get("/v1/history").json()["requests"] == []
+        assert refusing.get("/v1/history").json()["requests"] == []
 
     def test_what_costs_too_much_is_refused(self, house):
         reply = house.post("/v1/query", {"sql": SQL, "accuracy": {"rho": 5}})
@@ -228,8 +228,8 @@ class TestRefusals:
             {"statements": [SQL], "accuracy": {"error": {"n": [1]}}},
         ],
     )
-    def test_prices_of_nonsense_are_refused(self, house, body):
-        assert house.post("/v1/price", body).status_code == 400
+    def test_prices_of_nonsense_are_refused(self, refusing, body):
+        assert refusing.post("/v1/price", body).status_code == 400
 
     @pytest.mark.parametrize(
         ("sent", "content", "status"),
@@ -250,11 +250,11 @@ class TestRefusals:
             ("APPLICATION/JSON; charset=UTF-8", b"{}", 400),
         ],
     )
-    def test_bodies_that_are_no_json_are_refused(self, house, sent, content, status):
+    def test_bodies_that_are_no_json_are_refused(self, refusing, sent, content, status):
         reply = httpx.post(
-            house.url + "/v1/query",
+            refusing.url + "/v1/query",
             content=content,
-            headers=house.headers(**{"Content-Type": sent}),
+            headers=refusing.headers(**{"Content-Type": sent}),
         )
         assert reply.status_code == status
         assert set(reply.json()) >= {"kind", "what", "mend", "where"}

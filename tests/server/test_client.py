@@ -203,7 +203,8 @@ class TestArguments:
     )  # fmt: skip
 
     @pytest.mark.parametrize(("asked", "options"), WRONG, ids=range(len(WRONG)))
-    def test_errors_are_the_local_ones(self, remote, local, asked, options):
+    def test_errors_are_the_local_ones(self, refusing, asked, options):
+        remote, local = refusing.session(), refusing.curator.session("alice")
         said = []
         for session in (local, remote):
             with pytest.raises(DpnbError) as caught:

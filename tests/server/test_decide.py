@@ -178,14 +178,14 @@ class TestThresholds:
         ],
         ids=range(10),
     )  # fmt: skip
-    def test_of_another_shape_are_refused_in_fixed_words(self, house, wrong):
+    def test_of_another_shape_are_refused_in_fixed_words(self, refusing, wrong):
         for path in ("/v1/decide", "/v1/decision-price"):
-            reply = house.post(path, {"sql": QUOTA, "options": {"thresholds": wrong}})
+            reply = refusing.post(path, {"sql": QUOTA, "options": {"thresholds": wrong}})
             assert reply.status_code == 400
             assert reply.json()["what"] == (
                 "the thresholds 'quota' are no list of groups and numbers"
             )
-        assert spent(house) == 0
+        assert spent(refusing) == 0
 
 
 class TestRefused:
@@ -206,11 +206,11 @@ class TestRefused:
         ],
         ids=range(23),
     )  # fmt: skip
-    def test_nonsense_costs_nothing(self, house, body):
+    def test_nonsense_costs_nothing(self, refusing, body):
         for path in ("/v1/decide", "/v1/decision-price"):
-            assert house.post(path, body).status_code == 400, body
-        assert spent(house) == 0
-        assert house.get("/v1/history").json()["requests"] == []
+            assert refusing.post(path, body).status_code == 400, body
+        assert spent(refusing) == 0
+        assert refusing.get("/v1/history").json()["requests"] == []
 
     WRONG = (
         ({"sql": 7}, {}), ({"sql": ""}, {}), ({"sql": "SELECT nope FROM people"}, {}),
@@ -238,7 +238,8 @@ class TestRefused:
     )  # fmt: skip
 
     @pytest.mark.parametrize(("asked", "options"), WRONG, ids=range(len(WRONG)))
-    def test_errors_are_the_local_ones(self, remote, local, asked, options):
+    def test_errors_are_the_local_ones(self, refusing, asked, options):
+        remote, local = refusing.session(), refusing.curator.session("alice")
         said = []
         for session in (local, remote):
             with pytest.raises(DpnbError) as caught:

@@ -10,6 +10,8 @@ import pytest
 from dpnb.server.limits import Gate, Keys, Limits
 from dpnb.server.refusals import RefusedError
 
+pytestmark = pytest.mark.fast
+
 
 class TestGate:
     @pytest.fixture

@@ -171,25 +171,28 @@ class TestProcess:
             process.wait()
             process.stderr.close()
 
-    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-    def test_it_serves_until_it_is_told_to_end_and_keeps_what_was_paid(self, home, start, number):
-        token = tokens.add(home / "tokens.json", "alice", [4])
-        process, url, _ = start()
-        with dpnb.connect(url, token=token) as session:
-            first = session.query("SELECT COUNT(*) AS n FROM people", rho=0.1)
-        process.send_signal(number)
-        rest = process.stderr.read()
-        assert process.wait(15) == 0
-        assert "Traceback" not in rest
-        assert token not in rest
-        assert "SELECT" not in rest
-        assert stat.S_IMODE((home / "people.ledger").stat().st_mode) == 0o600
+    def test_it_serves_until_it_is_told_to_end_and_keeps_what_was_paid(self, home, start):
+        token, paid = tokens.add(home / "tokens.json", "alice", [4]), []
+        asked = ("SELECT COUNT(*) AS n FROM people", "SELECT SUM(wage) AS s FROM people")
+        for number, sql in zip((signal.SIGTERM, signal.SIGINT), asked, strict=True):
+            process, url, _ = start()
+            with dpnb.connect(url, token=token) as session:
+                paid.append(session.query(sql, rho=0.1))
+            process.send_signal(number)
+            rest = process.stderr.read()
+            assert process.wait(15) == 0
+            assert "Traceback" not in rest
+            assert token not in rest
+            assert "SELECT" not in rest
+            assert stat.S_IMODE((home / "people.ledger").stat().st_mode) == 0o600
         later = tokens.add(home / "tokens.json", "bob", [2])
         _, url, _ = start()
         with dpnb.connect(url, token=token) as session:
-            again = session.query("SELECT COUNT(*) AS n FROM people", rho=0.1)
-        assert again.stored
-        assert again.estimates == first.estimates
+            for sql, first in zip(asked, paid, strict=True):
+                assert not first.stored
+                again = session.query(sql, rho=0.1)
+                assert again.stored
+                assert again.estimates == first.estimates
         with dpnb.connect(url, token=later) as session:
             assert session.budget.spent.rho == 0
 

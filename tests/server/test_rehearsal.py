@@ -11,6 +11,8 @@ from dpnb.errors import ServiceError
 from dpnb.server import tokens
 from dpnb.stamps import STAMPS
 
+pytestmark = pytest.mark.fast
+
 SQL = "SELECT sex, COUNT(*) AS n, AVG(wage) AS m FROM people GROUP BY sex"
 
 

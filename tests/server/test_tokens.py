@@ -18,6 +18,8 @@ from dpnb.server.auth import Analyst, bearer
 from dpnb.server.refusals import RefusedError
 from dpnb.server.tokens import TokenFile
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.fixture
 def path(tmp_path):

@@ -25,6 +25,8 @@ from dpnb.privacy.loss import Picked, PickedRational, amount, is_picked
 from dpnb.server import refusals, wire
 from dpnb.server.params import named
 
+pytestmark = pytest.mark.fast
+
 
 def there_and_back(value):
     return wire.decode(wire.loads(wire.dumps(value)))

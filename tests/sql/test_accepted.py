@@ -10,6 +10,8 @@ from dpnb.sql.parse import parse
 from dpnb.sql.query import EVERY, NONE, Aggregate, And, Compare, Junction, Key, Or, Order, Within
 from dpnb.sql.values import Column
 
+pytestmark = pytest.mark.fast
+
 SCHEMA = Schema(
     {
         "sex": Category(["Female", "Male", "(", ")", "it's", "nulls", "<b>"]),

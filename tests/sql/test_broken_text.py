@@ -1,8 +1,12 @@
-"""Whatever is written in a cell, only a DpnbError comes out, and the process lives."""
+"""Whatever is written in a cell, only a DpnbError comes out, and the process lives.
+
+``DPNB_LONG=1`` tries ten times as many texts and more; so does tests/fuzz.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 import random
 import re
 
@@ -18,6 +22,7 @@ from dpnb.provenance.plan import plan
 from dpnb.sql.canonical import describe, read
 from dpnb.sql.parse import parse
 
+LONG = os.environ.get("DPNB_LONG") == "1"
 SCHEMA = Schema(
     {
         "c": Category(["a", "b"]),
@@ -81,11 +86,11 @@ def attempt(text, engine):
     return True
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(80 if LONG else 4))
 def test_mutilated_statements(seed, engine, caplog, capfd):
     generator = random.Random(seed)  # noqa: S311
     accepted = 0
-    for _ in range(400):
+    for _ in range(300):
         tokens = re.findall(r"'[^']*'|\"[^\"]*\"|:?\w+|\s+|[^\s\w]", generator.choice(VALID))
         for _ in range(generator.choice([1, 1, 1, 2, 3, 8])):
             place = generator.randrange(len(tokens)) if tokens else 0
@@ -108,19 +113,19 @@ def test_mutilated_statements(seed, engine, caplog, capfd):
 
 
 @given(st.text(max_size=200))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=2_000 if LONG else 100)
 def test_any_text(engine, text):
     attempt(text, engine)
 
 
 @given(st.lists(st.sampled_from(INSERTED), max_size=40))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=3_000 if LONG else 120)
 def test_any_sequence_of_words(engine, words):
     attempt(f"SELECT {' '.join(words)}", engine)
 
 
 @given(st.lists(st.sampled_from(INSERTED), max_size=12), st.integers(0, 6))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=3_000 if LONG else 120)
 def test_any_words_inside_a_statement(engine, words, place):
     inserted = " ".join(words)
     attempt(
@@ -138,7 +143,7 @@ def test_any_words_inside_a_statement(engine, words, place):
 
 
 @given(st.characters(exclude_categories=()), st.integers(0, len(VALID[0])))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=3_000 if LONG else 120)
 def test_any_character_anywhere(engine, character, place):
     attempt(VALID[0][:place] + character + VALID[0][place:], engine)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,6 +29,7 @@ from dpnb.sql.canonical import describe, read
 from dpnb.sql.parse import parse
 from dpnb.sql.values import Column
 
+LONG = os.environ.get("DPNB_LONG") == "1"
 FIRST, LAST = datetime.date(2024, 1, 1), datetime.date(2024, 1, 6)
 SCHEMA = Schema(
     {
@@ -385,8 +387,8 @@ def expected(
     return vector
 
 
-@given(rows, st.lists(statements(), min_size=1, max_size=4))
-@settings(deadline=None, max_examples=120)
+@given(rows, st.lists(statements(), min_size=3, max_size=6))
+@settings(deadline=None, max_examples=1_000 if LONG else 40)
 def test_exact_vectors_equal_those_of_a_plain_evaluation(data, asked):
     source = pa.Table.from_pylist(data, schema=SOURCE)
     table = Table("t", source, SCHEMA)

@@ -12,6 +12,8 @@ from dpnb.sql.parse import parse
 from dpnb.sql.query import And, Within
 from dpnb.sql.values import Column
 
+pytestmark = pytest.mark.fast
+
 PRODUCTS = Schema(
     {
         "product_id": Integer(0, 9, bins=[0, 5, 9]),

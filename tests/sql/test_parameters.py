@@ -15,6 +15,8 @@ from dpnb.errors import DpnbError, SqlError
 from dpnb.sql.parse import parse
 from dpnb.sql.query import NONE, Within
 
+pytestmark = pytest.mark.fast
+
 HOSTILE = ["x' OR '1'='1", "'; DROP TABLE t; --", "1 OR 1=1", "<script>", ":other", "a\x00b", ""]
 SCHEMA = Schema(
     {

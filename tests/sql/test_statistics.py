@@ -15,6 +15,8 @@ from dpnb.sql.parse import parse
 from dpnb.sql.query import Derived, Key
 from dpnb.sql.values import Column, bounds_of
 
+pytestmark = pytest.mark.fast
+
 SCHEMA = Schema(
     {
         "sex": Category(["F", "M"]),

@@ -15,6 +15,8 @@ from dpnb.sql.parse import parse
 from dpnb.sql.query import EVERY, Aggregate, Derived, Or, Within
 from dpnb.sql.values import Arithmetic, Bounds, Case, Column, Number, bounds_of, subvalues
 
+pytestmark = pytest.mark.fast
+
 SCHEMA = Schema(
     {
         "sex": Category(["Female", "Male"]),

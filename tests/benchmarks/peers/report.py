@@ -10,11 +10,11 @@ import json
 import statistics
 from pathlib import Path
 
-HERE = Path(__file__).parent
-
 from tests.benchmarks.peers.data import SIZES
 from tests.benchmarks.peers.install import OWN, PEERS
 from tests.kit.verdicts import finish, must
+
+HERE = Path(__file__).parent
 
 OURS = {"dpnb": "(ε, δ) session", "dpnb_pure": "pure session"}
 """Both keep (ε, δ): a pure one spends no δ."""
