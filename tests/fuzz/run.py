@@ -485,7 +485,8 @@ def main() -> int:
     else:
         for world in dict.fromkeys(one.name for one in WORLDS):
             report.add(examine_chosen(given.seed, world))
-            print(*choose(given.seed, world).values(), sep="\n", flush=True)
+            choices = choose(given.seed, world).values()
+            print(*[choice for choice in choices if choice.numbers], sep="\n", flush=True)
     print(report)
     for again, text, problem in report.failures[:100]:
         print(f"{again}: {problem}\n    {text!r:.2000}")
