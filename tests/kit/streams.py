@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,18 @@ from tests.kit.noise import BlindNoise, Draw, Name
 
 LONG = os.environ.get("DPNB_LONG") == "1"
 """Whether streams are compared in full, on every table."""
+
+
+@contextmanager
+def silence(caplog: Any, capfd: Any) -> Iterator[None]:
+    """Hold that nothing is warned, logged or printed."""
+    with caplog.at_level(logging.DEBUG), warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        caplog.clear()
+        yield
+    assert [str(item.message) for item in warned] == []
+    assert [record.message for record in caplog.records] == []
+    assert capfd.readouterr() == ("", "")
 
 
 class WatchedNoise(BlindNoise):
