@@ -15,11 +15,11 @@ import re
 import sqlite3
 from fractions import Fraction
 
-import nbformat
 import numpy as np
 import pandas as pd
 import pytest
-from nbclient import NotebookClient
+
+from tests.kit import notebooks
 
 ROWS = 48_611
 WOMEN = (ROWS + 2) // 3
@@ -125,23 +125,19 @@ def ran(tmp_path_factory, pytestconfig):
     """A notebook that was executed with all its widgets' state stored, and its folder."""
     folder = tmp_path_factory.mktemp("notebook")
     people(folder)
-    cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
+    cells = [notebooks.cell(source) for source in CELLS]
     if not pytestconfig.getoption("--entropy"):
         # an inference lists its intervals at many levels: an end may be an exact count by chance
         cells[0].source = DRAWN + cells[0].source
-    cells.append(nbformat.v4.new_code_cell("%xmode Verbose"))
+    cells.append(notebooks.cell("%xmode Verbose"))
     for source in FAILING:
-        cell = nbformat.v4.new_code_cell(source)
+        cell = notebooks.cell(source)
         cell.metadata["tags"] = ["raises-exception"]
         cells.append(cell)
-    notebook = nbformat.v4.new_notebook(cells=cells)
+    notebook = notebooks.made(*cells)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("IPYTHONDIR", str(folder / "ipython"))
-        client = NotebookClient(
-            notebook, timeout=120, kernel_name="python3", store_widget_state=True,
-            resources={"metadata": {"path": str(folder)}},
-        )  # fmt: skip
-        client.execute()
+        notebooks.client(notebook, folder, timeout=120, store_widget_state=True).execute()
     return notebook, folder
 
 
@@ -168,7 +164,7 @@ def unpacked(text, depth=4):
 
 def kept(notebook):
     """All that the file holds, in every form."""
-    return unpacked(nbformat.writes(notebook).replace("\\n", "\n").replace('\\"', '"'))
+    return unpacked(notebooks.text(notebook).replace("\\n", "\n").replace('\\"', '"'))
 
 
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:[,_]\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?", re.IGNORECASE)
@@ -260,18 +256,18 @@ class TestSearch:
         packed = base64.b64encode(json.dumps({"data": {"n": [value], "more": "x" * 40}}).encode())
         html = f'<script>("{packed.decode()}")</script>'
         nested = base64.b64encode(html.encode()).decode()
-        cell = nbformat.v4.new_code_cell("1")
+        cell = notebooks.cell("1")
         for text in (
             f"n {value}\n",
             f"rows={value}, more",
             html,
             f"data:text/html;base64,{nested}",
         ):
-            cell.outputs = [nbformat.v4.new_output("stream", text=text)]
-            notebook = nbformat.v4.new_notebook(cells=[cell])
+            cell.outputs = [{"output_type": "stream", "name": "stdout", "text": text}]
+            notebook = notebooks.made(cell)
             assert set().union(*map(exact_in, kept(notebook))), text
             state = {"state": {"m": {"state": {"body": text}, "buffers": [{"data": nested}]}}}
-            notebook = nbformat.v4.new_notebook(metadata={"widgets": state})
+            notebook = notebooks.made(widgets=state)
             assert set().union(*map(exact_in, kept(notebook))), text
 
     def test_and_takes_nothing_else_for_it(self):

@@ -9,12 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
-from IPython.utils.capture import capture_output
-from traitlets.config import Config
 
 from dpnb.decide import words
 from tests.benchmarks.probe import intro
+from tests.kit.cells import fresh
 
 STEPS = {"pure": 3, "zcdp": 2}
 """The benchmark takes all six too, where the bound is nearly used up."""
@@ -64,25 +62,17 @@ class TestRuns:
 
 @pytest.fixture
 def shell(tmp_path, monkeypatch):
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    config = Config()
-    config.HistoryManager.enabled = False
-    config.HistoryManager.hist_file = ":memory:"
-    InteractiveShell.clear_instance()
-    ip = InteractiveShell.instance(config=config)
-    ip.run_line_magic("colors", "nocolor")
-    ip.run_line_magic("load_ext", "dpnb")
-    ip.user_ns["patients"] = intro.table()
+    with fresh(tmp_path, monkeypatch) as shell:
+        shell.ip.run_line_magic("load_ext", "dpnb")
+        shell.names["patients"] = intro.table()
 
-    def run(cell):
-        with capture_output() as captured:
-            done = ip.run_cell(cell, store_history=False)
-        done.raise_error()
-        return done.result, captured.stdout
+        def run(cell):
+            ran = shell.run(cell)
+            if ran.error is not None:
+                raise ran.error
+            return ran.result, ran.stdout
 
-    yield run
-    ip.run_line_magic("unload_ext", "dpnb")
-    InteractiveShell.clear_instance()
+        yield run
 
 
 class TestCell:

@@ -14,8 +14,9 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-import nbformat
 from playwright.sync_api import Browser, sync_playwright
+
+from tests.kit import notebooks
 
 _FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -45,10 +46,9 @@ class Lab:
         self.base, self.root, self.env = base, root, env
 
     def write(self, name, *sources):
-        cells = [nbformat.v4.new_code_cell(source.strip()) for source in sources]
-        notebook = nbformat.v4.new_notebook(cells=cells)
-        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
-        nbformat.write(notebook, self.root / name)
+        kernel = {"name": "python3", "display_name": "Python 3"}
+        notebook = notebooks.made(*map(str.strip, sources), kernelspec=kernel)
+        (self.root / name).write_text(notebooks.text(notebook))
 
     def open(self, page, name):
         # a workspace of its own, or a reload would open what other tests opened

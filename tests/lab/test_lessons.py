@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import nbformat
 import pytest
 from playwright.sync_api import expect
+
+from tests.kit import notebooks
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 
@@ -15,11 +16,11 @@ pytestmark = pytest.mark.lab
 
 
 def opened(name, lab, new_page):
-    notebook = nbformat.read(FOLDER / name, as_version=4)
+    notebook = notebooks.read(FOLDER / name)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    nbformat.write(notebook, lab.root / name)
+    (lab.root / name).write_text(notebooks.text(notebook))
     shutil.copy(FOLDER / "exercises.py", lab.root)
     page = new_page(viewport={"width": 1100, "height": 3000})
     lab.open(page, name)

@@ -24,14 +24,18 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from dpnb.curator import Curator
 from dpnb.privacy.ledger import Ledger
 from dpnb.session import Session
+from tests.kit import notebooks
+
+if TYPE_CHECKING:
+    from nbclient import NotebookClient
+    from nbformat import NotebookNode
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 LESSONS = sorted(FOLDER.glob("0*.ipynb"))
@@ -41,11 +45,11 @@ TWICE = ("01_", "04_")
 """Lessons that always run a second time: on queries, and on explanations."""
 
 
-def tags(cell: nbformat.NotebookNode) -> list[str]:
+def tags(cell: NotebookNode) -> list[str]:
     return cell.metadata.get("tags", [])
 
 
-def solved(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+def solved(notebook: NotebookNode) -> NotebookNode:
     """Put into each exercise's cell the code of the solution that stands two cells below."""
     for place, cell in enumerate(notebook.cells):
         if "exercise" in tags(cell):
@@ -60,13 +64,7 @@ def solved(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
 @contextmanager
 def started(folder: Path) -> Iterator[NotebookClient]:
     """A kernel of its own, in a folder."""
-    client = NotebookClient(
-        nbformat.v4.new_notebook(),
-        timeout=90,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(folder)}},
-        store_widget_state=False,
-    )
+    client = notebooks.client(notebooks.made(), folder, timeout=90, store_widget_state=False)
     with client.setup_kernel():
         yield client
 
@@ -83,7 +81,7 @@ def shared(tmp_path_factory):
         yield client
 
 
-def run(client: NotebookClient, notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+def run(client: NotebookClient, notebook: NotebookNode) -> NotebookNode:
     """Execute strictly: an error passes only in a cell that is tagged for it, and must occur there."""
     client.nb = notebook
     client.reset_execution_trackers()
@@ -127,20 +125,20 @@ def restarted(shared: NotebookClient, folder: Path) -> Iterator[NotebookClient]:
         return
     kinds = [str(kind) for kind in (Curator, Ledger, Session)]
     source = RESTART.format(folder=str(folder), kinds=kinds)
-    shared.nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    shared.nb = notebooks.made(source)
     shared.reset_execution_trackers()
     shared.execute_cell(shared.nb.cells[0], 0)
     yield shared
 
 
-def quick(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+def quick(notebook: NotebookNode) -> NotebookNode:
     """Let an experiment be repeated twice, and not as often as its averages need."""
     for cell in notebook.cells:
         cell.source = re.sub(r"\bruns=\d+", "runs=2", cell.source)
     return notebook
 
 
-def verdicts(notebook: nbformat.NotebookNode) -> list[str]:
+def verdicts(notebook: NotebookNode) -> list[str]:
     """Return the first two words of what each check says."""
     checks = [cell for cell in notebook.cells if "check" in tags(cell)]
     said = ["".join(output.text for output in cell.outputs) for cell in checks]
@@ -168,7 +166,7 @@ def test_runs_twice_and_pays_once(path, shared, tmp_path, everything):
     folder = tmp_path / "notebooks"
     folder.mkdir()
     shutil.copy(FOLDER / "exercises.py", folder)
-    stored = nbformat.read(path, as_version=4)
+    stored = notebooks.read(path)
     with started(folder) if path.stem == ON_SPARK else restarted(shared, folder) as client:
         first = run(client, solved(copy.deepcopy(stored)))
     assert len(verdicts(first)) >= 3
@@ -187,7 +185,9 @@ def test_runs_twice_and_pays_once(path, shared, tmp_path, everything):
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 def test_is_stored_with_outputs_and_without_widget_state(path):
-    notebook = nbformat.read(path, as_version=4)
+    import nbformat
+
+    notebook = notebooks.read(path)
     nbformat.validate(notebook)
     assert "widgets" not in notebook.metadata
     for cell in notebook.cells:
