@@ -8,8 +8,13 @@ draws anew from the operating system.
 
 from __future__ import annotations
 
-import gc
 import os
+
+os.environ["MPLBACKEND"] = "agg"
+# there is a process per core; more threads in each would only wait for one another. Read when numpy is imported
+os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
+
+import gc
 import signal
 import sys
 import tempfile
@@ -43,7 +48,6 @@ _TOGETHER = ("lab", "packaging", "spark", "notebooks", "crash")
 """Folders that take minutes, longest first. Each of the first three runs in one process, which starts
 one JupyterLab with one Chromium, builds one wheel, and starts one Spark."""
 
-os.environ["MPLBACKEND"] = "agg"
 # of another environment that happens to be active IPython would warn
 os.environ.pop("VIRTUAL_ENV", None)
 # programs that tests start import what tests share, too

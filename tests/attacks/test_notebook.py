@@ -263,7 +263,7 @@ class TestSearch:
             html,
             f"data:text/html;base64,{nested}",
         ):
-            cell.outputs = [{"output_type": "stream", "name": "stdout", "text": text}]
+            cell.outputs = [notebooks.printed(text)]
             notebook = notebooks.made(cell)
             assert set().union(*map(exact_in, kept(notebook))), text
             state = {"state": {"m": {"state": {"body": text}, "buffers": [{"data": nested}]}}}

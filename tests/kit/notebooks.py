@@ -27,6 +27,13 @@ def cell(source: str) -> NotebookNode:
     return nbformat.v4.new_code_cell(source)
 
 
+def printed(text: str) -> NotebookNode:
+    """Return what a cell leaves that prints a text."""
+    import nbformat
+
+    return nbformat.v4.new_output("stream", text=text)
+
+
 def made(*cells: str | NotebookNode, **metadata: Any) -> NotebookNode:
     """Return a notebook of cells, or of their sources."""
     import nbformat
