@@ -146,7 +146,7 @@ def test_only_display_and_magics_import_the_notebook():
 @pytest.mark.parametrize(
     ("package", "places"),
     [
-        ("duckdb", {"engines"}),
+        ("duckdb", {"engines", "sql"}),
         ("opendp", {"privacy"}),
         ("sqlglot", {"sql"}),
         ("sqlite3", {"privacy"}),

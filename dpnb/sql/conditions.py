@@ -10,7 +10,7 @@ from fractions import Fraction
 from sqlglot import expressions as exp
 
 from dpnb.errors import SchemaError, SqlError
-from dpnb.kinds import Constant, nearest
+from dpnb.kinds import Category, Constant, nearest
 from dpnb.scale import Interval, scalar
 from dpnb.sql.canonical import simplify
 from dpnb.sql.query import And, Or, Predicate, Within
@@ -49,6 +49,7 @@ class Conditions:
 
     def __init__(self, source: Source, scope: Scope, params: Mapping[str, object]) -> None:
         self.refuse = source.refuse
+        self.written = source.written
         self.scope = scope
         self.schema = scope.base.schema
         self.params = params
@@ -140,20 +141,43 @@ class Conditions:
     def _comparison(self, node: Node, negated: bool) -> Within:
         operator = COMPARISONS[type(node)]
         left, right = node.this, node.expression
-        if not isinstance(left, exp.Column):
+        if not isinstance(left, exp.Column) and (
+            left.find(exp.Column) is None or isinstance(right, exp.Column)
+        ):
             left, right, operator = right, left, FLIPPED[operator]
-        if isinstance(right, exp.Column):
-            self.refuse("two columns cannot be compared", "Compare a column with a value.", node)
+        if isinstance(left, exp.Add | exp.Sub | exp.Mul | exp.Div):
+            self.refuse(
+                "a column stands alone before a comparison",
+                f"Move the arithmetic to the other side of {operator}.",
+                left,
+            )
         column = self.column(left)
+        if isinstance(right, exp.Column) and self.scope.find(right.name, _qualifier(right)):
+            self.refuse("two columns cannot be compared", "Compare a column with a value.", node)
         return Within(
             column, self._compare(column, _NEGATED[operator] if negated else operator, right)
         )
 
     def _compare(self, column: str, operator: str, node: Node) -> tuple[Interval, ...]:
+        if isinstance(node, exp.Column | exp.Sub) and node.find(exp.Column) is not None:
+            text = self.written(node)
+            self.refuse(
+                "a value is expected here, not a column",
+                f"Texts take single quotes: '{text}'.",
+                node,
+            )
+        kind = self.schema[column]
         try:
-            return self.schema[column].compare(operator, self.constant(node))
+            found = kind.compare(operator, self.constant(node))
         except SchemaError as error:
             self.refuse(f"in {column!r}, {error.what}", error.mend, node)
+        if not found and operator == "=" and not isinstance(kind, Category):
+            self.refuse(
+                f"no value of {column!r}, from {kind.low} to {kind.high}, equals this",
+                "Change it, or compare with < or >.",
+                node,
+            )
+        return found
 
     def constant(self, node: Node) -> Constant:
         """Return the value of a literal or bound parameter."""

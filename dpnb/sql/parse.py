@@ -87,9 +87,11 @@ def parse(
     source = Source(text)
     try:
         statement = _Statement(source, tables, params or {}, thresholds, deciding)
-        return statement.query(source.tree())
+        query = statement.query(source.tree())
     except RecursionError:
         raise SqlError("the statement is nested too deeply", "Flatten it.") from None
+    source.check()
+    return query
 
 
 class _Statement:
@@ -130,7 +132,7 @@ class _Statement:
         self.schema = scope.base.schema
         self.conditions = Conditions(self.source, scope, self.params)
         self.aggregates = Aggregates(self.conditions, distinct=self.deciding)
-        grouped = self.grouping(select.args.get("group"))
+        grouped = self.grouping(select.args.get("group"), select.expressions)
         self.aggregates.statistics.grouped = tuple(grouped)
         keys, aggregates, derived = self.outputs(select, grouped)
         where = select.args.get("where")
@@ -153,7 +155,7 @@ class _Statement:
 
     # SELECT and GROUP BY
 
-    def grouping(self, group: Node | None) -> list[str]:
+    def grouping(self, group: Node | None, shown: Sequence[Node]) -> list[str]:
         if group is None:
             return []
         if others(group.args, "expressions") or not group.expressions:
@@ -161,6 +163,7 @@ class _Statement:
         for node in group.expressions:
             if isinstance(node, exp.Literal):
                 self.refuse("GROUP BY takes column names", "Write the name, not its place.", node)
+            self.check_column(node, shown)
         columns = [self.conditions.column(node) for node in group.expressions]
         cells = 1
         for name, node in zip(columns, group.expressions, strict=True):
@@ -180,6 +183,20 @@ class _Statement:
             )
         return columns
 
+    def check_column(self, node: Node, shown: Sequence[Node]) -> None:
+        """Refuse to group by the name that the SELECT list gives a column."""
+        if not isinstance(node, exp.Column) or self.conditions.scope.find(node.name, None):
+            return
+        for one in shown:
+            if not isinstance(one, exp.Alias) or not isinstance(one.this, exp.Column):
+                continue
+            if one.alias.casefold() == node.name.casefold():
+                self.refuse(
+                    f"GROUP BY takes the column, not its name {node.name!r}",
+                    f"Write GROUP BY {self.source.written(one.this)}.",
+                    node,
+                )
+
     def outputs(
         self, select: exp.Select, grouped: Sequence[str]
     ) -> tuple[tuple[Key, ...], tuple[Aggregate, ...], tuple[Derived, ...]]:
@@ -190,6 +207,12 @@ class _Statement:
             inner, alias = node, ""
             if isinstance(node, exp.Alias):
                 inner, alias = node.this, node.alias
+                if not alias.isprintable():
+                    self.refuse(
+                        "a name holds a character that cannot be shown",
+                        "Name it with letters, digits and spaces.",
+                        node,
+                    )
             if isinstance(inner, exp.Star) or (
                 isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)
             ):

@@ -10,6 +10,7 @@ import sqlglot
 from sqlglot import expressions as exp
 
 from dpnb.errors import SqlError
+from dpnb.sql.slips import SHAPE, Slip, meant, slip
 
 Node: TypeAlias = Any
 """A node of sqlglot's tree; its classes are told apart at run time."""
@@ -30,6 +31,11 @@ def others(arguments: Mapping[str, Any], *known: str) -> list[str]:
     return [name for name, value in arguments.items() if value and name not in known]
 
 
+def _spans(node: Node | None) -> list[dict[str, Any]]:
+    """Return where the parts of a node stand."""
+    return [part.meta for part in node.walk() if "start" in part.meta] if node is not None else []
+
+
 class Source:
     """One text, read by sqlglot and never run."""
 
@@ -42,10 +48,11 @@ class Source:
             raise SqlError("the statement holds half a character", "Type it again.") from None
         self.text = text
         self.tokens: list[Any] = []
+        self.slip: Slip | None = None
 
     def refuse(self, what: str, mend: str, node: Node | None = None, word: str = "") -> NoReturn:
         """Raise a SqlError that points at ``node``, or at the first ``word`` where it has no place."""
-        spans = [n.meta for n in node.walk() if "start" in n.meta] if node is not None else []
+        spans = _spans(node)
         if not spans or word:
             words = {word.upper()} if word else set()
             if isinstance(node, exp.Expression):
@@ -58,6 +65,14 @@ class Source:
         start = min(span["start"] for span in spans)
         end = max(span["end"] for span in spans)
         raise self.error_at(start, end, what, mend)
+
+    def written(self, node: Node) -> str:
+        """Return a node as it was written, without quotes around the whole."""
+        spans = _spans(node)
+        if not spans:
+            return str(node.sql(dialect="duckdb"))
+        start = min(span["start"] for span in spans)
+        return self.text[start : max(span["end"] for span in spans) + 1].strip('"')
 
     def error_at(self, start: int, end: int, what: str, mend: str) -> SqlError:
         """Return a SqlError that points at the characters start..end."""
@@ -93,10 +108,6 @@ class Source:
         self._check_spaces()
         depth = 0
         for token in tokens:
-            if token.comments or token.token_type == sqlglot.TokenType.HINT:
-                raise self.error_at(
-                    token.start, token.end, "comments are not allowed in a cell", "Take it out."
-                )
             depth += _BRACKETS.get(token.token_type, 0)
             if depth > MAX_DEPTH:
                 raise self.error_at(
@@ -112,18 +123,23 @@ class Source:
         if not tokens:
             raise SqlError("there is no statement", "Write SELECT ... FROM a table.")
         if tokens[0].text.upper() not in ("SELECT", "WITH"):
+            known = meant(tokens[0].text, ["SELECT"])
             raise self.error_at(
                 tokens[0].start, tokens[0].end, "only SELECT is supported",
-                "Write SELECT ... FROM a table.",
+                f"Did you mean {known}?" if known else "Write SELECT ... FROM a table.",
             )  # fmt: skip
+        self.slip = slip(self.text, tokens)
         try:
             statements = sqlglot.parse(self.text, read="duckdb")
         except sqlglot.errors.ParseError as error:
+            self.check()
             raise self._malformed((error.errors or [{}])[0]) from None
         except sqlglot.errors.TokenError:
             # the name of a type is read once more, as if it were a statement
+            self.check()
             raise self._malformed({}) from None
-        statements = [s for s in statements if s is not None]
+        # a comment after the closing semicolon stands alone
+        statements = [s for s in statements if s is not None and not isinstance(s, exp.Semicolon)]
         if len(statements) > 1:
             self.refuse("only one statement is allowed", "Put each in its own cell.", statements[1])
         tree = statements[0]
@@ -132,6 +148,15 @@ class Source:
         if sum(1 for _ in tree.walk()) > MAX_NODES:
             raise SqlError(f"the statement has more than {MAX_NODES:,} parts", "Make it shorter.")
         return tree
+
+    def check(self) -> None:
+        """Refuse a text that has a tree, but that DuckDB would not read."""
+        if self.slip is None:
+            return
+        what, mend = "this is not valid SQL", self.slip.mend
+        if self.slip.start < 0:
+            raise SqlError(what, mend)
+        raise self.error_at(self.slip.start, self.slip.end, what, mend)
 
     def _check_spaces(self) -> None:
         """Refuse what only looks like a space, outside of quotes: readers differ on what is said then."""
@@ -167,7 +192,7 @@ class Source:
         shown = str(details.get("highlight") or "")[:60]
         return SqlError(
             "this is not valid SQL",
-            "Write SELECT columns, aggregates FROM table WHERE ... GROUP BY columns.",
+            SHAPE,
             line=line,
             column=max(1, end - len(shown) + 1),
             text=shown,

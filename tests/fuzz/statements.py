@@ -12,6 +12,7 @@ import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -503,6 +504,18 @@ class Writer:
             text = rng.choice(BETWEEN_WHOLE)
         return (f"({text})" if self.chance(0.05) else text), text
 
+    def member(self, ref: Ref) -> tuple[str, Any]:
+        """Return a constant that a value of the column may equal."""
+        while True:
+            text, value = self.constant(ref)
+            kind = ref.kind
+            if isinstance(kind, Category):
+                return text, value
+            number = value if isinstance(kind, Date) else Fraction(value)
+            whole = not isinstance(kind, Integer) or number.denominator == 1
+            if kind.low <= number <= kind.high and whole:
+                return text, value
+
     def atom(self) -> Node:
         rng = self.rng
         ref = rng.choice(self.source.refs)
@@ -514,7 +527,7 @@ class Writer:
             text = f"{name} {self.casing('IS')} {word}{self.casing('NULL')}"
             return Node(text, 4, "null", (ref, negated))
         if form < 4:
-            listed = [self.constant(ref) for _ in range(rng.randrange(1, 4))]
+            listed = [self.member(ref) for _ in range(rng.randrange(1, 4))]
             inside = ", ".join(text for text, _ in listed)
             text = f"{name} {word}{self.casing('IN')} ({inside})"
             return Node(text, 4, "in", (ref, [value for _, value in listed], negated))
@@ -523,7 +536,7 @@ class Writer:
             text = f"{name} {word}{self.casing('BETWEEN')} {low} {self.casing('AND')} {high}"
             return Node(text, 4, "between", (ref, least, most, negated))
         operator = rng.choice(("=", "<>", "!=") if category else tuple(FLIPPED))
-        text, value = self.constant(ref)
+        text, value = self.member(ref) if operator in ("=", "<>", "!=") else self.constant(ref)
         space = rng.choice((" ", " ", " ", ""))
         if space == "" and (text.startswith(("-", "D", "C")) or not name[-1].isalnum()):
             space = " "
@@ -888,8 +901,6 @@ REFUSED = [
     "SELECT {x} FROM {t}",
     "SELECT DISTINCT COUNT(*) AS result FROM {t}",
     "SELECT COUNT(*) AS result, COUNT(*) AS RESULT FROM {t}",
-    "SELECT COUNT(*) AS result FROM {t} -- comment",
-    "SELECT /* comment */ COUNT(*) AS result FROM {t}",
     "SELECT COUNT(*) AS result FROM {t}; SELECT COUNT(*) AS result FROM {t}",
     "SELECT COUNT(*) AS result FROM {t}; DROP TABLE {t}",
     "SELECT COUNT(*) AS result INTO q FROM {t}",

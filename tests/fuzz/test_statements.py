@@ -30,9 +30,9 @@ from tests.fuzz.statements import BLOCK, statement
 
 SEED = 1
 PAIRS = {
-    "plain": {"valid": 9_265, "having": 119, "refused": 364, "mutated": 545, "excessive": 90, "garbage": 666},
-    "sales": {"valid": 7_684, "having": 107, "refused": 504, "mutated": 96, "excessive": 0, "garbage": 0},
-    "people": {"valid": 7_258, "having": 104, "refused": 501, "mutated": 95, "excessive": 0, "garbage": 0},
+    "plain": {"valid": 9_208, "having": 120, "refused": 359, "mutated": 536, "excessive": 84, "garbage": 666},
+    "sales": {"valid": 7_646, "having": 106, "refused": 495, "mutated": 96, "excessive": 0, "garbage": 0},
+    "people": {"valid": 7_216, "having": 105, "refused": 496, "mutated": 98, "excessive": 0, "garbage": 0},
 }  # fmt: skip
 """So many pairs of features meet in the chosen statements; see features.py."""
 
@@ -215,7 +215,7 @@ def a_hang(patch):
 
 
 WRONG = "is not within|is far from|misses|is told of|cells .* miss"
-OUTER = "FROM sales s LEFT JOIN items p ON s.item = p.item"
+OUTER = "FROM sales s LEFT JOIN items p USING (item)"
 PLANTED = {
     a_number_is_a_thousandth_too_large: ({"value number"}, WRONG),
     not_above_is_below: ({"WHERE not", "WHERE >"}, WRONG),

@@ -130,6 +130,21 @@ class TestShapes:
         parse(f"SELECT COUNT(*) FROM people{' ' * (20_000 - 27)}", TABLES)
 
 
+COMMENTED = [
+    "SELECT COUNT(*) FROM people WHERE age > 30 -- all :of them, it's said",
+    "/* all */ SELECT COUNT(*)/**/FROM people -- 'x\n WHERE age /* :y */ > 30",
+    "-- first\nSELECT COUNT(*) FROM people WHERE age > 30; -- last",
+    "SELECT /*+ BROADCAST(t) */ COUNT(*) FROM people WHERE age > 30",
+    "SELECT COUNT(*) FROM people WHERE age > :least /* as bound */",
+]
+
+
+@pytest.mark.parametrize("text", COMMENTED)
+def test_comments_mean_nothing(text):
+    plain = parse("SELECT COUNT(*) FROM people WHERE age > 30", TABLES)
+    assert parse(text, TABLES, {"least": 30}) == plain
+
+
 class TestConditions:
     @pytest.mark.parametrize(
         ("condition", "meaning"),

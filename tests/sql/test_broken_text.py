@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import random
 import re
 
+import duckdb
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -80,6 +82,8 @@ def attempt(text, engine):
         assert error.what
         assert len(str(error)) < 1_000
         return False
+    # parameters are $name there
+    duckdb.extract_statements(re.sub(r"(?<![:\w]):(?=\w)", "$", text))
     assert describe(read(describe(query))) == describe(query)
     planned = plan(query, read_accuracy(query, "zcdp", None, rho=1), SCHEMA, 1, "zcdp")
     engine.measure(planned.scan(planned.views))
@@ -110,6 +114,16 @@ def test_mutilated_statements(seed, engine, caplog, capfd):
     assert accepted
     assert all(record.levelno < logging.WARNING for record in caplog.records)
     assert capfd.readouterr() == ("", "")
+
+
+def test_clauses_have_one_order(engine):
+    clauses = "WHERE i > 3", "GROUP BY c", "HAVING n > 5", "ORDER BY n", "LIMIT 5"
+    accepted = [
+        order
+        for order in itertools.permutations(clauses)
+        if attempt(f"SELECT c, COUNT(*) AS n FROM t {' '.join(order)}", engine)
+    ]
+    assert accepted == [clauses]
 
 
 @given(st.text(max_size=200))

@@ -1,0 +1,127 @@
+"""Whether a text is SQL at all, and the commonest slips in one that is not.
+
+DuckDB's own parser is asked before anything else: sqlglot, which makes the tree, forgives what DuckDB does
+not, such as WHERE after GROUP BY. Nothing is run, and no data is near.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT")
+"""In the order in which they are written."""
+SHAPE = "Write SELECT columns, aggregates FROM table WHERE ... GROUP BY columns."
+_PLACE = re.compile(r'"location":"\[(\d+),(\d+)\]"|"position":"(\d+)"')
+_NEXT = (",", "FROM")
+"""What stands after a name in the SELECT list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """Where a text stops being SQL, and what to write: characters ``start`` to ``end``, both included.
+
+    ``start`` is -1 where there is no place.
+    """
+
+    start: int
+    end: int
+    mend: str
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Any:
+    import duckdb
+
+    return duckdb.connect(":memory:", config={"errors_as_json": True, "threads": 1})
+
+
+def slip(text: str, tokens: Sequence[Any]) -> Slip | None:
+    """Return where DuckDB's parser stops reading a text; None where it reads all of it.
+
+    Parameters
+    ----------
+    text : str
+    tokens : sequence of sqlglot.Token
+        Those of the text; parameters ``:name`` are read as ``$name``, which DuckDB knows.
+    """
+    import duckdb
+
+    letters = list(text)
+    for colon, name in pairwise(tokens):
+        if colon.text == ":" and name.start == colon.end + 1:
+            letters[colon.start] = "$"
+    written = "".join(letters)
+    try:
+        _parser().extract_statements(written)
+    except duckdb.ParserException as error:
+        found = _PLACE.search(str(error))
+        if found is None:
+            return Slip(-1, -1, SHAPE)
+        first, length = int(found[1] or found[3]), int(found[2] or 1)
+        # places are counted in bytes
+        start = len(written.encode()[:first].decode(errors="ignore"))
+        return Slip(start, start + max(length, 1) - 1, _advice(tokens, start))
+    return None
+
+
+def meant(word: str, known: Sequence[str]) -> str:
+    """Return which of some words was meant by one that is none of them; "" where that is not clear.
+
+    Examples
+    --------
+    >>> meant("SELCT", ["SELECT", "WITH"]), meant("DELETE", ["SELECT", "WITH"])
+    ('SELECT', '')
+    """
+    return next(iter(get_close_matches(word.upper(), known, n=1, cutoff=0.75)), "")
+
+
+def _advice(tokens: Sequence[Any], start: int) -> str:
+    """Return what to write instead, where the reader stopped at a place."""
+    place = next((i for i, token in enumerate(tokens) if token.end >= start), None)
+    if place is None:
+        return SHAPE
+    word = tokens[place].text.upper()
+    before = [one for one in map(_clause, tokens[:place]) if one]
+    clause = _clause(tokens[place])
+    later = [one for one in before if clause and CLAUSES.index(one) > CLAUSES.index(clause)]
+    if later:
+        return f"{clause} stands before {later[0]}."
+    opened = sum({"(": 1, ")": -1}.get(token.text, 0) for token in tokens)
+    if opened:
+        return f"{'Close' if opened > 0 else 'Take out'} a bracket."
+    if place == len(tokens) - 1 and word in ("AND", "OR", "NOT"):
+        return f"Write a condition after {word}, or take it out."
+    if place >= 2 and word == "(" and before[-1:] in (["SELECT"], ["GROUP BY"]):
+        name, earlier = tokens[place - 1], tokens[place - 2]
+        if _ends_value(earlier):
+            return f"Put a comma between {_cut(earlier.text)} and {_cut(name.text)}."
+    known = meant(tokens[place - 1].text, [one.split()[0] for one in CLAUSES]) if place else ""
+    if known and not any(one.startswith(known) for one in before):
+        return f"Did you mean {next(one for one in CLAUSES if one.startswith(known))}?"
+    after = tokens[place + 1].text.upper() if place + 1 < len(tokens) else ""
+    if place and before[-1:] == ["SELECT"] and tokens[place - 1].text == ")" and after in _NEXT:
+        return f"Write AS {_cut(tokens[place].text)}."
+    return SHAPE
+
+
+def _clause(token: Any) -> str:
+    """Return the clause that a token begins; "" when it is none."""
+    word = " ".join(token.text.upper().split())
+    return word if word in CLAUSES else ""
+
+
+def _ends_value(token: Any) -> bool:
+    """Whether a column, a call or a constant may end with a token."""
+    return token.text == ")" or (
+        (token.text[:1].isalnum() or token.text[:1] == "_") and not _clause(token)
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."
