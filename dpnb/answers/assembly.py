@@ -245,18 +245,24 @@ def widths(
 ) -> tuple[Width, ...]:
     """Return the half-width to expect of each output of a plan at ``levels``."""
     rows = PRICED_ROWS if wanted.accuracy.rows is None else (wanted.accuracy.rows,)
+
+    def half(aggregate: Aggregate, size: int | None, sharers: int) -> float:
+        part = _part(aggregate, wanted)
+        look = store.accountant.look(analyst, {v.id: levels[v.id] for v in part.views()})
+        return half_width(part, wanted, levels, look, size or 1, sharers)
+
     found: list[Width] = []
     for output in wanted.query.outputs:
-        if isinstance(output, Derived):
+        weights = ((output, 1),) if isinstance(output, Aggregate) else output.weights()
+        if not weights:
             found.append((output.alias, None, None))
             continue
-        part = _part(output, wanted)
-        sizes: tuple[int | None, ...] = rows if part.is_mean else (None,)
-        look = store.accountant.look(analyst, {v.id: levels[v.id] for v in part.views()})
-        found += [
-            (part.aggregate.alias, size, half_width(part, wanted, levels, look, size or 1))
-            for size in sizes
-        ]
+        each = wanted.accuracy.intervals == "each"
+        sharers = output.claims if isinstance(output, Derived) and each else 1
+        mean = any(_part(aggregate, wanted).is_mean for aggregate, _ in weights)
+        for size in rows if mean else (None,):
+            reach = sum(abs(float(w)) * half(one, size, sharers) for one, w in weights)
+            found.append((output.alias, size, reach))
     return tuple(found)
 
 

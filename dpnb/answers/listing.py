@@ -79,7 +79,7 @@ class Price:
     affordable : bool
     widths : tuple of (alias, rows or None, half-width or None)
         For each aggregate the half-width of its intervals; for AVG on groups of ``rows`` rows. None
-        for formulas, whose intervals depend on the released values.
+        for formulas other than weighted sums: their intervals depend on the released values.
     origin : Origin or None
         How the answer would be come by, where past answers to other statements help.
     stamp : str

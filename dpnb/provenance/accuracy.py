@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from dpnb.errors import RequestError
 from dpnb.privacy.loss import Currency, amount, counts_rho, is_picked, rho_meant, unit
 from dpnb.scale import scalar
-from dpnb.sql.query import Query
+from dpnb.sql.query import Aggregate, Query
 
 Intervals: TypeAlias = Literal["simultaneous", "each"]
 ANY_LOOK = 6 / math.pi**2
@@ -138,7 +138,7 @@ def read_accuracy(
         raise RequestError(
             "split is not between 0.001 and 0.999", "Give the share of the sum, such as 0.5."
         )
-    averages = [a for a in query.aggregates if a.function == "AVG"]
+    averages = [a for a in query.measured if a.function == "AVG"]
     size = None
     if rows is not None:
         number = _real(rows, "rows", "Give a whole number of rows.")
@@ -179,23 +179,37 @@ def read_confidence(value: object) -> float:
 
 
 def _errors(error: object, query: Query) -> dict[str, float]:
-    if query.derived:
-        raise RequestError(
-            "the error of a formula, a variance or a quantile cannot be fixed beforehand: it depends on "
-            "the released values",
-            "Give rho=0.05 (or epsilon) instead of error, and look at the intervals.",
-        )
-    aliases = [aggregate.alias for aggregate in query.aggregates]
+    """Return the wished error of each aggregate that is measured, also of those within formulas."""
+    wished: dict[str, float] = {}
+
+    def wish(alias: str, value: float) -> None:
+        wished[alias] = min(value, wished.get(alias, value))
+
+    aliases = [output.alias for output in query.outputs]
     given = error if isinstance(error, Mapping) else dict.fromkeys(aliases, error)
     if sorted(given, key=str) != sorted(aliases):
         raise RequestError(
-            "error does not name each aggregate once",
+            "error does not name each result once",
             f"Give one number, or a dict for {', '.join(aliases)}.",
         )
-    wished = {}
-    for alias in aliases:
-        value = _real(given[alias], "error", "Give a positive number.")
+    for output in query.outputs:
+        value = _real(given[output.alias], "error", "Give a positive number.")
         if not 0 < value < math.inf:
             raise RequestError(f"error is {value:g}", "Give a positive number.")
-        wished[alias] = value
+        if isinstance(output, Aggregate):
+            wish(output.alias, value)
+            continue
+        weights = output.weights()
+        if not weights:
+            raise RequestError(
+                f"the error of {output.alias!r} cannot be fixed beforehand: it depends on the "
+                "released values, as of all that is not a weighted sum of aggregates",
+                "Give rho=0.05 (or epsilon) instead of error, and look at the intervals.",
+            )
+        # what is measured may have another name here
+        for aggregate in query.measured:
+            if any(aggregate.means(leaf) for leaf, _ in weights):
+                reach = sum(abs(weight) for _, weight in weights)
+                # a little less, for ends are rounded outwards
+                wish(aggregate.alias, value / float(reach) * (1 - 1e-9))
     return wished

@@ -123,7 +123,7 @@ def request_name(query: Query, accuracy: Accuracy, version: int, *, own: bool = 
     asked = accuracy.to_dict()
     if accuracy.error is not None:
         # aliases are no part of the meaning: errors in the order of the aggregates
-        asked["error"] = [accuracy.error[aggregate.alias] for aggregate in query.aggregates]
+        asked["error"] = [accuracy.error[aggregate.alias] for aggregate in query.measured]
     meaning = [describe(query), asked, version, *(["own views"] if own else [])]
     text = json.dumps(meaning, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -229,6 +229,7 @@ def _sufficient_levels(draft: Plan, seen: Callable[[Sequence[str]], int]) -> dic
         error = (draft.accuracy.error or {})[part.aggregate.alias]
         any_look = draft.accuracy.looks == "any"
         alpha = draft.alpha(1 + seen([view.id for view in part.views()]) if any_look else 1)
+        alpha /= _sharers(part.aggregate, draft.query, draft.accuracy)
         if part.alignment is not None:
             level = _declared_level(part, part.alignment, error, draft.accuracy, alpha, currency)
             need(part.alignment.view, level)
@@ -245,11 +246,17 @@ def _sufficient_levels(draft: Plan, seen: Callable[[Sequence[str]], int]) -> dic
     return levels
 
 
+def _sharers(aggregate: Aggregate, query: Query, accuracy: Accuracy) -> int:
+    """Return among how many intervals of a formula the failure probability of one is shared."""
+    return query.sharers(aggregate) if accuracy.intervals == "each" else 1
+
+
 def declared_level(part: Part, query: Query, accuracy: Accuracy, currency: Currency) -> Fraction:
     """Return the level of a declared view at which an aggregate has its wished error at first look."""
     if part.alignment is None or accuracy.error is None:
         raise ValueError("there is no declared view, or no error")
     alpha = accuracy.alpha(part.alignment.groups * len(query.measured), 1)
+    alpha /= _sharers(part.aggregate, query, accuracy)
     error = accuracy.error[part.aggregate.alias]
     return _declared_level(part, part.alignment, error, accuracy, alpha, currency)
 
@@ -286,13 +293,14 @@ def _snapped(level: Fraction, accuracy: Accuracy) -> Fraction:
 
 
 def half_width(
-    part: Part, plan: Plan, levels: Mapping[str, Fraction], look: int, rows: int
+    part: Part, plan: Plan, levels: Mapping[str, Fraction], look: int, rows: int, sharers: int = 1
 ) -> float:
     """Return the half-width to expect of an aggregate's interval; for AVG on groups of ``rows``.
 
-    COUNT and SUM: the quantile of the noise. AVG: the worst case over means at the given count.
+    COUNT and SUM: the quantile of the noise. AVG: the worst case over means at the given count. It is
+    one of ``sharers`` intervals that share a failure probability.
     """
-    alpha = plan.alpha(look)
+    alpha = plan.alpha(look) / sharers
     if part.sum is not None and part.count is not None:
         total = part.law(plan, part.sum, levels[part.sum.id], centred=True)
         count = part.law(plan, part.count, levels[part.count.id], centred=None)

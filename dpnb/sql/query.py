@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dpnb.scale import Interval
-from dpnb.sql.formulas import Leaf, Quantile, Statistic, Variance, nodes, statistics_of
+from dpnb.sql.formulas import Leaf, Quantile, Statistic, Variance, nodes, statistics_of, weights
 
 if TYPE_CHECKING:
     from dpnb.sql.formulas import Formula
@@ -135,6 +135,13 @@ class Derived:
                 found.append((replace(one, mean=0, square=1), leaves))
         return tuple(found)
 
+    def weights(self) -> tuple[tuple[Aggregate, Fraction], ...] | None:
+        """Return its aggregates with their weights where it is a weighted sum of them; else None."""
+        found = weights(self.formula)
+        if found is None:
+            return None
+        return tuple((self.leaves[place], weight) for place, weight in found.items())
+
     @property
     def claims(self) -> int:
         """Number of intervals in a group that the column's own rests on."""
@@ -211,6 +218,13 @@ class Query:
             found += [leaf for leaf in column.bases() if not any(map(leaf.means, found))]
             statistics += [one for one in column.statistics() if not _among(one, statistics)]
         return len(found) + len(statistics)
+
+    def sharers(self, aggregate: Aggregate) -> int:
+        """Return the most intervals that one of an aggregate holds together with, in one column."""
+        resting = (
+            column.claims for column in self.derived if any(map(aggregate.means, column.leaves))
+        )
+        return max(resting, default=1)
 
     def finer(self, aggregate: Aggregate) -> Query:
         """Return the query with the groups in which an aggregate is counted.

@@ -44,6 +44,11 @@ MANY = (
     "LN(COUNT(*)) AS size, 100 * (AVG(score) - 5) AS above FROM people GROUP BY region"
 )
 
+SUMS = (
+    "SELECT region, COUNT(*) FILTER (WHERE kind = 'old') - COUNT(*) / 2 + 1 AS gap, COUNT(*) AS n, "
+    "2 * COUNT(*) - 7 AS twice FROM people GROUP BY region"
+)
+
 
 def number(of: object) -> Constant:
     return Constant(Fraction(of))  # type: ignore[arg-type]
@@ -362,17 +367,44 @@ class TestAnswer:
 class TestRequests:
     def test_the_price_of_a_formula_says_that_its_width_is_unknown(self, opened: Open) -> None:
         price = opened().price(MANY, rho=0.1)
-        assert [alias for alias, *_ in price.widths] == ["mean", "n", "size", "above"]
-        assert [width is None for *_, width in price.widths] == [True, False, True, True]
+        assert [alias for alias, *_ in price.widths] == ["mean", "n", "size", *["above"] * 2]
+        assert [width is None for *_, width in price.widths] == [1, 0, 1, 0, 0]
         assert "depends on the values" in repr(price)
 
     def test_an_error_cannot_be_wished_for(self, opened: Open) -> None:
         session = opened()
         for error in (5, {"share": 0.1}):
-            with pytest.raises(RequestError, match="error of a formula") as caught:
+            with pytest.raises(RequestError, match="error of 'share'") as caught:
                 session.query(SHARE, error=error)
             assert "rho" in caught.value.mend
         assert session.budget.spent.rho == 0
+
+    @pytest.mark.parametrize("intervals", ["simultaneous", "each"])
+    @pytest.mark.parametrize(
+        "budget",
+        [{"rho": 50}, {"epsilon": 500}, {"epsilon": 9, "delta": 0.01, "accountant": "gdp"}],
+    )
+    def test_the_error_of_a_weighted_sum_is_kept(self, budget, intervals, opened: Open) -> None:
+        session = opened(**budget)
+        asked = {"error": {"gap": 30, "n": 8, "twice": 40}, "intervals": intervals}
+        price, found = session.price(SUMS, **asked), session.query(SUMS, **asked)
+        for column in found.estimates:
+            widest = max(
+                (high - low) / 2 for low, high in zip(column.low, column.high, strict=True)
+            )
+            wished = asked["error"][column.alias]
+            assert widest <= wished * (1 + 1e-9)
+            (expected,) = [width for alias, _, width in price.widths if alias == column.alias]
+            assert widest == pytest.approx(expected, rel=1e-9)
+        # the narrowest wish of what they share decides: 8 for n leaves 16 for twice n
+        assert widest > 8
+
+    def test_the_error_of_a_mean_within_a_sum_holds_for_groups_of_some_size(self, opened: Open):
+        sql = "SELECT region, 100 * (AVG(score) - 5) AS above FROM people GROUP BY region"
+        with pytest.raises(RequestError, match="size of the group"):
+            opened(rho=50).query(sql, error=5)
+        price = opened(rho=50).price(sql, error=5, rows=2_000)
+        assert price.widths == (("above", 2_000, pytest.approx(5, rel=0.05)),)
 
     def test_a_leaf_with_another_name_is_the_same_leaf(self, opened: Open) -> None:
         found = opened().query(SHARE, rho=1).estimates[0]

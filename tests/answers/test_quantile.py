@@ -293,7 +293,7 @@ class TestAnswer:
 
     def test_what_formulas_cannot_have_it_cannot_have(self, opened: Open) -> None:
         session = opened()
-        with pytest.raises(RequestError, match="a variance or a quantile cannot be fixed"):
+        with pytest.raises(RequestError, match="cannot be fixed beforehand"):
             session.query(SQL, error=1)
         with pytest.raises(RequestError, match="no weighted sum"):
             session.infer("SELECT MEDIAN(score) FROM people")
