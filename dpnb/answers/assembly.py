@@ -23,6 +23,7 @@ from dpnb.provenance.plan import Part, Plan, half_width
 from dpnb.provenance.store import Store
 from dpnb.provenance.views import View, transposition
 from dpnb.schema import Schema
+from dpnb.sql.canonical import can_hold
 from dpnb.sql.formulas import Quantile, Statistic
 from dpnb.sql.query import Aggregate, Derived, Query
 from dpnb.sql.values import Column, bounds_of
@@ -97,7 +98,7 @@ def answer(
             for place in places
         ),
         estimates=found,
-        rows=ordered(query, places, {one.alias: one.estimate for one in found}),
+        rows=ordered(query, schema, places, {one.alias: one.estimate for one in found}),
         spent=charge.row if fresh else PrivacyLoss.none(),
         remaining=budget.remaining,
         cap=budget.cap,
@@ -220,15 +221,25 @@ def _bounds(part: Part, schema: Schema) -> tuple[float, float]:
 
 def ordered(
     query: Query,
+    schema: Schema,
     groups: Sequence[Sequence[int]],
     values: Mapping[str, Sequence[float | None]],
 ) -> tuple[int, ...]:
     """Return the indices of the rows to show: ORDER BY and LIMIT on released values.
 
-    ``groups`` holds each group's cell numbers, so keys sort in declared order; ``values`` those of
-    each output by its alias. Unknown values come last in either direction.
+    Groups that WHERE leaves no row are not shown. ``groups`` holds each group's cell numbers, so keys
+    sort in declared order; ``values`` those of each output by its alias. Unknown values come last in
+    either direction.
     """
-    rows = list(range(len(groups)))
+    ends = [[(c.low, c.high) for c in schema[key.column].cells()] for key in query.keys]
+    columns = [key.column for key in query.keys]
+
+    def asked(group: Sequence[int]) -> bool:
+        cells = (column[i] for column, i in zip(ends, group, strict=True))
+        return can_hold(query.where, dict(zip(columns, cells, strict=True)))
+
+    bound = not query.where.columns.isdisjoint(columns)
+    rows = [row for row, group in enumerate(groups) if not bound or asked(group)]
     for term in reversed(query.order):
         sign = -1 if term.descending else 1
         places = [i for i, key in enumerate(query.keys) if key.alias == term.alias]

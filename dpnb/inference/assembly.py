@@ -174,7 +174,7 @@ def infer(
             for place in numbers
         ),
         aggregates=tuple(inferred),
-        rows=ordered(query, numbers, {one.alias: one.estimate for one in inferred}),
+        rows=ordered(query, schema, numbers, {one.alias: one.estimate for one in inferred}),
         confidence=confidence,
         intervals="each" if options.each else "simultaneous",
         method=options.method,

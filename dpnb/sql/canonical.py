@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpnb.joins import own_name
+from dpnb.scale import Interval
 from dpnb.schema import Schema
 from dpnb.sql.formulas import plain_formula, read_formula
 from dpnb.sql.query import (
@@ -74,6 +75,20 @@ def _merge(left: Within, right: Within, schema: Schema, conjunction: bool) -> Wi
         return Within(left.column, both, left.null and right.null)
     either = scale.union([*left.intervals, *right.intervals])
     return Within(left.column, either, left.null or right.null)
+
+
+def can_hold(predicate: Predicate, group: Mapping[str, Interval]) -> bool:
+    """Whether a condition can be true of a row of a group: its columns' values lie in the intervals.
+
+    True where that is not sure. Follows from the statement and the declared groups alone.
+    """
+    if isinstance(predicate, Within):
+        if predicate.column not in group:
+            return bool(predicate.intervals) or predicate.null
+        low, high = group[predicate.column]
+        return any(first <= high and low <= last for first, last in predicate.intervals)
+    held = (can_hold(part, group) for part in predicate.parts)
+    return all(held) if isinstance(predicate, And) else any(held)
 
 
 def plain(predicate: Predicate) -> Any:
