@@ -527,6 +527,14 @@ def test_a_cap_too_small_for_the_first_step_says_what_would_pass():
     assert len(made.taken) == 1
 
 
+def test_with_nothing_left_no_wider_u_is_advised():
+    session = dpnb.Session(TABLE, budget=dpnb.Budget(rho=0.0001))
+    session.query("SELECT COUNT(*) AS n FROM t", rho="0.0001")
+    with pytest.raises(BudgetError) as refused:
+        session.decide(SQL)
+    assert "times as large" not in str(refused.value)
+
+
 def test_a_cap_too_small_for_the_second_step_shows_what_was_paid():
     sql = "SELECT city FROM t GROUP BY city HAVING COUNT(*) > 310"
     need = opened().price(sql, beta=0.05).first.rho

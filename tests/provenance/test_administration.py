@@ -282,7 +282,7 @@ class TestViews:
         curator = opened(views="attributes")
         assert [column.name for column in curator.provenance.columns] == ["sex", "n", "job"]
 
-    @pytest.mark.parametrize("views", ["all", [{"bins": {}}], [{"columns": ["n"], "bin": {}}]])
+    @pytest.mark.parametrize("views", ["all", 5, [{"bins": {}}], [{"columns": ["n"], "bin": {}}]])
     def test_other_words_are_refused(self, opened: Opened, views: Any) -> None:
         with pytest.raises(RequestError):
             opened(views=views)

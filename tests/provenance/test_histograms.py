@@ -17,7 +17,9 @@ from dpnb.kinds import Category, Date, Integer, Real
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.calibrate import Law
 from dpnb.provenance.alignment import Alignment, align
+from dpnb.provenance.definitions import read_view
 from dpnb.provenance.histograms import Strategy, histogram
+from dpnb.provenance.wording import cell_text
 from dpnb.schema import Schema
 from dpnb.sql.parse import parse
 from dpnb.table import Table
@@ -50,6 +52,14 @@ def weights(made: Alignment, centred: bool | None) -> np.ndarray:
     """W, written out from what each single bin adds."""
     size = len(made.group)
     return np.array([made.apply(list(unit), centred) for unit in np.eye(size)]).T
+
+
+def test_its_definition_and_its_bins_are_read_again() -> None:
+    view = histogram("t", 1, AGES, ["age", "sex"], bins={"age": [18, 20, 23]})
+    assert read_view(view.definition(), AGES) == view
+    texts = [cell_text(view, place, AGES) for place in range(9)]
+    assert texts[:4] == ["18 to 20, F", "18 to 20, M", "18 to 20, sex missing", "21 to 23, F"]
+    assert texts[-1] == "age missing, sex missing"
 
 
 class TestPaperExample:
