@@ -20,9 +20,11 @@ from dpnb.decide.findings import Found, held_before
 from dpnb.decide.plan import DecisionPlan, Term
 from dpnb.decide.responses import Responded
 from dpnb.decide.stage import Stage
+from dpnb.engines.base import Sum
 from dpnb.privacy.accountant import Charge
 from dpnb.privacy.loss import PrivacyLoss, amount_text, epsilon_shown
 from dpnb.provenance.store import Store
+from dpnb.provenance.views import View
 from dpnb.provenance.wording import predicate_text, value_text
 from dpnb.schema import Schema, unit_text
 from dpnb.sql.query import Aggregate
@@ -214,10 +216,15 @@ def tests(plan: DecisionPlan, step: int, schema: Schema) -> tuple[Test, ...]:
     return tuple(
         Test(
             term_text(_written(plan, term)), term.line, term.atom.sign, tuple(plan.limits[i].tolist()), u,
-            term.rows, term.share * plan.steps,
+            term.rows, term.share * plan.steps, _rounding(plan.lines[term.line].view),
         )
         for i, (term, u) in enumerate(zip(plan.terms, us, strict=True))
     )  # fmt: skip
+
+
+def _rounding(view: View) -> float:
+    measure = view.measure
+    return float(measure.step) if isinstance(measure, Sum) and measure.rounded else 0.0
 
 
 def _written(plan: DecisionPlan, term: Term) -> Term:

@@ -87,8 +87,10 @@ def settle(
         lower, upper, bar = low[line], high[line], limit
         if atom.sign < 0:
             lower, upper, bar = -upper, -lower, -bar
-        sure.append(lower > bar if atom.strict else lower >= bar)
-        open_.append(upper > bar if atom.strict else upper >= bar)
+        # a sum of 0 may be an average at its threshold, or that of no rows, which satisfies nothing
+        either = atom.aggregate.function == "AVG"
+        sure.append(lower > bar if atom.strict or either else lower >= bar)
+        open_.append(upper > bar if atom.strict and not either else upper >= bar)
     return np.array(sure, dtype=bool), np.array(open_, dtype=bool)
 
 

@@ -39,7 +39,7 @@ class Atom:
     threshold : Fraction or str
         A number, or the name of one number for each group.
     strict : bool
-        Whether equality is false. An AVG is compared strictly: groups without rows are not selected.
+        Whether equality is false. The AVG of no rows is missing, and so neither true nor false.
     """
 
     aggregate: Aggregate
@@ -53,7 +53,7 @@ class Atom:
         return (">" if self.sign > 0 else "<") + ("" if self.strict else "=")
 
     def complement(self) -> Atom:
-        """Return the condition that is true exactly where this one is not."""
+        """Return the condition that is true exactly where this one is not, wherever there are rows."""
         sign: Literal[1, -1] = -1 if self.sign > 0 else 1
         return Atom(self.aggregate, sign, self.threshold, not self.strict)
 
@@ -278,11 +278,10 @@ def _leaf(compare: Compare, atoms: list[Atom], *, negated: bool) -> int:
             "Use >, >=, <, <= or BETWEEN.",
         )
     operator = _NEGATED[compare.operator] if negated else compare.operator
-    strict = "=" not in operator or compare.aggregate.function == "AVG"
     # one result may have two names
     known = (atom.aggregate for atom in atoms if atom.aggregate.means(compare.aggregate))
     aggregate = next(known, compare.aggregate)
-    atom = Atom(aggregate, 1 if operator[0] == ">" else -1, compare.value, strict)
+    atom = Atom(aggregate, 1 if operator[0] == ">" else -1, compare.value, "=" not in operator)
     if atom not in atoms:
         atoms.append(atom)
     return atoms.index(atom)

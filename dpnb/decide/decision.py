@@ -74,6 +74,8 @@ class Test:
         For AVG: ``u`` is that of a group of so many rows.
     share : float
         Chance that it is rejected, in any step, in a group that lies at the threshold.
+    rounding : float
+        To what the values that are summed are rounded, one by one; 0 for whole numbers.
     """
 
     text: str
@@ -83,6 +85,7 @@ class Test:
     u: float
     rows: float
     share: float
+    rounding: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,12 +37,15 @@ class Line:
         That threshold.
     levels : tuple of Fraction
         Levels of the noise that this decision adds, by step.
+    rows : View or None
+        For AVG: the number of averaged values, which no noisy sum tells. Never released.
     """
 
     aggregate: Aggregate
     view: View
     about: Fraction | None
     levels: tuple[Fraction, ...]
+    rows: View | None = None
 
 
 def measured_query(query: Query, atoms: Sequence[Atom]) -> Query:
@@ -89,7 +92,7 @@ def lines_of(
     lines: list[Line] = []
     places: list[int] = []
     for atom in atoms:
-        own, about = atom.aggregate, None
+        own, about, rows = atom.aggregate, None, None
         if own.function != "AVG":
             (view,) = views_of(own, query, schema, version).values()
         elif isinstance(atom.threshold, str):
@@ -99,24 +102,26 @@ def lines_of(
             )
         else:
             about = atom.threshold
-            view = _centred(own, about, query, schema, version)
+            view, rows = _centred(own, about, query, schema, version)
         for place, line in enumerate(lines):
             if line.view == view:
                 places.append(place)
                 break
         else:
             places.append(len(lines))
-            lines.append(Line(own, view, about, ()))
+            lines.append(Line(own, view, about, (), rows))
     return lines, places
 
 
 def _centred(
     aggregate: Aggregate, about: Fraction, query: Query, schema: Schema, version: int
-) -> View:
-    """Return the view of an AVG that is compared with a number: the sum of distances from it."""
-    view = views_of(aggregate, query, schema, version)["sum"]
+) -> tuple[View, View]:
+    """Return the views of an AVG that is compared with a number: the sum of distances from it, and the rows."""
+    views = views_of(aggregate, query, schema, version)
+    view = views["sum"]
     if isinstance(view.measure, Sum):
-        return replace(view, measure=sum_about(view.measure.value, schema, about))
+        about_it = sum_about(view.measure.value, schema, about)
+        return replace(view, measure=about_it), views["count"]
     raise ValueError("an AVG is a sum over a count")
 
 

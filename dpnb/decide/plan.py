@@ -215,7 +215,7 @@ def plan(
         ]
     else:
         steps = STEPS if options.mode == "certified" else 1
-        warnings = warnings_of(written, query.having, limits)
+        warnings = warnings_of(written, limits)
         rows = [rows_meant(written, i, options) for i in range(len(atoms))]
         us = [uncertain(a, options, schema, size) for a, size in zip(atoms, rows, strict=True)]
         bars = [
@@ -373,13 +373,18 @@ _FAR = (
 )
 
 
-def truth_of(made: DecisionPlan, exact: Sequence[Sequence[int]]) -> Bools:
-    """Return whether each group satisfies the conditions, from exact lattice vectors. Private."""
+def truth_of(made: DecisionPlan, exact: Mapping[str, Sequence[int]]) -> Bools:
+    """Return whether each group satisfies the conditions, from the exact vector of each view. Private.
+
+    As in SQL: equality counts as it is written, and the AVG of no rows satisfies nothing.
+    """
     found = np.zeros((len(made.terms), len(made.groups)), dtype=bool)
     for i, term in enumerate(made.terms):
         atom, line = term.atom, made.lines[term.line]
-        limits = numbers(atom, line, made.groups, made.options)
+        limits, sums = numbers(atom, line, made.groups, made.options), exact[line.view.id]
+        rows = sums if line.rows is None else exact[line.rows.id]
         for place, (cell, limit) in enumerate(zip(made.order, limits, strict=True)):
-            gap = atom.sign * (exact[term.line][cell] * line.view.granularity - limit)
-            found[i, place] = gap > 0 or (gap == 0 and not atom.strict)
+            gap = atom.sign * (sums[cell] * line.view.granularity - limit)
+            equal = not atom.strict and (line.rows is None or rows[cell] > 0)
+            found[i, place] = gap > 0 or (gap == 0 and equal)
     return made.condition.value(found)

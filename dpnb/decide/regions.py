@@ -12,7 +12,7 @@ from dpnb.decide.conditions import Atom, Condition
 from dpnb.decide.options import Options
 from dpnb.errors import RequestError
 from dpnb.schema import Schema
-from dpnb.sql.query import EVERY, Compare, Having
+from dpnb.sql.query import EVERY
 from dpnb.sql.values import bounds_of
 
 SHARE_OF_RANGE = 0.3
@@ -82,7 +82,7 @@ def uncertain(atom: Atom, options: Options, schema: Schema, rows: float) -> floa
     return given * rows
 
 
-def warnings_of(condition: Condition, having: Having | None, limits: Floats) -> list[str]:
+def warnings_of(condition: Condition, limits: Floats) -> list[str]:
     """Return what an analyst should know of the conditions before she spends on them.
 
     ``limits``: thresholds in units of the lines, shape (conditions, groups).
@@ -97,7 +97,8 @@ def warnings_of(condition: Condition, having: Having | None, limits: Floats) -> 
                 "all of them are selected: add COUNT(*) > 100 by AND."
             )
     empty = [
-        (atom.sign * limit < 0) if atom.strict else (atom.sign * limit <= 0)
+        (atom.aggregate.function != "AVG")
+        & ((atom.sign * limit < 0) if atom.strict else (atom.sign * limit <= 0))
         for atom, limit in zip(condition.atoms, limits, strict=True)
     ]
     if condition.value(np.array(empty)).any():
@@ -105,14 +106,4 @@ def warnings_of(condition: Condition, having: Having | None, limits: Floats) -> 
             "Groups without rows satisfy this, their counts and sums being 0; SQL would not list them: "
             "add COUNT(*) > 0 by AND."
         )
-    if _equal_averages(having):
-        found.append("For AVG, >= and <= are decided as > and <.")
     return list(dict.fromkeys(found))
-
-
-def _equal_averages(having: Having | None) -> bool:
-    if having is None:
-        return False
-    if isinstance(having, Compare):
-        return having.aggregate.function == "AVG" and "=" in having.operator
-    return any(map(_equal_averages, having.parts))

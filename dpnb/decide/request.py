@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 def measured(
     plan: DecisionPlan, names: Set[str] | None, engine: Engine, groups: int = 0
 ) -> Vectors:
-    """Return the exact lattice vectors of the lines, or of some of them: one scan.
+    """Return exact lattice vectors in one scan: of the named views, or of all that the truth depends on.
 
     With ``groups`` above 0, of so many groups of each id at most.
     """
-    views = {
-        line.view.id: line.view for line in plan.lines if names is None or line.view.id in names
-    }
+    views = {line.view.id: line.view for line in plan.lines}
+    if names is None:
+        views |= {line.rows.id: line.rows for line in plan.lines if line.rows is not None}
+    else:
+        views = {name: view for name, view in views.items() if name in names}
     exact = engine.measure(replace(scan_of(plan.query.where, views), groups=groups))
     return Vectors(
         {name: view.lattice(exact.reveal(i)) for i, (name, view) in enumerate(views.items())}

@@ -93,8 +93,7 @@ class ResponseRequest:
 
     def measure(self, plan: ResponsePlan, needed: Set[str], engine: Engine) -> Truth:
         """Return which groups satisfy the condition: one scan."""
-        exact = measured(plan.plan, None, engine, plan.plan.cut)
-        return Truth(truth_of(plan.plan, [exact[line.view.id] for line in plan.plan.lines]))
+        return Truth(truth_of(plan.plan, measured(plan.plan, None, engine, plan.plan.cut)))
 
     def release(self, plan: ResponsePlan, exact: Truth | None, noise: Noise) -> dict[str, Any]:
         """Draw, and return the ledger's entry."""

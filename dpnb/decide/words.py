@@ -155,6 +155,23 @@ def _bounds(made: Decision) -> tuple[str, str]:
 
 
 def _beforehand(made: Decision) -> tuple[str, str]:
+    name, text = _promised(made)
+    return name, text if name.endswith(_UNBOUNDED) else text + _rounded(made)
+
+
+def _rounded(made: Decision) -> str:
+    """Return to what values are rounded where conditions are on sums of rounded ones."""
+    tests: dict[float, list[str]] = {}
+    for test in made.tests:
+        if test.rounding:
+            tests.setdefault(test.rounding, []).append(test.text)
+    return "".join(
+        f" In {' and '.join(texts)}, values count as rounded to the nearest {to:.2g}."
+        for to, texts in tests.items()
+    )
+
+
+def _promised(made: Decision) -> tuple[str, str]:
     protected, other = (MISS, ALARM) if made.protect == "fnr" else (ALARM, MISS)
     bound = made.beta if made.protect == "fnr" else made.alpha
     name = f"{protected}, {_BEFOREHAND}"

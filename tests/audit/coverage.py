@@ -181,6 +181,58 @@ def decided(currency: str, beta: float, runs: int, width: float) -> tuple[Errors
     return errors, planted
 
 
+EQUAL = 100
+"""Groups that lie exactly at their threshold."""
+EQUALITIES: Mapping[str, str] = {
+    "AVG(wage) >= 10": "AVG(wage) > 10",
+    "AVG(wage) <= 10": "AVG(wage) < 10",
+    "NOT (AVG(wage) < 10)": "NOT (AVG(wage) <= 10)",
+    "AVG(pay) >= 10": "AVG(pay) > 10",
+    "COUNT(*) >= 4": "COUNT(*) > 4",
+    "SUM(wage) <= 40": "SUM(wage) < 40",
+}
+"""Conditions that all of these satisfy, and the strict ones beside them that none does."""
+_EQUAL = Table(
+    "t",
+    pd.DataFrame(
+        {
+            "city": np.repeat(np.arange(EQUAL), 4),
+            "wage": np.tile([5, 15, 9, 11], EQUAL),
+            "pay": np.tile([7.5, 12.5, 9.25, 10.75], EQUAL),
+        }
+    ),
+    Schema({"city": Integer(0, EQUAL - 1), "wage": Integer(0, 50), "pay": dpnb.Real(0, 50)}),
+)
+
+
+def equal(having: str, mode: str, currency: str, beta: float) -> tuple[int, int]:
+    """Decide on ``EQUAL`` groups exactly at the threshold.
+
+    Returns
+    -------
+    missed, planted : int
+        Groups that are left out; and groups that would be if equality were no matter: if randomised
+        response judged by the strict condition, or noisy values were held against the threshold itself.
+    """
+
+    def decided(statement: str) -> Any:
+        session = dpnb.Session(_EQUAL, budget=BUDGETS[currency])
+        sql = f"SELECT city FROM t GROUP BY city HAVING {statement}"
+        options = {"steps": 1} if mode == "certified" else {}
+        found = session.decide(sql, beta=beta, mode=mode, u=60, rows=4, **options)
+        session.close()
+        return found
+
+    found = decided(having)
+    if mode in ("rr", "hybrid"):
+        planted = sum(not chosen for chosen in decided(EQUALITIES[having]).chosen)
+    else:
+        (test,), (reading,) = found.tests, found.readings
+        gaps = test.sign * (np.asarray(reading.values) - np.asarray(test.limits))
+        planted = int((gaps <= 0).sum())
+    return sum(not chosen for chosen in found.chosen), planted
+
+
 def may_be(hits: int, runs: int, level: float, error: float) -> bool:
     """Return whether so many hits may well come from a chance of ``level`` or more."""
     return bool(stats.binom.cdf(hits, runs, level) > error)

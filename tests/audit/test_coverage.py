@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.audit.coverage import CLAIMS, covered, decided, may_be
+from tests.audit.coverage import CLAIMS, EQUAL, EQUALITIES, covered, decided, equal, may_be
 
 RUNS = 20
 ERROR = 1e-6
@@ -42,3 +42,23 @@ def test_decisions_err_no_more_often_than_they_say(currency, size):
     assert may_be(runs - errors.uncertain, runs, 0.95, ERROR)
     assert not may_be(runs - planted.missed, runs, 0.95, ERROR)
     assert not may_be(runs - planted.uncertain, runs, 0.95, ERROR)
+
+
+@pytest.mark.parametrize(
+    ("having", "mode", "currency"),
+    [
+        (having, mode, currency)
+        for place, having in enumerate(EQUALITIES)
+        for kind, mode in enumerate(("certified", "margin", "rr", "hybrid"))
+        for number, currency in enumerate(("zcdp", "pure"))
+        if LONG or (place + kind + number) % 3 == 0
+    ],
+)
+def test_groups_exactly_at_a_threshold_are_left_out_no_more_often_than_said(
+    having, mode, currency, size
+):
+    runs = size(1)
+    pairs = [equal(having, mode, currency, 0.05) for _ in range(runs)]
+    missed, planted = map(sum, zip(*pairs, strict=True))
+    assert may_be(runs * EQUAL - missed, runs * EQUAL, 0.95, 1e-9)
+    assert not may_be(runs * EQUAL - planted, runs * EQUAL, 0.95, 1e-9)

@@ -81,7 +81,7 @@ def engines():
 
 @pytest.fixture(scope="module")
 def exact(engines):
-    """Return the exact vectors of a plan's lines, with and without the id of many rows.
+    """Return the exact vectors of a plan's views, with and without the id of many rows.
 
     Each is measured once, whatever the currency or the threshold.
     """
@@ -93,9 +93,7 @@ def exact(engines):
             held[where, views, unit, seed, cut] = [
                 measured(made, None, engine, cut) for engine in engines(unit, seed)
             ]
-        return [
-            [vectors[name] for name in views] for vectors in held[where, views, unit, seed, cut]
-        ]
+        return held[where, views, unit, seed, cut]
 
     return pair
 
@@ -114,8 +112,9 @@ class TestSensitivity:
             STATEMENTS[name].format(n=5), unit, currency, "certified", u=UNSURE.get(name, 5)
         )
         for seed in SEEDS:
-            for line, *vectors in zip(made.lines, *exact(made, unit, seed), strict=True):
-                gaps = np.subtract(*vectors).astype(float)
+            pair = exact(made, unit, seed)
+            for line in made.lines:
+                gaps = np.subtract(*(vectors[line.view.id] for vectors in pair)).astype(float)
                 norm = np.abs(gaps).sum() if currency == "pure" else np.sqrt((gaps**2).sum())
                 assert norm <= line.view.lattice_sensitivity(currency)
 
@@ -182,7 +181,7 @@ class TestSessions:
         asked = plan(query, read_options(mode="rr"), EDGES, 1, currency)
         exact = measured(asked, None, curator._engines["t"])
         curator.close()
-        truth = truth_of(asked, [exact[line.view.id] for line in asked.lines])
+        truth = truth_of(asked, exact)
         assert 100 < truth.sum() < len(truth) - 20
         assert reaches(np.array(made.chosen)[truth], 0.9)
 

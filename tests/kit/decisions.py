@@ -39,7 +39,7 @@ def reading(values, half, alias="flights", **changes):
 
 
 def test_of(count, **changes):
-    made = Test("flights > 200", 0, 1, (200.0,) * count, 60.0, 1.0, 0.05 / 6)
+    made = Test("flights > 200", 0, 1, (200.0,) * count, 60.0, 1.0, 0.05 / 6, 0.0)
     return replace(made, **changes)
 
 
