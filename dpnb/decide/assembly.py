@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -9,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpnb.answers.assembly import status
+from dpnb.decide.cases import Studied
 from dpnb.decide.certificate import (
     chances,
     shares,
@@ -134,11 +136,11 @@ def studied(
     from dpnb.decide import cases, study
 
     options = plan.options
+    most = cases.MOST if options.most is None else float(options.most)
     values = [line.view.values(exact[line.view.id]) for line in plan.lines]
     case = cases.Case(
         plan.condition, plan.places, plan.reaches, tuple(term.u for term in plan.terms),
-        plan.limits, np.asarray(values)[:, list(plan.order)], options.beta, options.alpha,
-        cases.MOST if options.most is None else float(options.most),
+        plan.limits, np.asarray(values)[:, list(plan.order)], options.beta, options.alpha, most,
     )  # fmt: skip
     found = study.run(options.mode, case, study.generator())  # type: ignore[arg-type]
     at = Stage(plan, 1, (Fraction(0),) * len(plan.lines), ())
@@ -146,17 +148,29 @@ def studied(
     epsilons = tuple(found.epsilons.tolist())
     rates = np.array(found.f_est or ()) / np.maximum(np.array(found.r_est or ()), 1e-300)
     known = rates[np.isfinite(rates)]
+    # nothing is certified
+    false, missed = shares(found.chosen, np.zeros(len(plan.groups), np.int8))
+    said = f"The published method {options.mode!r} says {found.status}"
+    if found.status == "DENIED_PLAN":
+        said += f": it would spend more than epsilon {amount_text(most)}, so nothing was run."
+    else:
+        said += f", and would spend epsilon {amount_text(found.epsilon)} in this run."
     return replace(
-        bare, chosen=tuple(found.chosen.tolist()), fnr_bound=options.beta, fpr_bound=None,
+        bare, chosen=tuple(found.chosen.tolist()), false=false, missed=missed,
+        fnr_bound=None if found.status == "DENIED_PLAN" else options.beta, fpr_bound=None,
         epsilons=epsilons, min_entropy=min_entropy(epsilons),
         estimate=float(min(known.max(), 1.0)) if len(known) else None,
-        tests=tests(plan, 1, schema),
-        reason=(
-            f"The published method {options.mode!r} says {found.status}, and would spend epsilon "
-            f"{amount_text(found.epsilon)} in this run."
-        ),
-        status=found.status,
+        tests=tuple(_as_run(i, test, found) for i, test in enumerate(bare.tests)),
+        reason=said, status=found.status,
     )  # fmt: skip
+
+
+def _as_run(place: int, test: Test, found: Studied) -> Test:
+    """Return a condition as a simulation tested it: by its newest region; with no share if it did not."""
+    rows = [row for row in found.rows if row.place == place]
+    return replace(
+        test, u=rows[-1].u if rows else test.u, share=math.fsum(row.share for row in rows)
+    )
 
 
 def _estimate(plan: DecisionPlan, chosen: Bools, found: Found) -> float | None:
@@ -216,7 +230,7 @@ def tests(plan: DecisionPlan, step: int, schema: Schema) -> tuple[Test, ...]:
     return tuple(
         Test(
             term_text(_written(plan, term)), term.line, term.atom.sign, tuple(plan.limits[i].tolist()), u,
-            term.rows, term.share * plan.steps, _rounding(plan.lines[term.line].view),
+            term.rows, term.share * max(plan.steps, 1), _rounding(plan.lines[term.line].view),
         )
         for i, (term, u) in enumerate(zip(plan.terms, us, strict=True))
     )  # fmt: skip

@@ -36,6 +36,31 @@ def written_shares(
     return tuple(bound * weight / whole for weight in weights)
 
 
+SPLIT = 0.5
+"""Share of the bound on misses that phase one gets."""
+
+
+def first_shares(
+    mode: str, condition: Condition, weights: Sequence[float], bound: float
+) -> tuple[float, ...]:
+    """Return what a published method first gives each condition of the bound.
+
+    Methods in two phases keep the rest for phase two; 'probe-ent' gives what is left over to the
+    conditions that follow.
+    """
+    match mode:
+        case "naive":
+            return equal_shares(condition, bound)
+        case "probe-naive":
+            return equal_shares(condition, SPLIT * bound)
+        case "probe" | "paper":
+            return written_shares(condition, weights, SPLIT * bound)
+        case "probe-ent":
+            return tuple(bound * weight / sum(weights) for weight in weights)
+        case _:
+            return written_shares(condition, weights, bound)
+
+
 class DeniedError(Exception):
     """A charge would pass what may be spent."""
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpnb.decide.cases import Case, Mode, Row, Status, Studied, denied
 from dpnb.decide.certificate import Floats
-from dpnb.decide.charges import DeniedError, Meter, level_of, traverse, written_shares
+from dpnb.decide.charges import DeniedError, Meter, first_shares, level_of, traverse
 from dpnb.decide.conditions import Bools
 from dpnb.decide.entropy import greedy
 from dpnb.decide.phases import false_positives, smaller_region
@@ -47,12 +47,15 @@ class Stepped:
         The largest level.
     levels : int
         Levels of the grid that count as used, visited or not.
+    u : float
+        How far the threshold was moved at the largest level.
     """
 
     chosen: Bools
     epsilons: Floats
     used: float
     levels: int
+    u: float
 
 
 def geometric(first: float, last: float, count: int) -> Floats:
@@ -112,7 +115,7 @@ def climb(
             end = max(at, min(end, int(np.searchsorted(grid, wanted * (1 - 1e-12)))))
             stop = None
         if at == end or not undecided.any():
-            return Stepped(~rejected, epsilons, held, at + 1)
+            return Stepped(~rejected, epsilons, held, at + 1, float(us[at]))
         at = (
             next_level(noisy[undecided], epsilons, undecided, grid, us, at, end, sensitivity)
             if choose
@@ -153,7 +156,7 @@ def next_level(
 
 def stepwise(case: Case, rng: Generator, mode: Mode) -> Studied:
     """Run PPWLM or DDPWLM on each condition, with the published shares (A12, A13)."""
-    betas = written_shares(case.condition, case.weights, case.beta)
+    betas = first_shares(mode, case.condition, case.weights, case.beta)
     count = COARSE if mode == "ppwlm" else 1 + (COARSE - 1) * FINE
     last = [
         level_of(beta / count, bar.sensitivity, bar.u)
@@ -172,16 +175,18 @@ def stepwise(case: Case, rng: Generator, mode: Mode) -> Studied:
                 margins[i], case.bars[i].sensitivity, betas[i], grid, rng,
                 choose=mode == "ddpwlm",
             )  # fmt: skip
-            _note(meter, i, seen[i], case.us[i], betas[i] * seen[i].levels / count)
+            _note(meter, i, seen[i], betas[i] * seen[i].levels / count)
         return seen[i].chosen
 
     chosen = traverse(case, leaf, last)
     return Studied(mode, "OK", chosen, meter.spent, meter.epsilons, tuple(meter.rows))
 
 
-def _note(meter: Meter, i: int, stepped: Stepped, u: float, share: float) -> None:
+def _note(meter: Meter, i: int, stepped: Stepped, share: float) -> None:
     """Charge a condition that was decided level by level: each group what it was decided at."""
-    meter.charge(Row(i, stepped.used, u, share, 1), np.zeros(len(meter.epsilons), dtype=bool))
+    meter.charge(
+        Row(i, stepped.used, stepped.u, share, 1), np.zeros(len(meter.epsilons), dtype=bool)
+    )
     meter.epsilons += stepped.epsilons
 
 
@@ -239,7 +244,7 @@ def entropic(case: Case, rng: Generator) -> Studied:
 
         seen[i] = climb(margins[i], bar.sensitivity, share, grid, rng, choose=True, stop=stop)
         used[i] = share * seen[i].levels / len(grid)
-        _note(meter, i, seen[i], bar.u, used[i])
+        _note(meter, i, seen[i], used[i])
         kept[i] = seen[i].chosen
         return seen[i].chosen
 

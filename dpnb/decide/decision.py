@@ -73,7 +73,8 @@ class Test:
     rows : float
         For AVG: ``u`` is that of a group of so many rows.
     share : float
-        Chance that it is rejected, in any step, in a group that lies at the threshold.
+        Chance that it is rejected, in any step, in a group that lies at the threshold. In the plan of a
+        published method with two phases: in the first one.
     rounding : float
         To what the values that are summed are rounded, one by one; 0 for whole numbers.
     """

@@ -15,6 +15,8 @@ Mode: TypeAlias = Literal["certified", "margin", "rr", "hybrid"]
 MODES: tuple[Mode, ...] = ("certified", "margin", "rr", "hybrid")
 STUDY_MODES = ("paper", "probe", "probe-naive", "probe-ent", "naive", "ppwlm", "ddpwlm")
 """Published methods, for data that are declared public."""
+TWO_PHASES = ("paper", "probe", "probe-naive")
+"""Those that keep a part of the bound on misses for a second phase."""
 
 STEPS = 6
 """Steps of a decision, the first one included."""

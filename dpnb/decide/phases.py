@@ -16,20 +16,17 @@ import numpy as np
 from dpnb.decide.cases import Case, Mode, Row, Status, Studied, denied
 from dpnb.decide.certificate import Floats
 from dpnb.decide.charges import (
+    SPLIT,
     DeniedError,
     Meter,
-    equal_shares,
+    first_shares,
     level_of,
     traverse,
-    written_shares,
 )
 from dpnb.decide.conditions import Bools
 
 if TYPE_CHECKING:
     from numpy.random import Generator
-
-SPLIT = 0.5
-"""Share of the bound on misses that phase one gets."""
 
 
 class _Pass:
@@ -79,7 +76,7 @@ class _Pass:
 
 def naive(case: Case, rng: Generator) -> Studied:
     """Run each condition once at an equal share; false alarms are not looked at (A10)."""
-    return one_phase(case, equal_shares(case.condition, case.beta), rng)
+    return one_phase(case, first_shares("naive", case.condition, case.weights, case.beta), rng)
 
 
 def one_phase(case: Case, betas: Sequence[float], rng: Generator) -> Studied:
@@ -121,9 +118,7 @@ def smaller_region(noisy: Floats, u: float, selected: Bools, surplus: float) -> 
     return found if found > 0 else None
 
 
-def two_phases(
-    case: Case, rng: Generator, mode: Mode = "probe", *, split: float = SPLIT
-) -> Studied:
+def two_phases(case: Case, rng: Generator, mode: Mode = "probe") -> Studied:
     """Run ProBE: a cheap phase, an estimate of its false positives, and a second phase (A5 to A9).
 
     Phase two draws fresh noise for the undecided groups of the conditions with too many; with
@@ -134,18 +129,10 @@ def two_phases(
     mode : {'probe', 'probe-naive', 'paper'}
         'probe-naive' gives equal shares. 'paper' checks each charge of phase two alone, so that a
         denial may come after some of them, and takes the parts of an AND as they are written.
-    split : float
-        Share of the bound on misses for phase one.
     """
     if mode == "paper":
         case = replace(case, ordered=False)
-    equal = mode == "probe-naive"
-    bound = split * case.beta
-    betas = (
-        equal_shares(case.condition, bound)
-        if equal
-        else written_shares(case.condition, case.weights, bound)
-    )
+    betas = first_shares(mode, case.condition, case.weights, case.beta)
     made = _Pass(case, betas, rng)
     if sum(map(made.price, range(len(case.us)))) > case.most:
         return denied(case, mode)
@@ -167,7 +154,7 @@ def two_phases(
     undecided = {i: (made.noisy[i] > -made.us[i]) & (made.noisy[i] <= 0) for i in again}
     for i, u in again.items():
         made.us[i] = u
-    made.betas = [(1 - split) / split * beta for beta in betas]
+    made.betas = [(1 - SPLIT) / SPLIT * beta for beta in betas]
     if mode != "paper" and made.meter.spent + sum(map(made.price, again)) > case.most:
         return made.finished(mode, "DENIED_AFTER_PHASE1", first, found)
     try:

@@ -14,6 +14,7 @@ import numpy as np
 from dpnb.decide import response
 from dpnb.decide.apportion import Bar, allowances, apportion, level_for, levels_for, shift
 from dpnb.decide.certificate import Floats
+from dpnb.decide.charges import first_shares
 from dpnb.decide.conditions import Atom, Bools, Condition, read_condition
 from dpnb.decide.lines import (
     Line,
@@ -24,7 +25,7 @@ from dpnb.decide.lines import (
     measured_query,
     numbers,
 )
-from dpnb.decide.options import STEPS, Options
+from dpnb.decide.options import STEPS, STUDY_MODES, Options
 from dpnb.decide.progressive import ladder, regions
 from dpnb.decide.regions import rows_meant, uncertain, warnings_of
 from dpnb.errors import RequestError
@@ -54,7 +55,7 @@ class Term:
     rows : float
         Rows of a group for which ``u`` of an AVG was said; 1 for the others.
     share : float
-        The chance to be rejected in one step at the threshold.
+        The chance to be rejected in one step at the threshold; of a published method, what it first gives.
     allowance : float or None
         The chance to be surely true at the threshold, where false alarms are bounded beforehand.
     """
@@ -79,6 +80,7 @@ class DecisionPlan:
     limits : array, shape (terms, groups)
         Thresholds in units of the lines, groups in the order of the statement.
     steps : int
+        0 where no noise is added to lines: by randomised response, and by simulations.
     response : Fraction or None
         What randomised response costs where this mode needs it.
     cut : int
@@ -214,7 +216,6 @@ def plan(
             Term(a, place, 0.0, 1.0, 0.0, None) for a, place in zip(atoms, places, strict=True)
         ]
     else:
-        steps = STEPS if options.mode == "certified" else 1
         warnings = warnings_of(written, limits)
         rows = [rows_meant(written, i, options) for i in range(len(atoms))]
         us = [uncertain(a, options, schema, size) for a, size in zip(atoms, rows, strict=True)]
@@ -222,12 +223,18 @@ def plan(
             Bar(place, lines[place].view.sensitivity(currency), u)
             for place, u in zip(places, us, strict=True)
         ]
+        steps = STEPS if options.mode == "certified" else 1
         shares, allowed = _shares(condition, bars, options, steps, currency)
-        first = _first_levels(bars, shares, allowed, options.mode, currency)
-        lines = [
-            replace(line, levels=ladder(first[i], steps, currency)) for i, line in enumerate(lines)
-        ]
-        _check_levels(lines)
+        if options.mode in STUDY_MODES:
+            # a simulation has no levels beforehand
+            steps = 0
+        else:
+            first = _first_levels(bars, shares, allowed, options.mode, currency)
+            lines = [
+                replace(line, levels=ladder(first[i], steps, currency))
+                for i, line in enumerate(lines)
+            ]
+            _check_levels(lines)
         terms = list(map(Term, atoms, places, us, rows, shares, allowed))
     touched, reachable = groups_of_one(schema.unit, len(groups))
     draft = DecisionPlan(
@@ -257,6 +264,9 @@ def _shares(
     condition: Condition, bars: Sequence[Bar], options: Options, steps: int, currency: Currency
 ) -> tuple[Sequence[float], Sequence[float | None]]:
     """Return each condition's share of the bound on misses in one step, and of that on false alarms."""
+    if options.mode in STUDY_MODES:
+        weights = [bar.sensitivity / bar.u for bar in bars]
+        return first_shares(options.mode, condition, weights, options.bound), [None] * len(bars)
     halved = 2 if options.mode == "hybrid" else 1
     shares = apportion(condition, bars, options.bound / halved / steps, currency)
     if options.mode not in ("margin", "hybrid"):

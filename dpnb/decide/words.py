@@ -81,6 +81,7 @@ def headline(made: Decision) -> str:
     if made.mode == "rr":
         return f"{text}, by randomised response."
     if made.mode in STUDY_MODES:
+        text = "No group was judged" if made.status == "DENIED_PLAN" else text
         return f"{text}. {made.reason}"
     if chosen:
         text += f": {sure:,} surely {'satisfies' if sure == 1 else 'satisfy'} the condition"
@@ -204,6 +205,8 @@ def _promised(made: Decision) -> tuple[str, str]:
 
 
 def _why_unbounded(made: Decision) -> str:
+    if made.status == "DENIED_PLAN":
+        return "Nothing was run, so no group was judged: that none is selected says nothing of any."
     if not made.past:
         return "Not bounded by this method."
     return (

@@ -13,7 +13,7 @@ from dpnb.answers.estimates import Estimates
 from dpnb.answers.listing import Listing
 from dpnb.answers.numbers import loss_text, percent, share_text
 from dpnb.decide import words
-from dpnb.decide.options import STUDY_MODES
+from dpnb.decide.options import STUDY_MODES, TWO_PHASES
 from dpnb.display import parts
 from dpnb.display.decision_line import (
     legend_html,
@@ -350,10 +350,11 @@ def plan_listings(price: DecisionPrice) -> list[Listing]:
     """Return the conditions of a plan with their uncertain regions, and its costs by step."""
     bound = price.beta if price.protect == "fnr" else price.alpha
     name = "beta" if price.protect == "fnr" else "alpha"
+    phase = " in phase one" if price.mode in TWO_PHASES else ""
     found = [
         Listing(
             f"Plan (mode {price.mode}): {price.condition}, for {price.groups:,} groups",
-            ("condition", "first uncertain region", f"share of {name} ({words.rate(bound)})"),
+            ("condition", "first uncertain region", f"share of {name} ({words.rate(bound)}){phase}"),
             tuple((test.text, region_text(test), _share(test)) for test in price.tests),
         )
     ]  # fmt: skip
