@@ -19,6 +19,7 @@ from dpnb.decide.conditions import Bools, Node, Tree
 from dpnb.decide.decision import Decision, Reading, Taken, Test
 from dpnb.decide.entropy import min_entropy
 from dpnb.decide.findings import Found, held_before
+from dpnb.decide.naming import aggregate_text, atom_text, name_of
 from dpnb.decide.plan import DecisionPlan, Term
 from dpnb.decide.responses import Responded
 from dpnb.decide.stage import Stage
@@ -27,9 +28,7 @@ from dpnb.privacy.accountant import Charge
 from dpnb.privacy.loss import PrivacyLoss, amount_text, epsilon_shown
 from dpnb.provenance.store import Store
 from dpnb.provenance.views import View
-from dpnb.provenance.wording import predicate_text, value_text
 from dpnb.schema import Schema, unit_text
-from dpnb.sql.query import Aggregate
 
 
 def decision(
@@ -79,7 +78,7 @@ def decision(
         version=plan.version,
         keys=tuple(key.alias for key in plan.query.keys),
         groups=plan.groups,
-        condition=condition_text(plan),
+        condition=condition_text(plan, schema),
         mode=options.mode,
         protect=options.protect,
         beta=options.beta,
@@ -217,7 +216,7 @@ def _reading(stage: Stage, place: int, step: int, found: Found, schema: Schema) 
     low, high = np.minimum(low, high), np.maximum(low, high)
     made = line.view.law(level, stage.plan.currency) if level else None
     return Reading(
-        line.aggregate.alias, aggregate_text(line.aggregate, schema),
+        line.aggregate.alias, name_of(line.aggregate, schema), aggregate_text(line.aggregate, schema),
         None if line.about is None else float(line.about),
         tuple(found.newest[place].tolist()), tuple(low.tolist()), tuple(high.tolist()), str(level),
         made or line.view.law(Fraction(1), stage.plan.currency),
@@ -229,7 +228,7 @@ def tests(plan: DecisionPlan, step: int, schema: Schema) -> tuple[Test, ...]:
     us = plan.regions(step) if plan.steps else tuple(term.u for term in plan.terms)
     return tuple(
         Test(
-            term_text(_written(plan, term)), term.line, term.atom.sign, tuple(plan.limits[i].tolist()), u,
+            term_text(plan, term, schema), term.line, term.atom.sign, tuple(plan.limits[i].tolist()), u,
             term.rows, term.share * max(plan.steps, 1), _rounding(plan.lines[term.line].view),
         )
         for i, (term, u) in enumerate(zip(plan.terms, us, strict=True))
@@ -241,19 +240,13 @@ def _rounding(view: View) -> float:
     return float(measure.step) if isinstance(measure, Sum) and measure.rounded else 0.0
 
 
-def _written(plan: DecisionPlan, term: Term) -> Term:
+def term_text(plan: DecisionPlan, term: Term, schema: Schema) -> str:
     """Return a condition as it was written; what protects from false alarms tests its complement."""
-    return term if plan.options.protect == "fnr" else replace(term, atom=term.atom.complement())
+    atom = term.atom if plan.options.protect == "fnr" else term.atom.complement()
+    return atom_text(atom, schema)
 
 
-def term_text(term: Term) -> str:
-    """Return a condition as shown, such as ``flights > 200``."""
-    limit = term.atom.threshold
-    shown = f":{limit}" if isinstance(limit, str) else f"{float(limit):,.10g}"
-    return f"{term.atom.aggregate.alias} {term.atom.operator} {shown}"
-
-
-def condition_text(plan: DecisionPlan) -> str:
+def condition_text(plan: DecisionPlan, schema: Schema) -> str:
     """Return what is decided in words of SQL; also of a decision that protects the complement."""
     made = plan.condition if plan.options.protect == "fnr" else plan.condition.complement()
 
@@ -261,16 +254,6 @@ def condition_text(plan: DecisionPlan) -> str:
         if isinstance(tree, Node):
             shown = f" {tree.operator} ".join(text(part, inner=True) for part in tree.parts)
             return f"({shown})" if inner else shown
-        return term_text(_written(plan, plan.terms[tree]))
+        return term_text(plan, plan.terms[tree], schema)
 
     return text(made.tree, inner=False)
-
-
-def aggregate_text(aggregate: Aggregate, schema: Schema) -> str:
-    """Return an aggregate in words of SQL."""
-    inside = "*" if aggregate.value is None else value_text(aggregate.value, schema)
-    word = "COUNT(DISTINCT " if aggregate.function == "DISTINCT" else f"{aggregate.function}("
-    if aggregate.function == "UNITS" and schema.unit is not None:
-        word, inside = "COUNT(DISTINCT ", schema.unit.column
-    where = predicate_text(aggregate.filter, schema)
-    return f"{word}{inside})" + (f" FILTER (WHERE {where})" if where else "")

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dpnb.decide.naming import atom_text
 from dpnb.errors import RequestError
 from dpnb.kinds import Real
 from dpnb.schema import Schema
@@ -304,9 +305,8 @@ def check_open(atom: Atom, schema: Schema) -> None:
     never = high is not None and (high < limit or (atom.strict and high == limit))
     always = low is not None and (low > limit or (not atom.strict and low == limit))
     if never or always:
-        name = f"{atom.aggregate.alias} {atom.operator} {float(atom.threshold):g}"
         raise RequestError(
-            f"the declared bounds settle {name!r}: it {told} {'never' if never else 'always'} true",
+            f"the declared bounds settle {atom_text(atom, schema)}: it {told} {'never' if never else 'always'} true",
             "Leave it out, or change the number.",
         )
 

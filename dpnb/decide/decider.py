@@ -11,7 +11,6 @@ from typing import Protocol
 from dpnb.answers.assembly import status
 from dpnb.answers.numbers import loss_text
 from dpnb.decide.assembly import (
-    aggregate_text,
     condition_text,
     decision,
     studied,
@@ -26,6 +25,7 @@ from dpnb.decide.findings import (
     is_hopeless,
     three_way,
 )
+from dpnb.decide.naming import aggregate_text
 from dpnb.decide.options import STUDY_MODES
 from dpnb.decide.plan import DecisionPlan
 from dpnb.decide.price import DecisionPrice
@@ -139,7 +139,7 @@ class Decider:
         left = budget.remaining.level(currency)
         return DecisionPrice(
             sql=self.sql.strip(),
-            condition=condition_text(plan),
+            condition=condition_text(plan, self.schema),
             mode=options.mode,
             protect=options.protect,
             beta=options.beta,

@@ -31,8 +31,9 @@ class Reading:
 
     Attributes
     ----------
-    alias, text : str
-        Its name, and what it is in the words of SQL.
+    alias, name, text : str
+        What exports and options call it, what it is called where it is shown (by the name that the
+        statement gives, else in the words of SQL, cut where they are long), and what it is in full.
     about : float or None
         For AVG: the threshold; values are then sums of distances from it.
     values, low, high : tuple of float
@@ -45,6 +46,7 @@ class Reading:
     """
 
     alias: str
+    name: str
     text: str
     about: float | None
     values: tuple[float, ...]
@@ -323,11 +325,12 @@ class Decision:
             columns["epsilon"] = list(self.epsilons)
         return pd.DataFrame(columns)
 
-    def reading_names(self) -> list[str]:
-        """Return a name for each reading: its alias; of an AVG also what was summed."""
+    def reading_names(self, *, shown: bool = False) -> list[str]:
+        """Return a name for each reading: its alias, or what is shown; of an AVG also what was summed."""
+        names = [one.name if shown else one.alias for one in self.readings]
         return [
-            one.alias if one.about is None else f"{one.alias} - {one.about:g}, summed"
-            for one in self.readings
+            name if one.about is None else f"{name} - {one.about:g}, summed"
+            for name, one in zip(names, self.readings, strict=True)
         ]
 
     def to_dict(self) -> dict[str, Any]:

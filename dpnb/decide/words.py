@@ -298,7 +298,22 @@ def plan_sentences(price: DecisionPrice) -> list[str]:
             f"The next part is more than is left ({left}), or than the most that was said: give a larger "
             "u, or larger errors."
         )
-    return [*found, *price.warnings, "Nothing was spent."]
+    return [*found, *price.warnings, *_called(price), "Nothing was spent."]
+
+
+def _called(price: DecisionPrice) -> list[str]:
+    """Return which names options have for aggregates that are shown in the words of SQL."""
+    called = {
+        price.readings[test.reading][0]: test.text
+        for test in reversed(price.tests)
+        if len(price.readings) > 1
+    }
+    made_up = [
+        f"{alias} in {text}"
+        for alias, text in reversed(called.items())
+        if not text.startswith(f"{alias} ")
+    ]
+    return [f"Options call aggregates by their aliases: {', '.join(made_up)}."] if made_up else []
 
 
 def _goal(price: DecisionPrice) -> float:

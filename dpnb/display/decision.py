@@ -108,7 +108,7 @@ def readings_of(made: Decision) -> list[Estimates]:
             name, "SUM", None, None, None, None, None, 0.0, 0.0, 1, 1 - made.confidence,
             one.values, one.low, one.high,
         )
-        for name, one in zip(made.reading_names(), made.readings, strict=True)
+        for name, one in zip(made.reading_names(shown=True), made.readings, strict=True)
     ]  # fmt: skip
 
 

@@ -66,7 +66,7 @@ def _thresholds(ax: Axes, line: NumberLine) -> None:
 
 def _label(made: Decision, line: NumberLine) -> str:
     reading = made.readings[line.test.reading]
-    name = made.readings[line.test.reading].alias
+    name = reading.name
     if reading.about is not None:
         name = f"{name}: sum of distances from {exact(reading.about)}"
     elif line.own:

@@ -7,6 +7,7 @@ its place and a mend, on public facts only, before any data is touched. The text
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import expressions as exp
@@ -229,6 +230,8 @@ class _Statement:
                 outputs = [shown[column]]
             else:
                 result = self.aggregates.output(inner, alias, len(results))
+                if isinstance(result, Aggregate):
+                    result = replace(result, named=bool(alias))
                 results.append(result)
                 outputs = [result.alias, f"{result.alias}_low", f"{result.alias}_high"]
             for output in outputs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -79,13 +79,14 @@ class Aggregate:
     """One aggregate.
 
     ``value`` is what it aggregates, None for ``COUNT(*)``. ``filter`` is the predicate of FILTER
-    (WHERE ...).
+    (WHERE ...). ``named`` says whether the statement gives it its alias.
     """
 
     function: Function
     value: Value | None
     filter: Predicate
     alias: str
+    named: bool = field(default=False, compare=False)
 
     @property
     def columns(self) -> frozenset[str]:

@@ -162,7 +162,7 @@ def test_protecting_from_false_alarms_is_the_mirror():
     made = session.decide(SQL, protect="fpr", rows=100, alpha=0.05, beta=0.2)
     assert made.selected == ["b", "c", "d"]
     assert made.fpr_bound == 0.05
-    assert made.condition == "n > 100 AND avg_age > 40"
+    assert made.condition == "n > 100 AND AVG(age) > 40"
     assert [one.sign for one in made.tests] == [-1, -1]
 
 
@@ -173,7 +173,7 @@ def test_thresholds_may_differ_by_group(session):
         thresholds={"quota": quotas}, u=20,
     )  # fmt: skip
     assert made.selected == ["b", "d"]
-    assert made.tests[0].text == "count > :quota"
+    assert made.tests[0].text == "COUNT(*) > :quota"
     assert made.tests[0].limits[1] == 1
     series = session.decide(
         "SELECT city FROM t GROUP BY city HAVING COUNT(*) > :quota",
@@ -522,7 +522,8 @@ def test_a_cap_too_small_for_the_first_step_says_what_would_pass():
     factor = float(str(refused.value).split("every u ")[1].split(" ")[0])
     price = session.price(SQL, beta=0.05)
     assert not price.affordable
-    us = {one.text.split(" ")[0]: one.u / one.rows * factor * 1.01 for one in price.tests}
+    names = [alias for alias, _ in price.readings]
+    us = {names[one.reading]: one.u / one.rows * factor * 1.01 for one in price.tests}
     made = session.decide(SQL, u=us)
     assert len(made.taken) == 1
 
@@ -698,9 +699,69 @@ def test_an_average_alone_warns_of_empty_groups(session):
     assert session.price(SQL, beta=0.05).warnings == ()
 
 
+FILTERED = (
+    "SELECT city, COUNT(*) AS people FROM t GROUP BY city HAVING COUNT(*) > 300 "
+    "AND COUNT(*) FILTER (WHERE sex = 'F') > 200 AND people < 400 OR AVG(age) FILTER (WHERE sex = 'M') >= 50"
+)
+WORDS = (
+    "(people > 300 AND COUNT(*) FILTER (WHERE sex = 'F') > 200 AND people < 400) "
+    "OR AVG(age) FILTER (WHERE sex = 'M') >= 50"
+)
+
+
+def test_conditions_keep_their_own_words(session):
+    """Not the made-up names of results, which drop filters."""
+    price = session.price(FILTERED, rows=100, mode="certified")
+    assert price.condition == WORDS
+    assert price.sentences()[-2] == (
+        "Options call aggregates by their aliases: count in COUNT(*) FILTER (WHERE sex = 'F') > 200, "
+        "avg_age in AVG(age) FILTER (WHERE sex = 'M') >= 50."
+    )
+    u = {"people": 90, "count": 60, "avg_age": 5}
+    made = session.decide(FILTERED, rows=100, u=u, steps=1)
+    assert made.condition == WORDS
+    assert "count_2" not in repr(made)
+    assert "AVG(age) FILTER (WHERE sex = 'M') - 50, summed" in repr(made)
+    assert [one.alias for one in made.readings] == ["people", "count", "avg_age"]
+    assert "count" in made.to_frame()
+    response = session.decide(FILTERED, mode="rr")
+    assert response.condition == WORDS
+    assert session.price(f"{SQL} AND SUM(pay) > 5 OR n > 500", mode="certified").sentences()[
+        -2
+    ] == (
+        "Options call aggregates by their aliases: avg_age in AVG(age) > 40, sum_pay in SUM(pay) > 5."
+    )
+
+
+def test_words_that_are_the_name_of_a_result_stay(session):
+    sql = "SELECT city, COUNT(*) AS count, SUM(age) AS sum_age FROM t GROUP BY city HAVING count > 5 AND SUM(age) > 9"
+    assert session.price(sql, mode="rr").condition == "count > 5 AND sum_age > 9"
+
+
+def test_long_words_are_cut_and_told_apart(session):
+    ages = ", ".join(map(str, range(20, 70, 2)))
+    sql = (
+        f"SELECT city FROM t GROUP BY city HAVING COUNT(*) FILTER (WHERE age IN ({ages})) > 50 "
+        f"AND COUNT(*) FILTER (WHERE age IN ({ages}, 80)) > 60"
+    )
+    first, second = session.price(sql, mode="rr").tests
+    assert first.text.endswith("… (count) > 50")
+    assert second.text.endswith("… (count_2) > 60")
+    assert max(map(len, (first.text, second.text))) < 100
+
+
+def test_a_refusal_of_bounds_names_the_filter(session):
+    with pytest.raises(
+        RequestError, match=r"COUNT\(\*\) FILTER \(WHERE sex = 'F'\) >= 0: it is always"
+    ):
+        session.decide(
+            "SELECT city FROM t GROUP BY city HAVING COUNT(*) FILTER (WHERE sex = 'F') >= 0"
+        )
+
+
 def test_a_dry_run_spends_nothing_and_shows_the_plan(session):
     price = session.price(SQL, beta=0.05, alpha=0.1)
-    assert price.condition == "n > 100 AND avg_age > 40"
+    assert price.condition == "n > 100 AND AVG(age) > 40"
     assert price.implicants == ((0, 1),)
     assert [one.u / one.rows for one in price.tests] == pytest.approx([30, 5.5])
     assert sum(one.share for one in price.tests) == pytest.approx(0.05)

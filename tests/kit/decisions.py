@@ -32,7 +32,7 @@ def loss(epsilon):
 def reading(values, half, alias="flights", **changes):
     values = tuple(map(float, values))
     made = Reading(
-        alias, "COUNT(*)", None, values, tuple(v - half for v in values),
+        alias, alias, "COUNT(*)", None, values, tuple(v - half for v in values),
         tuple(v + half for v in values), "0.0768", Law("laplace", half / 7.8),
     )  # fmt: skip
     return replace(made, **changes)

@@ -1,0 +1,40 @@
+"""Aggregates and conditions as shown: by the name that the statement gives, else in the words of SQL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpnb.provenance.wording import predicate_text, value_text
+from dpnb.schema import Schema
+from dpnb.sql.query import Aggregate
+
+if TYPE_CHECKING:
+    from dpnb.decide.conditions import Atom
+
+MOST_LETTERS = 72
+"""Of an aggregate in the words of SQL; a longer one is cut."""
+
+
+def aggregate_text(aggregate: Aggregate, schema: Schema) -> str:
+    """Return an aggregate in words of SQL."""
+    inside = "*" if aggregate.value is None else value_text(aggregate.value, schema)
+    word = "COUNT(DISTINCT " if aggregate.function == "DISTINCT" else f"{aggregate.function}("
+    if aggregate.function == "UNITS" and schema.unit is not None:
+        word, inside = "COUNT(DISTINCT ", schema.unit.column
+    where = predicate_text(aggregate.filter, schema)
+    return f"{word}{inside})" + (f" FILTER (WHERE {where})" if where else "")
+
+
+def name_of(aggregate: Aggregate, schema: Schema) -> str:
+    """Return what an aggregate is called where it is shown; what had to be cut is told apart by its alias."""
+    if aggregate.named:
+        return aggregate.alias
+    text = aggregate_text(aggregate, schema)
+    return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}… ({aggregate.alias})"
+
+
+def atom_text(atom: Atom, schema: Schema) -> str:
+    """Return a condition as shown, such as ``flights > 200``."""
+    limit = atom.threshold
+    shown = f":{limit}" if isinstance(limit, str) else f"{float(limit):,.10g}"
+    return f"{name_of(atom.aggregate, schema)} {atom.operator} {shown}"
