@@ -43,8 +43,8 @@ def plot_decision(made: Decision, ax: Axes | None = None) -> Axes:
     line = number_line(made, made.tests[0], MAX_ROWS)
     ax = ax or row_axes(max(len(line.groups), 2) + 2)
     start, end, _ = line.axis()
-    for row, (group, place) in enumerate(zip(line.groups, line.places, strict=True)):
-        marker, color, _ = _STYLES[made.verdicts[group]]
+    for row, (verdict, place) in enumerate(zip(line.verdicts, line.places, strict=True)):
+        marker, color, _ = _STYLES[verdict]
         low, value, high = (min(max(x, start), end) for x in place)
         ax.plot([low, high], [row, row], color=color, linewidth=2)
         ax.plot(value, row, marker, color=color, markersize=7)
@@ -79,11 +79,11 @@ def _label(made: Decision, line: NumberLine) -> str:
 def _legend(ax: Axes, made: Decision, line: NumberLine) -> None:
     """Name the lines and the markers in use, below the axes."""
     ink = ax.xaxis.label.get_color()
-    shown = {made.verdicts[group] for group in line.groups}
+    of = "" if len(made.tests) == 1 else f"{formula_free(line.test.text)}: "
     named = [
-        Line2D([], [], marker=marker, color=color, linewidth=2, label=words)
+        Line2D([], [], marker=marker, color=color, linewidth=2, label=f"{of}{words}")
         for verdict, (marker, color, words) in _STYLES.items()
-        if verdict in shown
+        if verdict in line.verdicts
     ]
     named.append(Line2D([], [], color=ink, linewidth=1.5, label=limit_label(made, line)))
     if line.moved != line.limit:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpnb.answers.numbers import ends_text, figure, percent
+from dpnb.decide.decision import VERDICTS
 from dpnb.display import parts
 from dpnb.display.marks import GREY, Scale, round_scale
 from dpnb.errors import printable
@@ -42,6 +43,8 @@ class NumberLine:
         The threshold, and the one that values were tested against.
     groups : tuple of int
         Drawn ones, the highest value first.
+    verdicts : tuple of int
+        Of these, on this condition alone: 1 surely yes, -1 surely no, 0 unknown.
     places : tuple of (low, value, high)
         Of these.
     below, above : int
@@ -53,6 +56,7 @@ class NumberLine:
     limit: float
     moved: float
     groups: tuple[int, ...]
+    verdicts: tuple[int, ...]
     places: tuple[tuple[float, float, float], ...]
     below: int
     above: int
@@ -92,9 +96,22 @@ def number_line(made: Decision, test: Test, most: int = LANES) -> NumberLine:
     shown = set(drawn)
     rest = [gap for group, gap in enumerate(gaps) if group not in shown]
     return NumberLine(
-        test, own, limit, limit - test.sign * test.u * is_tested(made), tuple(drawn), tuple(map(place, drawn)),
+        test, own, limit, limit - test.sign * test.u * is_tested(made), tuple(drawn),
+        tuple(verdict_of(made, test, group) for group in drawn), tuple(map(place, drawn)),
         sum(gap < 0 for gap in rest), sum(gap >= 0 for gap in rest),
     )  # fmt: skip
+
+
+def verdict_of(made: Decision, test: Test, group: int) -> int:
+    """Return what the intervals say of one condition in a group; of the only one, the verdict."""
+    if len(made.tests) == 1:
+        return made.verdicts[group]
+    reading, limit = made.readings[test.reading], test.limits[group]
+    # what protects from false alarms tests the complement
+    sign = test.sign if made.protect == "fnr" else -test.sign
+    if reading.low[group] > limit:
+        return sign
+    return -sign if reading.high[group] < limit else 0
 
 
 def exact(number: float) -> str:
@@ -191,8 +208,11 @@ def lane_sentence(made: Decision, test: Test, group: int) -> str:
     half = (high - low) / 2
     value, shown = figure(reading.values[group], half), ends_text(low, high, half)
     chosen = "selected" if made.chosen[group] else "not selected"
+    alone = (
+        "" if len(made.tests) == 1 else f"{test.text}: {VERDICTS[verdict_of(made, test, group)]}. "
+    )
     return printable(
-        f"{made.group_label(group)}: noisy value {value}, interval {shown}. "
+        f"{made.group_label(group)}: noisy value {value}, interval {shown}. {alone}"
         f"On the whole: {made.verdict_text(group)}, {chosen}."
     )
 
@@ -211,9 +231,12 @@ def legend_html(made: Decision) -> str:
     """Return what marks mean; hidden with the drawing that needs it."""
     shown = ((1, "surely yes"), (0, "unknown"), (-1, "surely no"))
     marks = "".join(f"<span>{mark_html(verdict)} {words}</span> " for verdict, words in shown)
+    which = "verdict on the whole condition"
+    if len(made.tests) > 1:
+        which = "on a line: of its condition alone; in the table: of the whole condition"
     return (
         f'<p class="dpnb-legend" style="display:none">{marks}'
-        "<span>(verdict on the whole condition)</span> "
+        f"<span>({which})</span> "
         f"<span>lines: intervals, which all hold together with {percent(made.confidence)} "
         "confidence</span></p>"
     )
@@ -232,8 +255,8 @@ def _drawing(made: Decision, line: NumberLine) -> str:
 
     frame = _frame(x(line.limit), x(line.moved))
     lanes = "".join(
-        _lane(made, line, group, frame, [x(at) for at in place])
-        for group, place in zip(line.groups, line.places, strict=True)
+        _lane(made, line, group, verdict, frame, [x(at) for at in place])
+        for group, verdict, place in zip(line.groups, line.verdicts, line.places, strict=True)
     )
     at, moved = x(line.limit), x(line.moved)
     heads = _label(at, limit_label(made, line), frame=frame, left=line.moved > line.limit)
@@ -266,14 +289,16 @@ def _moved(at: float) -> str:
     )
 
 
-def _lane(made: Decision, line: NumberLine, group: int, frame: str, at: list[float]) -> str:
-    verdict, chosen = made.verdicts[group], int(made.chosen[group])
+def _lane(
+    made: Decision, line: NumberLine, group: int, verdict: int, frame: str, at: list[float]
+) -> str:
     name = printable(made.group_label(group))
     name = name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
     said = parts.text(lane_sentence(made, line.test, group))
     low, value, high = at
     return (
-        f'<li data-verdict="{verdict}" data-chosen="{chosen}">'
+        # groups are filtered by what is said of them on the whole
+        f'<li data-verdict="{made.verdicts[group]}" data-chosen="{int(made.chosen[group])}">'
         f'<span class="dpnb-name" aria-hidden="true" title="{parts.text(name)}">{parts.text(name)}</span>'
         f'<svg class="{CLASSES[verdict]}" width="100%" height="22" role="img" aria-label="{said}">'
         f'{frame}<line class="dpnb-span" x1="{low:.2f}%" x2="{high:.2f}%" y1="11" y2="11" '

@@ -293,6 +293,39 @@ class TestNumberLine:
         )
         assert body.count('class="dpnb-lanes" style="display:none"') == 1
 
+    def test_of_several_conditions_each_line_marks_its_own(self):
+        """A group far above the threshold that is drawn has no cross there, whatever the others say."""
+        made = sample.two_conditions()
+        den, cle = (made.groups.index((name,)) for name in ("DEN", "CLE"))
+        made = replace(
+            made, verdicts=tuple(-1 if g == den else v for g, v in enumerate(made.verdicts))
+        )
+        line = number_line(made, made.tests[0])
+        own = dict(zip(line.groups, line.verdicts, strict=True))
+        assert (own[den], own[cle], made.verdicts[den]) == (1, 0, -1)
+        body = decision_body(made)
+        assert (
+            "DEN: noisy value 655, interval 577 to 733. flights &gt; 200: surely yes. "
+            "On the whole: surely no, " in body
+        )
+        assert "on a line: of its condition alone; in the table: of the whole condition" in body
+        ax = made.plot()
+        labels = {text.get_text() for text in ax.get_legend().get_texts()}
+        assert {"flights > 200: surely yes", "flights > 200: unknown"} <= labels
+        assert {line.get_marker() for line in ax.lines[1::2][:2]} == {"o"}
+
+    def test_a_mark_is_on_the_side_where_values_lie(self):
+        """Of < and of what protects from false alarms, which tests the complement, too."""
+        low = replace(sample.two_conditions().tests[0], text="flights <= 200", sign=-1)
+        made = sample.two_conditions()
+        below = replace(made, tests=(low, made.tests[1]))
+        turned = replace(below, protect="fpr", tests=(replace(low, sign=1), made.tests[1]))
+        for one in (below, turned):
+            line = number_line(one, one.tests[0])
+            for verdict, (low_end, _, high_end) in zip(line.verdicts, line.places, strict=True):
+                assert verdict == (-1 if low_end > 200 else 1 if high_end < 200 else 0)
+        assert set(line.verdicts) == {1, 0, -1}
+
     def test_conditions_beyond_a_few_are_told_in_words(self):
         made = sample.decision()
         tests = tuple(replace(made.tests[0], text=f"flights > {i}") for i in range(9))
