@@ -214,7 +214,10 @@ def condition_of(atoms: Sequence[Atom], tree: Tree) -> Condition:
         shorten=True,
     )
     if not implicants:
-        raise RequestError("no group can satisfy this HAVING", "Its conditions exclude each other.")
+        raise RequestError(
+            "no group can satisfy this HAVING: its conditions exclude each other",
+            "Change one of them.",
+        )
     if set(implicants) != set(written):
         # noisy values are combined as they are apportioned: what others imply is not asked again
         tree = _sum_of_products(implicants)
@@ -226,7 +229,10 @@ def condition_of(atoms: Sequence[Atom], tree: Tree) -> Condition:
         shorten=False,
     )
     if not clauses:
-        raise RequestError("every group satisfies this HAVING", "There is nothing to decide upon.")
+        raise RequestError(
+            "every group satisfies this HAVING: there is nothing to decide upon",
+            "Change one of its conditions.",
+        )
     for sets, joined in ((implicants, _sum_of_products), (clauses, _product_of_sums)):
         kept = sorted({i for one in sets for i in one})
         if len(kept) < len(atoms):
@@ -307,7 +313,7 @@ def check_open(atom: Atom, schema: Schema) -> None:
     if never or always:
         raise RequestError(
             f"the declared bounds settle {atom_text(atom, schema)}: it {told} {'never' if never else 'always'} true",
-            "Leave it out, or change the number.",
+            "Change the number, or leave this condition out where others remain.",
         )
 
 

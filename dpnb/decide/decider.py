@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from dpnb.answers.assembly import status
-from dpnb.answers.numbers import loss_text
+from dpnb.answers.numbers import loss_text, rounded_up
 from dpnb.decide.assembly import (
     condition_text,
     decision,
@@ -44,6 +44,12 @@ from dpnb.privacy.loss import PrivacyLoss, amount_text, unit
 from dpnb.provenance.requests import P, R, Request
 from dpnb.provenance.store import Store
 from dpnb.schema import Schema
+
+
+def _either(ways: Sequence[str]) -> str:
+    """Return what would do, of which any one is enough, and that nothing was charged."""
+    said = ", or ".join(ways)
+    return f"{said[:1].upper()}{said[1:]}. Nothing was charged." if ways else "Nothing was charged."
 
 
 class Serve(Protocol):
@@ -100,9 +106,12 @@ class Decider:
         if not self.plan.steps:
             with self.lock:
                 paid = not self._to_pay()[1]
-            if not paid:
-                self._check_most(self.plan.worst)
-            return self._responded(serve)
+            try:
+                if not paid:
+                    self._check_most(self.plan.worst)
+                return self._responded(serve)
+            except BudgetError as error:
+                raise self._dearer_response(error) from None
         try:
             self._check_step(1)
             made = serve(self._step(1), "step 1")
@@ -325,7 +334,9 @@ class Decider:
         """Return why a further part was not answered, and what would pass."""
         if isinstance(error, InterruptedRequestError):
             return "Interrupted; what was paid for is shown."
-        mend = error.mend.replace("Nothing was charged.", "").strip()
+        # what is asked for is settled: no other rho can be given
+        mend = "" if isinstance(error, BudgetError) else error.mend
+        mend = mend.replace("Nothing was charged.", "").strip()
         return f"Stopped, for {error.what}. {mend} What was paid for is shown.".replace("  ", " ")
 
     def _check_step(self, step: int) -> None:
@@ -342,25 +353,48 @@ class Decider:
             raise BudgetError(
                 f"this comes to {name} {amount_text(after)} in all, more than the most of "
                 f"{amount_text(most)}",
-                "Raise most (--most), or give a larger u. Nothing was charged.",
+                "Nothing was charged.",
             )
 
     def _dearer(self, error: BudgetError) -> BudgetError:
         """Return the refusal of a first step with what would pass: public facts only."""
         plan, currency = self.plan, self.plan.currency
-        left = status(self.store, self.analyst).remaining.level(currency)
+        left = self._left()
+        cost, ceiling = plan.level(1), plan.ceiling
+        ways = []
+        if 0 < left < cost:
+            u = self._passing(float(cost / left) ** (1 / (growth(currency) // 2)))
+            given = ", ".join(f"{alias!r}: {number:g}" for alias, number in u.items())
+            option = ",".join(f"{alias}={number:g}" for alias, number in u.items())
+            ways.append(f"give u={{{given}}} (--u {option}), with which the first step would pass")
         if plan.options.most is not None:
-            left = min(left, plan.options.most)
-        cost = plan.level(1)
-        if not left:
-            return error
-        factor = float(cost / left) ** (1 / (growth(currency) // 2))
-        return BudgetError(
-            error.what,
-            f"With every u {factor:.3g} times as large the first step would pass; randomised response "
-            f"(mode='rr') costs {loss_text(PrivacyLoss.of(plan.ceiling, currency), currency, None)}. "
-            "Nothing was charged.",
-        )
+            ways.append("raise most (--most)")
+        if ceiling <= left and currency != "gdp":
+            price = loss_text(PrivacyLoss.of(ceiling, currency), currency, None)
+            ways.append(f"use mode='rr' (--mode rr), randomised response, for {price}")
+        return BudgetError(error.what, _either(ways))
+
+    def _dearer_response(self, error: BudgetError) -> BudgetError:
+        """Return the refusal of randomised response with what would pass."""
+        ways = ["accept larger errors (beta, alpha)"] if self._left() else []
+        if self.plan.options.most is not None:
+            ways.append("raise most (--most)")
+        return BudgetError(error.what, _either(ways))
+
+    def _left(self) -> Fraction:
+        """Return what the decision may still spend."""
+        left = status(self.store, self.analyst).remaining.level(self.plan.currency)
+        most = self.plan.options.most
+        return left if most is None else min(left, most)
+
+    def _passing(self, factor: float) -> dict[str, float]:
+        """Return ``factor`` times the uncertain regions, rounded up, as options have them."""
+        found: dict[str, float] = {}
+        for term in self.plan.terms:
+            alias, u = term.atom.aggregate.alias, term.u / term.rows
+            found[alias] = max(u, found.get(alias, u))
+        # a little more: shares of the bound are solved for anew
+        return {alias: rounded_up(1.01 * factor * u, 3) for alias, u in found.items()}
 
     # randomised response
 

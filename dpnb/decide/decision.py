@@ -264,13 +264,14 @@ class Decision:
             When there is no further step, when it is refused, or when the session that decided is gone.
         """
         if self.next_cost is None:
-            raise RequestError(
-                "there is no further step",
-                "Decide with a smaller u, or another mode. Nothing was charged.",
-            )
+            mend = "Decide with a smaller u (--u)."
+            if self.mode != "certified":
+                mend = "Only mode='certified' (--mode certified) takes steps: decide with it."
+            raise RequestError("there is no further step", f"{mend} Nothing was charged.")
         if self.further is None:
             raise RequestError(
-                "this decision has no session", "Ask session.decide(..., steps=...) instead."
+                "this decision has no session",
+                f"Ask session.decide again, with the same options and steps={len(self.taken) + 1}.",
             )
         found = self.further(len(self.taken) + 1)
         if len(found.taken) <= len(self.taken):

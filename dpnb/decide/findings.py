@@ -109,7 +109,7 @@ def check_lattice(stage: Stage) -> None:
         raise RequestError(
             "the grey width is too narrow for the lattice of the noise, or what was seen before is far "
             "finer than what this would add",
-            "Give a larger u, or use mode='certified'. Nothing was charged.",
+            "Use mode='certified' (--mode certified). Nothing was charged.",
         )
 
 

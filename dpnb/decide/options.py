@@ -98,12 +98,16 @@ def read_options(
     """
     modes = (*MODES, *STUDY_MODES)
     if not isinstance(mode, str) or mode not in modes:
-        raise RequestError(f"mode is {mode!r}", f"Use one of {', '.join(modes)}.")
+        raise RequestError(
+            f"mode is {mode!r}",
+            f"Use one of {', '.join(MODES)}; for study, on public tables, also {', '.join(STUDY_MODES)}.",
+        )
     if not isinstance(protect, str) or protect not in ("fnr", "fpr"):
         raise RequestError(f"protect is {protect!r}", "Use 'fnr' (few misses) or 'fpr'.")
     if protect == "fpr" and mode != "certified":
         raise RequestError(
-            "protect='fpr' goes with mode='certified'", "The other modes bound both errors."
+            f"protect='fpr' does not go with mode={mode!r}",
+            "Leave protect out, or use mode='certified' (--mode certified).",
         )
     if not isinstance(history, bool):
         raise RequestError("history is neither true nor false", "Write history=False.")
@@ -118,7 +122,7 @@ def read_options(
                 f"{name} is {value:g}",
                 f"Give a number from {LEAST_SHARE:g} to below {most_:g}, such as 0.05.",
             )
-    sure = _share(confidence, "confidence")
+    sure = _real(confidence, "Write confidence=0.95.", "confidence")
     if not 0 < sure < 1:
         raise RequestError(
             f"confidence is {sure:g}", "Give a number between 0 and 1, such as 0.95."
@@ -148,7 +152,7 @@ def _steps(steps: object) -> int | None:
 
 def positive(value: object, name: str) -> float:
     """Return a positive number of moderate size."""
-    number = _real(value, f"Write {name}=100, or one for each aggregate.", name)
+    number = _real(value, "Give a number above 0, such as 100.", name)
     if not number >= _LEAST:
         raise RequestError(f"{name} is not positive", "Give a number above 0.")
     return number
@@ -174,12 +178,15 @@ def _per_alias(value: object, name: str, *, pairs: bool = False) -> PerAlias | f
     }
 
 
+_WIDTH = "Give a width such as 500, or two ends such as (0, 500)."
+
+
 def _width(value: object, name: str) -> float:
     """Return the width of a range: a number, or the distance of two."""
     if isinstance(value, (list, tuple)):
         if len(value) != 2:
-            raise RequestError(f"{name} is no pair of numbers", "Write ranges={'n': (0, 500)}.")
-        low, high = (_real(end, "Write ranges={'n': (0, 500)}.", name) for end in value)
+            raise RequestError(f"{name} is no pair of numbers", _WIDTH)
+        low, high = (_real(end, _WIDTH, name) for end in value)
         return positive(high - low, name)
     return positive(value, name)
 
@@ -187,7 +194,10 @@ def _width(value: object, name: str) -> float:
 def _thresholds(value: object) -> Mapping[str, Mapping[Any, Fraction]]:
     if value is None:
         return {}
-    mend = "Write thresholds={'quota': {'a': 100, 'b': 50}} and HAVING COUNT(*) > :quota."
+    mend = (
+        "Write thresholds={'quota': {'a': 100, 'b': 50}}, with every group, HAVING COUNT(*) > :quota, "
+        "and u=30."
+    )
     if not isinstance(value, Mapping):
         raise RequestError("thresholds is no mapping", mend)
     found: dict[str, Mapping[Any, Fraction]] = {}

@@ -216,8 +216,8 @@ def plan(
             Term(a, place, 0.0, 1.0, 0.0, None) for a, place in zip(atoms, places, strict=True)
         ]
     else:
-        warnings = warnings_of(written, limits)
-        rows = [rows_meant(written, i, options) for i in range(len(atoms))]
+        warnings = warnings_of(written, limits, schema)
+        rows = [rows_meant(written, i, options, schema) for i in range(len(atoms))]
         us = [uncertain(a, options, schema, size) for a, size in zip(atoms, rows, strict=True)]
         bars = [
             Bar(place, lines[place].view.sensitivity(currency), u)
@@ -332,9 +332,11 @@ def check_aliases(options: Options, measured: Query) -> None:
                         nearest(alias, names),
                     )
         elif given is not None and option != "rows" and len(names) > 1:
+            each = ", ".join(f"{name!r}: {given:g}" for name in names)
             raise RequestError(
                 f"{option} is one number for {len(names)} aggregates",
-                f"Write {option}={{{names[0]!r}: {given:g}, ...}} for {', '.join(names)}.",
+                f"Write {option}={{{each}}} (--{option} {','.join(f'{name}={given:g}' for name in names)}), "
+                "with a number for each.",
             )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpnb.decide.certificate import Floats
 from dpnb.decide.conditions import Atom, Condition
+from dpnb.decide.naming import atom_text, name_of
 from dpnb.decide.options import Options
 from dpnb.errors import RequestError
 from dpnb.schema import Schema
@@ -27,7 +28,7 @@ def _option(given: Any, alias: str) -> float | None:
     return None if given is None else float(given)
 
 
-def rows_meant(condition: Condition, place: int, options: Options) -> float:
+def rows_meant(condition: Condition, place: int, options: Options, schema: Schema) -> float:
     """Return the rows of a group for which the uncertain region of an AVG is said; else 1.
 
     By default the threshold of the count that every way to satisfy the whole asks for beside it.
@@ -42,7 +43,7 @@ def rows_meant(condition: Condition, place: int, options: Options) -> float:
     if None in found:
         raise RequestError(
             "how uncertain an AVG is depends on the rows of a group",
-            "Add COUNT(*) > 100 by AND, or rows=100 (--rows 100).",
+            f"Write {atom_text(atom, schema)} AND COUNT(*) > 100, or give rows=100 (--rows 100).",
         )
     return min(size for size in found if size is not None)
 
@@ -76,13 +77,14 @@ def uncertain(atom: Atom, options: Options, schema: Schema, rows: float) -> floa
         given = SHARE_OF_RANGE * abs(float(atom.threshold))
     if not given:
         raise RequestError(
-            f"how uncertain {alias!r} may be cannot be told from its threshold",
-            f"Add u={{{alias!r}: 50}} (--u {alias}=50), or ranges.",
+            f"how uncertain {name_of(atom.aggregate, schema)} may be cannot be told from its threshold",
+            f"Add u={{{alias!r}: 50}} (--u {alias}=50), or ranges={{{alias!r}: 500}} "
+            f"(--ranges {alias}=500).",
         )
     return given * rows
 
 
-def warnings_of(condition: Condition, limits: Floats) -> list[str]:
+def warnings_of(condition: Condition, limits: Floats, schema: Schema) -> list[str]:
     """Return what an analyst should know of the conditions before she spends on them.
 
     ``limits``: thresholds in units of the lines, shape (conditions, groups).
@@ -93,8 +95,8 @@ def warnings_of(condition: Condition, limits: Floats) -> list[str]:
             place in one and _count_beside(condition, one) is None for one in condition.implicants
         ):
             found.append(
-                f"Groups without rows lie just at the threshold of {atom.aggregate.alias}, so nearly "
-                "all of them are selected: add COUNT(*) > 100 by AND."
+                f"Groups without rows lie just at the threshold of {atom_text(atom, schema)}, so nearly all "
+                f"of them are selected: write {atom_text(atom, schema)} AND COUNT(*) > 100."
             )
     empty = [
         (atom.aggregate.function != "AVG")
@@ -103,7 +105,20 @@ def warnings_of(condition: Condition, limits: Floats) -> list[str]:
     ]
     if condition.value(np.array(empty)).any():
         found.append(
-            "Groups without rows satisfy this, their counts and sums being 0; SQL would not list them: "
-            "add COUNT(*) > 0 by AND."
+            "Groups without rows satisfy this, their counts and sums being 0; SQL would not list them."
+            + _small_groups(condition, limits)
         )
     return list(dict.fromkeys(found))
+
+
+def _small_groups(condition: Condition, limits: Floats) -> str:
+    """Return how groups of few rows may be left out: noise does not tell none from few."""
+    most = [
+        limit.min()
+        for atom, limit in zip(condition.atoms, limits, strict=True)
+        if atom.aggregate.function == "COUNT" and atom.sign < 0
+    ]
+    few = min(100, int(min(most, default=200.0) / 2))
+    if few < 1:
+        return ""
+    return f" To leave out all groups of few rows, put it in brackets and add AND COUNT(*) > {few}."

@@ -129,7 +129,7 @@ def check_served(state: Accountant, *, static: bool, responds: bool) -> None:
     if responds and state.currency == "gdp":
         raise RequestError(
             "randomised response is no Gaussian release, and this ledger counts only those",
-            "Use mode='certified', or a ledger that counts zCDP.",
+            "Use mode='certified' (--mode certified), or open a ledger with accountant='zcdp'.",
         )
 
 

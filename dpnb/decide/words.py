@@ -249,7 +249,8 @@ def next_sentence(made: Decision) -> str:
         one = "One more step halves the uncertain regions and costs"
         first = "Nothing was bought for it: a first step of its own, with a bound beforehand, would cost"
         parts.append(f"{one if made.taken else first} {cost}.")
-    if made.mode != "rr" and made.mode not in STUDY_MODES:
+    # a ledger of Gaussian releases alone has no randomised response
+    if made.mode != "rr" and made.mode not in STUDY_MODES and made.currency != "gdp":
         parts.append(_ceiling(loss_text(made.ceiling, made.currency, None)))
     return " ".join(parts)
 
@@ -290,13 +291,14 @@ def plan_sentences(price: DecisionPrice) -> list[str]:
         )
     if price.mode == "rr":
         found.append("Both errors of every group are bounded, however many conditions there are.")
-    else:
+    elif price.currency != "gdp":
         found.append(_ceiling(loss_text(price.ceiling, price.currency, None)))
     if not price.affordable:
         left = loss_text(price.remaining, price.currency, None, left=True)
+        larger = "" if price.mode == "rr" else "a larger u, or "
         found.append(
-            f"The next part is more than is left ({left}), or than the most that was said: give a larger "
-            "u, or larger errors."
+            f"The next part is more than is left ({left}), or than the most that was said: give {larger}"
+            "larger errors (beta, alpha)."
         )
     return [*found, *price.warnings, *_called(price), "Nothing was spent."]
 

@@ -34,11 +34,12 @@ def plot_decision(made: Decision, ax: Axes | None = None) -> Axes:
     Raises
     ------
     RequestError
-        For randomised response, which has no noisy values.
+        For randomised response and simulations, which have no noisy values.
     """
     if not made.readings:
         raise RequestError(
-            "randomised response gives no noisy values to draw", "Decide with mode='certified'."
+            "this decision has no noisy values to draw",
+            "Decide with mode='certified' (--mode certified).",
         )
     line = number_line(made, made.tests[0], MAX_ROWS)
     ax = ax or row_axes(max(len(line.groups), 2) + 2)

@@ -238,7 +238,7 @@ class _Statement:
                 if output.casefold() in names:
                     self.refuse(f"two results are called {output!r}", "Name them with AS.", node)
                 names[output.casefold()] = node
-        if not results and not select.args.get("having"):
+        if not results and not select.args.get("having") and not self.deciding:
             self.refuse("there is no aggregate", "Add COUNT(*), SUM(x) or AVG(x).", select)
         for column in grouped:
             if column in shown:
@@ -304,13 +304,16 @@ class _Statement:
         if is_statistic(bare(node)):
             self.refuse(
                 "HAVING compares a COUNT, SUM or AVG with a number",
-                "Show it in the SELECT list instead.",
+                "Compare a share: AVG(CASE WHEN x > 40 THEN 1 ELSE 0 END) > 0.5 for MEDIAN(x) > 40."
+                if self.deciding
+                else "Show it in the SELECT list instead.",
                 node,
             )
         if is_formula(node):
             self.refuse(
                 "HAVING compares one aggregate with a number",
-                "Multiply out, or leave it out.",
+                "Write one aggregate: AVG(x) for SUM(x) / COUNT(x), and for a share "
+                "AVG(CASE WHEN ... THEN 1 ELSE 0 END).",
                 node,
             )
         found = self.aggregates.aggregate(bare(node), "")

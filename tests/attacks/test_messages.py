@@ -245,7 +245,7 @@ def test_the_script_meets_answers_and_every_kind_of_refusal(known, tmp_path, cap
     assert set(refusals(said)) == {"SqlError", "RequestError", "BudgetError"}
     text = repr(said)
     for kind in (
-        "is left", "times as large the first step would pass", "the step was not taken", "look 4",
+        "is left", "with which the first step would pass", "the step was not taken", "look 4",
         "out of range for noise", "is no group of this answer", "cannot be fixed beforehand",
     ):  # fmt: skip
         assert kind in text
