@@ -30,7 +30,7 @@ from dpnb.privacy.noise import Noise, SecureNoise
 from dpnb.provenance.administration import Administration, read_views
 from dpnb.provenance.catalogue import DeclaredViews
 from dpnb.provenance.policy import Policy, policy_of
-from dpnb.provenance.requests import ANALYST, OWNER, P, R, Request, header
+from dpnb.provenance.requests import ANALYST, OWNER, P, R, Request, definitions_of, header
 from dpnb.provenance.store import Store
 from dpnb.sql.query import Query
 from dpnb.stamps import Stamp
@@ -432,7 +432,9 @@ class Curator(Ownership):
         """Refuse what would pass a limit; return what is taken from which grant."""
         self._protect(request, plan, cost)
         names = {} if not cost.steps else self._declared.names(cost.steps)
-        return self._store.provenance.check(request.analyst, plan.request, cost, names, now)
+        return self._store.provenance.check(
+            request.analyst, plan.request, cost, names, now, definitions_of(plan)
+        )
 
     def _protect(self, request: Request[P, R], plan: P, cost: Cost) -> None:
         """Refuse releases that would all but settle a claim that the owner protects."""

@@ -26,7 +26,7 @@ PRESENT = Category(["yes"])
 MOST_JOINS = 8
 """Tables that one statement may look up."""
 
-_LOOKED_UP = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\[.*\](?:\.(.+))?", re.DOTALL)
+_LOOKED_UP = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,62})\[(.*)\](?:\.(.+))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,19 @@ def own_name(column: str) -> str:
     ('price', 'age')
     """
     found = _LOOKED_UP.fullmatch(column)
-    return column if found is None or found[1] is None else found[1]
+    return column if found is None or found[3] is None else found[3]
+
+
+def looked_up(column: str) -> tuple[str, str, str | None] | None:
+    """Return table, the column it is looked up by, and the column there; None for a column of its own.
+
+    Examples
+    --------
+    >>> looked_up("products[product_id].price"), looked_up("visits[].day"), looked_up("age")
+    (('products', 'product_id', 'price'), ('visits', '', 'day'), None)
+    """
+    found = _LOOKED_UP.fullmatch(column)
+    return None if found is None else (found[1], found[2], found[3])
 
 
 def is_looked_up(column: str) -> bool:

@@ -90,10 +90,17 @@ class Ownership:
         analyst: str | None = None,
         *,
         view: str | None = None,
+        column: str | Sequence[str] | None = None,
+        table: str | None = None,
         rho: object = None,
         epsilon: object = None,
     ) -> None:
-        """Set the limit of an analyst's row, of a declared view, or of all together.
+        """Set the limit of an analyst's row, of a column, of a declared view, or of all together.
+
+        The limit of a column bounds what is released from all statements that read it, in a key, a
+        condition, an argument, an explanation, a decision or a discovery, by whatever spelling. It is
+        counted as the cap is: views on disjoint groups share, refinements pay their increase, and what
+        is held already is free.
 
         Rows keep their limits when the cap is raised. A limit below what is spent is allowed: everything further is refused. A raised cap of all
         together is a promise changed; it is in the ledger.
@@ -102,8 +109,14 @@ class Ownership:
         ----------
         analyst : str, optional
             A row: an analyst's name, or ``'name#privilege'``.
+            With a column: the analyst whom the limit is for; by default all together.
         view : str, optional
-            Name of a declared view. Without analyst and view: the cap of all together.
+            Name of a declared view; it bounds that view alone, and no other statement on its columns.
+            Without analyst, view and column: the cap of all together.
+        column : str or sequence of str, optional
+            One column, or several that share one limit.
+        table : str, optional
+            The table of the columns; needed where there are several.
         rho, epsilon : number
             The new limit; 0 refuses everything.
 
@@ -111,8 +124,13 @@ class Ownership:
         ------
         RequestError
         """
-        if analyst is not None and view is not None:
-            raise RequestError("a limit is of one row or one view", "Name one of them.")
+        if view is not None and (analyst is not None or column is not None):
+            raise RequestError("a limit is of one row, column or view", "Name one of them.")
+        if column is not None:
+            self._administer(
+                partial(self._owner.limit_columns, column, table, analyst, rho, epsilon)
+            )
+            return
         scope = (
             "table" if analyst is None and view is None else "view" if analyst is None else "row"
         )

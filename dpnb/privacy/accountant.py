@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -41,15 +41,18 @@ def loss(
     mechanism: Mechanism,
     once: Mapping[tuple[str, str], PrivacyLoss],
     rows: Collection[str],
+    counts: Callable[[str], bool] = lambda _: True,
 ) -> PrivacyLoss:
     """Return what some rows of the provenance table, taken together, have learned.
+
+    ``counts`` tells by their names which views and one-off releases are asked about; by default all.
 
     What the rows together know of each view, which on noise paths is the most that one of them knows,
     adds up where views can tell about the same row of a table: the worst-off cell counts (spec/bayes.md
     3.6). On top comes every one-off release that any of them holds, each distinct one counted once.
     """
-    views = dict.fromkeys(view for row, view in synopses.cells if row in rows)
-    held = {name: price for (row, name), price in once.items() if row in rows}
+    views = dict.fromkeys(view for row, view in synopses.cells if row in rows and counts(view))
+    held = {name: price for (row, name), price in once.items() if row in rows and counts(name)}
     if synopses.currency == "basic":
         known = (mechanism.together(synopses, view, rows) for view in views)
         return sum([*known, *held.values()], NONE)
@@ -274,15 +277,33 @@ class Accountant:
         for view, step in cost.steps.items():
             state.note(analyst, view, step)
 
-    def loss(self, rows: Collection[str]) -> PrivacyLoss:
+    def loss(
+        self, rows: Collection[str], counts: Callable[[str], bool] = lambda _: True
+    ) -> PrivacyLoss:
         """Return what some rows of the provenance table, taken together, have learned."""
-        return loss(self.synopses, self.mechanism, self.once, rows)
+        return loss(self.synopses, self.mechanism, self.once, rows, counts)
 
-    def loss_after(self, rows: Collection[str], analyst: str, cost: Cost) -> PrivacyLoss:
+    def changed(self, row: str | None, cost: Cost) -> list[str]:
+        """Return the views of which a row, or all together, would know more."""
+        return [*_changes(self.synopses, row, cost.steps)]
+
+    def definition(self, made: str) -> Mapping[str, Any]:
+        """Return the public definition of a view by its id, or of a one-off release by its request."""
+        if made not in self.definitions:
+            return next(c.query for (_, name), c in self.charges.items() if name == made)
+        return self.definitions[made]
+
+    def loss_after(
+        self,
+        rows: Collection[str],
+        analyst: str,
+        cost: Cost,
+        counts: Callable[[str], bool] = lambda _: True,
+    ) -> PrivacyLoss:
         """Return what some rows would have learned together once an analyst's views were served."""
         tried = self.synopses.sketch()
         self.note(analyst, cost, tried)
-        return loss(tried, self.mechanism, self.once, rows)
+        return loss(tried, self.mechanism, self.once, rows, counts)
 
     def remaining(self) -> PrivacyLoss:
         """Return the part of the cap that is left."""

@@ -129,6 +129,32 @@ class Administration:
 
         self.store.write(decide)
 
+    def limit_columns(
+        self, columns: object, table: str | None, analyst: str | None, rho: object, epsilon: object
+    ) -> None:
+        """Set the limit of what is told of some columns together; see ``Curator.limit``."""
+        loss = self._level(rho, epsilon)
+        chosen = _table(table, self.tables)
+        schema = self.tables[chosen].schema
+        known = [*schema, *schema.undeclared]
+        listed = [columns] if isinstance(columns, str) else columns
+        if not isinstance(listed, (list, tuple)) or not listed:
+            raise RequestError("column is no name", "Write column='age', or a list of names.")
+        for name in listed:
+            if name not in known:
+                raise RequestError(f"{chosen!r} has no column {name!r}", nearest(str(name), known))
+        named = sorted([chosen, str(name)] for name in set(listed))
+
+        def decide() -> dict[str, Any]:
+            if analyst is not None:
+                self._analyst(analyst)
+            return {
+                "kind": "limit", "scope": "columns", "name": analyst, "columns": named,
+                "limit": loss.to_dict(),
+            }  # fmt: skip
+
+        self.store.write(decide)
+
     def grant(self, giver: str, receiver: str, rho: object, epsilon: object, until: object) -> None:
         """Let one analyst learn at another one's expense; see ``Curator.grant``."""
         loss, moment = self._level(rho, epsilon), read_time(until)

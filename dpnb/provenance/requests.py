@@ -7,7 +7,7 @@ are looked at once, outside any lock. What it commits is one entry of the ledger
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from fractions import Fraction
 from typing import Any, Protocol, TypeVar
 
@@ -78,6 +78,17 @@ class Request(Protocol[P, R]):
     def result(self, plan: P, charge: Charge, *, fresh: bool) -> R:
         """Build what is shown from what was committed."""
         ...
+
+
+def definitions_of(plan: Planned) -> dict[str, Mapping[str, Any]]:
+    """Return the public definitions of what a plan may release, by the names under which it is kept.
+
+    Those of its views, or of the request itself where it is a one-off release.
+    """
+    views = getattr(plan, "views", None)
+    if views is not None:
+        return {name: view.definition() for name, view in views.items()}
+    return {plan.request: plan.definition()}  # type: ignore[attr-defined]
 
 
 def now() -> str:

@@ -17,6 +17,7 @@ from dpnb.errors import BudgetError, RequestError
 from dpnb.privacy.accountant import Accountant, Cost, check, damaged, left_of, person
 from dpnb.privacy.loss import PrivacyLoss, epsilon_shown
 from dpnb.privacy.mechanisms import NONE
+from dpnb.provenance.columns import Named, read_by, reads
 from dpnb.provenance.policy import MOST_PRIVILEGE, Policy, privileges_of
 from dpnb.provenance.requests import ANALYST, OWNER
 
@@ -72,6 +73,7 @@ class ProvenanceTable:
     rows: dict[str, int] = field(default_factory=dict)
     views: dict[str, dict[str, Any]] = field(default_factory=dict)
     limits: dict[tuple[str, str], PrivacyLoss] = field(default_factory=dict)
+    columns: dict[tuple[str | None, frozenset[Named]], PrivacyLoss] = field(default_factory=dict)
     grants: list[Grant] = field(default_factory=list)
     liable: dict[str, PrivacyLoss] = field(default_factory=dict)
     claims: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -81,6 +83,7 @@ class ProvenanceTable:
         self.currency = self.budget.currency
         self._limits: dict[Fraction, PrivacyLoss] = {}
         self._shares: dict[str, Fraction] = {}
+        self._read: dict[str, frozenset[Named]] = {}
 
     def __repr__(self) -> str:
         return f"ProvenanceTable({len(self.rows)} rows)"
@@ -273,11 +276,18 @@ class ProvenanceTable:
     # the filter
 
     def check(
-        self, row: str, request: str, cost: Cost, names: Mapping[str, Sequence[str]], now: str
+        self,
+        row: str,
+        request: str,
+        cost: Cost,
+        names: Mapping[str, Sequence[str]],
+        now: str,
+        definitions: Mapping[str, Mapping[str, Any]],
     ) -> list[tuple[int, Fraction]]:
         """Refuse what would pass a limit; return what is taken from which grant.
 
-        ``names`` has the names of the declared views among those of the cost. Everything rests on
+        ``names`` has the names of the declared views among those of the cost, ``definitions`` the public
+        definitions of its views, or of the request where it is a one-off release. Everything rests on
         charges alone. What others did shows in nothing but the one text "budget
         exhausted": a row's own price and what is left of it are its own (spec/dprovdb.md E21).
 
@@ -288,11 +298,13 @@ class ProvenanceTable:
         if self.policy is None:
             self.state.check(cost.table)
             self._check_views(cost, names)
+            self._check_columns(row, request, cost, definitions)
             return []
         taken = [] if row not in self.rows else self._check_row(row, cost.row, now)
         try:
             self.state.check(cost.table)
             self._check_views(cost, names)
+            self._check_columns(row, request, cost, definitions)
             self._check_together(row, request, cost)
             self._check_reserved(row, cost)
         except BudgetError:
@@ -354,6 +366,40 @@ class ProvenanceTable:
                 step.column.exceeds(limit, self.currency) for limit in limits if limit is not None
             ):
                 raise BudgetError("the view's limit is reached", "Nothing was charged.")
+
+    def _check_columns(
+        self, row: str, request: str, cost: Cost, definitions: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """Refuse what would tell more of a column than its limit, by whatever statement."""
+        if not self.columns:
+            return
+        state = self.state
+        everyone = {row, *(who for who, _ in (*state.synopses.cells, *state.once))}
+        for (name, columns), limit in self.columns.items():
+            if name is not None and name != person(row):
+                continue
+            rows = everyone if name is None else {row, *self.rows_of([name])}
+
+            def counts(made: str, columns: frozenset[Named] = columns) -> bool:
+                return reads(self._columns_of(made, definitions), columns)
+
+            once = not cost.steps and not any((other, request) in state.once for other in rows)
+            changed = state.changed(row if name else None, cost)
+            if not any(map(counts, [request] if once else changed)):
+                # what tells nothing new of it is served, however low a limit was set since
+                continue
+            after = state.loss_after(rows, row, cost, counts)
+            if (after + cost.row if once else after).exceeds(limit, self.currency):
+                raise BudgetError("a column's limit is reached", "Nothing was charged.")
+
+    def _columns_of(
+        self, made: str, definitions: Mapping[str, Mapping[str, Any]]
+    ) -> frozenset[Named]:
+        """Return the columns that a view, or a one-off release by its request, reads."""
+        if made not in self._read:
+            known = definitions.get(made) or self.state.definition(made)
+            self._read[made] = read_by(known)
+        return self._read[made]
 
     def _check_together(self, row: str, request: str, cost: Cost) -> None:
         limit, state = self.together_limit(), self.state
@@ -417,6 +463,9 @@ class ProvenanceTable:
         loss = PrivacyLoss.from_dict(entry["limit"])
         if entry["scope"] == "table":
             self.state.cap = self._with_keys(loss)
+        elif entry["scope"] == "columns":
+            columns = frozenset((str(table), str(column)) for table, column in entry["columns"])
+            self.columns[entry["name"], columns] = self._with_keys(loss)
         else:
             self.limits[str(entry["scope"]), str(entry["name"])] = loss
 

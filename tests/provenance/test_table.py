@@ -217,7 +217,7 @@ class TestRows:
             (("a",), {"rho": "much"}, "rho"),
             (("a",), {"epsilon": 1}, "no delta"),
             ((), {"view": "x", "rho": 1}, "no declared view 'x'"),
-            (("a",), {"view": "x", "rho": 1}, "one row or one view"),
+            (("a",), {"view": "x", "rho": 1}, "one row, column or view"),
         ],
     )
     def test_senseless_limits_are_refused(
