@@ -208,12 +208,8 @@ class _Statement:
             inner, alias = node, ""
             if isinstance(node, exp.Alias):
                 inner, alias = node.this, node.alias
-                if not alias.isprintable():
-                    self.refuse(
-                        "a name holds a character that cannot be shown",
-                        "Name it with letters, digits and spaces.",
-                        node,
-                    )
+                if "\0" in alias:
+                    self.refuse("a name holds U+0000", "Name it with letters and digits.", node)
             if isinstance(inner, exp.Star) or (
                 isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)
             ):
