@@ -305,7 +305,7 @@ class Session:
         lower: object = "0.1",
         progress: Progress | None = None,
     ) -> Explanation:
-        """Explain a difference: which parts of the data account for it most.
+        """Explain a difference: which parts of the data have most influence on it.
 
         Parameters
         ----------
@@ -317,8 +317,7 @@ class Session:
             What the explanation costs beyond the answer: split 1:1:2 over selection, influences and
             ranks, or a rho for each by name (topk, influence, rank). 0.3 by default.
         error : number
-            Instead: half-width of the influences' intervals as they are shown, 0.02 for 2 % of the
-            difference.
+            Instead: half-width of the influences' intervals as they are shown, 0.02 for 2 %.
         confidence : float
             Between 0 and 1.
         joint : bool

@@ -9,7 +9,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.comparison import Comparison, Group, exact, sides
-from dpnb.answers.difference import difference, fewest_rows, released_difference
+from dpnb.answers.difference import (
+    JOINT_SHARE,
+    difference,
+    fewest_rows,
+    released_difference,
+    rows_between,
+)
 from dpnb.answers.intervals import Mode
 from dpnb.answers.question import Question, label, sentence_of
 from dpnb.answers.reading import read
@@ -75,6 +81,10 @@ def compare(
     estimates = answer.estimates_of(aggregate)
     _check_mode(answer, estimates, mode)
     low, high = difference(answer, estimates, weights, bound, planned=planned, mode=mode)
+    wider = difference(
+        answer, estimates, weights, bound, planned=planned, mode=mode, share=JOINT_SHARE
+    )
+    smallest, largest = rows_between(answer, estimates, weights, planned=planned or mode == "paper")
     rows, enough = fewest_rows(answer, estimates, weights)
     names = _sides(answer, weights, bound)
     question = Question(
@@ -97,6 +107,10 @@ def compare(
         mode=mode,
         rows=rows,
         enough=enough,
+        joint_low=wider[0],
+        joint_high=wider[1],
+        smallest_high=smallest,
+        largest_low=largest,
         note=answer.look_note(estimates),
         table=answer.table,
         version=answer.version,

@@ -39,6 +39,7 @@ def difference(
     *,
     planned: bool,
     mode: Mode = "tight",
+    share: float = 1.0,
 ) -> Pair:
     """Return the interval of sum(weight x exact value) - constant (spec/dpxplain.md 3.3).
 
@@ -53,26 +54,28 @@ def difference(
         From indices in ``answer.groups`` to weights that are not 0.
     mode : {'tight', 'paper'}
         'paper': as DPXPlain, section 4.2: boxes for AVG, and always as if planned.
+    share : float
+        The part of the failure probability that the interval may use.
     """
     shares = list(weights.values())
     if estimates.plain:
         shown = [(estimates.low[i], estimates.high[i]) for i in weights]
         return combine(shown, shares, -constant)
     planned = planned or mode == "paper"
-    alpha = question_alpha(answer, estimates, planned=planned)
+    alpha = share * question_alpha(answer, estimates, planned=planned)
     groups = len(answer.groups)
     total_law, count_law = estimates.total_law, estimates.count_law
     if estimates.total is not None and estimates.count is not None:
         assert total_law is not None and count_law is not None  # noqa: S101, PT018
-        share = alpha / (len(weights) if planned else groups)
+        each = alpha / (len(weights) if planned else groups)
         ends = []
         for i in weights:
             total, count = estimates.total[i], estimates.count[i]
             if mode == "paper":
-                ends.append(mean_in_box(total, count, total_law, count_law, share))
+                ends.append(mean_in_box(total, count, total_law, count_law, each))
             else:
                 ends.append(
-                    mean_around_zero(total, count, total_law, count_law, estimates.reach, share)
+                    mean_around_zero(total, count, total_law, count_law, estimates.reach, each)
                 )
         # released sums are centred, so their middle returns here; in contrasts it cancels exactly
         return combine(ends, shares, Fraction(estimates.middle) * sum(shares) - constant)
@@ -109,3 +112,24 @@ def fewest_rows(
         return None, True
     fewest = min(estimates.count[i] for i in weights)
     return fewest, fewest > estimates.count_law.quantile(1 - answer.confidence)
+
+
+JOINT_SHARE = 0.25
+"""The part of a question's failure probability that each of two wider intervals may use, of the difference
+and of its groups' rows: together they fail with half of it at most, so they hold together with the square
+root of the confidence, for 1 - a/2 >= sqrt(1 - a)."""
+
+
+def rows_between(
+    answer: Answer, estimates: Estimates, weights: Mapping[int, Fraction], *, planned: bool
+) -> tuple[float | None, float | None]:
+    """Return the most rows that the smallest group may have, and the fewest that the largest may have.
+
+    None where no rows were counted: for a SUM, and for what was worked out.
+    """
+    if estimates.count is None or estimates.count_law is None:
+        return None, None
+    alpha = JOINT_SHARE * question_alpha(answer, estimates, planned=planned)
+    half = estimates.count_law.quantile(alpha / (len(weights) if planned else len(answer.groups)))
+    counts = [estimates.count[i] for i in weights]
+    return max(0.0, min(counts) + half), max(0.0, max(counts) - half)

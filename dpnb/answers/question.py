@@ -16,6 +16,8 @@ from dpnb.stamps import Stamp
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_ENDS = {"low": -math.inf, "high": math.inf, "joint_low": -math.inf, "joint_high": math.inf}
+"""Ends of intervals; one that is infinite is None in plain data."""
 AMONG = ", among comparisons of this kind"
 """What holds of comparisons whose weights do not cancel, or whose column is computed."""
 
@@ -62,6 +64,12 @@ class Question:
     enough : bool
         For AVG whether every released count lies above its own noise at this confidence
         (spec/dpxplain.md E12).
+    joint_low, joint_high : float
+        A wider interval of left - right, which holds together with the next two: all of them with the
+        square root of the confidence.
+    smallest_high, largest_low : float or None
+        Upper end of the rows of the smallest compared group, and lower end of those of the largest;
+        None where rows were not counted.
     note : str
         What the sentence says about looks.
     table, version : str, int
@@ -91,6 +99,10 @@ class Question:
     mode: Mode
     rows: float | None
     enough: bool
+    joint_low: float
+    joint_high: float
+    smallest_high: float | None
+    largest_low: float | None
     note: str
     table: str
     version: int
@@ -116,13 +128,15 @@ class Question:
             estimate=None if self.estimate is None else 0.0 - self.estimate,
             low=0.0 - self.high,
             high=0.0 - self.low,
+            joint_low=0.0 - self.joint_high,
+            joint_high=0.0 - self.joint_low,
             valid=self.high < 0,
         )
         return replace(question, sentence=sentence_of(question))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the question as plain data (JSON); an infinite end is None."""
-        ends = {"low": self.low, "high": self.high}
+        ends = {name: getattr(self, name) for name in _ENDS}
         shown = {name: end if math.isfinite(end) else None for name, end in ends.items()}
         return {name: listed(value) for name, value in (asdict(self) | shown).items()}
 
@@ -132,8 +146,8 @@ class Question:
         values = dict(data)
         values["groups"] = tuple(tuple(group) for group in values["groups"])
         values["weights"] = tuple(values["weights"])
-        values["low"] = -math.inf if values["low"] is None else values["low"]
-        values["high"] = math.inf if values["high"] is None else values["high"]
+        for name, end in _ENDS.items():
+            values[name] = end if values[name] is None else values[name]
         return cls(**values)
 
     def __repr__(self) -> str:

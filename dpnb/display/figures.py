@@ -123,8 +123,8 @@ def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
             tick.set_color("grey")
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.axvline(0, color=ax.xaxis.label.get_color(), linewidth=0.8)
-    unit = "% of the noisy difference" if explanation.relative else explanation.influence_unit
-    ax.set_xlabel(f"influence in {formula_free(unit)}, {percent(explanation.confidence)} intervals")
+    unit = formula_free(explanation.influence_unit)
+    ax.set_xlabel(f"influence in {unit}, {percent(explanation.confidence)} intervals")
     return finished(ax, explanation)
 
 

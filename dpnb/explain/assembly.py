@@ -19,6 +19,7 @@ from dpnb.explain.plan import (
 )
 from dpnb.explain.predicates import space
 from dpnb.explain.price import scale_of
+from dpnb.explain.remaining import remaining
 from dpnb.explain.target import Target
 from dpnb.privacy.accountant import Charge
 from dpnb.privacy.loss import PrivacyLoss
@@ -106,7 +107,10 @@ def _check_shape(question: Question) -> None:
         question.table, question.ledger, question.request, question.left, question.right,
         question.aggregate,
     )  # fmt: skip
-    numbers = (question.low, question.high, question.estimate, question.rows)
+    numbers = (
+        question.low, question.high, question.estimate, question.rows, question.joint_low,
+        question.joint_high, question.smallest_high, question.largest_low,
+    )  # fmt: skip
     lists = (question.groups, question.weights)
     right = (
         all(isinstance(value, str) and _is_text(value) for value in texts)
@@ -193,13 +197,17 @@ def explanation(
         drawn["predicates"], drawn["influences"], drawn["ranks"], strict=True
     ):
         influence = value * numerator / denominator
+        low, high = influence - half, influence + half
+        left_low, left_high = remaining(question, low, high)
         rows.append(
             Row(
                 predicate=words.get(_written(condition), shown),
                 condition=condition,
                 influence=influence / divisor,
-                influence_low=(influence - half) / divisor,
-                influence_high=(influence + half) / divisor,
+                influence_low=low / divisor,
+                influence_high=high / divisor,
+                left_low=left_low,
+                left_high=left_high,
                 rank_low=best,
                 rank_high=worst,
             )

@@ -1,4 +1,4 @@
-"""The explanation of a difference: which parts of the data account for it, and how sure that is."""
+"""The explanation of a difference: which parts of the data have most influence on it, and how sure that is."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from dpnb.answers.numbers import end_text, figure, percent
 from dpnb.answers.plain import listed
 from dpnb.answers.question import Question
 from dpnb.answers.words import cost_text, interval_sentence, ledger_note
+from dpnb.explain.influence import RELATIVE_UNIT
+from dpnb.explain.remaining import factor
 from dpnb.privacy.loss import PrivacyLoss, amount_text, guarantee
 from dpnb.schema import unit_text
 from dpnb.stamps import Stamp
@@ -30,10 +32,14 @@ class Row:
     condition : plain data
         Its meaning.
     influence, influence_low, influence_high : float
-        Released influence and its interval: a share of the released difference when the explanation is
-        relative, else in units of the influence.
+        Released influence and its interval: divided by ``Explanation.scale`` when the explanation is
+        relative, else in units of the influence. It is the change of the difference times a factor
+        for the rows that remain, so it is not the share of the difference that goes away.
+    left_low, left_high : float or None
+        What follows for the difference without the rows, in units of the aggregate: its lower end, or
+        its upper end; None where no end follows (``dpnb.explain.remaining``).
     rank_low, rank_high : int
-        Places among all candidates, 1 being the most influential.
+        Places among all candidates, 1 being the largest influence.
     """
 
     predicate: str
@@ -41,13 +47,15 @@ class Row:
     influence: float
     influence_low: float
     influence_high: float
+    left_low: float | None
+    left_high: float | None
     rank_low: int
     rank_high: int
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The predicates that account for a difference most. Holds released values only.
+    """The predicates with the largest influence on a difference. Holds released values only.
 
     Attributes
     ----------
@@ -55,7 +63,7 @@ class Explanation:
     rows : tuple of Row
         Sorted by the upper end of the influence, largest first; then by the upper end of the rank.
     relative : bool
-        Whether influences are shares of the released difference.
+        Whether influences are divided by the released difference.
     reason : str
         Why they are not; empty when they are.
     scale : float
@@ -139,16 +147,29 @@ class Explanation:
             return "not distinguishable from noise"
         if self.indistinct(row):
             return "place not distinguishable from noise"
-        return f"{self._verb(less=row.influence_low > 0)} the difference"
+        if row.influence_high < 0:
+            return f"raises the difference{self._left(row.left_low, -1)}"
+        if self.reverses(row):
+            return f"reverses the difference,{self._left(row.left_high, 1)}"
+        return f"lowers the difference{self._left(row.left_high, 1)}"
+
+    def reverses(self, row: Row) -> bool:
+        """Return whether the difference is above 0 for certain, and below 0 without the rows."""
+        return self.question.joint_low > 0 and row.left_high is not None and row.left_high < 0
+
+    def _left(self, end: float | None, side: int) -> str:
+        """Return what the difference is at most (side 1) or at least without some rows, as shown."""
+        if end is None:
+            return ""
+        question = self.question
+        sharp = self.half_width * self.scale / factor(question)
+        half = sharp + (question.joint_high - question.joint_low) / 2
+        return f" to {end_text(end, half, side)} or {'less' if side > 0 else 'more'}"
 
     @property
     def reversed(self) -> bool:
         """Whether the answer surely shows the opposite of the question."""
         return self.question.high < 0
-
-    def _verb(self, *, less: bool) -> str:
-        """Return what a smaller left side, or a larger one, does to the difference that there is."""
-        return "shrinks" if less != self.reversed else "widens"
 
     def _amount(self, value: float, side: int = 0) -> str:
         """Return an influence as shown; an end of an interval is rounded to its side."""
@@ -159,23 +180,28 @@ class Explanation:
     @property
     def influence_unit(self) -> str:
         """In what influences are given."""
+        name, function = self.question.aggregate, self.question.function
         if self.relative:
-            return "share of the noisy difference"
-        name = self.question.aggregate
-        unit = {"COUNT": "rows", "SUM": f"units of {name}"}
-        return unit.get(self.question.function, f"units of {name} times rows")
+            return RELATIVE_UNIT
+        if function == "AVG":
+            return f"units of {name} times rows left"
+        return f"{'rows' if function == 'COUNT' else f'units of {name}'} times share of rows left"
 
     def meaning_sentences(self) -> tuple[str, ...]:
         """Return what the columns mean, for a reader who knows no statistics."""
-        more, less = self._verb(less=True), self._verb(less=False)
-        signs = (
-            "Influence: how much the difference changes when the rows of a predicate are "
-            f"left out, counted less the fewer rows would remain. Above 0, leaving them out {more} "
-            f"the difference; below 0, it {less} it."
-        )
+        question, share = self.question, ", as a share of the noisy one" if self.relative else ""
+        group = "smallest" if question.function == "AVG" else "largest"
+        part = f" as a share of the {group} group"
+        if question.function == "AVG" and not self.relative:
+            part = ""
         return (
-            signs,
-            f"Rank: the place among {self._candidates()}; the one in place 1 {more} the difference most.",
+            f"The difference is how far {question.left} is above {question.right} in "
+            f"{question.aggregate}; below 0, it is below.",
+            "Influence: by how much the difference falls when the rows of a predicate are left "
+            f"out{share}, times the rows that remain in the group that keeps fewest{part}. So the "
+            "difference may fall by far more than an influence says. Above 0, leaving the rows out "
+            "lowers the difference; below 0, it raises it.",
+            f"Rank: the place by influence among {self._candidates()}; 1 is the largest.",
         )
 
     def caution_sentence(self) -> str:
@@ -188,8 +214,8 @@ class Explanation:
         influence, ranks = self.influence_text(row), self.rank_text(row)
         if row.influence_low <= 0 <= row.influence_high:
             return (
-                f"Conclude nothing from {row.predicate}: leaving out its rows may as well shrink "
-                f"as widen the difference (influence {influence})."
+                f"Conclude nothing from {row.predicate}: leaving out its rows may as well lower "
+                f"as raise the difference (influence {influence})."
             )
         if self.indistinct(row):
             return (
@@ -212,12 +238,24 @@ class Explanation:
         """Return what the intervals promise."""
         sure = percent(self.confidence)
         if self.joint and len(self.rows) > 1:
-            return (
+            said = (
                 f"With {sure} confidence all {len(self.rows)} intervals of influence contain their "
                 "exact values; so do, as often, those of rank."
             )
-        # a row has two: of influence and of rank
-        return interval_sentence(sure, 2 * len(self.rows), each=True)
+        else:
+            # a row has two: of influence and of rank
+            said = interval_sentence(sure, 2 * len(self.rows), each=True)
+        ends = [end for row in self.rows for end in (row.left_low, row.left_high)]
+        if all(end is None for end in ends):
+            return said
+        question = self.question
+        lesser = percent(min(self.confidence, question.confidence))
+        picked = question.planned or question.mode == "paper"
+        before = ", for groups picked before seeing the answer" if picked else ""
+        return (
+            f"{said} What the difference is at most or at least without the rows holds with {lesser} "
+            f"confidence, each on its own{before}."
+        )
 
     def noise_sentence(self) -> str:
         """Return which rows are too uncertain; empty when none is."""
@@ -305,14 +343,17 @@ class Explanation:
     # exports
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each predicate: predicate, influence_low/high, rank_low/high.
+        """Return one row for each predicate: predicate, influence_low/high, rank_low/high, left_low/high.
 
-        Influences are fractions of the released difference when ``relative`` (0.05 is 5 %).
+        Influences are as shown when ``relative`` (0.05 is 5 %); ``left`` is the difference without the
+        rows in units of the aggregate, NaN for an end that does not follow.
         """
         import pandas as pd
 
-        names = ("predicate", "influence_low", "influence_high", "rank_low", "rank_high")
-        return pd.DataFrame({name: [getattr(row, name) for row in self.rows] for name in names})
+        left = ("left_low", "left_high")
+        names = ("predicate", "influence_low", "influence_high", "rank_low", "rank_high", *left)
+        frame = pd.DataFrame({name: [getattr(row, name) for row in self.rows] for name in names})
+        return frame.astype(dict.fromkeys(left, float))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as plain data (JSON)."""

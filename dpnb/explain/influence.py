@@ -1,4 +1,4 @@
-"""How much a hypothetical removal of rows shrinks a difference, and how much one row can change that.
+"""Influences: how a difference changes without some rows, times a factor for the rows that remain.
 
 For predicate p and group t of the question: n1, s1 are count and sum of the group's rows that satisfy
 p, n0, s0 of those that do not. With f = min n0 and G = max (n1 + n0) + 1 over the groups,
@@ -26,6 +26,8 @@ from dpnb.sql.query import Function
 Mode: TypeAlias = Literal["tight", "paper"]
 Vector: TypeAlias = npt.NDArray[np.int64]
 
+RELATIVE_UNIT = "% of the noisy difference times share of rows left"
+"""In what influences are given that are divided by the released difference."""
 LATTICE_BITS = 20
 _BLOCK = 2**15
 

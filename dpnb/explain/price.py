@@ -17,6 +17,7 @@ from dpnb.answers.listing import (
 )
 from dpnb.answers.numbers import figure, percent
 from dpnb.answers.question import Question
+from dpnb.explain.influence import RELATIVE_UNIT
 from dpnb.explain.plan import ExplanationPlan
 from dpnb.privacy.loss import Currency, PrivacyLoss
 from dpnb.provenance.store import Store
@@ -91,11 +92,15 @@ class ExplanationPrice:
 
         def shown(value: float) -> str:
             if self.relative:
-                return f"{figure(100 * value, 100 * value)} % of the noisy difference"
+                return f"{figure(100 * value, 100 * value)} %"
             return figure(value, value)
 
+        unit = RELATIVE_UNIT.removeprefix("%") if self.relative else ""
         rows = (
-            ("influence", f"± {shown(self.half_width)}, {percent(self.confidence)} interval"),
+            (
+                "influence",
+                f"± {shown(self.half_width)}{unit}, {percent(self.confidence)} interval",
+            ),
             ("rank", f"tells influences apart that differ by {shown(self.resolution)}"),
             ("candidates", f"{self.candidates:,} predicates"),
         )

@@ -294,7 +294,7 @@ class Dpnb(Magics):
     @argument("--k", default="5", help="predicates to show; 5 by default")
     @argument("--rho", help="cost in zCDP: 0.3, :name, or topk=0.05,influence=0.05,rank=0.1")
     @argument("--epsilon", help="cost as epsilon, or :name")
-    @argument("--error", help="half-width of the influences' intervals: 2%% of the difference")
+    @argument("--error", help="half-width of the influences' intervals as shown: 2%%")
     @argument("--confidence", default="0.95", help="between 0 and 1; 0.95 by default")
     @argument("--joint", action="store_true", help="confidence for all rows together")
     @argument(

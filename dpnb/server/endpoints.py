@@ -243,7 +243,9 @@ _TEXTS = ("left", "right", "aggregate", "function", "sentence", "mode", "note", 
           "request", "stamp")  # fmt: skip
 _TRUTHS = ("valid", "planned", "conditional", "enough")
 _NUMBERS = ("constant", "confidence")
-_PERHAPS = ("estimate", "low", "high", "rows")
+_PERHAPS = (
+    "estimate", "low", "high", "rows", "joint_low", "joint_high", "smallest_high", "largest_low",
+)  # fmt: skip
 _WHOLE = ("version", "index")
 
 

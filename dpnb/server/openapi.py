@@ -224,7 +224,9 @@ def _schemas() -> dict[str, Any]:
         "estimate": _or_null(_NUMBER), "low": _or_null(_NUMBER), "high": _or_null(_NUMBER),
         "valid": _TRUTH, "sentence": _TEXT, "confidence": _NUMBER, "planned": _TRUTH,
         "stamp": stamp, "conditional": _TRUTH, "mode": _TEXT, "rows": _or_null(_NUMBER),
-        "enough": _TRUTH, "note": _TEXT, "table": _TEXT, "version": _WHOLE, "ledger": _TEXT,
+        "enough": _TRUTH, "joint_low": _or_null(_NUMBER), "joint_high": _or_null(_NUMBER),
+        "smallest_high": _or_null(_NUMBER), "largest_low": _or_null(_NUMBER),
+        "note": _TEXT, "table": _TEXT, "version": _WHOLE, "ledger": _TEXT,
         "request": _TEXT, "index": _WHOLE,
     }  # fmt: skip
     unit = _object({"column": _TEXT, "max_rows": _WHOLE, "max_groups": _WHOLE})

@@ -243,7 +243,8 @@ class TestShown:
         assert keys == sorted(keys)
         assert found.rows[0].predicate == "job = 'a'"
         assert found.to_frame().columns.tolist() == [
-            "predicate", "influence_low", "influence_high", "rank_low", "rank_high"
+            "predicate", "influence_low", "influence_high", "rank_low", "rank_high", "left_low",
+            "left_high",
         ]  # fmt: skip
         assert found.candidates == 8
         assert found.attributes == ("job", "age")
@@ -761,12 +762,12 @@ def test_the_words_follow_the_difference_that_there_is(opened):
     for row in other.rows:
         words = other.effect_text(row)
         if row.influence_low > 0:
-            assert "widens" in words or "place" in words
+            assert "lowers" in words or "place" in words
         elif row.influence_high < 0:
-            assert "shrinks" in words or "place" in words
+            assert "raises" in words or "place" in words
     assert not found.reversed
-    assert "Above 0, leaving them out shrinks" in found.meaning_sentences()[0]
-    assert "Above 0, leaving them out widens" in other.meaning_sentences()[0]
+    said = f"how far {question.right} is above {question.left} in n"
+    assert said in other.meaning_sentences()[0]
 
 
 class TestLimits:

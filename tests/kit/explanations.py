@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from dpnb.answers.question import Question
 from dpnb.explain.explanation import Explanation, Row
+from dpnb.explain.remaining import remaining
 from dpnb.privacy.loss import PrivacyLoss
 
 ROWS = (
@@ -31,8 +32,9 @@ HOSTILE = (
 )
 
 
-def row(predicate, low, high, best, worst):
-    return Row(predicate, {"predicate": predicate}, (low + high) / 2, low, high, best, worst)
+def row(predicate, low, high, best, worst, scale=6455.716172168031):
+    left = remaining(question(), low * scale, high * scale)
+    return Row(predicate, {"predicate": predicate}, (low + high) / 2, low, high, *left, best, worst)
 
 
 def question(**changes):
@@ -57,6 +59,10 @@ def question(**changes):
         "mode": "tight",
         "rows": 16118.7,
         "enough": True,
+        "joint_low": 0.39935,
+        "joint_high": 0.40167,
+        "smallest_high": 16126.3,
+        "largest_low": 22371.5,
         "table": "adult",
         "version": 1,
         "index": 0,
@@ -102,7 +108,7 @@ def explanation(**changes):
 def absolute():
     """Return one whose influences are no shares of the difference, with rows on either side of 0."""
     rows = tuple(
-        row(name, 6455.7 * low, 6455.7 * high, best, worst)
+        row(name, 6455.7 * low, 6455.7 * high, best, worst, scale=1.0)
         for name, low, high, best, worst in (*ROWS[:2], ("sex = 'Male'", -0.09, -0.02, 92, 103))
     )
     reason = "Not as shares of the difference: too few rows are left to tell how large it is."
@@ -117,6 +123,7 @@ def hostile():
     rows = tuple(row(name, *values[1:]) for name, values in zip(HOSTILE, ROWS[1:], strict=True))
     doubtful = question(
         left=HOSTILE[0], right=HOSTILE[2], aggregate="<i>n</i>", low=-1.0, high=2.0, valid=False,
+        joint_low=-1.3, joint_high=2.3,
         sentence=f"Noise may explain {HOSTILE[0]} and {HOSTILE[2]} in <i>n</i>.", stamp="test",
     )  # fmt: skip
     return explanation(rows=rows, question=doubtful, stamp="test")

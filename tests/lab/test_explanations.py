@@ -77,7 +77,7 @@ class TestLive:
         said = part.locator("output")
         expect(said).to_have_text(HINT)
         part.locator("tbody tr").first.click()
-        expect(said).to_contain_text(f"Leaving out the rows with {FIRST} shrinks the difference")
+        expect(said).to_contain_text(f"Leaving out the rows with {FIRST} lowers the difference to")
         expect(part.locator("[aria-pressed=true]")).to_have_text("✓")
         part.locator("tbody tr").last.click()
         expect(said).to_contain_text(f"Conclude nothing from {LAST}")
