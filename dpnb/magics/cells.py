@@ -303,6 +303,11 @@ class Dpnb(Magics):
     @argument("--anyway", action="store_true", help="explain although noise may explain it")
     @argument("--attributes", metavar="A,B", help="columns that explain; all others by default")
     @argument("--exclude", default="", metavar="A,B", help="columns to leave out; none by default")
+    @argument(
+        "--lower",
+        default="0.1",
+        help="share of the ranks' cost for their lower ends; 0.1 by default",
+    )
     @argument("--length", default="1", help="attributes in one predicate, 1 to 3; 1 by default")
     @argument("--any-of", action="store_true", help="join attributes by OR instead of AND")
     @argument("--ranges", action="store_true", help="runs of neighbouring bins, too")

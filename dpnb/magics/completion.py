@@ -30,7 +30,7 @@ _INFER_OPTIONS = (
 _EXPLAIN_OPTIONS = (
     "--of", "--k", "--rho", "--epsilon", "--error", "--confidence", "--joint", "--planned",
     "--anyway", "--attributes", "--exclude", "--length", "--any-of", "--ranges", "--predicates",
-    "--mode", "--on", "--dry-run", "--yes", "--out", "--quiet", "--widget", "--static",
+    "--mode", "--lower", "--on", "--dry-run", "--yes", "--out", "--quiet", "--widget", "--static",
 )  # fmt: skip
 _DECIDE_OPTIONS = (
     "--beta", "--alpha", "--mode", "--protect", "--u", "--ranges", "--rows", "--confidence", "--steps",

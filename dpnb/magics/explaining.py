@@ -55,6 +55,7 @@ def explanation_options(options: Any, names: Mapping[str, Any]) -> dict[str, Any
         "confidence": read_number(options.confidence, "--confidence"),
         "joint": options.joint,
         "mode": options.mode,
+        "lower": options.lower,
         "length": read_whole(options.length, "--length"),
         "connective": "or" if options.any_of else "and",
         "ranges": options.ranges,
