@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from dpnb.keys.discovery import Discovery, DiscoveryPrice
     from dpnb.privacy.noise import Noise
 
-EXPLANATION_RHO = "0.3"
-"""What an explanation costs when nothing is said."""
-
 
 class Session:
     """Ask questions of sensitive tables under one budget.
@@ -315,7 +312,8 @@ class Session:
             Predicates to show.
         rho, epsilon : number; rho also a mapping
             What the explanation costs beyond the answer: split 1:1:2 over selection, influences and
-            ranks, or a rho for each by name (topk, influence, rank). 0.3 by default.
+            ranks, or a rho for each by name (topk, influence, rank). By default nothing where the
+            same explanation was released to you at whatever cost, else a fifth of what is left.
         error : number
             Instead: half-width of the influences' intervals as they are shown, 0.02 for 2 %.
         confidence : float
@@ -680,10 +678,8 @@ _DECIDING = signature(Session.decide).parameters.keys() - signature(Session.quer
 
 
 def _explanation_options(**options: Any) -> dict[str, Any]:
-    """Return the options of an explanation; without any cost it costs the default."""
+    """Return the options of an explanation."""
     _check_names(options, Session.explain)
-    if all(options.get(name) is None for name in ("rho", "epsilon", "error")):
-        options["rho"] = EXPLANATION_RHO
     return options
 
 

@@ -14,6 +14,7 @@ from dpnb.display.html import verdict
 from dpnb.display.marks import GREY, Scale, bar_mark, round_scale
 from dpnb.display.text import MAX_ROWS, more_rows
 from dpnb.errors import printable
+from dpnb.explain.unbinned import unbinned_sentence
 
 if TYPE_CHECKING:
     from dpnb.explain.explanation import Explanation, Row
@@ -47,7 +48,10 @@ def explanation_body(explanation: Explanation) -> str:
             more_rows(explanation), explanation.noise_sentence(), explanation.caution_sentence()
         )
         + _details(
-            "How to read this", *explanation.meaning_sentences(), explanation.level_sentence()
+            "How to read this",
+            *explanation.meaning_sentences(),
+            explanation.level_sentence(),
+            unbinned_sentence(explanation.unbinned),
         )
         + _details("What would make it sharper", explanation.advice_sentence())
         + parts.notes(explanation.cost_sentence(), explanation.note())

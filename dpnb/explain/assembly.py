@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from dpnb.answers.assembly import status
@@ -13,7 +14,9 @@ from dpnb.answers.question import Question, label
 from dpnb.errors import RequestError
 from dpnb.explain.explanation import Explanation, Row
 from dpnb.explain.plan import (
+    Budgets,
     ExplanationPlan,
+    default_rho,
     plan_explanation,
     read_design,
 )
@@ -86,15 +89,40 @@ def plan_for(
     )
     design = read_design(candidates.size, **_given(options, _DESIGN))
     scale, _ = scale_of(question)
-    return plan_explanation(
+    planned = partial(
+        plan_explanation,
         target,
         candidates,
         design,
-        **_given(options, _COST),
         scale=scale,
         delta=state.budget.noise_delta,
         conditional=question.conditional or charge.conditional,
     )
+    cost = _given(options, _COST)
+    if any(value is not None for value in cost.values()):
+        return planned(**cost)
+    return _at_default(planned, analyst, store)
+
+
+def _at_default(
+    planned: Callable[..., ExplanationPlan], analyst: str, store: Store
+) -> ExplanationPlan:
+    """Plan what costs nothing, for she has it; else at a share of what is left to her.
+
+    What is left rests on a picked amount as soon as she has spent one.
+    """
+    charges = [one for (who, _), one in store.accountant.charges.items() if who == analyst]
+    plan = planned(rho=default_rho(status(store, analyst).remaining.rho))
+    asked = {**plan.definition(), "rho": None}
+    held = [
+        Budgets.from_dict(one.query["rho"])
+        for one in charges
+        if "target" in one.query and {**one.query, "rho": None} == asked
+    ]
+    if held:
+        return replace(plan, budgets=max(held, key=lambda one: one.total), unsaid=True)
+    picked = any(one.conditional for one in charges)
+    return replace(plan, conditional=plan.conditional or picked, unsaid=True)
 
 
 def _given(options: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -225,6 +253,7 @@ def explanation(
         scale=divisor,
         candidates=plan.space.size,
         attributes=tuple(attribute.column for attribute in plan.space.attributes),
+        unbinned=dict(plan.space.unbinned),
         length=plan.space.length,
         connective=plan.space.connective,
         confidence=design.confidence,

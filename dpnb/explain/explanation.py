@@ -13,6 +13,7 @@ from dpnb.answers.question import Question
 from dpnb.answers.words import cost_text, interval_sentence, ledger_note
 from dpnb.explain.influence import RELATIVE_UNIT
 from dpnb.explain.remaining import factor
+from dpnb.explain.unbinned import unbinned_sentence
 from dpnb.privacy.loss import PrivacyLoss, amount_text, guarantee
 from dpnb.schema import unit_text
 from dpnb.stamps import Stamp
@@ -72,6 +73,8 @@ class Explanation:
         |P|, the number of candidate predicates.
     attributes : tuple of str
         Columns they are made of; empty when conditions were listed.
+    unbinned : mapping of str to str
+        Columns that are none of them for want of bins, each with what to write.
     length : int
     connective : {'and', 'or'}
     confidence : float
@@ -102,6 +105,7 @@ class Explanation:
     scale: float
     candidates: int
     attributes: tuple[str, ...]
+    unbinned: Mapping[str, str]
     length: int
     connective: str
     confidence: float
@@ -327,6 +331,7 @@ class Explanation:
             self.caution_sentence(),
             *self.meaning_sentences(),
             self.level_sentence(),
+            unbinned_sentence(self.unbinned),
             self.advice_sentence(),
             self.cost_sentence(),
             self.note(),

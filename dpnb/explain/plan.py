@@ -26,7 +26,10 @@ _NORMAL = NormalDist()
 
 SHARES = {"topk": Fraction(1, 4), "influence": Fraction(1, 4), "rank": Fraction(1, 2)}
 """How one rho is split over selection, influences and ranks."""
+DEFAULT_SHARE = Fraction(1, 5)
+"""The part of what is left that an explanation costs when nothing else is said."""
 LEAST_RHO, MOST_RHO = Fraction(1, 10**9), Fraction(10**6)
+_RANGE = (LEAST_RHO, min(SHARES.values())), (MOST_RHO, max(SHARES.values()))
 MAX_ROWS = 100
 LEAST_SURE, MOST_SURE = 1e-6, 1 - 1e-9
 """Range of confidences: beyond it the quantiles of many tests together leave the floats."""
@@ -49,6 +52,11 @@ class Budgets:
         """Return the parts by name."""
         parts = {"topk": self.topk, "influence": self.influence, "rank": self.rank}
         return {name: str(rho) for name, rho in parts.items()}
+
+    @classmethod
+    def from_dict(cls, parts: Mapping[str, str]) -> Budgets:
+        """Build the parts from :meth:`to_dict`."""
+        return cls(**{name: Fraction(rho) for name, rho in parts.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +114,7 @@ def read_design(
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_ROWS:
         raise RequestError(f"k is {k!r}", f"Give a whole number from 1 to {MAX_ROWS}.")
     if k > size:
-        raise RequestError(
-            f"k is {k}, but there are {size:,} predicates", f"Give k={size} or less."
-        )
+        raise RequestError(f"k is {k}, but there are {size:,} predicates", f"Give {size} or less.")
     if not LEAST_SURE <= sure <= MOST_SURE:
         raise RequestError(
             "confidence is too near 0 or 1", f"Give one from {LEAST_SURE} to {MOST_SURE}."
@@ -116,7 +122,7 @@ def read_design(
     if not isinstance(joint, bool):
         raise RequestError("joint is neither True nor False", "Write joint=True.")
     if not isinstance(mode, str) or mode not in ("tight", "paper"):
-        raise RequestError(f"mode is {mode!r}", "Write mode='tight' or mode='paper'.")
+        raise RequestError(f"mode is {mode!r}", "Give 'tight' or 'paper'.")
     share = amount(lower, "lower")
     if not Fraction(1, 1000) <= share <= Fraction(999, 1000):
         raise RequestError("lower is not between 0.001 and 0.999", "Give a share such as 0.1.")
@@ -128,7 +134,8 @@ class ExplanationPlan:
     """An explanation's target, candidates, design and budgets, and the noise that follows.
 
     ``conditional`` when the budgets, or the question, rest on an amount that was picked by looking at
-    the data. It is no part of the request's name: the same release is not paid for twice.
+    the data. It is no part of the request's name: the same release is not paid for twice. ``unsaid``
+    when nobody said what it may cost.
     """
 
     target: Target
@@ -137,6 +144,7 @@ class ExplanationPlan:
     budgets: Budgets
     lattice: Lattice
     conditional: bool = False
+    unsaid: bool = False
 
     @cached_property
     def request(self) -> str:
@@ -214,6 +222,25 @@ class ExplanationPlan:
         return 2 * self.search(above=True).margin * float(self.unit)
 
 
+def default_rho(left: Fraction) -> Fraction:
+    """Return what an explanation costs when nothing else is said: a fifth of what is left.
+
+    Rounded down to two digits. Never less than is allowed, so that a budget that is used up is
+    refused as such.
+
+    Examples
+    --------
+    >>> str(default_rho(Fraction("0.147"))), str(default_rho(Fraction(0))), str(default_rho(Fraction(2)))
+    ('29/1000', '1/250000000', '2/5')
+    """
+    least, most = (end / part for end, part in _RANGE)
+    fifth = min(DEFAULT_SHARE * left, most)
+    if fifth <= least:
+        return least
+    digit = Fraction(10) ** (math.floor(math.log10(fifth)) - 1)
+    return math.floor(fifth / digit) * digit
+
+
 def influence_sigma(sensitivity: float, k: int, rho: Fraction) -> float:
     """Return sigma = Delta sqrt(k / (2 rho)), rounded up (DPXPlain, Algorithm 3)."""
     return sensitivity * math.sqrt(k / (2 * rho)) * (1 + 2.0**-48)
@@ -257,7 +284,9 @@ def plan_explanation(
     """
     lattice = target.lattice(design.mode)
     if sum(value is not None for value in (rho, epsilon, error)) != 1:
-        raise RequestError("say once what the explanation may cost", "Give rho=0.3, for example.")
+        raise RequestError(
+            "say once what the explanation may cost", "Give one of rho, epsilon and error."
+        )
     if error is not None:
         budgets = _for_error(error, lattice, target, design, scale)
     elif isinstance(rho, Mapping):
@@ -266,7 +295,7 @@ def plan_explanation(
         total = amount(rho, "rho") if epsilon is None else rho_meant(epsilon, delta, "zcdp")
         budgets = Budgets(*(share * total for share in SHARES.values()))
     if not all(LEAST_RHO <= part <= MOST_RHO for part in _parts(budgets)):
-        raise RequestError("rho is out of range", "Give one nearer to 0.3.")
+        raise RequestError("rho is out of range", "Give one from 1e-8 to 1e6.")
     conditional = conditional or is_picked(rho, epsilon, error)
     return ExplanationPlan(target, space, design, budgets, lattice, conditional)
 
@@ -295,7 +324,7 @@ def _for_error(
     if not LEAST_RHO <= rho <= MOST_RHO:
         raise RequestError(
             "the error is out of range",
-            "Give one that a rho near 0.3 would meet; session.price(question) tells.",
+            "Give one near the half-width that session.price(question), or --dry-run, shows.",
         )
     unit = Fraction(10) ** (math.floor(math.log10(rho)) - 11)
     part = math.ceil(rho / unit) * unit

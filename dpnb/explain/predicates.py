@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 from dpnb.errors import RequestError
 from dpnb.explain.listed import read_listed
+from dpnb.explain.unbinned import remedy, unbinned_sentence
 from dpnb.kinds import Category, Kind, nearest
 from dpnb.scale import scalar
 from dpnb.schema import Schema
@@ -77,12 +78,15 @@ class Space:
     connective : {'and', 'or'}
     listed : tuple of (str, Predicate)
         Conditions given one by one, as written and as read.
+    unbinned : tuple of (str, str)
+        Columns that would be attributes if they had bins, each with what to write.
     """
 
     attributes: tuple[Attribute, ...]
     length: int = 1
     connective: Connective = "and"
     listed: tuple[tuple[str, Predicate], ...] = field(default=())
+    unbinned: tuple[tuple[str, str], ...] = field(default=())
 
     @cached_property
     def sets(self) -> tuple[tuple[Attribute, ...], ...]:
@@ -199,8 +203,9 @@ def space(
     schema = table.schema
     used = _aliased(schema, taken)
     dropped = {_column(name, schema) for name in _names(exclude, "exclude")}
+    bare: list[str] = []
     if attributes is None:
-        chosen = _defaults(schema, used, dropped)
+        chosen, bare = _defaults(schema, used, dropped)
     else:
         chosen = [_column(name, schema) for name in _names(attributes, "attributes")]
         _check_chosen(chosen, schema, used)
@@ -209,12 +214,13 @@ def space(
     if len(chosen) < length:
         raise RequestError(
             f"{len(chosen)} attributes are left for predicates of {length}",
-            "Exclude fewer columns, or declare bins for numeric ones.",
+            _more(len(chosen), bare, schema, cut=attributes is not None or bool(dropped)),
         )
     found = Space(
         tuple(_attribute(name, schema[name], ranges=ranges) for name in chosen),
         length,
         connective,
+        unbinned=tuple((name, remedy(name, schema[name])) for name in bare),
     )
     _check_size(found, groups)
     return found
@@ -244,8 +250,8 @@ def _has_values(kind: Kind) -> bool:
     return isinstance(kind, Category) or kind.bins is not None
 
 
-def _defaults(schema: Schema, used: Set[str], dropped: Set[str]) -> list[str]:
-    """Every usable column that is left, the first of each set of aliases."""
+def _defaults(schema: Schema, used: Set[str], dropped: Set[str]) -> tuple[list[str], list[str]]:
+    """Every column that is left, the first of each set of aliases: those with values, and those without."""
     chosen: list[str] = []
     seen: set[str] = set()
     for name, kind in schema.items():
@@ -253,19 +259,36 @@ def _defaults(schema: Schema, used: Set[str], dropped: Set[str]) -> list[str]:
             continue
         chosen.append(name)
         seen |= _aliased(schema, {name})
-    return chosen
+    ids = set() if schema.unit is None else {schema.unit.column}
+    left_out = {*used, *dropped, *seen, *ids}
+    return chosen, [
+        name for name, kind in schema.items() if name not in left_out and not _has_values(kind)
+    ]
 
 
 def _check_chosen(chosen: Sequence[str], schema: Schema, used: Set[str]) -> None:
     for name in chosen:
         if chosen.count(name) > 1:
             raise RequestError(f"the attribute {name!r} is named twice", "Name it once.")
-        if not _has_values(schema[name]):
-            raise RequestError(
-                f"{name!r} has no declared values to name", "Declare bins for it in the schema."
-            )
         if name in used:
             raise RequestError(f"{name!r} is what the question is about", "Name other attributes.")
+        if not _has_values(schema[name]):
+            raise RequestError(
+                f"{name!r} has no declared values to name",
+                unbinned_sentence({name: remedy(name, schema[name])}),
+            )
+
+
+def _more(number: int, bare: Sequence[str], schema: Schema, *, cut: bool) -> str:
+    """Return how there could be more than so many attributes, or none needed."""
+    ways = []
+    if cut:
+        ways.append("Name more columns, or exclude fewer.")
+    if number:
+        ways.append(f"Give a length of {number} or less.")
+    if bare:
+        ways.append(unbinned_sentence({name: remedy(name, schema[name]) for name in bare}))
+    return " ".join(ways or ["List conditions as predicates."])
 
 
 def _attribute(name: str, kind: Kind, *, ranges: bool) -> Attribute:

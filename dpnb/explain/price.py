@@ -19,6 +19,7 @@ from dpnb.answers.numbers import figure, percent
 from dpnb.answers.question import Question
 from dpnb.explain.influence import RELATIVE_UNIT
 from dpnb.explain.plan import ExplanationPlan
+from dpnb.explain.unbinned import unbinned_sentence
 from dpnb.privacy.loss import Currency, PrivacyLoss
 from dpnb.provenance.store import Store
 from dpnb.stamps import Stamp
@@ -54,11 +55,16 @@ class ExplanationPrice:
     currency : 'zcdp'
     delta : float or None
     affordable : bool
+    unsaid : bool
+        Whether nobody said what it may cost: an explanation that was released before costs nothing,
+        another one a fifth of what is left.
     candidates : int
         |P|.
     confidence : float
     rho : mapping of str to str
         Budget of each part.
+    unbinned : mapping of str to str
+        As in ``Explanation``.
     relative : bool
         Whether the widths are shares of the released difference.
     half_width : float
@@ -75,9 +81,11 @@ class ExplanationPrice:
     currency: Currency
     delta: float | None
     affordable: bool
+    unsaid: bool
     candidates: int
     confidence: float
     rho: Mapping[str, str]
+    unbinned: Mapping[str, str]
     relative: bool
     half_width: float
     resolution: float
@@ -108,7 +116,14 @@ class ExplanationPrice:
             self.spent, self.remaining, self.cap, self.currency, self.delta,
             affordable=self.affordable,
         )  # fmt: skip
-        return Listing(caption, ("", "to expect"), rows, self.stamp, (note,))
+        default = (
+            "No cost was named: this explanation was released to you before."
+            if self.spent.rho == 0
+            else "No cost was named: it would take a fifth of what is left."
+        )
+        said = (unbinned_sentence(self.unbinned), default if self.unsaid else "", note)
+        notes = tuple(one for one in said if one)
+        return Listing(caption, ("", "to expect"), rows, self.stamp, notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the price as plain data (JSON)."""
@@ -140,9 +155,11 @@ def price(
         currency=budget.currency,
         delta=budget.delta,
         affordable=cost.rho <= budget.remaining.rho,
+        unsaid=plan.unsaid,
         candidates=plan.space.size,
         confidence=plan.design.confidence,
         rho=plan.budgets.to_dict(),
+        unbinned=dict(plan.space.unbinned),
         relative=scale is not None,
         half_width=plan.half_width / divisor,
         resolution=plan.resolution / divisor,

@@ -292,7 +292,10 @@ class Dpnb(Magics):
     @argument("--of", metavar="ALIAS", help="aggregate to compare; the first one by default")
     @argument("--planned", action="store_true", help="the groups were fixed before seeing it")
     @argument("--k", default="5", help="predicates to show; 5 by default")
-    @argument("--rho", help="cost in zCDP: 0.3, :name, or topk=0.05,influence=0.05,rank=0.1")
+    @argument(
+        "--rho",
+        help="cost in zCDP: 0.05, :name, or topk=0.05,influence=0.05,rank=0.1; a fifth of what is left by default",
+    )
     @argument("--epsilon", help="cost as epsilon, or :name")
     @argument("--error", help="half-width of the influences' intervals as shown: 2%%")
     @argument("--confidence", default="0.95", help="between 0 and 1; 0.95 by default")
@@ -300,14 +303,14 @@ class Dpnb(Magics):
     @argument(
         "--mode", default="tight", help="tight, the default, or paper for the published method"
     )
-    @argument("--anyway", action="store_true", help="explain although noise may explain it")
-    @argument("--attributes", metavar="A,B", help="columns that explain; all others by default")
-    @argument("--exclude", default="", metavar="A,B", help="columns to leave out; none by default")
     @argument(
         "--lower",
         default="0.1",
         help="share of the ranks' cost for their lower ends; 0.1 by default",
     )
+    @argument("--anyway", action="store_true", help="explain although noise may explain it")
+    @argument("--attributes", metavar="A,B", help="columns that explain; all others by default")
+    @argument("--exclude", default="", metavar="A,B", help="columns to leave out; none by default")
     @argument("--length", default="1", help="attributes in one predicate, 1 to 3; 1 by default")
     @argument("--any-of", action="store_true", help="join attributes by OR instead of AND")
     @argument("--ranges", action="store_true", help="runs of neighbouring bins, too")
@@ -323,8 +326,9 @@ class Dpnb(Magics):
             'Married-civ-spouse' > 'Never-married'
 
         The question is free. The explanation costs ``--rho``, or what ``--error`` needs, on top of the
-        answer; ``--dry-run`` shows the price and how wide the intervals will be. Where noise may explain the
-        difference, or where it points the other way, nothing is spent unless ``--anyway`` is given.
+        answer; by default a fifth of what is left, or nothing where you have it. ``--dry-run`` shows the
+        price and how wide the intervals will be. Where noise may explain the difference, or where it points
+        the other way, nothing is spent unless ``--anyway`` is given.
         """
         name, line = split_binding(line)
         options = read_options(self.dpexplain, line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import pickle
@@ -17,10 +18,11 @@ import dpnb
 from dpnb import Category, Integer, Real, Schema, Table
 from dpnb.errors import BudgetError, DpnbError, LedgerError, RequestError
 from dpnb.explain.explanation import Explanation
+from dpnb.explain.unbinned import remedy, unbinned_sentence
 from dpnb.privacy.accountant import Accountant
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import Picked, PrivacyLoss, rho_of_epsilon
-from dpnb.session import EXPLANATION_RHO
+from tests.kit.html import Reading
 
 SCHEMA = Schema(
     {
@@ -97,7 +99,6 @@ class TestBudget:
     def test_totals(self):
         paper = Fraction("0.1") + Fraction("0.5") + Fraction("0.5") + 1
         assert paper == Fraction("2.1")
-        assert Fraction(EXPLANATION_RHO) == Fraction("0.3")
 
     def test_a_third_charge_beyond_the_cap_is_refused_without_a_draw(self, opened, fast):
         noise = fast(1)
@@ -288,7 +289,7 @@ class TestShown:
             assert pickle.loads(pickle.dumps(found)) == found  # noqa: S301
 
     def test_the_record_recomputes_the_intervals(self, session, question):
-        found = session.explain(question, k=3)
+        found = session.explain(question, k=3, rho="0.3")
         record = json.loads(json.dumps(found.record(), allow_nan=False))
         half = 1.959963984540054 * record["noise"]["sigma"] / record["scale"]
         for row in record["rows"]:
@@ -461,7 +462,8 @@ class TestForgedQuestions:
             with pytest.raises(RequestError):
                 session.explain(forged, anyway=True)
         half = [
-            session.explain(q, anyway=True).half_width * abs(q.estimate) for q in (question, other)
+            session.explain(q, anyway=True, rho="0.3").half_width * abs(q.estimate)
+            for q in (question, other)
         ]
         assert half[0] == pytest.approx(10 * half[1], rel=1e-4)
 
@@ -567,7 +569,7 @@ class TestLedger:
     def test_it_outlives_the_kernel(self, opened, tmp_path):
         first = opened(ledger=tmp_path / "l", rho=10)
         question = first.query(SQL, rho=1).compare("north", "south", "m")
-        found = first.explain(question, k=3, length=2)
+        found = first.explain(question, k=3, length=2, rho="0.3")
         first.close()
         second = opened(ledger=tmp_path / "l")
         again = second.explain(
@@ -585,7 +587,7 @@ class TestLedger:
         first, second = one.explain(question), two.explain(question)
         assert second.stored
         assert drawn(first) == drawn(second)
-        assert one.budget.spent == two.budget.spent == PrivacyLoss(rho=Fraction("1.3"))
+        assert one.budget.spent == two.budget.spent == PrivacyLoss(rho=Fraction("2.8"))
         assert len(one.history) == len(two.history) == 2
 
     def test_a_second_analyst_gets_the_same_numbers_and_adds_nothing(self, opened):
@@ -805,3 +807,117 @@ class TestLimits:
         found = session.explain(question, rho=1)
         for text in (repr(question), repr(found), question._repr_html_(), found._repr_html_()):
             assert "NOT PRIVATE" in text
+
+
+class TestDefault:
+    """What an explanation costs when nobody says what it may cost."""
+
+    def test_the_session_of_the_readme_can_explain(self, opened):
+        session = opened(epsilon=3, delta=1e-6)
+        question = session.query(SQL, rho="0.1").compare("north", "south", "m")
+        left = session.budget.remaining.rho
+        price = session.price(question)
+        assert price.affordable
+        assert price.unsaid
+        assert "No cost was named: it would take a fifth of what is left." in repr(price)
+        assert left / 6 < price.spent.rho <= left / 5
+        assert session.explain(question).spent == price.spent
+
+    def test_it_leaves_something_however_often(self, opened):
+        session = opened(rho=1)
+        question = session.query(SQL, rho="0.1").compare("north", "south", "m")
+        costs = [session.explain(question, k=k).spent.rho for k in range(1, 8)]
+        assert costs[:3] == [Fraction("0.18"), Fraction("0.14"), Fraction("0.11")]
+        assert all(later < earlier for earlier, later in itertools.pairwise(costs))
+
+    def test_what_was_released_before_costs_nothing_again(
+        self, session, question, opened, tmp_path
+    ):
+        """Also at a cost that was named, and the finest of several; also after a restart."""
+        first = opened(ledger=tmp_path / "l", rho=10)
+        asked = first.query(SQL, rho=1).compare("north", "south", "m")
+        for rho in ("0.2", "0.4", "0.3"):
+            first.explain(asked, k=2, rho=rho)
+        first.close()
+        again = opened(ledger=tmp_path / "l")
+        price = again.price(asked, k=2)
+        assert price.spent.rho == 0
+        assert "released to you before" in repr(price)
+        found = again.explain(asked, k=2)
+        assert found.stored
+        assert sum(map(Fraction, found.rho.values())) == Fraction("0.4")
+        assert not again.explain(asked, k=3).stored
+
+    def test_a_cost_that_is_named_is_not_the_default(self, session, question):
+        price = session.price(question, rho="0.2")
+        assert not price.unsaid
+        assert "No cost" not in repr(price)
+
+    def test_each_analyst_has_her_own_fifth(self, opened):
+        curator = opened(rho=10, analysts={"alice": 1, "bob": 1})
+        alice, bob = curator.session("alice"), curator.session("bob")
+        mine = alice.query(SQL, rho=1).compare("north", "south", "m")
+        hers = bob.query(SQL, rho=2).compare("north", "south", "m")
+        for session, asked in ((alice, mine), (bob, hers)):
+            left = session.budget.remaining.rho
+            assert left / 6 < session.explain(asked).spent.rho <= left / 5
+
+    def test_it_rests_on_what_was_picked_before(self, opened):
+        """What is left tells what was spent, so the default of a picked spending is picked, too."""
+        session = opened(rho=10)
+        session.query("SELECT COUNT(*) AS n FROM t WHERE age > 40", rho=Picked(1))
+        question = session.query(SQL, rho=1).compare("north", "south", "m")
+        assert not question.conditional
+        assert not session.explain(question, rho="0.3", k=2).conditional
+        assert session.explain(question, k=1).conditional
+        assert not session.explain(question, k=2).conditional
+
+    def test_a_budget_that_is_used_up_is_said_to_be(self, opened):
+        session = opened(rho=1)
+        question = session.query(SQL, rho=1).compare("north", "south", "m")
+        assert not session.price(question).affordable
+        with pytest.raises(BudgetError, match="0 is left"):
+            session.explain(question)
+
+
+class TestColumnsWithoutBins:
+    def test_they_are_named_with_the_line_to_write(self, session, question):
+        answer = session.query("SELECT g, COUNT(*) AS n FROM t GROUP BY g", rho=1)
+        counted = answer.compare("north", "south")
+        line = '"wage": dpnb.Real(0, 10, bins=[0, 2.5, 5, 7.5, 10])'
+        for made in (session.price(counted, rho=1), session.explain(counted, rho=1)):
+            assert set(made.unbinned) == {"pay", "wage"}
+            assert "Without bins pay, wage are no candidates." in repr(made)
+            assert line in repr(made)
+            assert line in Reading(made._repr_html_()).text
+        # pay is what the question is about
+        assert set(session.price(question, rho=1).unbinned) == {"wage"}
+
+    @pytest.mark.parametrize(
+        "options",
+        [{"attributes": ["job"]}, {"exclude": ["pay", "wage"]}, {"predicates": ["age > 40"]}],
+    )
+    def test_nothing_is_said_of_what_was_left_out_on_purpose(self, options, session):
+        answer = session.query("SELECT g, COUNT(*) AS n FROM t GROUP BY g", rho=1)
+        found = session.explain(answer.compare("north", "south"), k=1, rho=1, **options)
+        assert found.unbinned == {}
+        assert "Without bins" not in repr(found)
+
+    @pytest.mark.parametrize(
+        "kind",
+        [
+            Integer(0, 10), Integer(0, 2), Integer(-(2**53), 2**53), Real(0, 10), Real(-0.1, 1e100),
+            Real(1e-12, 3e-12), dpnb.Date("2024-01-01", "2024-01-03"),
+        ],
+    )  # fmt: skip
+    def test_each_line_is_a_declaration_with_the_same_bounds(self, kind):
+        made = eval(f"{{{remedy('x', kind)}}}", {"dpnb": dpnb})["x"]  # noqa: S307
+        assert (made.low, made.high) == (kind.low, kind.high)
+        assert 2 <= len(made.cells()) <= 4
+        assert (made.bins[0], made.bins[-1]) == (kind.low, kind.high)
+
+    def test_what_has_two_values_is_listed(self):
+        assert remedy("x", Integer(4, 5)) == "x > 4"
+        assert 'list conditions as predicates, such as ["x > 4"]' in unbinned_sentence(
+            {"x": "x > 4"}
+        )

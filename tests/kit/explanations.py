@@ -83,6 +83,7 @@ def explanation(**changes):
         scale=6455.716172168031,
         candidates=103,
         attributes=ATTRIBUTES,
+        unbinned={},
         length=1,
         connective="and",
         confidence=0.95,

@@ -53,9 +53,23 @@ class TestExplain:
         assert again.rows == first.rows
         assert again.spent.rho == 0
 
-    def test_costs_three_tenths_when_nothing_is_said(self, asked):
-        ran = asked.run(f"%%dpexplain income --yes\n{REAL}")
-        assert ran.result.spent.rho == Fraction(3, 10)
+    def test_costs_a_fifth_of_what_is_left_when_nothing_is_said(self, asked):
+        priced = asked.run(f"%%dpexplain income --dry-run\n{REAL}")
+        assert "it would take a fifth of what is left" in priced.stdout
+        ran = asked.run(f"%%dpexplain income\n{REAL}")
+        assert ran.result.spent.rho == priced.result.spent.rho == Fraction("0.38")
+        again = asked.run(f"%%dpexplain income\n{REAL}").result
+        assert again.spent.rho == 0
+        assert again.rows == ran.result.rows
+
+    def test_the_share_of_the_lower_ends_of_ranks(self, asked):
+        narrow, wide = (
+            asked.run(f"%%dpexplain income --rho 0.2 --lower {share}\n{REAL}").result.record()
+            for share in ("0.5", "0.1")
+        )
+        assert (narrow["lower"], wide["lower"]) == ("1/2", "1/10")
+        sigmas = [made["noise"]["ranks"]["lower"]["sigma"] for made in (narrow, wide)]
+        assert sigmas[1] / sigmas[0] == pytest.approx(5**0.5)
 
     def test_another_aggregate_weights_and_a_constant(self, asked):
         ran = asked.run(

@@ -1,0 +1,71 @@
+"""Columns that are no candidates because they have no bins, and the lines that declare some."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+
+from dpnb.kinds import EPOCH, Category, Date, Integer, Kind
+
+PARTS = 4
+MOST_LINES = 3
+"""Columns whose lines are shown."""
+
+
+def remedy(name: str, kind: Kind) -> str:
+    """Return what makes a candidate of a column: a line of the schema, with bins of equal width.
+
+    The bounds are public, and so are their quarters. Two whole numbers fall into one bin: of these it is a
+    condition.
+
+    Examples
+    --------
+    >>> from dpnb.kinds import Real
+    >>> remedy("wage", Real(0, 200))
+    '"wage": dpnb.Real(0, 200, bins=[0, 50, 100, 150, 200])'
+    >>> remedy("children", Integer(0, 3)), remedy("member", Integer(0, 1))
+    ('"children": dpnb.Integer(0, 3, bins=[0, 1, 2, 3])', 'member > 0')
+    """
+    assert not isinstance(kind, Category)  # noqa: S101 - its values are candidates
+    low, high = kind.scale.low, kind.scale.high
+    if isinstance(kind, Date):
+        steps = (EPOCH + datetime.timedelta(day) for day in _quarters(int(low), int(high)))
+        edges = [f"'{day}'" for day in steps]
+    elif isinstance(kind, Integer):
+        edges = [str(edge) for edge in _quarters(kind.low, kind.high)]
+    else:
+        inner = (kind.low + (kind.high - kind.low) * i / PARTS for i in range(PARTS + 1))
+        edges = [_number(edge) for edge in sorted({*inner, kind.low, kind.high})]
+    if len(edges) < 3:
+        return f"{name} > {edges[0]}"
+    shown = f"{edges[0]}, {edges[-1]}, bins=[{', '.join(edges)}]"
+    return f'"{name}": dpnb.{type(kind).__name__}({shown})'
+
+
+def _quarters(low: int, high: int) -> list[int]:
+    return sorted({low + (high - low) * i // PARTS for i in range(PARTS + 1)})
+
+
+def _number(value: float) -> str:
+    return repr(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
+
+
+def unbinned_sentence(columns: Mapping[str, str]) -> str:
+    """Return which columns are no candidates, and what to write; empty where all are.
+
+    ``columns`` has what makes a candidate of each, as :func:`remedy` returns it.
+    """
+    if not columns:
+        return ""
+    lines = [line for line in columns.values() if line[:1] == '"']
+    conditions = [line for line in columns.values() if line[:1] != '"']
+    named = (
+        f"{', '.join(columns)} {'is no candidate' if len(columns) == 1 else 'are no candidates'}"
+    )
+    ways = []
+    if lines:
+        more = f" and {len(lines) - MOST_LINES:,} more" if len(lines) > MOST_LINES else ""
+        ways.append(f"declare bins in the schema, such as {', '.join(lines[:MOST_LINES])}{more}")
+    if conditions:
+        ways.append(f'list conditions as predicates, such as ["{conditions[0]}"]')
+    return f"Without bins {named}. To use {'it' if len(columns) == 1 else 'them'}, {', or '.join(ways)}."
