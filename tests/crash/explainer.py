@@ -56,4 +56,4 @@ def work(order):
     opened = session(order["ledger"], budget=dpnb.Budget(rho=2))
     asked = question(opened)
     die_at(order["step"])
-    opened.explain(asked, k=2)
+    opened.explain(asked, k=2, rho="0.3")

@@ -23,7 +23,7 @@ def test_the_next_process_finds_all_of_it_or_nothing(step, ledgers):
     assert kinds == ["open", "table", "answer"] + ["release"] * (step in PAID)
     with explainer.session(ledgers[step]) as session:
         assert session.budget.spent.rho == 1 + (Fraction("0.3") if step in PAID else 0)
-        found = session.explain(explainer.question(session), k=2)
+        found = session.explain(explainer.question(session), k=2, rho="0.3")
         assert found.stored == (step in PAID)
         assert session.budget.spent.rho == Fraction("1.3")
     after = entries(ledgers[step])
