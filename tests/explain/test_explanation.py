@@ -533,7 +533,7 @@ BAD = [
     {"connective": "xor"}, {"mode": "fast"}, {"lower": 0}, {"lower": 1}, {"lower": "x"},
     {"predicates": []}, {"predicates": ["job = 'z'"]}, {"predicates": "job = 'a'"},
     {"predicates": ["job = 'a'", "job IN ('a')"]}, {"predicates": ["job = 'a' GROUP BY g"]},
-    {"predicates": ["job = 'a';"]}, {"predicates": ["job = 'a' -- c"]}, {"predicates": [7]},
+    {"predicates": ["job = 'a';"]}, {"predicates": [7]},
     {"predicates": [f"pay > {i / 1000}" for i in range(1_001)]},
     {"predicates": ["job = 'a'"], "k": 2}, {"predicates": ["job = 'a'"], "length": 2},
 ]  # fmt: skip
