@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -144,6 +145,7 @@ def _check_shape(question: Question) -> None:
         all(isinstance(value, str) and _is_text(value) for value in texts)
         and isinstance(question.conditional, bool)
         and all(value is None or _is_number(value) for value in numbers)
+        and (question.largest_low is None or question.largest_low < math.inf)
         and all(isinstance(value, tuple) for value in lists)
         and all(isinstance(group, tuple) for group in question.groups)
     )
