@@ -104,14 +104,16 @@ class TokenFile:
         """Return who sends this token.
 
         Every token takes the same way: one hash, one comparison with each entry in constant time.
-        Whether it is unknown, foreign, expired or revoked is decided after it, and not told.
+        Whether it is unknown, foreign, expired or revoked is decided after it, and not told. A token
+        of another service is foreign, also where that service's entry was copied into this file.
         """
-        digest = _hash(bearer(headers))
-        content, today = self._current(), _today()
+        token = bearer(headers)
+        digest, content, today = _hash(token), self._current(), _today()
+        own = content is not None and token.startswith(_prefix(content.service))
         found: Analyst | None = None
         for entry in () if content is None else content.entries:
             same = hmac.compare_digest(digest, entry.hash)
-            if entry.valid(today) & same:
+            if entry.valid(today) & own & same:
                 found = entry.analyst
         if found is None:
             raise refused()
@@ -204,8 +206,13 @@ def entries(path: Path) -> tuple[Entry, ...]:
     return _read(path).entries
 
 
+def _prefix(service: str) -> str:
+    """Return what every token of a service begins with."""
+    return f"dpnb_{service}_"
+
+
 def _token(service: str) -> str:
-    return f"dpnb_{service}_{secrets.token_urlsafe(_BYTES)}"
+    return _prefix(service) + secrets.token_urlsafe(_BYTES)
 
 
 def _hash(token: str) -> str:

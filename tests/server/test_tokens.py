@@ -108,11 +108,17 @@ class TestRefused:
         assert next(iter(said))[0] == 401
 
     def test_a_copied_hash_of_another_service_lets_nobody_in(self, path, tmp_path):
-        tokens.add(path, "alice", [4])
-        other = tmp_path / "other.json"
-        foreign = tokens.add(other, "alice", [4])
-        swapped = foreign.replace(foreign.split("_")[1], tokens._read(path).service)
-        assert refusal(TokenFile(path), swapped) == refusal(TokenFile(path), foreign)
+        own, other = tokens.add(path, "alice", [4]), tmp_path / "other.json"
+        foreign = tokens.add(other, "bob", [4])
+        data = json.loads(path.read_text())
+        data["analysts"] += json.loads(other.read_text())["analysts"]
+        path.write_text(json.dumps(data))
+        file = TokenFile(path)
+        swapped = foreign.replace(foreign.split("_")[1], own.split("_")[1])
+        assert [entry.name for entry in tokens.entries(path)] == ["alice", "bob"]
+        assert refusal(file, foreign) == refusal(file, swapped) == refusal(file, "x")
+        assert identify(file, own).name == "alice"
+        assert identify(TokenFile(other), foreign).name == "bob"
 
     def test_a_token_holds_through_its_last_day(self, path):
         today = datetime.datetime.now(datetime.UTC).date()
