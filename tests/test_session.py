@@ -586,7 +586,7 @@ class TestDamagedLedger:
                 folder.chmod(0o755)
 
     def test_a_missing_folder_says_so(self, tmp_path):
-        with pytest.raises(LedgerError, match="Check that the folder exists"):
+        with pytest.raises(LedgerError, match="Check that the folder exists, and name a file"):
             opened(tmp_path / "none" / "ledger")
         with pytest.raises(LedgerError):
             opened(tmp_path)

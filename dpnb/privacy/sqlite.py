@@ -37,11 +37,10 @@ class SQLiteStorage:
         self.place = "in memory" if path is None else str(path)
         self.kept = path is not None
         self._writing = False
-        if path is not None:
-            self._touch(path)
+        self._file = None if path is None else self._found(path)
         with self._failures():
             self._connection = sqlite3.connect(
-                ":memory:" if path is None else str(path.resolve()),
+                ":memory:" if self._file is None else str(self._file),
                 isolation_level=None,
                 timeout=timeout,
                 check_same_thread=False,
@@ -50,29 +49,48 @@ class SQLiteStorage:
                 self._connection.execute("PRAGMA synchronous=EXTRA")
                 self._connection.execute("PRAGMA trusted_schema=OFF")
                 self._filled = self._is_filled()
+                if self._filled:
+                    self._close_to_others()
             except BaseException:
                 self._connection.close()
                 raise
 
-    def _touch(self, path: Path) -> None:
-        """Make the file where there is none; one that is there is not opened.
+    def _found(self, path: Path) -> Path:
+        """Return where the file really is, made where there is none; one that is there is not opened.
 
         To close any descriptor of a file gives up all the locks that the process holds on it: those of
         another connection that is just writing, too.
         """
-        file = path.resolve()
         try:
+            file = path.resolve()
             with contextlib.suppress(FileExistsError):
-                os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+                descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+                try:
+                    # whatever the umask
+                    os.fchmod(descriptor, 0o600)
+                finally:
+                    os.close(descriptor)
             if not file.is_file():
                 raise OSError
             if not os.access(file, os.R_OK | os.W_OK):
                 raise PermissionError
-            file.chmod(0o600)
         except PermissionError:
             self._refuse("the ledger cannot be written", "Check the file's permissions.")
+        except (OSError, RuntimeError):
+            # resolve() of links in a circle is a RuntimeError
+            self._refuse(
+                "the ledger cannot be created", "Check that the folder exists, and name a file."
+            )
+        return file
+
+    def _close_to_others(self) -> None:
+        """Let nobody but the owner read the file; only for one that is known to be a ledger."""
+        if self._file is None:
+            return
+        try:
+            self._file.chmod(0o600)
         except OSError:
-            self._refuse("the ledger cannot be created", "Check that the folder exists.")
+            self._refuse("the ledger cannot be written", "Check the file's permissions and owner.")
 
     def _refuse(self, what: str, mend: str) -> NoReturn:
         raise LedgerError(what, mend, self.place) from None
@@ -86,6 +104,9 @@ class SQLiteStorage:
             text = str(error)
             if "locked" in text or "busy" in text:
                 what, mend = "the ledger is in use by another kernel", again
+            elif getattr(error, "sqlite_errorname", "") == "SQLITE_READONLY_DBMOVED":
+                what = self._moved()
+                mend = "Put it back and open the session again; nothing was charged."
             elif "readonly" in text:
                 what, mend = "the ledger cannot be written", "Check the file's permissions."
             elif "full" in text:
@@ -99,6 +120,12 @@ class SQLiteStorage:
         else:
             return
         self._refuse(what, mend)
+
+    def _moved(self) -> str:
+        """Return what happened to the file since it was opened."""
+        there = self._file is not None and self._file.exists()
+        what = "was replaced by another one" if there else "was deleted or moved away"
+        return f"the ledger's file {what} while it was in use"
 
     def _is_filled(self) -> bool:
         """Return whether there is a table of entries; refuse a file that holds anything else.
@@ -140,6 +167,8 @@ class SQLiteStorage:
             self._writing = True
             try:
                 if not self._is_filled():
+                    # an empty file becomes a ledger here
+                    self._close_to_others()
                     self._connection.execute(_TABLE)
             except BaseException:
                 self.rollback()
