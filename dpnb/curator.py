@@ -73,7 +73,10 @@ class Curator(Ownership):
     ledger : str or Path, optional
         File of charges and releases, as secret as the data. None keeps it in memory.
     anchor : str or Path, optional
-        File that detects a restored older copy of the ledger.
+        File that detects a restored older copy of the ledger. One that is not there is refused beside
+        a ledger that has entries.
+    new_anchor : bool
+        Begin the anchor of a ledger that has entries: it is trusted as it is.
     new_version : bool
         Accept other data than the ledger has seen: old answers are closed, what was spent is kept.
     analysts : mapping of str to int or tuple of int, optional
@@ -102,6 +105,7 @@ class Curator(Ownership):
         budget: Budget | None = None,
         ledger: str | Path | None = None,
         anchor: str | Path | None = None,
+        new_anchor: bool = False,
         new_version: bool = False,
         analysts: Mapping[str, int | Sequence[int]] | None = None,
         policy: Policy | None = None,
@@ -128,7 +132,7 @@ class Curator(Ownership):
         self._lock = threading.RLock()
         self._statements: dict[object, AnswerRequest] = {}
         self._shelf = Shelf()
-        self._store = Store(ledger, anchor)
+        self._store = Store(ledger, anchor, new_anchor=new_anchor)
         self._engines: dict[str, Engine] = {}
         try:
             if self._store.new and budget is None:

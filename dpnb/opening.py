@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
 from inspect import signature
 from typing import Any
 
-from dpnb.errors import RequestError
+from dpnb.errors import DpnbError, RequestError
 from dpnb.privacy.budget import Budget
 from dpnb.provenance.policy import Policy
+
+_SWITCH = re.compile(r"pass ([a-z]+(?:_[a-z]+)*)=True")
+_BUDGET = "Pass budget=dpnb.Budget(...)."
+
+
+@contextlib.contextmanager
+def as_options() -> Iterator[None]:
+    """Let errors of opening speak of options, as in ``--new-version``, instead of arguments."""
+    try:
+        yield
+    except DpnbError as error:
+        mend = error.mend.replace(_BUDGET, "Add --epsilon 3 --delta 1e-6, or --rho 0.5.")
+        error.mend = _SWITCH.sub(lambda found: f"add --{found[1].replace('_', '-')}", mend)
+        raise
 
 
 def read_budget(

@@ -47,7 +47,10 @@ class Session:
         File of charges and releases. None keeps it in this process only: asking again after a
         restart spends again.
     anchor : str or Path, optional
-        File that detects a restored older copy of the ledger.
+        File that detects a restored older copy of the ledger. One that is not there is refused beside
+        a ledger that has entries.
+    new_anchor : bool
+        Begin the anchor of a ledger that has entries: it is trusted as it is.
     new_version : bool
         Accept other data than the ledger has seen; what was spent is kept.
 
@@ -71,6 +74,7 @@ class Session:
         budget: Budget | None = None,
         ledger: str | Path | None = None,
         anchor: str | Path | None = None,
+        new_anchor: bool = False,
         new_version: bool = False,
         noise: Noise | None = None,
     ) -> None:
@@ -79,6 +83,7 @@ class Session:
             budget=budget,
             ledger=ledger,
             anchor=anchor,
+            new_anchor=new_anchor,
             new_version=new_version,
             noise=noise,
         )

@@ -133,6 +133,7 @@ class Dpnb(Magics):
         "--ledger", metavar="PATH", help="file that keeps charges and answers; in memory by default"
     )
     @argument("--anchor", metavar="PATH", help="file that detects a restored older ledger")
+    @argument("--new-anchor", action="store_true", help="begin the anchor of a filled ledger")
     @argument("--new-version", action="store_true", help="accept other data; spent is kept")
     def dpopen(self, line: str) -> None:
         """Open a session on a sensitive table. Free.

@@ -13,7 +13,7 @@ from dpnb.curator import Curator
 from dpnb.decide.price import DecisionPrice
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
-from dpnb.opening import read_budget
+from dpnb.opening import as_options, read_budget
 from dpnb.schema import read_toml
 from dpnb.session import Session
 from dpnb.table import Table
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _BINDING = re.compile(r"\s*([^\W\d]\w*)\s*<<(.*)", re.DOTALL)
 _MARK = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|;", re.DOTALL)
+_OWNERS = ("rho", "epsilon", "delta", "key_delta", "ledger", "anchor", "new_anchor", "new_version")
+"""Options of %dpopen that only the owner of the data decides."""
 _SELECT = re.compile(r"\b(select|with)\b", re.IGNORECASE)
 
 
@@ -179,13 +181,15 @@ def open_session(
         raise RequestError(
             "a new session needs a budget", "Add --epsilon 3 --delta 1e-6, or --rho 0.5."
         )
-    session = Session(
-        table,
-        budget=budget,
-        ledger=ledger,
-        anchor=options.anchor,
-        new_version=options.new_version,
-    )
+    with as_options():
+        session = Session(
+            table,
+            budget=budget,
+            ledger=ledger,
+            anchor=options.anchor,
+            new_anchor=options.new_anchor,
+            new_version=options.new_version,
+        )
     return table.name, session, True
 
 
@@ -193,7 +197,7 @@ def open_service(url: str, options: Any) -> tuple[str, Session, bool]:
     """Open a session on a service; its budget and its ledger are the service's."""
     from dpnb.server.client import connect
 
-    for name in ("rho", "epsilon", "delta", "key_delta", "ledger", "anchor", "new_version"):
+    for name in _OWNERS:
         if getattr(options, name):
             raise RequestError(
                 f"--{name.replace('_', '-')} is the owner's to say", "Leave it out for a service."

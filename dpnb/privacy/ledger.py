@@ -25,6 +25,7 @@ from dpnb.privacy.sqlite import SQLiteStorage
 
 FORMAT = 4
 _GENESIS = hashlib.sha256(b"dpnb ledger").hexdigest()
+_ANCHOR = re.compile(r"([0-9]{1,18}) ([0-9a-f]{64})\n")
 
 
 def _digest(previous: str, body: str) -> str:
@@ -108,9 +109,12 @@ class Ledger:
         (``postgresql://user:password@host/database``) that several service processes share, see
         ``dpnb.privacy.postgres``. None keeps the ledger in memory.
     anchor : str or Path, optional
-        A file outside the ledger that holds the last sequence number and hash. With it a restored
-        older copy of the ledger is refused, and so is a second copy once the first one was charged;
-        without it neither is detected.
+        A file outside the ledger that holds the last sequence number and hash, with mode 0600. With it
+        a restored older copy of the ledger is refused, and so is a second copy once the first one was
+        charged; without it neither is detected.
+    new_anchor : bool
+        Begin the anchor of a ledger that has entries already. Otherwise an anchor that is not there is
+        refused beside them: nothing would tell that the ledger is the newest.
     timeout : float
         Seconds to wait for another kernel's transaction.
 
@@ -129,6 +133,7 @@ class Ledger:
         path: str | Path | None = None,
         *,
         anchor: str | Path | None = None,
+        new_anchor: bool = False,
         timeout: float = 30.0,
     ) -> None:
         self._storage = _storage(path, timeout)
@@ -141,6 +146,7 @@ class Ledger:
         self._lock = threading.RLock()
         self._sequence, self._hash = 0, _GENESIS
         self._anchored, self._writing = -1, False
+        self._new_anchor = new_anchor
 
     def _refuse(self, what: str, mend: str) -> NoReturn:
         raise LedgerError(what, mend, self.place) from None
@@ -270,8 +276,10 @@ class Ledger:
             os.close(descriptor)
 
     def _refuse_older(self) -> None:
+        if self.anchor is None:
+            return
+        sequence, digest = self._read_anchor(self.anchor)
         # an anchor is written once its entry is committed, so what it names is in the storage
-        sequence, digest = (0, "") if self.anchor is None else self._read_anchor(self.anchor)
         if sequence and self._storage.hash(sequence) != digest:
             self._refuse(
                 "the ledger is older than its anchor: spent budget is missing from it",
@@ -281,13 +289,25 @@ class Ledger:
             self._anchored = sequence
 
     def _read_anchor(self, anchor: Path) -> tuple[int, str]:
-        if not anchor.exists():
-            return 0, _GENESIS
         try:
-            word, digest = anchor.read_text("ascii").split()
-            return int(word), digest
+            found = _ANCHOR.fullmatch(anchor.read_text("ascii"))
+        except FileNotFoundError:
+            self._refuse_unanchored(anchor)
+            return 0, _GENESIS
         except (OSError, ValueError):
+            found = None
+        if found is None:
             self._refuse("the anchor cannot be read", f"Check {anchor}.")
+        return int(found[1]), found[2]
+
+    def _refuse_unanchored(self, anchor: Path) -> None:
+        """Refuse a ledger with entries whose anchor is not there, unless it is to begin now."""
+        if not self._new_anchor and self._storage.hash(1) is not None:
+            self._refuse(
+                f"the ledger has entries, but its anchor {anchor} is not there",
+                "Check its path, or restore it. To begin one for the ledger as it is now, pass "
+                "new_anchor=True.",
+            )
 
     def _write_anchor(self, sequence: int, digest: str) -> None:
         # after the commit: a crash in between leaves an anchor that is behind, never one ahead
@@ -297,7 +317,7 @@ class Ledger:
         with contextlib.suppress(OSError, LedgerError):
             if self._read_anchor(self.anchor)[0] <= sequence:
                 self._replace_anchor(self.anchor, f"{sequence} {digest}\n")
-            self._anchored = sequence
+            self._anchored, self._new_anchor = sequence, False
             written = True
         if not written:
             self._refuse(
@@ -307,8 +327,16 @@ class Ledger:
 
     def _replace_anchor(self, anchor: Path, text: str) -> None:
         draft = anchor.with_name(f"{anchor.name}.{os.getpid()}.{secrets.token_hex(4)}")
-        draft.write_text(text, "ascii")
-        draft.replace(anchor)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with open(descriptor, "w", encoding="ascii") as file:  # noqa: PTH123
+                # whatever the umask
+                os.fchmod(descriptor, 0o600)
+                file.write(text)
+            draft.replace(anchor)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
 
     def close(self) -> None:
         """Close the file or the connection."""

@@ -39,11 +39,14 @@ class Store:
     Parameters
     ----------
     path, anchor : str or Path, optional
+    new_anchor : bool
         See ``Ledger``.
     """
 
-    def __init__(self, path: str | Path | None, anchor: str | Path | None) -> None:
-        self.ledger = Ledger(path, anchor=anchor)
+    def __init__(
+        self, path: str | Path | None, anchor: str | Path | None, *, new_anchor: bool = False
+    ) -> None:
+        self.ledger = Ledger(path, anchor=anchor, new_anchor=new_anchor)
         self.stamp: Stamp = ""
         self.versions: dict[str, Version] = {}
         self._accountant: Accountant | None = None

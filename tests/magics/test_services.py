@@ -87,8 +87,11 @@ class TestCells:
 class TestRefused:
     @pytest.mark.parametrize(
         "option",
-        ["--rho 1", "--epsilon 1", "--delta 1e-6", "--ledger x", "--anchor x", "--new-version"],
-    )
+        [
+            "--rho 1", "--epsilon 1", "--delta 1e-6", "--ledger x", "--anchor x", "--new-anchor",
+            "--new-version",
+        ],
+    )  # fmt: skip
     def test_what_the_owner_says_is_no_option(self, shell, service, option):
         ran = shell.run(f"%dpopen {service.url} {option}")
         assert "owner's to say" in str(ran.error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -116,6 +117,17 @@ class TestDurability:
     def test_a_file_that_others_could_read_is_closed(self, path: Path) -> None:
         path.chmod(0o644)
         Ledger(path).close()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+    def test_an_empty_file_is_closed_before_it_becomes_a_ledger(self, tmp_path: Path) -> None:
+        path = tmp_path / "empty"
+        path.touch(0o644)
+        path.chmod(0o644)
+        ledger = Ledger(path)
+        assert news(ledger) == []
+        assert stat.S_IMODE(path.stat().st_mode) == 0o644
+        write(ledger, {"n": 1})
+        ledger.close()
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
     def test_a_journal_left_by_a_crash_is_as_closed_as_the_file(self, path: Path) -> None:
@@ -418,6 +430,53 @@ class TestSeveralWriters:
 
 
 class TestUnusableFiles:
+    @pytest.mark.parametrize("linked", [False, True])
+    @pytest.mark.parametrize("kind", ["text", "database"])
+    def test_what_is_no_ledger_keeps_its_mode(
+        self, tmp_path: Path, linked: bool, kind: str
+    ) -> None:
+        other, link = tmp_path / "other", tmp_path / "link"
+        if kind == "text":
+            other.write_text("These are not the entries you are looking for. " * 50)
+        else:
+            tamper(other, "CREATE TABLE notes (text)")
+        other.chmod(0o644)
+        link.symlink_to(other)
+        before = other.stat()
+        with pytest.raises(LedgerError, match="no ledger"):
+            Ledger(link if linked else other)
+        assert (other.stat().st_mode, other.stat().st_mtime_ns, other.stat().st_ctime_ns) == (
+            before.st_mode, before.st_mtime_ns, before.st_ctime_ns,
+        )  # fmt: skip
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["link", "other"]
+
+    def test_links_in_a_circle_are_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "one").symlink_to(tmp_path / "two")
+        (tmp_path / "two").symlink_to(tmp_path / "one")
+        with pytest.raises(LedgerError, match="cannot be created"):
+            Ledger(tmp_path / "one")
+
+    @pytest.mark.parametrize(
+        ("lose", "said"),
+        [
+            (Path.unlink, "was deleted or moved away while it was in use"),
+            (lambda path: path.rename(path.with_name("away")), "was deleted or moved away"),
+            (lambda path: Path(shutil.copy(path, f"{path}2")).replace(path), "was replaced by"),
+        ],
+        ids=["deleted", "moved", "replaced"],
+    )
+    def test_a_file_that_was_taken_away_is_said_to_be(
+        self, path: Path, lose: Callable[[Path], object], said: str
+    ) -> None:
+        ledger = Ledger(path)
+        news(ledger)
+        lose(path)
+        with pytest.raises(LedgerError, match=said) as refusal:
+            write(ledger, {"n": 4})
+        ledger.close()
+        assert "nothing was charged" in refusal.value.mend
+        assert "permissions" not in str(refusal.value)
+
     def test_garbage_is_no_ledger(self, tmp_path: Path) -> None:
         path = tmp_path / "notes.txt"
         path.write_bytes(b"These are not the entries you are looking for. " * 50)
@@ -529,7 +588,9 @@ class TestUnusableFiles:
 class TestAnchor:
     @staticmethod
     def opened(address: Path | str, anchor: Path | None) -> Ledger:
-        ledger = Ledger(address, anchor=anchor)
+        # the ledgers of these tests were filled without one
+        begin = anchor is not None and not anchor.exists()
+        ledger = Ledger(address, anchor=anchor, new_anchor=begin)
         try:
             news(ledger)
         except LedgerError:
@@ -673,7 +734,54 @@ class TestAnchor:
         assert anchor.read_text().split()[0] == "4"
         other.close()
 
-    @pytest.mark.parametrize("content", ["", "4", "four abc", "1 2 3", "\udcff"])
+    @pytest.mark.parametrize("mask", [0o000, 0o022])
+    def test_nobody_else_may_read_it_whatever_the_umask(
+        self, path: Path, anchor: Path, mask: int
+    ) -> None:
+        before = os.umask(mask)
+        try:
+            ledger = self.opened(path, anchor)
+            write(ledger, {"n": 4})
+            ledger.close()
+        finally:
+            os.umask(before)
+        assert anchor.read_text().split()[0] == "4"
+        assert stat.S_IMODE(anchor.stat().st_mode) == 0o600
+
+    def test_a_ledger_with_entries_whose_anchor_is_gone_is_refused(
+        self, home: Home, anchor: Path
+    ) -> None:
+        ledger = self.opened(home.address, anchor)
+        anchor.unlink()
+        with pytest.raises(LedgerError, match="has entries, but its anchor .* is not there"):
+            write(ledger, {"n": 4})
+        ledger.close()
+        for use in (news, lambda ledger: write(ledger, {"n": 4})):
+            ledger = Ledger(home.address, anchor=anchor)
+            with pytest.raises(LedgerError, match="new_anchor=True"):
+                use(ledger)
+            ledger.close()
+        assert not anchor.exists()
+        assert len(read(home.address)) == 3
+
+    def test_the_owner_begins_an_anchor_once(self, path: Path, anchor: Path) -> None:
+        ledger = Ledger(path, anchor=anchor, new_anchor=True)
+        news(ledger)
+        assert anchor.read_text().split()[0] == "3"
+        anchor.unlink()
+        with pytest.raises(LedgerError, match="is not there"):
+            write(ledger, {"n": 4})
+        ledger.close()
+
+    def test_a_new_ledger_begins_its_own(self, tmp_path: Path, anchor: Path) -> None:
+        for entries in (0, 1):
+            ledger = Ledger(tmp_path / "new.ledger", anchor=anchor)
+            assert len(news(ledger)) == entries
+            write(ledger, {"n": 1})
+            ledger.close()
+        assert anchor.read_text().split()[0] == "2"
+
+    @pytest.mark.parametrize("content", ["", "4", "four abc", "1 2 3", "0 notes\n", "\udcff"])
     def test_an_unreadable_anchor_is_refused(self, path: Path, anchor: Path, content: str) -> None:
         anchor.write_bytes(content.encode("utf-8", "surrogateescape"))
         with pytest.raises(LedgerError, match="anchor cannot be read"):
