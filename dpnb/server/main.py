@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from dpnb.curator import Curator
 from dpnb.errors import DpnbError, RequestError
-from dpnb.opening import read_budget, read_policy
+from dpnb.opening import as_options, read_budget, read_policy
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.ledger import Ledger
 from dpnb.schema import read_toml
@@ -66,6 +66,9 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         "--ledger", metavar="PLACE", help="file or postgresql:// URL; by default TABLE.ledger"
     )
     parser.add_argument("--anchor", metavar="PATH", help="file that detects a restored ledger")
+    parser.add_argument(
+        "--new-anchor", action="store_true", help="begin the anchor of a ledger that has entries"
+    )
     parser.add_argument("--new-version", action="store_true", help="accept other data")
     parser.add_argument(
         "--tokens", metavar="PATH", help=f"file made by dpnb analyst; {TOKENS} by default"
@@ -209,30 +212,41 @@ def _curator(options: argparse.Namespace, authenticator: Authenticator) -> Curat
     ledger = options.ledger or str(Path(options.tables[0]).with_suffix(".ledger"))
     given = {} if options.top is None else {"top": options.top}
     analysts = None
-    if _is_new(ledger):
+    opening = _opening(ledger)
+    if opening is None:
         analysts = {one.name: one.privilege for one in authenticator.known()}
         if isinstance(authenticator, HubAuthenticator):
             given.setdefault("top", authenticator.top)
         elif not analysts:
             raise RequestError("nobody may ask", "Run dpnb analyst add NAME --privilege 4.")
+    elif opening.get("policy", "") is None:
+        raise RequestError(
+            "the ledger was opened for one analyst, as in a notebook",
+            "Name another one with --ledger PLACE. What was spent in both adds up for each row.",
+            ledger if "://" not in ledger else "",
+        )
     policy = read_policy(_declared(options, "policy"), **given)
-    return Curator(
-        tables,
-        budget=_budget(options),
-        ledger=ledger,
-        anchor=options.anchor,
-        analysts=analysts,
-        policy=policy,
-        views=_declared(options, "views") or (),
-        new_version=options.new_version,
-    )
+    with as_options():
+        return Curator(
+            tables,
+            budget=_budget(options),
+            ledger=ledger,
+            anchor=options.anchor,
+            new_anchor=options.new_anchor,
+            analysts=analysts,
+            policy=policy,
+            views=_declared(options, "views") or (),
+            new_version=options.new_version,
+        )
 
 
-def _is_new(place: str) -> bool:
-    """Return whether nothing was written into a ledger yet."""
+def _opening(place: str) -> dict[str, Any] | None:
+    """Return the first entry of a ledger; None when nothing was written into it yet."""
     ledger = Ledger(place)
     try:
-        return next(iter(ledger.read_new()), None) is None
+        _, entry = next(iter(ledger.read_new()), (0, None))
+        # one that is damaged is refused when all is read
+        return entry if entry is None or isinstance(entry, dict) else {}
     finally:
         ledger.close()
 

@@ -134,6 +134,53 @@ class TestServe:
         assert said in err
         assert "hunter2" not in err
 
+    @pytest.fixture
+    def filled(self, home):
+        """A service's ledger of these people."""
+        tokens.add(home / "tokens.json", "alice", [4])
+        table = dpnb.Table.load(home / "people.toml")
+        budget = dpnb.Budget(rho="0.5", delta="1e-6")
+        analysts = {"alice": 4}
+        dpnb.Curator(
+            [table], budget=budget, ledger=home / "people.ledger", analysts=analysts
+        ).close()
+        return home
+
+    def refused(self, capsys, *words):
+        code, _, err = run(capsys, "serve", "people.toml", "--port", "0", *words)
+        assert code == 1
+        assert not re.search(r"=True|dpnb\.|analysts=", err)
+        return err
+
+    def test_a_notebooks_ledger_is_refused_in_the_words_of_the_command_line(self, home, capsys):
+        tokens.add(home / "tokens.json", "alice", [4])
+        table = dpnb.Table.load(home / "people.toml")
+        dpnb.Session(table, budget=dpnb.Budget(rho=1), ledger=home / "people.ledger").close()
+        err = self.refused(capsys)
+        assert "the ledger was opened for one analyst, as in a notebook (people.ledger)" in err
+        assert "Name another one with --ledger PLACE." in err
+
+    def test_other_data_are_refused_so_too(self, filled, capsys):
+        (filled / "people.csv").write_text("sex,wage\nFemale,1\n")
+        assert "add --new-version (what was spent is kept)" in self.refused(capsys)
+
+    def test_a_missing_anchor_too(self, filled, capsys):
+        err = self.refused(capsys, "--anchor", "elsewhere")
+        assert "its anchor elsewhere is not there" in err
+        assert "add --new-anchor." in err
+
+    def test_a_missing_budget_too(self, home, capsys):
+        tokens.add(home / "tokens.json", "alice", [4])
+        (home / "people.toml").write_text(TOML.partition("[budget]")[0])
+        assert "Add --epsilon 3 --delta 1e-6, or --rho 0.5." in self.refused(capsys)
+
+    def test_an_anchor_begins_when_the_owner_says_so(self, filled):
+        from dpnb.server.main import _curator, _parser
+
+        words = ["serve", "people.toml", "--anchor", "elsewhere", "--new-anchor"]
+        _curator(_parser().parse_args(words), tokens.TokenFile("tokens.json")).close()
+        assert (filled / "elsewhere").exists()
+
     def test_a_table_that_is_not_there(self, home, capsys):
         tokens.add(home / "tokens.json", "alice", [4])
         assert run(capsys, "serve", "nothing.toml")[0] == 1
