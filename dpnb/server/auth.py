@@ -13,6 +13,8 @@ from dpnb.server.refusals import RefusedError
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 """Names in lower case, as ASGI gives them."""
 Privilege: TypeAlias = int | tuple[int, ...]
+NOBODY = "-"
+"""In the place of an analyst's name before a token was accepted."""
 _HEADER = re.compile(rb"(?i:bearer|token) +([!-~]{1,500}) *")
 
 

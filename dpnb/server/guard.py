@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpnb.errors import DpnbError
 from dpnb.server import refusals, wire
+from dpnb.server.auth import NOBODY
 from dpnb.server.refusals import RefusedError
 
 log = logging.getLogger("dpnb.server")
@@ -86,7 +87,7 @@ class Guard:
                 message = {**message, "headers": [*message["headers"], *_HEADERS]}
             await send(message)
 
-        scope["state"] = {**scope.get("state", {}), "analyst": "-"}
+        scope["state"] = {**scope.get("state", {}), "analyst": NOBODY}
         failed = False
         try:
             refused = self._refusal(scope)

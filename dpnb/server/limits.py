@@ -28,8 +28,15 @@ class Limits:
         Requests of one analyst that run at the same time.
     seconds : float
         How long one request may take; then its scan is stopped.
-    upload : float
-        Seconds in which the body has to arrive.
+    head, upload, reply : float
+        Seconds in which the head and the body of a request have to arrive, and its reply to be taken.
+    idle : float
+        Seconds for which a connection is kept without a request.
+    connections : int
+        Connections at the same time,
+    strangers, per_address : int
+        and how many of them, in all and of one address, whose clients have not shown a token. What is
+        above ``strangers`` is kept for analysts.
     threads : int
         Requests that run at the same time, of all analysts.
     keys : int
@@ -41,7 +48,13 @@ class Limits:
     burst: int = 200
     concurrent: int = 8
     seconds: float = 300.0
+    head: float = 10.0
     upload: float = 20.0
+    reply: float = 120.0
+    idle: float = 30.0
+    connections: int = 512
+    strangers: int = 256
+    per_address: int = 64
     threads: int = 32
     keys: int = 10_000
 

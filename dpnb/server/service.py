@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import math
 import socket
 import ssl
 import threading
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpnb.curator import Curator
 from dpnb.errors import RequestError, ServiceError
-from dpnb.server.auth import Authenticator
+from dpnb.server.auth import NOBODY, Authenticator
+from dpnb.server.connections import Connections, Phase
 from dpnb.server.limits import Limits
 from dpnb.server.tokens import TokenFile
 
@@ -23,9 +25,7 @@ if TYPE_CHECKING:
 
 _GRACE = 10
 """Seconds in which running requests may complete at the end; scans are stopped after half of it."""
-_CONNECTIONS = 512
-_FIRST = 10
-"""Seconds in which the first request of a connection has to arrive."""
+_BACKLOG = 512
 
 
 class Service:
@@ -142,9 +142,12 @@ def serve(
         raise ServiceError(
             "a service needs starlette and uvicorn", "Run pip install 'dpnb[server]'."
         ) from None
+    limits = limits or Limits()
     app = create_app(curator, authenticator or TokenFile(tokens), limits=limits, prefix=prefix)
     listener = _listen(host, port)
-    server = server_class(_config(app, certificate, key), app.state.stop)
+    connections = Connections(limits)
+    config = _config(app, certificate, key, connections)
+    server = server_class(config, app.state.stop, connections)
     shown = f"[{host}]" if ":" in host else host
     scheme = "http" if certificate is None else "https"
     url = f"{scheme}://{shown}:{listener.getsockname()[1]}{prefix.rstrip('/')}"
@@ -183,7 +186,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-        listener.listen(_CONNECTIONS)
+        listener.listen(_BACKLOG)
     except (OSError, OverflowError, TypeError, UnicodeError):
         if listener is not None:
             listener.close()
@@ -193,29 +196,58 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _config(app: Any, certificate: str | Path | None, key: str | Path | None) -> Any:
+def _config(
+    app: Any, certificate: str | Path | None, key: str | Path | None, connections: Connections
+) -> Any:
+    import h11
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     # the strict parser of the two
     class Protocol(H11Protocol):
-        """Never writes uvicorn's own access log, which holds what stood in the query of a URL.
+        """One of the connections.
 
-        Closes a connection whose first request does not come in time.
+        Never writes uvicorn's own access log, which holds what stood in the query of a URL.
         """
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
             self.access_log = False
+            self.address = ""
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self.loop.call_later(_FIRST, self._close_unused)
+            self.address = self.client[0] if self.client else ""
+            connections.enter(self)
 
-        def _close_unused(self) -> None:
-            cycle: object = self.cycle
-            if cycle is None and not self.transport.is_closing():
-                self.transport.close()
+        def connection_lost(self, exc: Exception | None) -> None:
+            connections.leave(self)
+            super().connection_lost(exc)
+
+        @property
+        def phase(self) -> Phase:
+            cycle: Any = self.cycle
+            # also where the next reply waits until this one is taken
+            if self.transport.get_write_buffer_size():
+                return "reply"
+            if cycle is not None and not cycle.response_complete:
+                return "work"
+            if self.conn.their_state is h11.SEND_BODY:
+                return "body"
+            return "head" if cycle is None or self.conn.trailing_data[0] else "idle"
+
+        @property
+        def request(self) -> object:
+            return self.cycle
+
+        @property
+        def signed_in(self) -> bool:
+            scope: Any = self.scope
+            return scope is not None and scope["state"].get("analyst", NOBODY) != NOBODY
+
+        def end(self) -> None:
+            # close() would wait until the client has taken what is on its way
+            self.transport.abort()
 
     return uvicorn.Config(
         app,
@@ -228,8 +260,9 @@ def _config(app: Any, certificate: str | Path | None, key: str | Path | None) ->
         # nobody's word on who asks, or from where
         proxy_headers=False,
         h11_max_incomplete_event_size=32_768,
-        limit_concurrency=_CONNECTIONS,
-        timeout_keep_alive=30,
+        # where nobody could give way
+        limit_concurrency=connections.limits.connections + 1,
+        timeout_keep_alive=math.ceil(connections.limits.idle),
         timeout_graceful_shutdown=_GRACE,
         ssl_certfile=certificate,
         ssl_keyfile=key,
@@ -240,11 +273,18 @@ def _server_class() -> Any:
     import uvicorn
 
     class Stoppable(uvicorn.Server):
-        """Stops running scans when its end is near; what has reached its commit completes."""
+        """Stops running scans when its end is near; what has reached its commit completes.
 
-        def __init__(self, config: uvicorn.Config, stop: Any) -> None:
+        Looks after its connections meanwhile.
+        """
+
+        def __init__(self, config: uvicorn.Config, stop: Any, connections: Connections) -> None:
             super().__init__(config)
-            self._stop = stop
+            self._stop, self._connections = stop, connections
+
+        async def on_tick(self, counter: int) -> bool:
+            self._connections.look()
+            return await super().on_tick(counter)
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             timer = asyncio.get_running_loop().call_later(_GRACE / 2, self._stop)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-from urllib.parse import urlsplit
-
 import pytest
 
 from dpnb.server.limits import Gate, Keys, Limits
@@ -79,14 +76,3 @@ class TestKeys:
         keys.check("alice", "0", b"2")
         with pytest.raises(RefusedError):
             keys.check("alice", "4", b"2")
-
-
-def test_a_connection_without_a_request_is_closed(monkeypatch, build):
-    """Half-sent requests cannot hold the service's connections."""
-    monkeypatch.setattr("dpnb.server.service._FIRST", 0.2)
-    house = build()
-    address = urlsplit(house.url)
-    with socket.create_connection((address.hostname, address.port), timeout=10) as half:
-        half.sendall(b"GET /v1/health HT")
-        assert half.recv(100) == b""
-    assert house.get("/v1/budget").status_code == 200
