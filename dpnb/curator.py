@@ -17,7 +17,7 @@ from dpnb.answers.listing import Asked, BudgetStatus, Price
 from dpnb.answers.question import Question
 from dpnb.answers.request import AnswerRequest
 from dpnb.engines.base import Engine, guarded
-from dpnb.errors import DpnbError, InterruptedRequestError, RequestError, SchemaError
+from dpnb.errors import DpnbError, EngineError, InterruptedRequestError, RequestError, SchemaError
 from dpnb.inference.held import Shelf
 from dpnb.inference.online import OnlineRequest
 from dpnb.inference.pricing import priced
@@ -666,6 +666,25 @@ class Curator(Ownership):
     def tables(self) -> Mapping[str, Table]:
         """The tables by name."""
         return {name: table for name, table in self._tables.items() if "*" not in name}
+
+    def check(self) -> None:
+        """Raise what stands in the way of every request now: of the ledger, or of a table's engine.
+
+        Charges nothing; a connection to a table that was lost is opened again.
+
+        Raises
+        ------
+        LedgerError, EngineError
+        """
+        with self._lock:
+            self._store.follow()
+            for name in self._tables:
+                self._store.version(name)
+        for name, engine in self._engines.items():
+            try:
+                engine.check()
+            except EngineError as error:
+                raise EngineError(error.what, error.mend, f"table {name!r}") from None
 
     def interrupt(self, thread: int) -> None:
         """Stop the scan of the request that runs in the thread of the given identifier."""

@@ -354,6 +354,10 @@ class Engine(Protocol):
         """
         ...
 
+    def check(self) -> None:
+        """Raise what stands in the way of every request, as far as a quick look tells."""
+        ...
+
     def interrupt(self, thread: int) -> None:
         """Stop the scan that runs in the thread of the given identifier."""
         ...

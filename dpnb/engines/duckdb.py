@@ -535,6 +535,12 @@ class DuckDBEngine:
 
         return guarded(run)
 
+    def check(self) -> None:
+        """Raise what stands in the way of every request: a file that is read in place was changed."""
+        file = self._file
+        if file is not None:
+            file.check()
+
     def interrupt(self, thread: int) -> None:
         """Stop the scan that runs in the thread of the given identifier."""
         running = self._running.pop(thread, None)

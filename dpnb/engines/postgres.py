@@ -6,18 +6,19 @@ import contextlib
 import hmac
 import json
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 from urllib.parse import unquote
 
 import psycopg
 from psycopg.sql import Identifier
 
-from dpnb.engines.base import Engine
+from dpnb.engines.base import Engine, engine_failure
 from dpnb.engines.codes import code_of, no_ids, short_text
 from dpnb.engines.dialect import Dialect, present
 from dpnb.engines.sources import find_column, misfit, text, undiscovered
 from dpnb.engines.statements import StatementEngine, Work
-from dpnb.errors import SchemaError
+from dpnb.errors import EngineError, SchemaError
 from dpnb.joins import Join
 from dpnb.kinds import Category, Date, Integer, Kind, Real
 from dpnb.table import Table
@@ -100,6 +101,9 @@ def _id(column: str, held: str) -> str:
 class PostgresEngine(StatementEngine):
     """The normalised rows of one table or view, in a temporary table of a connection of its own.
 
+    A connection that was lost is opened again by the next request, and the rows are copied anew. Unless
+    they are the same, by a fingerprint under a secret key, nothing more is answered.
+
     The server's log and ``pg_stat_activity`` can show statements, secrets included: they are as secret as
     the data. A pooler in between must pool sessions.
     """
@@ -107,13 +111,17 @@ class PostgresEngine(StatementEngine):
     def __init__(self, table: Table) -> None:
         super().__init__(table.schema, PostgresDialect(table.schema), "rows")
         self._asked: Work | None = None
-        self._turn, self._change = threading.Lock(), threading.Lock()
+        self._turn, self._change = threading.RLock(), threading.Lock()
+        self._copy, self._seal, self._changed = "", (b"", ""), False
+        self._again: Callable[[], None] | None = None
         self._connection, source = _dial(table.source)
         try:
             self._load(table, source, self._types(source))
         except BaseException:
             self.close()
             raise
+        # a closure: the password is in no attribute that a debugger or a report would print
+        self._renew = lambda: self._open_again(table)
 
     def _types(self, source: str) -> dict[str, str]:
         """Prepare the connection, and return the types of the source's columns."""
@@ -141,20 +149,90 @@ class PostgresEngine(StatementEngine):
             codes.append(f"{_id(*found(table.unit.column))} AS u")
             self._text_ids = found(table.unit.column)[1] in _TEXTS
         rows = f"(SELECT {', '.join(codes)} FROM {source}) AS codes WHERE {present(self._sql.needed(table).values())}"
-        self._ask([f"CREATE TEMP TABLE rows AS SELECT * FROM {rows}"])
+        copy = f"CREATE TEMP TABLE rows AS SELECT * FROM {rows}"
+        if self._copy not in ("", copy):
+            self._refuse_changed()
+        self._copy = copy
+        self._ask([copy])
         self._check_key(table)
+
+    def bound(self, key: bytes) -> None:
+        """Keep at most ``max_rows`` rows of each id; from then on a lost connection is opened again."""
+        if not self._seal[1]:
+            # no ledger has asked which rows these are
+            self.fingerprint(key)
+        super().bound(key)
+        self._again = self._renew
+
+    def _open_again(self, table: Table) -> None:
+        """Open a lost connection again, with the same rows in it, of the same ids; or close it."""
+        self._connection.close()
+        key, seal = self._seal
+        try:
+            self._connection, source = _dial(table.source)
+            self._load(table, source, self._types(source))
+            if self._fingerprint(key, "rows") != seal:
+                self._refuse_changed()
+            if table.unit is not None:
+                whole = PostgresDialect(self._schema)
+                self._keep(whole.kept(table.unit.max_rows, self._key, text=self._text_ids))
+        except SchemaError:
+            # for now: the server may be on its way
+            self._connection.close()
+            raise engine_failure() from None
+        except BaseException:
+            self._connection.close()
+            raise
 
     def _keep(self, statement: str) -> str:
         self._ask([f"CREATE TEMP TABLE kept AS {statement}", "DROP TABLE rows"])
         return "kept"
 
+    def _refuse_changed(self) -> NoReturn:
+        self._changed = True
+        raise EngineError(
+            "the table's rows have changed since it was opened",
+            "Nothing was charged. Open it again, with new_version=True.",
+        )
+
     def _fetched(self, statement: str, work: Work) -> list[Any]:
         with self._turn:
-            # not while another request is stopped: this one would be
-            with self._change:
-                self._asked = work
-            cursor = self._connection.execute(statement.encode())
-            return cursor.fetchall() if cursor.description else []
+            if self._changed:
+                self._refuse_changed()
+            try:
+                return self._run(statement, work)
+            except psycopg.Error as error:
+                if self._again is None or not self._is_lost(error):
+                    raise
+            # a statement changes nothing that is kept, so it can be asked twice
+            again, self._again = self._again, None
+            try:
+                again()
+            finally:
+                self._again = again
+            if work.stopped.is_set():
+                raise InterruptedError
+            return self._run(statement, work)
+
+    def _run(self, statement: str, work: Work) -> list[Any]:
+        # not while another request is stopped: this one would be
+        with self._change:
+            self._asked = work
+        cursor = self._connection.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
+
+    def _is_lost(self, error: psycopg.Error) -> bool:
+        """Return whether the connection is lost, or the server about to end it."""
+        return self._connection.closed or (error.sqlstate or "").startswith(("08", "57P"))
+
+    def check(self) -> None:
+        """Raise what stands in the way of every request; a lost connection is opened again."""
+        # not behind a request that holds the connection: then it is in use
+        if self._turn.acquire(blocking=False):
+            try:
+                self._ask(["SELECT 1"])
+            finally:
+                self._turn.release()
 
     def _stop(self, work: Work) -> None:
         with self._change:
@@ -168,12 +246,17 @@ class PostgresEngine(StatementEngine):
 
     def fingerprint(self, key: bytes) -> str:
         """Seal sums of four parts of each row's SHA-256 after a secret: in any order, one statement."""
+        found = self._fingerprint(key, self._rows)
+        self._seal = key, found
+        return found
+
+    def _fingerprint(self, key: bytes, rows: str) -> str:
         secret = text(hmac.digest(key, b"rows", "sha256").hex())
         mix = f"encode(sha256(convert_to({secret} || CAST(codes AS TEXT), 'UTF8')), 'hex')"
         parts = (f"CAST('x' || substr(mix, {start}, 8) AS BIT(32))" for start in (1, 9, 17, 25))
         sums = ", ".join(f"SUM(CAST({part} AS BIGINT))" for part in parts)
         # without OFFSET each part would be mixed anew
-        mixes = f"(SELECT {mix} AS mix FROM {self._rows} AS codes OFFSET 0) AS mixes"
+        mixes = f"(SELECT {mix} AS mix FROM {rows} AS codes OFFSET 0) AS mixes"
         return self._sealed(key, f"SELECT COUNT(*), {sums} FROM {mixes}")
 
     def close(self) -> None:

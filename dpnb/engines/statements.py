@@ -204,14 +204,22 @@ class StatementEngine(ABC):
 
     @contextlib.contextmanager
     def _working(self) -> Iterator[Work]:
-        """Note what this thread asks, so that :meth:`interrupt` can stop it."""
+        """Note what this thread asks, so that :meth:`interrupt` can stop it; within other work, too."""
         thread = threading.get_ident()
-        work = self._running[thread] = Work()
+        around, work = self._running.get(thread), Work()
+        self._running[thread] = work
         try:
             yield work
         finally:
             work.done.set()
-            self._running.pop(thread, None)
+            if around is None:
+                self._running.pop(thread, None)
+            else:
+                self._running[thread] = around
+
+    def check(self) -> None:
+        """Raise what stands in the way of every request."""
+        self._ask(["SELECT 1"])
 
     def interrupt(self, thread: int) -> None:
         """Stop the scan that runs in the thread of the given identifier."""

@@ -106,6 +106,13 @@ def place(postgres):
     return Place(postgres)
 
 
+@pytest.fixture(scope="module")
+def restarted():
+    """A place on a server of its own, which may be stopped."""
+    with Server() as server:
+        yield Place(server)
+
+
 def opened(table):
     from dpnb.engines.postgres import PostgresEngine
 
@@ -687,26 +694,117 @@ class TestFailures:
         assert chain(caught.value) == [caught.value]
         assert secret not in "".join(traceback.format_exception(caught.value)) + caplog.text
 
-    def test_a_server_that_stops_costs_nothing_and_what_was_paid_stays(self, caplog):
-        first, second = "SELECT COUNT(*) AS c FROM t", "SELECT g, COUNT(*) AS c FROM t GROUP BY g"
-        with Server() as server:
-            table = Table("t", Place(server).keep(frame()), SCHEMA)
-            with dpnb.Session(table, budget=Budget(rho=1)) as session:
-                paid = session.query(first, rho=0.1)
-                spent = session.budget.spent
-                server.stop()
-                for restarted in (False, True):
-                    if restarted:
-                        server.start()
-                    with caplog.at_level(logging.DEBUG), pytest.raises(EngineError) as caught:
-                        session.query(second, rho=0.1)
-                    assert str(caught.value) == str(engine_failure())
-                    assert chain(caught.value) == [caught.value]
-                assert session.budget.spent == spent
-                assert session.query(first, rho=0.1).to_frame().equals(paid.to_frame())
-            with dpnb.Session(table, budget=Budget(rho=1)) as session:
-                assert session.query(second, rho=0.1).spent.rho > 0
+
+class TestReconnecting:
+    """After a restart of the server requests go on, with the same rows or not at all."""
+
+    FIRST, SECOND = "SELECT COUNT(*) AS c FROM t", "SELECT g, COUNT(*) AS c FROM t GROUP BY g"
+
+    @pytest.fixture
+    def place(self, restarted):
+        return restarted
+
+    def cut(self, place):
+        """End the connections as a restart does, but faster."""
+        place.server.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dpnb'"
+        )
+
+    def test_a_server_that_stops_costs_nothing_and_then_it_goes_on(self, place, caplog):
+        table = Table("t", place.keep(frame()), SCHEMA)
+        with dpnb.Session(table, budget=Budget(rho=1)) as session:
+            paid = session.query(self.FIRST, rho=0.1)
+            spent = session.budget.spent
+            place.server.stop()
+            with caplog.at_level(logging.DEBUG), pytest.raises(EngineError) as caught:
+                session.query(self.SECOND, rho=0.1)
+            assert str(caught.value) == str(engine_failure())
+            assert chain(caught.value) == [caught.value]
+            with pytest.raises(EngineError):
+                session._curator.check()
+            assert session.budget.spent == spent
+            assert session.query(self.FIRST, rho=0.1).to_frame().equals(paid.to_frame())
+            place.server.start()
+            session._curator.check()
+            assert session.budget.spent == spent
+            assert session.query(self.SECOND, rho=0.1).spent.rho > 0
         assert not any(secret in caplog.text for secret in SECRETS)
+
+    def test_ids_keep_the_same_rows_in_the_same_order(self, place):
+        rows = pd.DataFrame({"u": [str(i % 7) for i in range(70)], "x": range(70)})
+        schema = Schema({"x": Integer(0, 69)}, undeclared=[])
+        table = Table("t", place.keep(rows), schema, Unit("u", max_rows=3))
+        with closing(opened(table)) as engine:
+            engine.bound(b"secret")
+            kept = sorted(engine._ask(["SELECT * FROM kept"]))
+            self.cut(place)
+            assert sorted(engine._ask(["SELECT * FROM kept"])) == kept
+            assert len(kept) == 21
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "INSERT INTO {} VALUES (3)",
+            "UPDATE {} SET x = 2 WHERE x = 1",
+            "ALTER TABLE {} ALTER x TYPE float8",
+        ],
+    )
+    @pytest.mark.parametrize("kept", [True, False])
+    def test_other_rows_are_never_taken_for_these(self, place, change, kept, tmp_path):
+        name = place.made("x int")
+        place.server.execute(f"INSERT INTO {name} VALUES (1)")
+        table = Table("t", place.source(name), Schema({"x": Integer(0, 9)}))
+        ledger = tmp_path / "l" if kept else None
+        with dpnb.Session(table, budget=Budget(rho=1), ledger=ledger) as session:
+            paid = session.query("SELECT COUNT(*) AS c FROM t", rho=0.1)
+            place.server.execute(change.format(name))
+            # until then the rows are those that were copied
+            spent = session.query("SELECT SUM(x) AS s FROM t", rho=0.1).spent + paid.spent
+            self.cut(place)
+            for _ in range(2):
+                with pytest.raises(EngineError, match="rows have changed since it was opened"):
+                    session.query("SELECT AVG(x) AS a FROM t WHERE x > 0", rho=0.1)
+                with pytest.raises(EngineError, match="have changed"):
+                    session._curator.check()
+            assert session.budget.spent == spent
+            assert session.query("SELECT COUNT(*) AS c FROM t", rho=0.1).stored
+
+    def test_a_table_that_is_not_there_yet_is_waited_for(self, place):
+        name = place.made("x int")
+        table = Table("t", place.source(name), Schema({"x": Integer(0, 9)}))
+        with dpnb.Session(table, budget=Budget(rho=1)) as session:
+            place.server.execute(f"ALTER TABLE {name} RENAME TO elsewhere")
+            self.cut(place)
+            with pytest.raises(EngineError) as caught:
+                session.query(self.FIRST, rho=0.1)
+            assert str(caught.value) == str(engine_failure())
+            place.server.execute(f"ALTER TABLE elsewhere RENAME TO {name}")
+            assert session.query(self.FIRST, rho=0.1).spent.rho > 0
+
+    def test_copying_anew_can_be_interrupted(self, place, monkeypatch):
+        table = Table("t", place.column("int", "1"), Schema({"x": Integer(0, 9)}))
+        with closing(opened(table)) as engine:
+            engine.bound(b"secret")
+            load, caught = engine._load, []
+            monkeypatch.setattr(engine, "_load", lambda *_: engine._ask(["SELECT pg_sleep(600)"]))
+            engine._connection.close()
+
+            def ask():
+                try:
+                    engine._ask(["SELECT 1"])
+                except EngineError as error:
+                    caught.append(error)
+
+            worker = threading.Thread(target=ask)
+            worker.start()
+            asks = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(6%'"
+            assert within(10, lambda: place.server.execute(asks))
+            engine.interrupt(worker.ident)
+            worker.join(20)
+            assert len(caught) == 1
+            assert not engine._running
+            monkeypatch.setattr(engine, "_load", load)
+            assert engine._ask(["SELECT COUNT(*) FROM rows"]) == [(1,)]
 
 
 def within(seconds, condition):
