@@ -22,7 +22,8 @@ from dpnb.server.endpoints import ENDPOINTS, Asked, Endpoint
 from dpnb.server.guard import Guard, log, refuse, respond, too_large
 from dpnb.server.limits import Gate, Keys, Limits
 from dpnb.server.openapi import describe
-from dpnb.server.refusals import RefusedError
+from dpnb.server.readiness import Readiness
+from dpnb.server.refusals import LATER, RefusedError
 from dpnb.server.running import Runs
 from dpnb.server.wire import malformed
 
@@ -87,7 +88,8 @@ class _Service:
         self, curator: Curator, authenticator: Authenticator, limits: Limits, prefix: str
     ) -> None:
         self._curator, self._authenticator, self._limits = curator, authenticator, limits
-        self._public = {"health": {"status": "ok"}, "openapi": describe(prefix, limits)}
+        self._description = describe(prefix, limits)
+        self._readiness = Readiness(curator.check)
         self._gate, self._keys = Gate(limits), Keys(limits.keys)
         self.runs = Runs(limits.threads, curator.interrupt)
         self._registered: dict[str, Analyst] = {}
@@ -129,12 +131,8 @@ class _Service:
     def serving(self, endpoint: Endpoint) -> Callable[[Request], Any]:
         """Return the coroutine that serves one endpoint."""
         if endpoint.handler is None:
-            public = self._public[endpoint.name]
-
-            async def show(request: Request) -> Response:
-                return respond(public)
-
-            return show
+            shown = {"health": self._health, "ready": self._ready, "openapi": self._describe}
+            return shown[endpoint.name]
 
         async def serve(request: Request) -> Response:
             analyst = await self._authenticator.identify(request.scope["headers"])
@@ -146,6 +144,17 @@ class _Service:
                 self._gate.leave(analyst.name)
 
         return serve
+
+    async def _health(self, request: Request) -> Response:
+        return respond({"status": "ok" if await self._readiness.ready() else "degraded"})
+
+    async def _ready(self, request: Request) -> Response:
+        if not await self._readiness.ready():
+            raise RefusedError(503, "requests cannot be answered now", "Ask again later.", LATER)
+        return respond({"status": "ready"})
+
+    async def _describe(self, request: Request) -> Response:
+        return respond(self._description)
 
     async def _serve(self, endpoint: Endpoint, analyst: Analyst, request: Request) -> Response:
         key = _key(request, endpoint)

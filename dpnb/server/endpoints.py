@@ -311,6 +311,9 @@ ENDPOINTS = (
     Endpoint("GET", "/v1/budget", "budget", "Cap, spent and remaining.", _budget, {}, "Budget"),
     Endpoint("GET", "/v1/history", "history", "Your answered requests.", _history, {}, "History"),
     Endpoint("GET", "/v1/tables", "tables", "Declared columns.", _tables, {}, "Tables"),
-    Endpoint("GET", "/v1/health", "health", "Whether the service runs.", None, {}, "Health"),
+    Endpoint("GET", "/v1/health", "health", "The service runs; whether it can answer requests.",
+             None, {}, "Health"),
+    Endpoint("GET", "/v1/ready", "ready", "Refused unless requests can be answered now.", None, {},
+             "Ready"),
     Endpoint("GET", "/v1/openapi.json", "openapi", "This description.", None, {}, "Description"),
 )  # fmt: skip

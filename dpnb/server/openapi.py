@@ -96,9 +96,9 @@ def describe(prefix: str, limits: Limits) -> dict[str, Any]:
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
     open_to_all = endpoint.handler is None
-    statuses = ["400", "404", "405", "413", "431", "500"]
+    statuses = ["400", "404", "405", "413", "431", "500", "503"]
     if not open_to_all:
-        statuses += ["401", "403", "429", "503"]
+        statuses += ["401", "403", "429"]
     if endpoint.entries:
         statuses += ["408", "415"]
     if endpoint.spends:
@@ -306,7 +306,8 @@ def _schemas() -> dict[str, Any]:
         "Budget": _object({"ledger": _TEXT, "budget": status}),
         "History": _object({"requests": {**_LIST, "items": asked}}),
         "Tables": _object({"tables": {**_LIST, "items": table}}),
-        "Health": _object({"status": {"const": "ok"}}),
+        "Health": _object({"status": {"enum": ["ok", "degraded"]}}),
+        "Ready": _object({"status": {"const": "ready"}}),
         "Description": _object({"openapi": _TEXT, "info": _OBJECT, "paths": _OBJECT}),
         "Error": _object({"kind": _TEXT, "what": _TEXT, "mend": _TEXT, "where": _TEXT}),
     }  # fmt: skip

@@ -404,7 +404,7 @@ class TestWhatTheDescriptionAllows:
             status, _, content = reply = twins.send(case.method, sent, headers, body)
             case.validate_response(replied(request, *reply), checks=CHECKS)
             if status == 200:
-                assert sent in ("/v1/health", "/v1/openapi.json")
+                assert sent in ("/v1/health", "/v1/ready", "/v1/openapi.json")
             else:
                 assert status in (400, 401, 405, 413), content
             if status == 401:

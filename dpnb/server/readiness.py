@@ -1,0 +1,58 @@
+"""Whether requests can be answered now: looked at when somebody asks, and not too often."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+import anyio
+from anyio import CapacityLimiter, to_thread
+
+from dpnb.errors import DpnbError
+
+log = logging.getLogger("dpnb.server")
+_FRESH = 2.0
+"""Seconds for which what was found is said again."""
+_PATIENCE = 2.0
+"""Seconds after which a look that goes on counts as a no."""
+
+
+class Readiness:
+    """Tells whether requests can be answered; all are served by one look at a time.
+
+    Parameters
+    ----------
+    check : callable
+        Raises what stands in the way.
+    """
+
+    def __init__(self, check: Callable[[], None]) -> None:
+        self._check = check
+        self._limiter: CapacityLimiter | None = None
+        self._ready, self._looking, self._until = True, False, 0.0
+
+    async def ready(self) -> bool:
+        """Return whether requests can be answered."""
+        if not self._looking and time.monotonic() >= self._until:
+            self._looking = True
+            if self._limiter is None:
+                self._limiter = CapacityLimiter(1)
+            with anyio.move_on_after(_PATIENCE):
+                await to_thread.run_sync(self._look, limiter=self._limiter, abandon_on_cancel=True)
+            if self._looking:
+                self._ready = False
+        return self._ready
+
+    def _look(self) -> None:
+        ready, why = True, ""
+        try:
+            self._check()
+        except DpnbError as error:
+            # public facts, and for the owner
+            ready, why = False, str(error)
+        except Exception:  # noqa: BLE001 - the text of an error can hold values
+            ready = False
+        if why and self._ready:
+            log.error("requests cannot be answered: %s", why)
+        self._ready, self._until, self._looking = ready, time.monotonic() + _FRESH, False
