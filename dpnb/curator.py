@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
 import threading
@@ -17,7 +18,15 @@ from dpnb.answers.listing import Asked, BudgetStatus, Price
 from dpnb.answers.question import Question
 from dpnb.answers.request import AnswerRequest
 from dpnb.engines.base import Engine, guarded
-from dpnb.errors import DpnbError, EngineError, InterruptedRequestError, RequestError, SchemaError
+from dpnb.errors import (
+    BudgetError,
+    DpnbError,
+    EngineError,
+    InterruptedRequestError,
+    LedgerError,
+    RequestError,
+    SchemaError,
+)
 from dpnb.inference.held import Shelf
 from dpnb.inference.online import OnlineRequest
 from dpnb.inference.pricing import priced
@@ -30,6 +39,7 @@ from dpnb.privacy.noise import Noise, SecureNoise
 from dpnb.provenance.administration import Administration, read_views
 from dpnb.provenance.catalogue import DeclaredViews
 from dpnb.provenance.policy import Policy, policy_of
+from dpnb.provenance.refusals import Refusal, log
 from dpnb.provenance.requests import ANALYST, OWNER, P, R, Request, definitions_of, header
 from dpnb.provenance.store import Store
 from dpnb.sql.query import Query
@@ -362,6 +372,34 @@ class Curator(Ownership):
         cancel: threading.Event | None,
         identifier: str | None = None,
     ) -> R:
+        """Carry out a request, and note for the owner what is refused by a limit."""
+        try:
+            return self._carried_out(request, cancel, identifier)
+        except _Refused as found:
+            refused = found
+        self._note(refused.refusal)
+        raise refused.error
+
+    def _note(self, refusal: Refusal) -> None:
+        """Log a refusal, and keep it in the ledger where it is news."""
+        if refusal.row == OWNER or self._store.provenance.policy is None:
+            return
+        log.info(refusal.line(self._store.accountant.currency))
+
+        def decide() -> dict[str, Any] | None:
+            return refusal.entry() if self._store.provenance.is_news(refusal) else None
+
+        # a ledger that cannot be written does not change what the analyst is told
+        with self._lock, contextlib.suppress(LedgerError):
+            if self._store.provenance.is_news(refusal):
+                self._store.write(decide)
+
+    def _carried_out(
+        self,
+        request: Request[P, R],
+        cancel: threading.Event | None,
+        identifier: str | None,
+    ) -> R:
         """Carry out a request: from the store, or by one look at the data and one transaction.
 
         Free pre-check, measure outside any lock, then one transaction: plan on the current state,
@@ -434,11 +472,22 @@ class Curator(Ownership):
         self, request: Request[P, R], plan: P, cost: Cost, now: str
     ) -> list[tuple[int, Fraction]]:
         """Refuse what would pass a limit; return what is taken from which grant."""
-        self._protect(request, plan, cost)
-        names = {} if not cost.steps else self._declared.names(cost.steps)
-        return self._store.provenance.check(
-            request.analyst, plan.request, cost, names, now, definitions_of(plan)
-        )
+        limit: str
+        refused: BudgetError | RequestError
+        try:
+            self._protect(request, plan, cost)
+        except RequestError as error:
+            limit, refused = "a protected claim", error
+        else:
+            names = {} if not cost.steps else self._declared.names(cost.steps)
+            try:
+                return self._store.provenance.check(
+                    request.analyst, plan.request, cost, names, now, definitions_of(plan)
+                )
+            except BudgetError as error:
+                limit, refused = error.limit, error
+        what = Refusal(request.analyst, request.verb, request.words(plan), cost.row, limit)
+        raise _Refused(refused, what)
 
     def _protect(self, request: Request[P, R], plan: P, cost: Cost) -> None:
         """Refuse releases that would all but settle a claim that the owner protects."""
@@ -708,6 +757,14 @@ class Curator(Ownership):
 
     def __reduce__(self) -> Any:
         raise TypeError("a Curator holds sensitive data and cannot be pickled")
+
+
+class _Refused(Exception):  # noqa: N818 - never leaves the curator
+    """A limit's refusal on its way out of a transaction, with what the owner is to know of it."""
+
+    def __init__(self, error: DpnbError, refusal: Refusal) -> None:
+        super().__init__()
+        self.error, self.refusal = error, refusal
 
 
 def check_having(query: Query) -> None:

@@ -71,7 +71,14 @@ class RequestError(DpnbError):
 
 
 class BudgetError(DpnbError):
-    """The request costs more than is left. Nothing was charged."""
+    """The request costs more than is left. Nothing was charged.
+
+    ``limit`` says whose limit it is, in a clause for the owner of the data; no text shows it.
+    """
+
+    def __init__(self, what: str, mend: str = "", where: str = "", *, limit: str = "") -> None:
+        super().__init__(what, mend, where)
+        self.limit = limit
 
 
 class LedgerError(DpnbError):

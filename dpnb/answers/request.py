@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from dpnb.answers import assembly
 from dpnb.answers.answer import Answer
@@ -31,6 +31,7 @@ _MOST_KEPT = 5_000
 class AnswerRequest:
     """One analyst's statement with its accuracy; it keeps what it finds out once and for all."""
 
+    verb: ClassVar[str] = "query"
     analyst: str
     sql: str
     query: Query
@@ -99,6 +100,10 @@ class AnswerRequest:
             self.store.provenance.static,
         )
 
+    def words(self, plan: Plan) -> str:
+        """Return what is asked, for the owner of the data."""
+        return self.sql.strip()
+
     def table(self, plan: Plan) -> str:
         """Return the name of the table that is looked at."""
         return plan.query.table
@@ -155,7 +160,7 @@ class AnswerRequest:
                 locals_[name] = (str(own.level), str(own.source), own.vector)
         entry = {
             "kind": "answer",
-            "sql": self.sql.strip(),
+            "sql": self.words(plan),
             "query": describe(plan.query),
             "accuracy": plan.accuracy.to_dict(),
             "version": self.store.version(plan.query.table),

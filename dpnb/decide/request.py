@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpnb.decide.findings import check_lattice
 from dpnb.decide.plan import DecisionPlan
@@ -48,6 +48,7 @@ class StepRequest:
     before, where that is enough.
     """
 
+    verb: ClassVar[str] = "decide"
     analyst: str
     sql: str
     draft: DecisionPlan
@@ -72,6 +73,10 @@ class StepRequest:
             self._latest.clear()
             self._latest[sequence] = made, cost
         return self._latest[sequence]
+
+    def words(self, plan: Stage) -> str:
+        """Return what is asked, for the owner of the data."""
+        return f"decide, step {plan.step}: {self.sql.strip()}"
 
     def table(self, plan: Stage) -> str:
         """Return the name of the table that is looked at."""
@@ -106,7 +111,7 @@ class StepRequest:
                 knots[name] = [(str(knot.level), knot.vector) for knot in drawn]
         return {
             "kind": "answer",
-            "sql": f"decide, step {plan.step}: {self.sql.strip()}",
+            "sql": self.words(plan),
             "query": {
                 **describe(plan.plan.query),
                 "decision": plan.plan.definition(),

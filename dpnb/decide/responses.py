@@ -7,7 +7,7 @@ import json
 from collections.abc import Set
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from dpnb.decide import response
 from dpnb.decide.conditions import Bools
@@ -64,6 +64,7 @@ class Truth:
 class ResponseRequest:
     """One analyst's wish for randomised response on some groups (all, or those in doubt)."""
 
+    verb: ClassVar[str] = "decide"
     analyst: str
     sql: str
     draft: DecisionPlan
@@ -77,6 +78,10 @@ class ResponseRequest:
         check_served(state, static=self.store.provenance.static, responds=True)
         check_version(self.draft, self.store)
         return ResponsePlan(self.draft, self.asked, self.draft.response or Fraction(0))
+
+    def words(self, plan: ResponsePlan) -> str:
+        """Return what is asked, for the owner of the data."""
+        return f"decide, randomised response: {self.sql.strip()}"
 
     def table(self, plan: ResponsePlan) -> str:
         """Return the name of the table that is looked at."""
@@ -106,7 +111,7 @@ class ResponseRequest:
             drawn = {"response": response.respond(truth, missed, false, noise)}
         return {
             "kind": "release",
-            "sql": f"decide, randomised response: {self.sql.strip()}",
+            "sql": self.words(plan),
             "query": plan.definition(),
             "version": plan.plan.version,
             "drawn": drawn,

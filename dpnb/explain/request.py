@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from dpnb.answers.question import Question
 from dpnb.engines.base import Engine, engine_failure
@@ -25,6 +25,7 @@ from dpnb.table import Table
 class ExplanationRequest:
     """One analyst's question with the options of its explanation."""
 
+    verb: ClassVar[str] = "explain"
     analyst: str
     question: Question
     options: Mapping[str, Any]
@@ -39,6 +40,11 @@ class ExplanationRequest:
                 "Explanations need Policy(views='water-filling').",
             )
         return plan_for(self.question, self.analyst, self.store, self.tables, self.options)
+
+    def words(self, plan: ExplanationPlan) -> str:
+        """Return what is asked, for the owner of the data."""
+        question = self.question
+        return f"explain: {question.left} > {question.right} in {question.aggregate}"
 
     def table(self, plan: ExplanationPlan) -> str:
         """Return the name of the table that is looked at."""
@@ -70,10 +76,10 @@ class ExplanationRequest:
             if exact is None:
                 raise engine_failure()
             drawn = self._drawn(plan, exact, noise)
-        question, known = self.question, self.store.accountant.conditional
+        known = self.store.accountant.conditional
         return {
             "kind": "release",
-            "sql": f"explain: {question.left} > {question.right} in {question.aggregate}",
+            "sql": self.words(plan),
             "query": plan.definition(),
             "version": plan.target.version,
             "drawn": drawn,

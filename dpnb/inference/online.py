@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from dpnb.answers.answer import Answer
 from dpnb.answers.assembly import answer
@@ -88,6 +88,7 @@ class OnlinePlan:
 class OnlineRequest:
     """One analyst's statement with a wished error; what others hold plays no part."""
 
+    verb: ClassVar[str] = "query"
     own: AnswerRequest
     shelf: Shelf
     _latest: dict[int, OnlinePlan] = field(default_factory=dict, repr=False, compare=False)
@@ -175,6 +176,10 @@ class OnlineRequest:
             alone=plan.price,
         )
         return self._merged(plan, charge, fresh=False)
+
+    def words(self, plan: OnlinePlan) -> str:
+        """Return what is asked, for the owner of the data."""
+        return self.sql.strip()
 
     def table(self, plan: OnlinePlan) -> str:
         """Return the name of the table that is looked at."""

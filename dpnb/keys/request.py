@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from dpnb.answers.assembly import status
 from dpnb.engines.base import Engine, Tally, engine_failure
@@ -74,6 +74,7 @@ class DiscoveryPlan:
 class DiscoveryRequest:
     """One analyst's wish to know the values of a column."""
 
+    verb: ClassVar[str] = "discover"
     analyst: str
     column: str
     options: Mapping[str, Any]
@@ -160,6 +161,10 @@ class DiscoveryRequest:
             return rho_meant(epsilon, budget.noise_delta, budget.currency)
         return amount(rho, "rho")
 
+    def words(self, plan: DiscoveryPlan) -> str:
+        """Return what is asked, for the owner of the data."""
+        return f"discover: {plan.column} in {plan.table.name}"
+
     def table(self, plan: DiscoveryPlan) -> str:
         """Return the name of the table that is looked at."""
         return plan.table.name
@@ -190,7 +195,7 @@ class DiscoveryRequest:
             drawn = draw(plan.threshold, exact, noise)
         return {
             "kind": "release",
-            "sql": f"discover: {plan.column} in {plan.table.name}",
+            "sql": self.words(plan),
             "query": plan.definition(),
             "version": plan.version,
             "drawn": drawn,

@@ -13,6 +13,7 @@ from dpnb.privacy.accountant import Accountant, loss, person
 from dpnb.privacy.composition import epsilons, kov
 from dpnb.privacy.loss import Currency, PrivacyLoss, unit
 from dpnb.privacy.mechanisms import NONE
+from dpnb.provenance.refusals import Refusal
 from dpnb.provenance.store import Store
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ class Provenance:
     delta : float or None
         At which epsilons are shown.
     mechanism : {'path', 'additive', 'vanilla'}
+    refusals : tuple of Refusal
+        What limits refused to analysts, oldest first; each once, the first 1,000 of each row.
     together : callable
         From rows to what they have learned together, at this moment.
     renew : callable or None
@@ -108,6 +111,7 @@ class Provenance:
     currency: Currency
     delta: float | None
     mechanism: str
+    refusals: tuple[Refusal, ...]
     together: Callable[[Collection[str]], PrivacyLoss] = field(repr=False, compare=False)
     renew: Callable[[], Provenance] | None = field(default=None, repr=False, compare=False)
 
@@ -163,14 +167,30 @@ class Provenance:
         """What :attr:`ndcfg` would be if every row had the same number of answers."""
         return ndcfg([(row.privilege, 1) for row in self.rows])
 
-    def to_frame(self, *, cells: bool = False) -> pd.DataFrame:
+    def to_frame(self, *, cells: bool = False, refusals: bool = False) -> pd.DataFrame:
         """Return one line for each row: privilege, limit, spent, known, remaining, answered.
 
-        With ``cells`` one line for each row and column of which it knows something.
+        With ``cells`` one line for each row and column of which it knows something; with ``refusals``
+        one line for each request that a limit refused: when, whose, what, its cost, which limit.
         """
         import pandas as pd
 
         name, currency = unit(self.currency), self.currency
+        if refusals:
+            return pd.DataFrame(
+                [
+                    (
+                        one.time,
+                        one.row,
+                        one.verb,
+                        one.asked,
+                        float(one.cost.level(currency)),
+                        one.limit,
+                    )
+                    for one in self.refusals
+                ],
+                columns=["time", "analyst", "verb", "asked", f"{name}_cost", "limit"],
+            )
         if cells:
             columns = {column.id: column for column in self.columns}
             return pd.DataFrame(
@@ -308,11 +328,13 @@ def report(
         for name, (label, kind) in labels.items()
     )  # fmt: skip
     timeline = tuple(Spending(one.time, one.analyst, one.row, one.spent) for one in charges)
+    kept = [one for of_row in table.refusals.values() for one in of_row.values()]
+    refusals = tuple(sorted(kept, key=lambda one: one.time))
     delta = state.budget.noise_delta
     return Provenance(
         rows, columns, {**state.synopses.cells, **state.once}, timeline, state.cap, state.spent,
         state.remaining(), state.currency, None if delta is None else float(delta),
-        state.mechanism_name, _together(state), renew,
+        state.mechanism_name, refusals, _together(state), renew,
     )  # fmt: skip
 
 

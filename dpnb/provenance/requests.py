@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence, Set
 from fractions import Fraction
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from dpnb.engines.base import Engine
 from dpnb.privacy.accountant import Charge, Cost
@@ -42,6 +42,9 @@ class Request(Protocol[P, R]):
     the state of the store at that moment.
     """
 
+    verb: ClassVar[str]
+    """What is asked for: query, explain, decide, discover, risk."""
+
     @property
     def analyst(self) -> str:
         """Who asks."""
@@ -49,6 +52,10 @@ class Request(Protocol[P, R]):
 
     def plan(self) -> P:
         """Decide what would be measured, on the current state of the store; may refuse."""
+        ...
+
+    def words(self, plan: P) -> str:
+        """Return what is asked, for the owner of the data: a statement, or what is done with it."""
         ...
 
     def table(self, plan: P) -> str:

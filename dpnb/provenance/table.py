@@ -19,10 +19,12 @@ from dpnb.privacy.loss import PrivacyLoss, epsilon_shown
 from dpnb.privacy.mechanisms import NONE
 from dpnb.provenance.columns import Named, read_by, reads
 from dpnb.provenance.policy import MOST_PRIVILEGE, Policy, privileges_of
+from dpnb.provenance.refusals import MOST_KEPT, Refusal
 from dpnb.provenance.requests import ANALYST, OWNER
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 _ZERO = Fraction(0)
+_OWN = "the analyst's own limit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ class ProvenanceTable:
     grants: list[Grant] = field(default_factory=list)
     liable: dict[str, PrivacyLoss] = field(default_factory=dict)
     claims: dict[str, dict[str, Any]] = field(default_factory=dict)
+    refusals: dict[str, dict[tuple[object, ...], Refusal]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.budget = self.state.budget
@@ -307,8 +310,8 @@ class ProvenanceTable:
             self._check_columns(row, request, cost, definitions)
             self._check_together(row, request, cost)
             self._check_reserved(row, cost)
-        except BudgetError:
-            raise BudgetError("budget exhausted", "Nothing was charged.") from None
+        except BudgetError as error:
+            raise _exhausted(error.limit or "the cap of all together") from None
         return taken
 
     def _check_row(self, row: str, cost: PrivacyLoss, now: str) -> list[tuple[int, Fraction]]:
@@ -329,11 +332,15 @@ class ProvenanceTable:
                     missing -= part
         if missing > 0 or (spent + cost).delta > limit.delta:
             most = PrivacyLoss.of(least + self.granted(row, now), currency)
-            check(cost, spent, replace(most, delta=limit.delta), currency)
-            raise BudgetError("budget exhausted", "Nothing was charged.")
+            try:
+                check(cost, spent, replace(most, delta=limit.delta), currency)
+            except BudgetError as error:
+                error.limit = _OWN
+                raise
+            raise _exhausted(_OWN)
         if self._answering(row, cost, taken) is None:
             # rounded as sums are, it would lie just beyond the limit
-            raise BudgetError("budget exhausted", "Nothing was charged.")
+            raise _exhausted(_OWN)
         return taken
 
     def _answering(
@@ -361,11 +368,13 @@ class ProvenanceTable:
         for view, step in cost.steps.items():
             if step.column == self.state.synopses.column(view):
                 continue
-            limits = [self.view_limit(name) for name in names.get(view, ())]
-            if any(
-                step.column.exceeds(limit, self.currency) for limit in limits if limit is not None
-            ):
-                raise BudgetError("the view's limit is reached", "Nothing was charged.")
+            for name in names.get(view, ()):
+                limit = self.view_limit(name)
+                if limit is not None and step.column.exceeds(limit, self.currency):
+                    raise BudgetError(
+                        "the view's limit is reached", "Nothing was charged.",
+                        limit=f"the limit of the view {name}",
+                    )  # fmt: skip
 
     def _check_columns(
         self, row: str, request: str, cost: Cost, definitions: Mapping[str, Mapping[str, Any]]
@@ -390,7 +399,11 @@ class ProvenanceTable:
                 continue
             after = state.loss_after(rows, row, cost, counts)
             if (after + cost.row if once else after).exceeds(limit, self.currency):
-                raise BudgetError("a column's limit is reached", "Nothing was charged.")
+                named = ", ".join(sorted(f"{table}.{column}" for table, column in columns))
+                raise BudgetError(
+                    "a column's limit is reached", "Nothing was charged.",
+                    limit=f"the limit of the column {named}",
+                )  # fmt: skip
 
     def _columns_of(
         self, made: str, definitions: Mapping[str, Mapping[str, Any]]
@@ -415,7 +428,7 @@ class ProvenanceTable:
         if not cost.steps and all((other, request) not in state.once for other in rows):
             total += cost.row
         if total.exceeds(limit, state.currency):
-            raise BudgetError("coalition exhausted", "")
+            raise _exhausted("the limit of a coalition")
 
     def _check_reserved(self, row: str, cost: Cost) -> None:
         if self.policy is None or not self.policy.reserve or cost.table == NONE:
@@ -427,18 +440,19 @@ class ProvenanceTable:
                 own = self.policy.reserve * self.limit(other).level(currency)
                 kept += max(_ZERO, own - self.state.known.get(other, NONE).level(currency))
         if cost.table.level(currency) + kept > self.state.remaining().level(currency):
-            raise BudgetError("the rest is reserved", "")
+            raise _exhausted("what is reserved for others")
 
     # entries of the ledger
 
     def apply(self, entry: Mapping[str, Any]) -> None:
-        """Add one entry about analysts, views, limits, grants or claims."""
+        """Add one entry about analysts, views, limits, grants, claims or refusals."""
         {
             "analyst": self._apply_analyst,
             "view": self._apply_view,
             "limit": self._apply_limit,
             "grant": self._apply_grant,
             "claim": self._apply_claim,
+            "refusal": self._apply_refusal,
         }[entry["kind"]](entry)
 
     def _apply_view(self, entry: Mapping[str, Any]) -> None:
@@ -450,6 +464,16 @@ class ProvenanceTable:
         self.claims.pop(str(entry["name"]), None)
         if not entry.get("withdrawn"):
             self.claims[str(entry["name"])] = dict(entry)
+
+    def is_news(self, refusal: Refusal) -> bool:
+        """Return whether the ledger is to keep a refusal: not twice, and not without end."""
+        kept = self.refusals.get(refusal.row, {})
+        return refusal.row in self.rows and refusal.key not in kept and len(kept) < MOST_KEPT
+
+    def _apply_refusal(self, entry: Mapping[str, Any]) -> None:
+        """Add one entry of kind ``refusal``."""
+        refusal = Refusal.from_entry(entry)
+        self.refusals.setdefault(refusal.row, {})[refusal.key] = refusal
 
     def _apply_analyst(self, entry: Mapping[str, Any]) -> None:
         """Add one entry of kind ``analyst``: registered, disabled or enabled again."""
@@ -494,6 +518,11 @@ class ProvenanceTable:
         if after is None:
             raise damaged(sequence)
         self.liable |= after
+
+
+def _exhausted(limit: str) -> BudgetError:
+    """Return the one refusal of a budget that is used up; only the owner is told whose."""
+    return BudgetError("budget exhausted", "Nothing was charged.", limit=limit)
 
 
 def check_name(name: object) -> str:

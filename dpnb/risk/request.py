@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -75,6 +75,7 @@ class SelectionRequest:
         Whether the amount itself was picked by looking at the data.
     """
 
+    verb: ClassVar[str] = "risk"
     sql: str
     target: Mapping[str, Any]
     scan: ContributionScan
@@ -94,6 +95,10 @@ class SelectionRequest:
         target = {**self.target, "version": self.store.version(name)}
         currency = self.store.accountant.currency
         return SelectionPlan(target, self.mechanism.definition(), self.amount, currency)
+
+    def words(self, plan: SelectionPlan) -> str:
+        """Return what is asked, for the owner of the data."""
+        return f"risk, {plan.mechanism['method']}: {self.sql.strip()}"
 
     def table(self, plan: SelectionPlan) -> str:
         """Return the name of the table that is looked at."""
@@ -122,7 +127,7 @@ class SelectionRequest:
         drawn = self.mechanism.draw(exact.counts, plan.cost, plan.currency, noise)
         return {
             "kind": "release",
-            "sql": f"risk, {plan.mechanism['method']}: {self.sql.strip()}",
+            "sql": self.words(plan),
             "query": plan.definition(),
             "version": plan.target["version"],
             "drawn": {"values": drawn},

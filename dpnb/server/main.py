@@ -271,13 +271,14 @@ def _declared(options: argparse.Namespace, entry: str) -> Any:
 @contextlib.contextmanager
 def _serving() -> Iterator[None]:
     """Set this process up: the request log goes to the standard error, SIGTERM ends as Ctrl-C."""
-    log = logging.getLogger("dpnb.server")
+    logs = [logging.getLogger(name) for name in ("dpnb.server", "dpnb.refusals")]
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
-    before = log.level, log.propagate
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    log.propagate = False
+    before = [(log, log.level, log.propagate) for log in logs]
+    for log in logs:
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+        log.propagate = False
     term = signal.signal(signal.SIGTERM, _end)
     interval = sys.getswitchinterval()
     # requests compete for the interpreter: shorter turns serve stored answers a fifth faster
@@ -287,9 +288,10 @@ def _serving() -> Iterator[None]:
     finally:
         sys.setswitchinterval(interval)
         signal.signal(signal.SIGTERM, term)
-        log.removeHandler(handler)
-        log.setLevel(before[0])
-        log.propagate = before[1]
+        for log, level, propagate in before:
+            log.removeHandler(handler)
+            log.setLevel(level)
+            log.propagate = propagate
 
 
 def _say(text: str) -> None:

@@ -294,7 +294,9 @@ class TestData:
             said.append(repr(curator.budget))
             curator.close()
         assert not warned
-        assert not caplog.records
+        assert {record.name for record in caplog.records} <= {"dpnb.refusals"}
+        # what the owner is told of refusals is compared, too
+        said += [record.getMessage() for record in caplog.records]
         assert capfd.readouterr() == ("", "")
         return said, entries(path)
 

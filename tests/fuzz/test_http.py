@@ -129,17 +129,23 @@ class Twins:
         for curator in self.curators:
             curator.close()
 
+    def written(self, curator):
+        """The number of entries, but for what the owner is to know of refusals."""
+        refused = sum(map(len, curator._store.provenance.refusals.values()))
+        return curator._store.ledger.sequence - refused
+
     def state(self, curator):
         """Everything that is charged and written."""
         spent = {name: curator.status(name).spent for name in ("alice", "poor")}
-        self.known[curator] = spent, curator.budget.spent, curator._store.ledger.sequence
+        self.known[curator] = spent, curator.budget.spent, self.written(curator)
         return self.known[curator]
 
     def state_before(self, curator):
         """The state after the last request, unless something else was written since."""
         known = self.known.get(curator)
-        written = curator._store.ledger.sequence
-        return known if known is not None and known[2] == written else self.state(curator)
+        if known is not None and known[2] == self.written(curator):
+            return known
+        return self.state(curator)
 
     def send(self, method, path, headers=(), body=b"", chunk=10_000):
         """Send a request to both; what they reply and charge must agree."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -36,11 +37,13 @@ def ask(curator: Curator, analyst: str, view: int, **amount: Any) -> PrivacyLoss
 
 
 def refused(curator: Curator, analyst: str, view: int, **amount: Any) -> str:
-    """Ask, and be refused for the budget; nothing changes. Return the text."""
+    """Ask, and be refused for the budget; nothing else changes. Return the text."""
     before = curator.provenance
     with pytest.raises(BudgetError) as refusal:
         ask(curator, analyst, view, **amount)
-    assert curator.provenance == before
+    after = curator.provenance
+    assert replace(after, refusals=before.refusals) == before
+    assert after.refusals
     return str(refusal.value)
 
 

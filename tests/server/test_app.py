@@ -218,6 +218,18 @@ class TestRefusals:
         reply = house.post("/v1/query", {"sql": SQL, "accuracy": {"rho": 5}})
         assert (reply.status_code, reply.json()["kind"]) == (403, "BudgetError")
 
+    def test_the_owner_sees_who_was_refused_what_and_why(self, house, caplog):
+        with caplog.at_level("INFO"):
+            reply = house.post("/v1/query", {"sql": SQL, "accuracy": {"rho": 5}})
+        found = [one.getMessage() for one in caplog.records if one.name == "dpnb.refusals"]
+        assert found == ["refused alice query: rho 5, the analyst's own limit"]
+        assert "SELECT" not in caplog.text
+        assert "limit" not in reply.text
+        (one,) = house.curator.provenance.refusals
+        assert (one.row, one.asked) == ("alice", SQL)
+        for name in ("alice", "bob"):
+            assert house.get("/v1/history", name).json()["requests"] == []
+
     @pytest.mark.parametrize(
         "body",
         [

@@ -225,8 +225,11 @@ class TestProcess:
             process, url, _ = start()
             with dpnb.connect(url, token=token) as session:
                 paid.append(session.query(sql, rho=0.1))
+                with pytest.raises(dpnb.DpnbError):
+                    session.query(sql, rho=0.7)
             process.send_signal(number)
             rest = process.stderr.read()
+            assert "refused alice query: rho 0.6, the analyst's own limit\n" in rest
             assert process.wait(15) == 0
             assert "Traceback" not in rest
             assert token not in rest

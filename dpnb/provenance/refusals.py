@@ -1,0 +1,70 @@
+"""What was refused to whom, and by which limit: for the owner of the data."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text, unit
+
+log = logging.getLogger("dpnb.refusals")
+"""One line for each refused request: analyst, kind, privacy cost, limit. No statement."""
+_MOST_TEXT = 2_000
+MOST_KEPT = 1_000
+"""Refusals of one row that the ledger keeps: they are free, and must not fill the disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One request that a limit refused. Nothing was charged, and no data were read.
+
+    Attributes
+    ----------
+    row : str
+        Who asked.
+    verb : {'query', 'explain', 'decide', 'discover'}
+    asked : str
+        The statement, or what was to be done with it; at most 2,000 characters.
+    cost : PrivacyLoss
+        What it would have cost the row.
+    limit : str
+        Which limit refused it, in words.
+    time : str
+        UTC; of the first time.
+    """
+
+    row: str
+    verb: str
+    asked: str
+    cost: PrivacyLoss
+    limit: str
+    time: str = ""
+
+    @classmethod
+    def from_entry(cls, entry: Mapping[str, Any]) -> Refusal:
+        """Read an entry of the ledger."""
+        return cls(
+            str(entry["analyst"]), str(entry["verb"]), str(entry["asked"]),
+            PrivacyLoss.from_dict(entry["cost"]), str(entry["limit"]), str(entry["time"]),
+        )  # fmt: skip
+
+    def entry(self) -> dict[str, Any]:
+        """Return the entry of the ledger, without its time."""
+        return {
+            "kind": "refusal", "analyst": self.row, "verb": self.verb,
+            "asked": self.asked[:_MOST_TEXT], "cost": self.cost.to_dict(), "limit": self.limit,
+        }  # fmt: skip
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What is equal where the same was refused again."""
+        return self.row, self.verb, self.asked[:_MOST_TEXT], self.cost, self.limit
+
+    def line(self, currency: Currency) -> str:
+        """Return the line of the log: neither a statement nor a number from an answer."""
+        cost = f"{unit(currency)} {amount_text(self.cost.level(currency))}"
+        if self.cost.delta:
+            cost += f", delta {amount_text(self.cost.delta)}"
+        return f"refused {self.row} {self.verb}: {cost}, {self.limit}"
