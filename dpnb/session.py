@@ -245,10 +245,9 @@ class Session:
             An interval, whose confidence is found. Not with ``confidence`` or ``error``.
         intervals : {'simultaneous', 'each'}
             Whether the confidence is for all intervals together or for each on its own.
-        method : {'blue', 'exact', 'mc', 'pc'}
+        method : {'blue', 'mc', 'pc'}
             'blue': best linear unbiased estimate with the exact law of its noise; for Gaussian noise
-            it is the whole posterior. 'exact': the posterior under Laplace noise, of a few numbers.
-            'mc', 'pc': the approximations of Xiao and Xiong, for study.
+            it is the whole posterior. 'mc', 'pc': the approximations of Xiao and Xiong, for study.
         guaranteed : bool
             Bounds that hold whatever is asked about the table and however it was chosen, and also where
             past answers do not determine a value (linear programs; wider).

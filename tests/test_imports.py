@@ -177,7 +177,6 @@ def test_nothing_but_the_noise_module_draws_random_numbers():
         # resamples released values: nothing is hidden by these draws
         "answers/bootstrap.py",
         # simulate noise of released values, or its law alone
-        "inference/exact.py",
         "inference/posterior.py",
         "inference/study.py",
         # simulates the noise of published methods for public data

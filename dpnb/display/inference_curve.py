@@ -24,10 +24,10 @@ LEVELS = (
 def has_curve(inference: Inference, found: Inferred, group: int) -> bool:
     """Return whether a group's interval rests on a law, so that the value has a curve.
 
-    Bounds that hold whatever was asked rest on none, and the exact posterior on another one.
+    Bounds that hold whatever was asked rest on none.
     """
     told = bool(found.places[group]) and found.estimate[group] is not None
-    return told and inference.method not in ("guaranteed", "exact")
+    return told and inference.method != "guaranteed"
 
 
 def has_levels(inference: Inference, found: Inferred, group: int) -> bool:

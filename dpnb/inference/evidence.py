@@ -24,7 +24,6 @@ from dpnb.sql.query import NONE, And
 
 if TYPE_CHECKING:
     from dpnb.inference.domain import Ints, Values
-    from dpnb.inference.exact import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,6 @@ class Evidence:
         self._schema = schema
         self._asked = list(wanted)
         self._held = list(held)
-        self._drawn: dict[int, Floats] = {}
         ranked = _ranked(schema, _linked(schema, held, wanted), wanted)
         count = self._most(ranked, bounds, room)
         self.left_out = tuple(ranked[count:])
@@ -267,15 +265,6 @@ class Evidence:
     def any_factor(self, alpha: float) -> float:
         """Return how many standard deviations hold for every question about the table at once."""
         return factor(self.values_held["gaussian"], self.values_held["laplace"], alpha)
-
-    def unknowns(self, draws: int) -> Floats:
-        """Return draws of the unknowns from their exact posterior, shape (draws, rank)."""
-        from dpnb.inference.exact import gibbs
-
-        if draws not in self._drawn:
-            space, laws = self.history.space, [row.law for row in self.history.rows]
-            self._drawn[draws] = gibbs(space.coordinates, space.answers, laws, draws=draws)
-        return self._drawn[draws]
 
     def wanted(self, view: View) -> list[tuple[Ints, Values]]:
         """Return the rows of a wanted view over the atoms of the history, one for each group."""

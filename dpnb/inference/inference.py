@@ -45,7 +45,7 @@ class Inference:
     confidence : float
         Of the intervals; of a wished half-width or interval, what was found for it.
     intervals : {'simultaneous', 'each'}
-    method : {'blue', 'exact', 'mc', 'pc', 'guaranteed'}
+    method : {'blue', 'mc', 'pc', 'guaranteed'}
     chosen : int or 'any'
         How many questions this one may have been picked from after seeing their answers; 1 for none.
     met : bool or None

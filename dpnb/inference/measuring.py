@@ -24,13 +24,6 @@ if TYPE_CHECKING:
 
 SIMULATED = 100_000
 """Draws of the Monte-Carlo method: errors of intervals' levels below 0.005, all but surely."""
-MOST_RANK = 60
-"""Largest number of unknowns for the exact posterior."""
-MOST_EXACT_ROWS = 1_000
-IN_TAILS = 200
-"""Least draws of an exact posterior beyond its interval; with fewer its ends would lie too far in."""
-MOST_DRAWS = 100_000
-"""Of an exact posterior."""
 _NOWHERE: Pair = (-math.inf, math.inf)
 
 
@@ -56,8 +49,6 @@ def measured(
     if part.function == "AVG":
         return _mean(joint, options, width, place, reach)
     law, estimate = joint.law(place[0]), float(joint.estimates[place[0]])
-    if options.method == "exact":
-        return _exact(evidence, rows[0], alpha)
     if options.prior is not None:
         found, (low, high) = _updated(
             options, estimate + part.offset, law, alpha, whole=part.function == "COUNT"
@@ -96,32 +87,6 @@ def _mean(
         )
     total, count = place
     return mean_and_interval(joint, total, count, width, reach)
-
-
-def _exact(evidence: Evidence, row: tuple[Ints, Values], alpha: float) -> tuple[float, Pair]:
-    from dpnb.inference.exact import DRAWS, Sample, interval, without_draws
-
-    space = evidence.history.space
-    if space.rank > MOST_RANK or space.rows > MOST_EXACT_ROWS:
-        raise RequestError(
-            f"the exact posterior is for at most {MOST_RANK} unknowns",
-            "Use method='blue', which is exact for Gaussian noise.",
-        )
-    laws = [each.law for each in evidence.history.rows]
-    query = space.solve(*row).coordinates
-    if not query.any():
-        return 0.0, (0.0, 0.0)
-    law = without_draws(space.coordinates, space.answers, laws, query)
-    if law is not None:
-        return law.mean, interval(law, alpha)
-    draws = max(DRAWS, math.ceil(IN_TAILS / alpha))
-    if draws > MOST_DRAWS:
-        raise RequestError(
-            "the exact posterior is not drawn often enough to tell intervals of so high a confidence",
-            "Use method='blue'.",
-        )
-    sample = Sample.of(evidence.unknowns(draws) @ query)
-    return sample.mean, interval(sample, alpha)
 
 
 def _updated(

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from dpnb.errors import RequestError
 
-Method: TypeAlias = Literal["blue", "exact", "mc", "pc", "guaranteed"]
+Method: TypeAlias = Literal["blue", "mc", "pc", "guaranteed"]
 MOST_CHOSEN = 10**6
 
 
@@ -65,8 +65,8 @@ def read_options(given: Mapping[str, Any]) -> Options:
             f"intervals is {intervals!r}", "Write intervals='simultaneous' or intervals='each'."
         )
     method, guaranteed = given.get("method", "blue"), given.get("guaranteed", False)
-    if not isinstance(method, str) or method not in ("blue", "exact", "mc", "pc"):
-        raise RequestError(f"method is {method!r}", "Use 'blue', 'exact', 'mc' or 'pc'.")
+    if not isinstance(method, str) or method not in ("blue", "mc", "pc"):
+        raise RequestError(f"method is {method!r}", "Use 'blue', 'mc' or 'pc'.")
     if not isinstance(guaranteed, bool):
         raise RequestError("guaranteed is neither true nor false", "Write guaranteed=True.")
     if guaranteed and (method != "blue" or error is not None or between is not None):

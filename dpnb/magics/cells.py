@@ -251,7 +251,7 @@ class Dpnb(Magics):
     @argument(
         "--guaranteed", action="store_true", help="bounds that hold whatever was asked; wider"
     )
-    @argument("--method", help="blue (the default) or exact; mc or pc as published, for study")
+    @argument("--method", help="blue (the default); mc or pc as published, for study")
     @argument("--nonnegative", action="store_true", help="count on it that the value is 0 or more")
     @argument(
         "--chosen",

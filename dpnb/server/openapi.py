@@ -193,7 +193,7 @@ def _schemas() -> dict[str, Any]:
         "error": _or_null(_AMOUNT),
         "between": _or_null({**_LIST, "items": _NUMBER, "minItems": 2, "maxItems": 2}),
         "intervals": accuracy["intervals"],
-        "method": {"enum": ["blue", "exact", "mc", "pc"]},
+        "method": {"enum": ["blue", "mc", "pc"]},
         "guaranteed": _TRUTH,
         "prior": {"description": "'nonnegative', or public knowledge as an object; null for none."},
         "chosen": {"anyOf": [{**_WHOLE, "minimum": 1}, {"const": "any"}]},

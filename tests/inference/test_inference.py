@@ -407,45 +407,6 @@ class TestMethods:
         with pytest.raises(RequestError, match="for Laplace noise"):
             gaussian.infer(self.SQL, method="pc")
 
-    @pytest.mark.parametrize("confidence", [0.9, 0.98])
-    def test_the_exact_posterior_of_independent_answers_is_the_law_of_their_noise(
-        self, laplace, confidence
-    ):
-        plain = laplace.infer(self.SQL, confidence=confidence)
-        exact = laplace.infer(self.SQL, confidence=confidence, method="exact")
-        assert exact.high - exact.low == pytest.approx(plain.high - plain.low, rel=0.05)
-
-    @pytest.mark.parametrize("options", [{"confidence": 0.9999}, {"chosen": 1000}])
-    def test_it_is_not_drawn_where_draws_do_not_reach(self, laplace, gaussian, options):
-        with pytest.raises(RequestError, match="not drawn often enough"):
-            laplace.infer(self.SQL, method="exact", **options)
-        # Gaussian noise needs no draws
-        assert gaussian.infer(self.SQL, method="exact", **options).low < 600
-
-    def test_the_exact_posterior_is_the_same_for_gaussian_noise(self, gaussian):
-        plain, exact = gaussian.infer(self.SQL), gaussian.infer(self.SQL, method="exact")
-        assert exact.estimate == pytest.approx(plain.estimate)
-        assert (exact.low, exact.high) == pytest.approx((plain.low, plain.high), abs=0.01)
-
-    def test_the_exact_posterior_of_repeated_laplace_answers(self, opened, drawn):
-        """Three answers to one question; the posterior is added up on a grid."""
-        session = opened(PEOPLE_TABLE, drawn(6), budget=BUDGETS["pure"])
-        answers = []
-        one = "SUM(CASE WHEN region = '{}' THEN 1 ELSE 1 END)"
-        counts = "COUNT(*)", one.format("north"), one.format("south")
-        for counted, epsilon in zip(counts, (0.25, 0.5, 0.125), strict=True):
-            told = session.query(f"SELECT {counted} AS n FROM people", epsilon=epsilon)
-            (found,) = told.estimates
-            answers.append((told.to_frame()["n"][0], (found.count_law or found.total_law).scale))
-        exact, plain = session.infer(self.SQL, method="exact"), session.infer(self.SQL)
-        grid = np.arange(400, 800, 0.001)
-        masses = np.exp(-sum(np.abs(grid - value) / scale for value, scale in answers))
-        masses /= masses.sum()
-        ends = grid[np.searchsorted(np.cumsum(masses), [0.025, 0.975])]
-        assert exact.estimate == pytest.approx(masses @ grid, abs=0.01)
-        assert (exact.low, exact.high) == pytest.approx(tuple(ends), abs=0.01)
-        assert plain.estimate != pytest.approx(exact.estimate, abs=0.01)
-
     def test_means_know_one_method(self, opened, silent):
         quiet = opened(PEOPLE_TABLE, silent())
         quiet.query("SELECT AVG(score) AS m FROM people", rho=1)

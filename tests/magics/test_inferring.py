@@ -107,7 +107,7 @@ class TestOptions:
             ("--between -5 -1000", {"between": [-5.0, -1000.0]}),
             ("--each", {"intervals": "each"}),
             ("--guaranteed", {"guaranteed": True}),
-            ("--method exact", {"method": "exact"}),
+            ("--method mc", {"method": "mc"}),
             ("--nonnegative", {"prior": "nonnegative"}),
             ("--chosen 20", {"chosen": 20}),
             ("--chosen any", {"chosen": "any"}),

@@ -24,7 +24,6 @@ from scipy import stats
 
 from dpnb.errors import RequestError
 from dpnb.inference.bounds import allowances, guaranteed
-from dpnb.inference.exact import interval, posterior
 from dpnb.inference.history import History, Row
 from dpnb.inference.intervals import count_interval, mean_interval, ratio
 from dpnb.inference.posterior import Joint, noise_variance, snapped
@@ -314,31 +313,6 @@ def ratios(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -
     return found
 
 
-def one_unknown(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -> list[Misses]:  # fmt: skip
-    """The exact posterior of one number, in closed form: Laplace, then Gaussian."""
-    rows, found = np.array([[1.0], [2.0], [-1.0], [1.0], [0.5]]), []
-    for family in ("laplace", "gaussian"):
-        laws = [Law(family, scale) for scale in (1.0, 4.0, 0.5, 3.0, 2.0)]  # type: ignore[arg-type]
-        repeats, missed = size(8000), 0
-        for noise in noises(rng, laws, repeats, wrong):
-            low, high = interval(posterior(rows, noise, laws, np.ones(1)), 0.05)
-            missed += not low <= 0 <= high
-        found.append(Misses(missed, repeats, 0.05))
-    return found
-
-
-def sampled(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) -> list[Misses]:
-    """The exact posterior of a mixed history, by Gibbs draws."""
-    repeats, missed = size(2500), 0
-    query = np.array([1.0, 0.0, 1.0, 0.0])
-    exact = MATRIX @ COUNTS
-    for seed, noise in enumerate(noises(rng, LAWS, repeats, wrong)):
-        law = posterior(MATRIX, exact + noise, LAWS, query, seed=seed, draws=500)
-        low, high = interval(law, 0.2)
-        missed += not low <= 30 <= high
-    return [Misses(missed, repeats, 0.2)]
-
-
 EXPERIMENTS: dict[str, tuple[Experiment, str]] = {
     "best estimates, mixed and rank-deficient": (best_estimates, ""),
     "best estimates, 1,000 rows": (many_rows, ""),
@@ -356,8 +330,6 @@ EXPERIMENTS: dict[str, tuple[Experiment, str]] = {
     "allowances of a growing history": (growing, ""),
     "means": (means, ""),
     "ratios": (ratios, ""),
-    "exact posterior, one unknown": (one_unknown, ""),
-    "exact posterior, Gibbs": (sampled, ""),
 }
 """Each with why too much noise need not show, where that is so."""
 
