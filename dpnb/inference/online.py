@@ -131,7 +131,8 @@ class OnlineRequest:
         plain = OnlinePlan(alone, alone)
         if accuracy.error is None or not accuracy.history or accuracy.looks != 1 or enough:
             return plain
-        if alone.groups * len(alone.parts) > MOST_VALUES:
+        if alone.query.derived or alone.groups * len(alone.parts) > MOST_VALUES:
+            # formulas rest on answers of their own
             return plain
         schema, version = self.own.tables[table].schema, self.own.store.version(table)
         now = self.shelf.held(state, [analyst], table, version, schema)

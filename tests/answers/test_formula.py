@@ -399,6 +399,12 @@ class TestRequests:
         # the narrowest wish of what they share decides: 8 for n leaves 16 for twice n
         assert widest > 8
 
+    def test_past_answers_make_no_difference_to_it(self, opened: Open) -> None:
+        session = opened()
+        session.query("SELECT region, kind, COUNT(*) AS n FROM people GROUP BY region, kind", rho=1)
+        price = session.price(SUMS, error=40)
+        assert session.query(SUMS, error=40).spent == price.spent
+
     def test_the_error_of_a_mean_within_a_sum_holds_for_groups_of_some_size(self, opened: Open):
         sql = "SELECT region, 100 * (AVG(score) - 5) AS above FROM people GROUP BY region"
         with pytest.raises(RequestError, match="size of the group"):
