@@ -548,16 +548,16 @@ def charged_blindly(self, sequence, entry):
 
 def telling(monkeypatch):
     """A refusal names a number of rows."""
-    check = Curator._check
+    serve = Curator._serve
 
-    def told(self, *arguments):
+    def told(self, *arguments, **named):
         try:
-            return check(self, *arguments)
+            return serve(self, *arguments, **named)
         except BudgetError as error:
             rows = len(self._tables["people"].source)
             raise BudgetError(f"{error.what}, for {rows} rows", error.mend) from None
 
-    monkeypatch.setattr(Curator, "_check", told)
+    monkeypatch.setattr(Curator, "_serve", told)
 
 
 def mispriced(monkeypatch):
