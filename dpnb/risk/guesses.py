@@ -1,0 +1,262 @@
+"""How often, of 100, the best guess whether one person is in the table is right (spec/exposure.md A).
+
+The guesser starts from a fair coin and knows every other row: 50 is a coin toss, 100 is certain. The
+number rests on the total variation TV between what is released with the person and without her:
+100 (1/2 + TV/2). Every function here returns TV, but for those with ``guesses`` in their name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from dpnb.errors import RequestError
+from dpnb.privacy.loss import Currency
+from dpnb.scale import scalar
+
+Values = npt.NDArray[np.float64]
+
+COIN = 50.0
+"""Guesses right of 100 by somebody who knows nothing."""
+OVER = 99.5
+"""From here on a number reads "over 99" (A8)."""
+_NORMAL = NormalDist()
+_CUT = 1e-4
+"""The part of an overlap that is cut off, and subtracted (A3)."""
+_BLOCK = 1 << 20
+"""Numbers that are worked out at a time."""
+
+
+def gaussian(mu_squared: npt.ArrayLike) -> Values:
+    """Return 2 Phi(mu/2) - 1: Gaussian noise on any vector, mu^2 = sum (v/sigma)^2 = 2 rho_i (A2).
+
+    Several releases that were fixed beforehand: the mu^2 add (A3).
+    """
+    from scipy import special
+
+    found: Values = special.erf(np.sqrt(np.asarray(mu_squared, dtype=np.float64) / 8))
+    return found
+
+
+def discrete_gaussian(sigma: float, steps: int) -> float:
+    """Return TV of a discrete Gaussian on whole numbers that is moved by some steps (A2)."""
+    reach = math.ceil(40 * sigma) + steps
+    drawn = np.arange(-reach, reach + 1)
+    masses = np.exp(-(drawn.astype(np.float64) ** 2) / (2 * sigma**2))
+    inside = (2 * drawn > -steps) & (2 * drawn <= steps)
+    return float(masses[inside].sum() / masses.sum())
+
+
+def discrete_laplace(rate: float, steps: int) -> float:
+    """Return TV of a discrete Laplace variable of scale 1/rate that is moved by some steps (A2)."""
+    overlap = math.exp(-rate * steps / 2)
+    return 1 - overlap / (math.cosh(rate / 2) if steps % 2 else 1)
+
+
+def laplace(sizes: npt.ArrayLike) -> Values:
+    """Return TV of Laplace noise on vectors, shape (..., J): t_j = |v_j| / b_j in each coordinate.
+
+    One coordinate: 1 - e^(-t/2). Where t_1 >= t_2 + ... + t_J, with T the sum of all:
+    1 - e^(-T/2) prod over j >= 2 of (1 + t_j/2); elsewhere the integral of A3, rounded up by 2e-4 at most.
+    """
+    rising = np.sort(np.asarray(sizes, dtype=np.float64), axis=-1)
+    rest, total = rising[..., :-1], rising.sum(axis=-1)
+    overlap = np.exp(-total / 2) * np.prod(1 + rest / 2, axis=-1)
+    mixed = np.asarray(rising[..., -1] < rest.sum(axis=-1))
+    if mixed.any():
+        overlap = np.array(overlap)
+        overlap[mixed] = 1 - composed(laplaces=rising[mixed])
+    return np.asarray(1 - overlap)
+
+
+def laplace_at_most(total: npt.ArrayLike) -> Values:
+    """Return the largest TV of Laplace noise where only the sum of all t_j is known (A2)."""
+    return np.asarray(-np.expm1(-np.asarray(total, dtype=np.float64) / 2))
+
+
+def response(epsilon: float) -> float:
+    """Return tanh(epsilon/2): randomised response, and the most of any epsilon-DP step (A2)."""
+    return math.tanh(epsilon / 2)
+
+
+def selection(eta: float) -> float:
+    """Return tanh(eta/4): the most of a selection whose losses span ``eta`` (bounded range; A2)."""
+    return math.tanh(eta / 4)
+
+
+def approximate(epsilon: float, delta: float) -> float:
+    """Return 1 - 2 (1 - delta)/(1 + e^epsilon): the most that (epsilon, delta)-DP allows (A2)."""
+    return 1 - 2 * (1 - delta) / (1 + math.exp(epsilon))
+
+
+def zcdp(rho: npt.ArrayLike) -> Values:
+    """Return the most that rho-zCDP allows, by any mechanism: TV ln((1+TV)/(1-TV)) = rho (B1).
+
+    With e = ln((1+TV)/(1-TV)) this reads e tanh(e/2) = rho: randomised response is the worst.
+    """
+    wanted = np.asarray(rho, dtype=np.float64)
+    low, high = np.zeros_like(wanted), wanted + 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        above = middle * np.tanh(middle / 2) > wanted
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    return np.asarray(np.tanh(high / 2))
+
+
+def several(distances: Sequence[npt.ArrayLike]) -> Values:
+    """Return the most of several releases: 1 - TV >= the product of all 1 - TV_j (A3)."""
+    overlap: Values = np.prod([1 - np.asarray(one, dtype=np.float64) for one in distances], axis=0)
+    return np.asarray(1 - overlap)
+
+
+def composed(
+    *,
+    mu_squared: npt.ArrayLike = 0.0,
+    laplaces: npt.ArrayLike = (),
+    responses: Sequence[float] = (),
+) -> Values:
+    """Return TV of Gaussian, Laplace and randomised-response parts that were fixed beforehand (A3).
+
+    1 - TV = (1/pi) int_0^inf prod_j H_j(v) / (1/4 + v^2) dv, the Fourier transform of e^(-|l|/2), cut
+    where the rest is 1e-4 at most, which counts as part of TV: the result errs upward, by 2e-4 at most.
+
+    Parameters
+    ----------
+    mu_squared : float, or array of shape (u,)
+        Of all Gaussian parts together.
+    laplaces : array, shape (u, J)
+        t = |v| / b of each Laplace coordinate.
+    responses : sequence of float
+        The epsilon of each randomised response.
+    """
+    t = np.atleast_2d(np.asarray(laplaces, dtype=np.float64))
+    mu2 = np.asarray(mu_squared, dtype=np.float64).reshape(-1, 1)
+    lines = max(len(t), len(mu2))
+    total = float(t.sum(axis=1).max(initial=0.0)) + sum(responses)
+    width, cut = 0.1 / max(1.0, total), 1.0
+    while np.max(_rest(cut, mu2, t)) > _CUT:
+        cut *= 1.25
+    nodes = (np.arange(math.ceil(cut / width)) + 0.5) * width
+    found = np.zeros(lines)
+    block = max(1, _BLOCK // lines)
+    for start in range(0, len(nodes), block):
+        v = nodes[start : start + block]
+        parts = np.exp(-mu2 / 8 - mu2 * v**2 / 2)
+        for column in t.T:
+            one = column[:, None]
+            parts = parts * np.exp(-one / 2) * (np.cos(v * one) + np.sin(v * one) / (2 * v))
+        for epsilon in responses:
+            parts = parts * np.cos(v * epsilon) / math.cosh(epsilon / 2)
+        found = found + (parts / (0.25 + v**2)).sum(axis=1)
+    end = len(nodes) * width
+    overlap = found * width / math.pi - _rest(end, mu2, t)
+    return np.asarray(1 - np.clip(overlap, 0.0, 1.0))
+
+
+def _rest(cut: float, mu2: Values, t: Values) -> Values:
+    """Return a bound on the integral beyond ``cut`` (A3), for each line."""
+    laplaces = np.exp(-t / 2) * (1 + np.minimum(t / 2, 1 / (2 * cut)))
+    found: Values = np.exp(-mu2[:, 0] / 8) * np.prod(laplaces, axis=1) / (math.pi * cut)
+    return found
+
+
+# in guesses
+
+
+def guesses(distance: npt.ArrayLike) -> Values:
+    """Return guesses right of 100."""
+    return np.asarray(COIN * (1 + np.asarray(distance, dtype=np.float64)))
+
+
+def guesses_within(level: float, currency: Currency, times: float = 1.0) -> float:
+    """Return the most guesses right of 100 of answers that cost a level in all (B1).
+
+    rho: 100 Phi(sqrt(rho/2)), of Gaussian noise; pure epsilon: 100/(1 + e^-epsilon). ``times`` is how
+    much more than one privacy unit a person adds: Phi(m mu/2), 1/(1 + e^(-m epsilon)) (A6).
+    """
+    if math.isinf(level):
+        return 100.0
+    if currency == "pure":
+        return COIN * (1 + math.tanh(times * level / 2))
+    return 100 * _NORMAL.cdf(times * math.sqrt(level / 2))
+
+
+def level_of_guesses(limit: float, currency: Currency) -> float:
+    """Return the level at which nobody is guessed right more often than ``limit`` times in 100 (B1).
+
+    rho = 2 Phi^-1(q)^2 of Gaussian noise, epsilon = ln(q/(1-q)).
+
+    Examples
+    --------
+    >>> round(level_of_guesses(60, "zcdp"), 6), round(level_of_guesses(60, "pure"), 6)
+    (0.12837, 0.405465)
+    """
+    q = limit / 100
+    if q >= 1:
+        return math.inf
+    if currency == "pure":
+        return math.log(q / (1 - q))
+    return 2 * _NORMAL.inv_cdf(q) ** 2
+
+
+def read_guesses(value: object) -> float:
+    """Return a limit in guesses right of 100.
+
+    Raises
+    ------
+    RequestError
+    """
+    number = scalar(value)
+    if (
+        isinstance(number, bool)
+        or not isinstance(number, (int, float, Fraction))
+        or not COIN <= number < 100
+    ):
+        raise RequestError(
+            "guesses must be at least 50 and below 100",
+            "Give guesses=60: a guess who is in the table is then right 60 times in 100 at most.",
+        )
+    return float(number)
+
+
+def at_most_text(found: float) -> str:
+    """Return a bound in guesses, rounded up: whole ones, below 55 with one decimal (A8).
+
+    Examples
+    --------
+    >>> at_most_text(56.53), at_most_text(52.01), at_most_text(50), at_most_text(60.0000000001)
+    ('57', '52.1', '50', '60')
+    >>> at_most_text(98.1), at_most_text(99.5)
+    ('99', 'over 99')
+    """
+    if found >= OVER:
+        return "over 99"
+    digits = 1 if found < 55 else 0
+    if found <= COIN:
+        return "50"
+    return _trimmed(math.ceil(found * 10**digits * (1 - 1e-9)) / 10**digits)
+
+
+def about_text(found: float) -> str:
+    """Return an exact figure in guesses, to the nearest digit that :func:`at_most_text` has (A8).
+
+    Examples
+    --------
+    >>> about_text(56.53), about_text(52.01), about_text(50), about_text(50.001)
+    ('57', '52', '50', '50.1')
+    """
+    if found >= OVER:
+        return "over 99"
+    if COIN < found < 50.05:
+        # 50 only of what is exactly a coin toss
+        return "50.1"
+    return _trimmed(round(found, 1 if found < 55 else 0))
+
+
+def _trimmed(number: float) -> str:
+    return f"{number:.0f}" if number == int(number) else f"{number:.1f}"
