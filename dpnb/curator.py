@@ -42,6 +42,7 @@ from dpnb.provenance.policy import Policy, policy_of
 from dpnb.provenance.refusals import Refusal, log
 from dpnb.provenance.requests import ANALYST, OWNER, P, R, Request, definitions_of, header
 from dpnb.provenance.store import Store
+from dpnb.risk.looks import Looks
 from dpnb.sql.query import Query
 from dpnb.stamps import Stamp
 from dpnb.table import Table
@@ -142,6 +143,7 @@ class Curator(Ownership):
         self._lock = threading.RLock()
         self._statements: dict[object, AnswerRequest] = {}
         self._shelf = Shelf()
+        self._looks = Looks()
         self._store = Store(ledger, anchor, new_anchor=new_anchor)
         self._engines: dict[str, Engine] = {}
         try:
@@ -645,7 +647,7 @@ class Curator(Ownership):
             plan, engine = request.plan(), self._engines[request.query.table]
             desk = Desk(
                 sql, plan, self._store, engine, self._tables, self._serve, self._priced,
-                _interruptible, self._lock,
+                _interruptible, self._lock, self._looks,
             )  # fmt: skip
             if mode == "paper":
                 look: Callable[[], Any] = assembly.paper_look(desk, mechanism)

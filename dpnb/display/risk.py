@@ -22,6 +22,7 @@ from dpnb.stamps import Stamp
 if TYPE_CHECKING:
     from dpnb.risk.choice import Choice, RiskHistogram
     from dpnb.risk.profile import RiskProfile
+    from dpnb.risk.safe_counts import SafeCounts
 
 NOTICE = (
     "A private risk picker was here. It shows exact facts about persons, so nothing of it is kept; "
@@ -118,6 +119,14 @@ def histogram_html(histogram: RiskHistogram) -> str:
     said = parts.notes(*histogram.sentences())
     table = listing_table(histogram.listing())
     stamped = parts.stamped(histogram.stamp, histogram.conditional)
+    return parts.framed(f'<div class="dpnb-body">{stamped}{table}{said}</div>')
+
+
+def counts_html(counts: SafeCounts) -> str:
+    """Return safe counts: one line for each level, of what they speak, and what they cost."""
+    said = parts.notes(*counts.sentences())
+    stamped = parts.stamped(counts.stamp, counts.conditional)
+    table = listing_table(counts.listing())
     return parts.framed(f'<div class="dpnb-body">{stamped}{table}{said}</div>')
 
 

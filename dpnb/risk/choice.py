@@ -12,9 +12,18 @@ from dpnb.answers.listing import Listing
 from dpnb.answers.numbers import ends_text, figure, loss_text, percent
 from dpnb.answers.plain import listed
 from dpnb.answers.words import cost_text, interval_sentence
-from dpnb.privacy.loss import Currency, Picked, PickedRational, PrivacyLoss
+from dpnb.privacy.loss import (
+    Currency,
+    Picked,
+    PickedRational,
+    PrivacyLoss,
+    amount_text,
+    unit,
+)
+from dpnb.privacy.path import LEAST_LEVEL
+from dpnb.risk.guesses import COIN, OVER, at_most_text, guesses_within, level_of_guesses
 from dpnb.risk.nouns import noun
-from dpnb.risk.words import bounded
+from dpnb.risk.safe_counts import share_at_most
 from dpnb.stamps import Stamp
 
 if TYPE_CHECKING:
@@ -48,7 +57,10 @@ class Choice:
     method : str
         Name of the rule, selection or preference.
     tau : float
-        Its threshold.
+        Its threshold; 0 where the limit was given in guesses.
+    guesses : float
+        The limit: how often, of 100, a guess whether somebody is in the table may be right; 100 where
+        it is not known.
     detail : mapping
         What was released on the way, and the options.
     affordable : bool
@@ -74,6 +86,7 @@ class Choice:
     source: Source
     method: str
     tau: float
+    guesses: float
     detail: Mapping[str, Any]
     affordable: bool
     spent: PrivacyLoss
@@ -116,37 +129,89 @@ class Choice:
         if self.source == "data" and self.conditional:
             return "A level was looked for in exact values: .level holds it."
         if self.level is None:
-            return f"No level was found at which {self._wish()}."
+            return self._nothing()
         level = loss_text(self.loss, self.currency, self.delta)
-        said = f"{level}." if self.method == BY_HAND else f"At {level} {self._wish()}."
+        said = f"{level}." if self.method == BY_HAND else f"At {level}, {self._meaning()}"
         if not self.affordable:
             said += " No answer at that level can be bought with what is left."
         return said
 
-    def _wish(self) -> str:
-        """Return what the level shall grant."""
-        excess = "any factor" if self.tau <= 1e-6 else bounded("a factor of", 1 / self.tau, 4)
-        if self.method == "quantile":
-            p = float(Fraction(self.detail["p"]))
+    def _meaning(self) -> str:
+        """Return what an answer at the level lets others guess."""
+        limit = at_most_text(self.guesses)
+        if self.method == "public" or (self.method == "safe counts" and not self.detail["k"]):
+            if self.guesses >= OVER:
+                return "anybody's presence may be guessed: there is no limit."
             return (
-                f"about {percent(p)} of the {noun(self.ids)} stand out by no more than {excess}; the "
-                f"{percent(round(1 - p, 12))} that stand out most are not covered"
+                "from a coin toss, this answer lets nobody's presence be guessed right more than "
+                f"{limit} times in 100."
             )
-        if self.method == "tail":
+        if self.method == "safe counts":
+            detail, sure = self.detail, percent(self.detail["confidence"])
+            if detail["share"] is not None:
+                people = share_at_most(detail["people_share"])
+                return f"at most {people} of people are above your limit in this answer ({sure} confidence)."
+            people = f"{detail['people']:,} {'person' if detail['people'] == 1 else 'people'}"
             return (
-                f"about {self.detail['most']:,} {noun(self.ids)} at most stand out by more than "
-                f"{excess}"
+                f"at most {people} can be guessed right more than {limit} times in 100 in this answer "
+                f"({sure} confidence)."
             )
-        if self.method == "variance":
-            return (
-                f"the variance of the indicators is about {self.tau:g} at most; a few exposed "
-                f"{noun(self.ids)} may hide in it"
-            )
+        if self.detail.get("mode") == "paper":
+            return f"as the paper's {self.method} chooses: whom an answer exposes is not promised."
         if self.method == "max_loss":
-            return f"nobody's own loss is above {self.tau:g}"
-        if self.method in ("public", "floor_max_ratio"):
-            return f"nobody stands out by more than {excess}"
-        return f"the preference {self.method} holds at {self.tau:g}"
+            return f"nobody's own loss is above {self.tau or float(self.level or 0):g}."
+        if self.method == "floor_max_ratio":
+            return f"floor / max is at least {self.tau:g}."
+        return f"the preference {self.method} holds at {self.tau:g}."
+
+    def _nothing(self) -> str:
+        """Return why there is no level, from public numbers alone."""
+        detail, name = self.detail, unit(self.currency)
+        if self.source != "rule" and self.method != "safe counts":
+            return "No candidate meets the condition."
+        if self.guesses <= COIN:
+            return "A limit of 50 allows no answer: each one helps a guess a little."
+        if detail["limit"] is None:
+            return f"No candidate is above the {name} that is spent."
+        allowed = amount_text(Fraction(detail["limit"]), 3, left=True)
+        spent = amount_text(Fraction(detail["total"]), 3)
+        if detail["policy"] == "paper-dynamic":
+            return (
+                f"No candidate is above the {name} {spent} spent and within the {allowed} that your "
+                "limit allows."
+            )
+        left = Fraction(detail["left"])
+        if left < LEAST_LEVEL:
+            return (
+                f"Your limit allows {name} {allowed} in all; {spent} is spent. Raise the limit or reuse "
+                "answers."
+            )
+        return f"Your limit allows {name} {amount_text(left, 3, left=True)} now; no candidate is that small."
+
+    def notes(self) -> list[str]:
+        """Return what must be known beside the sentence; nothing of what a look at the data showed."""
+        if self.level is None or self.method not in ("public", "safe counts"):
+            return []
+        said = []
+        if self.method == "safe counts":
+            if self.detail["k"]:
+                above = at_most_text(self.detail["ceiling"])
+                said.append(f"Those few may be guessed right up to {above} times in 100.")
+            else:
+                said.append(
+                    "The counts could not show that. The rule's level is used: nobody is above your limit."
+                )
+        if not self.ids and self.guesses < OVER:
+            said.append(self._several())
+        return said
+
+    def _several(self) -> str:
+        """Return what single rows leave open (spec/exposure.md A6)."""
+        if self.detail.get("k"):
+            return "This counts single rows. Someone with several may be guessed more easily."
+        total = level_of_guesses(self.guesses, self.currency)
+        three = at_most_text(guesses_within(total, self.currency, 3))
+        return f"This counts single rows. Someone with 3 rows may be guessed right {three} times in 100."
 
     def sentences(self) -> list[str]:
         """Return the choice in words, how it came about, and what it cost."""
@@ -160,7 +225,7 @@ class Choice:
             badge = (
                 "Rule fixed in advance; its terms, or what was spent so far, depend on the data."
             )
-        return [self.sentence, badge, cost]
+        return [self.sentence, *self.notes(), badge, cost]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the choice as plain data (JSON)."""

@@ -4,18 +4,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.errors import RequestError
 from dpnb.privacy.calibrate import law
-from dpnb.privacy.loss import PickedRational, PrivacyLoss, amount, floor_digits, is_picked
+from dpnb.privacy.loss import (
+    PickedRational,
+    PrivacyLoss,
+    amount,
+    amount_text,
+    floor_digits,
+    is_picked,
+    unit,
+)
 from dpnb.privacy.path import LEAST_LEVEL
 from dpnb.risk import preferences
 from dpnb.risk.choice import Choice, RiskHistogram, Source
+from dpnb.risk.guesses import guesses_within, level_of_guesses, read_guesses
 from dpnb.risk.indicator import limit
 from dpnb.risk.preferences import Preference, descending, largest_within, threshold
-from dpnb.risk.request import Drawn
+from dpnb.risk.request import DEFAULT_COST, Drawn
+from dpnb.risk.safe_counts import (
+    AT_MOST,
+    BINS,
+    FAILURE,
+    CountedLevel,
+    Histogram,
+    SafeCounts,
+    Wish,
+    bounds,
+    price,
+)
 from dpnb.risk.selection import STEPS, Counts, Mechanism, Moments, Quantile, Tail
 
 if TYPE_CHECKING:
@@ -26,46 +47,265 @@ Cost: TypeAlias = tuple[Fraction, bool]
 """An amount in the session's currency, and whether it was picked by looking at the data."""
 POLICIES = ("cumulative", "alone", "paper-dynamic")
 METHODS = ("quantile", "tail", "variance")
+"""The paper's ways, and ours of old, to a private choice: what they find is not promised to hold."""
+TAU = 0.95
+"""The threshold when nothing is said."""
+PART = 10
+"""Safe counts take at most this part of what is left, unless their cost was said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How easily people may be guessed: a level in all, and what it means in guesses right of 100."""
+
+    tau: float
+    level: float
+    guesses: float
+
+
+def read_limit(profile: RiskProfile, tau: object, guesses: object) -> Limit:
+    """Return the limit that a tau or a number of guesses means; fixed before looking at the data."""
+    if guesses is not None:
+        if tau != TAU:
+            raise RequestError("tau and guesses are both given", "Give one limit: guesses=60.")
+        wanted = read_guesses(guesses)
+        return Limit(0.0, level_of_guesses(wanted, profile.currency), wanted)
+    least = threshold(tau)
+    most = limit(least, profile.currency, profile.form)
+    return Limit(least, most, guesses_within(most, profile.currency))
 
 
 def suggest(
-    profile: RiskProfile, tau: object, policy: str, candidates: Sequence[object] | None
+    profile: RiskProfile,
+    tau: object,
+    guesses: object,
+    policy: str,
+    candidates: Sequence[object] | None,
 ) -> Choice:
     """Apply the public rule (spec/rdr.md 3.5, S0); see :meth:`RiskProfile.suggest`."""
     _one_of(policy, POLICIES, "policy")
-    least = threshold(tau)
-    most = limit(least, profile.currency, profile.form)
+    wanted = read_limit(profile, tau, guesses)
+    rounded = None if candidates is None else descending(candidates)
+    late = not profile.desk.settle("rule", wanted, policy, rounded)
     spent = profile.budget.spent.level(profile.currency)
-    if policy == "cumulative":
-        most = profile.desk.affordable(most - float(spent))
+    most = _within(profile, wanted, policy)
     if policy == "paper-dynamic" or candidates is not None or math.isinf(most):
         listed = descending(candidates)
         if policy == "paper-dynamic":
-            listed = tuple(c for c in listed if c > spent)
+            # what was charged for a candidate, not its name, is what was spent
+            listed = tuple(c for c in listed if profile.desk.charged(c) > spent)
         chosen = largest_within(listed, most)
     else:
-        # what rounding leaves of a rule that is used up is no level
-        chosen = floor_digits(most) if most >= LEAST_LEVEL else None
+        chosen = _usable(most)
     # what is spent may itself have been picked
-    picked = is_picked(candidates, tau) or (policy != "alone" and profile.desk.conditional)
-    return choice(profile, chosen, "rule", "public", least, {"policy": policy}, picked=picked)
+    picked = is_picked(candidates, tau, guesses) or (policy != "alone" and profile.desk.conditional)
+    left = Fraction(0) if math.isinf(most) else floor_digits(max(most, 0.0))
+    detail = {
+        "policy": policy,
+        "limit": None if math.isinf(wanted.level) else str(floor_digits(wanted.level)),
+        "left": str(left),
+        "total": str(spent),
+    }
+    return choice(profile, chosen, "rule", "public", wanted, detail, picked=picked or late)
+
+
+def _within(profile: RiskProfile, wanted: Limit, policy: str) -> float:
+    """Return the largest level that keeps to a limit, by the public rule."""
+    if policy != "cumulative":
+        return wanted.level
+    spent = float(profile.budget.spent.level(profile.currency))
+    return min(wanted.level, profile.desk.affordable(wanted.level - spent))
+
+
+def _usable(level: float) -> Fraction | None:
+    """Return a level as an exact amount; what rounding leaves of a rule that is used up is none."""
+    return floor_digits(level) if level >= LEAST_LEVEL else None
 
 
 def by_preference(
     profile: RiskProfile,
     tau: object,
+    guesses: object,
     preference: str | Preference,
     p: object,
     candidates: Sequence[object] | None,
 ) -> Choice:
     """Choose by exact values: RDR, Algorithm 1, but for the release (spec/rdr.md 3.2)."""
-    wanted = preferences.read(preference, tau, p=p)
-    name = preference if isinstance(preference, str) else type(preference).__name__
+    if guesses is not None:
+        found = read_limit(profile, tau, guesses)
+        wanted: Preference = preferences.MaxLoss(found.level)
+        name = "max_loss"
+    else:
+        wanted = preferences.read(preference, tau, p=p)
+        name = preference if isinstance(preference, str) else type(preference).__name__
+        found = Limit(wanted.threshold, math.inf, 100.0)
     chosen = profile.search(wanted, descending(candidates))
-    return choice(profile, chosen, "data", name, wanted.threshold, {})
+    return choice(profile, chosen, "data", name, found, {})
 
 
-def selected(
+def read_wish(
+    profile: RiskProfile, at_most: object, p: object, rho: object, epsilon: object
+) -> Wish:
+    """Return how many people may be above the limit, and what showing that costs; public facts only."""
+    if at_most is not None and p is not None:
+        raise RequestError(
+            "at_most and p are both given", "Wish for a number of people, or for a share of them."
+        )
+    share = None if p is None else 1 - _proportion(p)
+    count = None
+    if share is None:
+        count = AT_MOST if at_most is None else _whole(at_most, "at_most", 0, 2**40)
+        if count == 0:
+            raise RequestError(
+                "noise cannot show that nobody is above the limit",
+                "Leave at_most out: the rule promises that, and is free.",
+            )
+    asked = rho is not None or epsilon is not None
+    held = profile.desk.bought(Histogram())
+    if asked:
+        cost = profile.cost(rho, epsilon)[0]
+        return Wish(count, _float(share), cost, profile.currency, asked, held == cost)
+    cost = DEFAULT_COST[profile.currency] if count is None else price(count, profile.currency)
+    # what is bought already serves any wish that asks for no more
+    enough = held >= cost
+    return Wish(count, _float(share), held if enough else cost, profile.currency, asked, enough)
+
+
+def counted(
+    profile: RiskProfile,
+    limit_: Limit,
+    wish: Wish,
+    policy: str,
+    picked: bool,
+    progress: Progress | None,
+) -> SafeCounts:
+    """Release the histogram, unless it is held, and say what follows from it (spec/exposure.md D)."""
+    _one_of(policy, POLICIES[:2], "policy")
+    if profile.cumulative:
+        raise RequestError(
+            "private choices look at this statement alone",
+            "Leave cumulative=True out of curator.risk.",
+        )
+    if not wish.held:
+        _check(profile, limit_, wish, policy)
+    drawn = profile.spend(Histogram(), (wish.cost, picked), progress)
+    counts, upper, least = bounds(drawn.values, wish.cost, profile.currency)
+    budget = profile.budget
+    own = float(wish.cost) if policy == "alone" else 0.0
+    first = _usable(_within(profile, limit_, policy) - own)
+    conditional = picked or drawn.charge.conditional
+    kind = PickedRational if conditional else Fraction
+    levels = []
+    for k in range(BINS + 1 if first is not None else 0):
+        level = Fraction(first or 0) * (2 if profile.currency == "pure" else 4) ** k
+        people = upper[k - 1] if k else 0
+        share = min(1.0, people / least) if least else None
+        ceiling = guesses_within(float(level), profile.currency)
+        levels.append(CountedLevel(kind(level), people, 0.0 if k == 0 else share, ceiling))
+    return SafeCounts(
+        sql=profile.sql.strip(),
+        limit=limit_.guesses,
+        counts=counts,
+        upper=upper,
+        least_n=least,
+        confidence=1 - FAILURE,
+        levels=tuple(levels),
+        currency=profile.currency,
+        delta=budget.delta,
+        spent=drawn.charge.spent if drawn.fresh else PrivacyLoss.none(),
+        remaining=budget.remaining,
+        cap=budget.cap,
+        stored=not drawn.fresh,
+        kept=budget.kept,
+        stamp=profile.stamp,
+        conditional=conditional,
+        ledger=profile.ledger,
+        ids=profile.ids,
+    )
+
+
+def _check(profile: RiskProfile, limit_: Limit, wish: Wish, policy: str) -> None:
+    """Refuse what could hardly show anything, by public numbers and before any draw (D3)."""
+    name, budget = unit(profile.currency), profile.budget
+    if wish.at_most is not None and wish.at_most < 2 * wish.noise * (1 - 1e-9):
+        cost, enough = price(wish.at_most, profile.currency), math.ceil(2 * wish.noise)
+        raise RequestError(
+            f"at this price the noise is about {wish.noise:,.0f} people; a limit of "
+            f"{wish.at_most:,} could hardly be shown",
+            f"It would cost {name} {amount_text(cost)}. Allow {enough:,} people or more, or use the "
+            "rule for free.",
+        )
+    spent = budget.spent.level(profile.currency) if policy == "cumulative" else Fraction(0)
+    if not math.isinf(limit_.level) and float(spent + wish.cost) >= limit_.level:
+        raise RequestError(
+            f"your limit allows {name} {amount_text(limit_.level, 3, left=True)} in all; "
+            f"{amount_text(spent, 3)} is spent and the counts cost {amount_text(wish.cost, 3)}",
+            "Raise the limit, allow more people, or use the rule for free.",
+        )
+    left = budget.remaining.level(profile.currency)
+    if not wish.asked and wish.cost * PART > left and wish.cost <= left:
+        raise RequestError(
+            f"these counts cost {name} {amount_text(wish.cost)}, more than a tenth of the "
+            f"{amount_text(left, left=True)} left",
+            f"Say so with {name}={amount_text(wish.cost)}, allow more people, or use the rule for free.",
+        )
+
+
+def privately(
+    profile: RiskProfile,
+    tau: object,
+    guesses: object,
+    at_most: object,
+    p: object,
+    cost: tuple[object, object],
+    policy: str,
+    candidates: Sequence[object] | None,
+    progress: Progress | None,
+) -> Choice:
+    """Choose from safe counts the largest level that meets the wish; else the rule's (D2)."""
+    wanted, wish = read_limit(profile, tau, guesses), read_wish(profile, at_most, p, *cost)
+    listed = None if candidates is None else descending(candidates)
+    if math.isinf(wanted.level):
+        raise RequestError("there is no limit", "Give one below 100: guesses=60.")
+    late = not profile.desk.settle("counts", wanted, wish.at_most, wish.share, cost, policy, listed)
+    found = counted(profile, wanted, wish, policy, late or is_picked(cost, at_most, p), progress)
+    k = _best(profile, found, wish)
+    level = found.levels[k].level if found.levels else None
+    chosen = level if level is None or listed is None else largest_within(listed, float(level))
+    picked = late or is_picked(candidates, tau, guesses, at_most, p)
+    if policy == "cumulative":
+        picked = picked or profile.desk.conditional
+    detail = {
+        **Histogram().definition(),
+        "policy": policy,
+        "k": k,
+        "at_most": wish.at_most,
+        "share": wish.share,
+        "people": found.levels[k].at_most if found.levels else 0,
+        "people_share": found.levels[k].share if found.levels else 0.0,
+        "ceiling": found.levels[k].ceiling if found.levels else 50.0,
+        "confidence": found.confidence,
+        "counts": list(found.counts),
+        "upper": list(found.upper),
+        "least_n": found.least_n,
+        "limit": str(floor_digits(wanted.level)),
+        "total": str(profile.budget.spent.level(profile.currency)),
+        "left": str(level or 0),
+    }
+    return choice(profile, chosen, "private", "safe counts", wanted, detail, found, picked=picked)
+
+
+def _best(profile: RiskProfile, found: SafeCounts, wish: Wish) -> int:
+    """Return the place of the largest level that meets a wish and can be bought; 0 is the rule's."""
+    for k in reversed(range(1, len(found.levels))):
+        if wish.met(found.levels[k].at_most, found.least_n) and _affordable(
+            profile, found.levels[k].level
+        ):
+            return k
+    return 0
+
+
+def on_paper(
     profile: RiskProfile,
     tau: object,
     method: str,
@@ -75,7 +315,7 @@ def selected(
     candidates: Sequence[object] | None,
     progress: Progress | None,
 ) -> Choice:
-    """Choose by a private selection: S1, S2 or S4 of spec/rdr.md 3.5."""
+    """Choose by S1, S2 or S4 of spec/rdr.md 3.5: private and charged, but without a margin."""
     _one_of(method, METHODS, "method")
     if profile.cumulative:
         raise RequestError(
@@ -86,12 +326,13 @@ def selected(
     least = preferences.positive(tau, "tau") if method == "variance" else threshold(tau)
     mechanism: Mechanism
     if method == "quantile":
-        mechanism = quantile = Quantile(_proportion(p))
+        mechanism = quantile = Quantile(_proportion("0.99" if p is None else p))
         drawn = profile.spend(mechanism, cost, progress)
         level = quantile.level(drawn.values, least, profile.currency, profile.form)
         chosen = largest_within(listed, level)
     elif method == "tail":
-        mechanism = Tail(listed, least, _whole(most, "most", 0, 2**40), profile.form)
+        count = _whole(0 if most is None else most, "at_most", 0, 2**40)
+        mechanism = Tail(listed, least, count, profile.form)
         drawn = profile.spend(mechanism, cost, progress)
         chosen = listed[drawn.values[0]] if drawn.values[0] >= 0 else None
     else:
@@ -99,9 +340,20 @@ def selected(
         drawn = profile.spend(mechanism, cost, progress)
         level = moments.level(drawn.values, least, cost[0], profile.currency)
         chosen = largest_within(listed, level)
-    detail = {**mechanism.definition(), "drawn": list(drawn.values)}
-    picked = is_picked(candidates, tau, p, most)
-    return choice(profile, chosen, "private", method, least, detail, drawn, picked=picked)
+    detail = {**mechanism.definition(), "drawn": list(drawn.values), "mode": "paper"}
+    picked = is_picked(candidates, tau, p, most) or not profile.desk.settle(
+        "paper", method, least, cost, str(p), str(most), listed
+    )
+    return choice(
+        profile,
+        chosen,
+        "private",
+        method,
+        Limit(least, math.inf, 100.0),
+        detail,
+        drawn,
+        picked=picked,
+    )
 
 
 def choice(
@@ -109,19 +361,21 @@ def choice(
     level: Fraction | None,
     source: Source,
     method: str,
-    tau: float,
+    wanted: Limit,
     detail: Mapping[str, Any],
-    drawn: Drawn | None = None,
+    bought: Drawn | SafeCounts | None = None,
     *,
     picked: bool = False,
 ) -> Choice:
     """Return a choice with what it cost; ``picked`` when one of its terms came from a look at data."""
-    budget, stored = profile.budget, drawn is not None and not drawn.fresh
-    conditional = (
-        (source == "data" and not profile.public)
-        or picked
-        or (drawn is not None and drawn.charge.conditional)
-    )
+    budget, spent, stored = profile.budget, PrivacyLoss.none(), False
+    conditional = (source == "data" and not profile.public) or picked
+    if isinstance(bought, Drawn):
+        conditional = conditional or bought.charge.conditional
+        spent, stored = bought.charge.spent if bought.fresh else spent, not bought.fresh
+    elif bought is not None:
+        conditional = conditional or bought.conditional
+        spent, stored = bought.spent, bought.stored
     if level is not None:
         level = PickedRational(level) if conditional else Fraction(level)
     return Choice(
@@ -131,10 +385,11 @@ def choice(
         delta=budget.delta,
         source=source,
         method=method,
-        tau=tau,
+        tau=wanted.tau,
+        guesses=wanted.guesses,
         detail=detail,
         affordable=level is None or _affordable(profile, Fraction(level)),
-        spent=PrivacyLoss.none() if drawn is None or stored else drawn.charge.spent,
+        spent=spent,
         remaining=budget.remaining,
         cap=budget.cap,
         stored=stored,
@@ -192,6 +447,10 @@ def _whole(value: object, name: str, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise RequestError(f"{name} is no whole number from {low} to {high}", f"Give {name}={low}.")
     return value
+
+
+def _float(share: Fraction | None) -> float | None:
+    return None if share is None else float(share)
 
 
 def _proportion(p: object) -> Fraction:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -16,9 +17,11 @@ from dpnb.answers.request import AnswerRequest
 from dpnb.engines.base import Engine, guarded
 from dpnb.engines.contributions import ContributionScan
 from dpnb.privacy.loss import Picked, unit
+from dpnb.privacy.path import snap
 from dpnb.provenance.plan import Plan, shares
 from dpnb.provenance.requests import ANALYST, OWNER, Request
 from dpnb.provenance.store import Store
+from dpnb.risk.looks import Looks
 from dpnb.risk.request import Drawn, SelectionRequest
 from dpnb.risk.selection import Mechanism
 from dpnb.sql.canonical import describe
@@ -42,6 +45,8 @@ class Desk:
         Held while the store is read.
     interruptible : callable
         Looks at the data; drops the outcome when it was cancelled meanwhile.
+    looks : Looks
+        Which statements were looked at.
     """
 
     sql: str
@@ -53,6 +58,7 @@ class Desk:
     price: Callable[[Sequence[AnswerRequest]], list[Price]]
     interruptible: Callable[[Callable[[], Any], threading.Event | None], Any]
     lock: threading.RLock
+    looks: Looks
 
     @property
     def table(self) -> Table:
@@ -95,6 +101,49 @@ class Desk:
         # what is held already costs nothing, also where nothing is left
         return level + max(0.0, cost - paid) / slope if slope else 0.0
 
+    def charged(self, level: Fraction) -> Fraction:
+        """Return what a first answer at a level is charged: pure sessions round down to their grid."""
+        if self.plan.currency != "pure":
+            return level
+        parts = shares(self.plan.parts, self.plan.accuracy, self.plan.currency)
+        return sum(
+            (snap(level * part, up=False) or Fraction(0) for part in parts.values()), Fraction(0)
+        )
+
+    @property
+    def target(self) -> dict[str, Any]:
+        """What is looked at, as plain data."""
+        return {**describe(self.plan.query), "split": str(self.plan.accuracy.split)}
+
+    @property
+    def statement(self) -> str:
+        """A name that is equal for statements of equal meaning on one data version."""
+        version = self.store.version(self.plan.query.table)
+        return json.dumps([self.target, version], sort_keys=True, ensure_ascii=False)
+
+    def note_look(self) -> None:
+        """Note that an exact figure of the statement is shown."""
+        if not self.table.public:
+            self.looks.note(self.statement)
+
+    def settle(self, *terms: Hashable) -> bool:
+        """Settle terms of a choice; False when they come after a look at exact figures."""
+        return self.table.public or self.looks.settle(self.statement, terms)
+
+    def bought(self, mechanism: Mechanism) -> Fraction:
+        """Return the most that was paid for a mechanism on this statement; 0 where it was not."""
+        with self.lock:
+            self.store.follow()
+            state, version = self.store.accountant, self.store.version(self.plan.query.table)
+            target = {**self.target, "version": version}
+            costs = [
+                state.releases[charge.request].spent.level(state.currency)
+                for charge in state.charges.values()
+                if charge.query.get("mechanism") == mechanism.definition()
+                and charge.query.get("target") == target
+            ]
+        return max(costs, default=Fraction(0))
+
     def request(self, level: Fraction | Picked) -> AnswerRequest:
         """Return the request for an answer at a level."""
         accuracy = {unit(self.plan.currency): level, "split": self.plan.accuracy.split}
@@ -117,9 +166,8 @@ class Desk:
         progress: Progress | None,
     ) -> Drawn:
         """Carry out a private selection: charged to the ledger."""
-        target = {**describe(self.plan.query), "split": str(self.plan.accuracy.split)}
         request = SelectionRequest(
-            self.sql, target, scan, mechanism, amount, conditional, self.store
+            self.sql, self.target, scan, mechanism, amount, conditional, self.store
         )
         cancel = threading.Event()
         serve = partial(self.serve, request, cancel)

@@ -30,6 +30,7 @@ from dpnb.risk.indicator import Form, Values, floor
 from dpnb.risk.preferences import Preference, threshold
 from dpnb.risk.request import DEFAULT_COST, Drawn
 from dpnb.risk.rows import Rows
+from dpnb.risk.safe_counts import SafeCounts, Wish
 from dpnb.risk.selection import Mechanism
 from dpnb.stamps import Stamp
 
@@ -145,6 +146,7 @@ class RiskProfile:
             For a level that is zero, negative or no number.
         """
         level = self.level(rho, epsilon)
+        self.desk.note_look()
         rows = self._rows
         views = list(self.plan.views.values())
         one = len(views) == 1 and not rows.cumulative
@@ -162,6 +164,7 @@ class RiskProfile:
 
     def losses(self, *, epsilon: object = None, rho: object = None) -> Exact:
         """Return each row's own loss, epsilon_i or rho_i, at a level (spec/rdr.md 2.5)."""
+        self.desk.note_look()
         rows = self._rows
         columns = {"loss": rows.losses(self.level(rho, epsilon)), rows.noun(): rows.counts}
         return Exact(f"losses of single {rows.noun()}", columns.items(), public=self.public)
@@ -170,6 +173,7 @@ class RiskProfile:
         """Return what stands out most: the largest contributions, with how many rows have each."""
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
             raise RequestError("count is no whole number", "Give 0 or more.")
+        self.desk.note_look()
         rows = self._rows
         order = np.argsort(-rows.r, kind="stable")[:count]
         columns: list[tuple[str, Any]] = []
@@ -208,6 +212,7 @@ class RiskProfile:
     def by_group(self, *, epsilon: object = None, rho: object = None) -> Exact:
         """Return rows, median and largest indicator of each group of ``by``, against the floor."""
         rows, found = self._rows, self._rows.relative(self._noisy(rho, epsilon))
+        self.desk.note_look()
         sizes, medians, maxima = rows.by_cell(found, len(self.groups))
         columns: list[tuple[str, Any]] = [
             ("group", self.groups), ("rows", sizes), ("median", medians), ("largest", maxima)
@@ -230,6 +235,7 @@ class RiskProfile:
         preference = preferences.GroupRatio(0.0, self.cell(left), self.cell(right))
         level = self._noisy(rho, epsilon)
         self.check_reveal(reveal, "a cell that shows them is saved with the notebook")
+        self.desk.note_look()
         return preference.value(self._rows, level)
 
     def cell(self, label: str) -> int:
@@ -253,6 +259,7 @@ class RiskProfile:
         from dpnb.risk import assembly
 
         self._check_open()
+        self.desk.note_look()
         look = partial(assembly.signed_losses, self, self.desk, answer)
         return self.desk.look(look)
 
@@ -263,6 +270,7 @@ class RiskProfile:
         """
         level = self.level(rho, epsilon)
         self.check_reveal(reveal, "a cell that shows them is saved with the notebook")
+        self.desk.note_look()
         return self.sentence_at(level)
 
     def sentence_at(self, level: float) -> str:
@@ -277,63 +285,81 @@ class RiskProfile:
         self,
         tau: object = 0.95,
         *,
+        guesses: object = None,
         policy: str = "cumulative",
         candidates: Sequence[object] | None = None,
     ) -> Choice:
-        """Return the level of the public rule: nobody's floor / indicator below ``tau``. Free.
+        """Return the level of the public rule: nobody is guessed more easily than the limit. Free.
 
         No data are read: it rests on the largest contribution that the schema allows, so it may be
-        published (spec/rdr.md 3.5, S0; T7).
+        published (spec/rdr.md 3.5, S0; T7). A limit that is new after an exact figure of the
+        statement was shown marks the choice (spec/exposure.md C).
 
         Parameters
         ----------
         tau : number
-            From 0 to 1, fixed before looking at the data.
+            The limit as floor / indicator, from 0 to 1, fixed before looking at the data.
+        guesses : number
+            The limit in guesses right of 100, in place of ``tau``: from 50, a coin toss, to below 100.
         policy : {'cumulative', 'alone', 'paper-dynamic'}
-            What is spent already counts against the rule (3.6 f), or not; or a candidate above all
+            What is spent already counts against the limit (3.6 f), or not; or a candidate above all
             that was spent is taken, as in the paper, which then spends twice as much each time (7.16).
         candidates : sequence of numbers, optional
             Levels to round down to; those of the paper for 'paper-dynamic', else any level.
         """
-        return choosing.suggest(self, tau, policy, candidates)
+        return choosing.suggest(self, tau, guesses, policy, candidates)
 
     def choose(
         self,
         tau: object = 0.95,
         *,
-        private: bool = True,
-        method: str = "quantile",
+        guesses: object = None,
+        at_most: object = None,
+        p: object = None,
         rho: object = None,
         epsilon: object = None,
-        p: object = 0.99,
-        most: int = 0,
+        policy: str = "cumulative",
+        private: bool = True,
         preference: str | Preference = "floor_max_ratio",
         candidates: Sequence[object] | None = None,
+        mode: str = "tight",
+        method: str | None = None,
         progress: Progress | None = None,
     ) -> Choice:
-        """Choose the largest candidate that keeps to ``tau``, with the help of the data.
+        """Choose a level: by the public rule, or with the help of the data.
+
+        Without a wish this is :meth:`suggest`, which is free. A wish buys safe counts, one noisy
+        histogram, and takes the largest level at which they show that the wish is met, or else the
+        rule's: a choice never fails, and what it says is false at most 1 time in 20
+        (spec/exposure.md D).
 
         Parameters
         ----------
-        tau : number
-            The threshold, fixed before looking at the data.
-        private : bool
-            True pays for a private selection, which may be published. False looks at exact values, as
-            the paper does; on a sensitive table the choice, and whatever is released with it, is then
-            marked as conditional on it (spec/rdr.md 7.1).
-        method : {'quantile', 'tail', 'variance'}
-            Private: the ``p``-quantile of the contributions keeps to tau (S1); at most ``most`` rows
-            do not (S4); or ``tau`` caps the variance of the indicators (S2), no safety criterion.
-        rho, epsilon : number
-            What the private selection costs: rho 0.005, or epsilon 0.1 in a pure session.
+        tau, guesses : number
+            The limit, as in :meth:`suggest`, fixed before looking at the data.
+        at_most : int
+            The wish: how many people may be above the limit; 50 when only a price is given.
         p : number
-            The share of rows that keep to tau, between 0 and 1: for 'quantile' and 'quantile_ratio'.
-        most : int
-            For 'tail': how many rows need not.
+            The wish as a share: how many of the people keep to the limit, between 0 and 1. For
+            ``preference='quantile_ratio'``: which quantile.
+        rho, epsilon : number
+            What the counts cost. By default the wish sets it, and at most a tenth of what is left.
+        policy : {'cumulative', 'alone'}
+            As in :meth:`suggest`.
+        private : bool
+            False looks at exact values, as the paper does; on a sensitive table the choice, and
+            whatever is released with it, is then marked as conditional on it (spec/rdr.md 7.1).
         preference : str or Preference
             For ``private=False``; see ``dpnb.risk.preferences``.
         candidates : sequence of numbers
-            Levels in the session's currency; the 37 of the paper by default.
+            Levels in the session's currency to round down to. With ``private=False`` and in paper
+            mode the 37 of the paper by default.
+        mode : {'tight', 'paper'}
+            'paper' for study: a private ``method`` of the paper, charged, of which nothing is
+            promised, for its noise has no margin.
+        method : {'quantile', 'tail', 'variance'}
+            With ``mode='paper'``: the ``p``-quantile keeps to tau (S1); ``at_most`` rows do not (S4);
+            or ``tau`` caps the variance of the indicators (S2).
         progress : callable
             Called with the elapsed seconds once a second has passed.
 
@@ -342,21 +368,77 @@ class RiskProfile:
         RequestError, BudgetError, EngineError, InterruptedRequestError
             Nothing was charged.
         """
+        if not isinstance(mode, str) or mode not in ("tight", "paper"):
+            raise RequestError(f"mode is {mode!r}", "Use 'tight' or 'paper'.")
+        if mode == "paper" and private:
+            cost = self.cost(rho, epsilon)
+            chosen = "quantile" if method is None else method
+            return choosing.on_paper(self, tau, chosen, cost, p, at_most, candidates, progress)
+        if method is not None:
+            raise RequestError(
+                "the paper's private choices promise nothing: their noise has no margin",
+                "Write at_most=50 or p=0.99 for safe counts; mode='paper' for the paper's.",
+            )
         if not private:
-            return choosing.by_preference(self, tau, preference, p, candidates)
-        return choosing.selected(
-            self, tau, method, self.cost(rho, epsilon), p, most, candidates, progress
+            return choosing.by_preference(self, tau, guesses, preference, p, candidates)
+        if at_most is None and p is None and rho is None and epsilon is None:
+            return choosing.suggest(self, tau, guesses, policy, candidates)
+        return choosing.privately(
+            self, tau, guesses, at_most, p, (rho, epsilon), policy, candidates, progress
         )
 
+    def safe_counts(
+        self,
+        tau: object = 0.95,
+        *,
+        guesses: object = None,
+        at_most: object = None,
+        p: object = None,
+        rho: object = None,
+        epsilon: object = None,
+        policy: str = "cumulative",
+        progress: Progress | None = None,
+    ) -> SafeCounts:
+        """Release how many people are above the limit at which level, with noise: charged.
+
+        The owner may pick a level from it by eye, having seen no exact figure, and publish both
+        (spec/exposure.md D1). Arguments as in :meth:`choose`.
+        """
+        wanted = choosing.read_limit(self, tau, guesses)
+        wish = choosing.read_wish(self, at_most, p, rho, epsilon)
+        terms = (wanted, wish.at_most, wish.share, rho, epsilon, policy)
+        late = not self.desk.settle("safe counts", *terms)
+        picked = late or is_picked(rho, epsilon, at_most, p)
+        return choosing.counted(self, wanted, wish, policy, picked, progress)
+
+    def wish(
+        self,
+        *,
+        at_most: object = None,
+        p: object = None,
+        rho: object = None,
+        epsilon: object = None,
+    ) -> Wish:
+        """Return what safe counts for a wish would cost, and what they could show. Free."""
+        return choosing.read_wish(self, at_most, p, rho, epsilon)
+
     def cost(self, rho: object, epsilon: object) -> Cost:
-        """Return what a private selection shall cost, by default ``DEFAULT_COST``."""
+        """Return what a private release shall cost, by default ``DEFAULT_COST``."""
         if rho is None and epsilon is None:
             return DEFAULT_COST[self.currency], False
         return self._amount(rho, epsilon), is_picked(rho, epsilon)
 
     def picked(self, level: Fraction) -> Choice:
         """Return a level that the owner picked by hand, after seeing the risks."""
-        return choosing.choice(self, level, "data", BY_HAND, 0.0, {}, picked=is_picked(level))
+        return choosing.choice(
+            self,
+            level,
+            "data",
+            BY_HAND,
+            choosing.Limit(0.0, math.inf, 100.0),
+            {},
+            picked=is_picked(level),
+        )
 
     def spend(self, mechanism: Mechanism, cost: Cost, progress: Progress | None = None) -> Drawn:
         """Carry out a private selection on the contributions, charged to the ledger."""
@@ -364,6 +446,7 @@ class RiskProfile:
 
     def search(self, preference: Preference, candidates: Sequence[Fraction]) -> Fraction | None:
         """Return the largest candidate that meets a preference by exact values."""
+        self.desk.note_look()
         return preferences.search(preference, self._rows, candidates, public=self.public)
 
     def price(self, level: Fraction) -> Price:
@@ -405,6 +488,7 @@ class RiskProfile:
     def histogram(self, bins: int = 20) -> Exact:
         """Return how many rows have which share r of the largest possible contribution. Exact."""
         edges, counts = binned(self._rows, _bins(bins))
+        self.desk.note_look()
         columns = {"r_low": np.r_[0.0, edges[:-1]], "r_high": edges, self._rows.noun(): counts}
         return Exact("histogram of contributions", columns.items(), public=self.public)
 
@@ -444,6 +528,7 @@ class RiskProfile:
         from dpnb.display.figures import plot_risk
 
         self.check_reveal(reveal, "a picture in a cell is saved with the notebook")
+        self.desk.note_look()
         return plot_risk(self, ax)
 
     def to_html(self, path: str, *, reveal: bool = False, tau: object = 0.95) -> str:
@@ -455,6 +540,7 @@ class RiskProfile:
         from dpnb.display.risk import REVEALED, risk_page
 
         self.check_reveal(reveal, "the page would be as secret as the data")
+        self.desk.note_look()
         write_page(path, risk_page(self, threshold(tau)))
         return REVEALED
 

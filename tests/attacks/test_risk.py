@@ -89,7 +89,7 @@ REFUSED = [
     "SELECT wage FROM t", "", "SELECT COUNT(*) FROM u",
 ]  # fmt: skip
 BAD = [
-    {"p": 2}, {"p": 0}, {"method": "nope"}, {"tau": 3}, {"candidates": []}, {"method": "tail", "most": -1},
+    {"p": 2}, {"p": 0}, {"method": "nope"}, {"tau": 3}, {"candidates": []}, {"method": "tail", "at_most": -1},
     {"rho": 1, "epsilon": 1}, {"rho": -1}, {"epsilon": "x"}, {"method": "variance", "tau": 0},
 ]  # fmt: skip
 
@@ -117,14 +117,25 @@ def script(curator, unit):
             for method in ("quantile", "tail", "variance"):
                 for cost in ({}, {unit: "0.01"}, {unit: 1_000}, {unit: 0}):
                     yield outcome(
-                        lambda p=profile, m=method, c=cost: told(p.choose(0.5, method=m, **c))
+                        lambda p=profile, m=method, c=cost: told(
+                            p.choose(0.5, method=m, **c, mode="paper")
+                        )
                     )
-            yield outcome(lambda p=profile: told(p.choose(0.9, p="0.5", candidates=[3, "0.1"])))
-            yield outcome(lambda p=profile: told(p.choose(0.9, method="tail", most=10**9)))
+            yield outcome(
+                lambda p=profile: told(p.choose(0.9, p="0.5", candidates=[3, "0.1"], mode="paper"))
+            )
+            yield outcome(
+                lambda p=profile: told(p.choose(0.9, method="tail", at_most=10**9, mode="paper"))
+            )
+            # wishes, which come before the next statement is looked at
+            for wish in ({"at_most": 80}, {"p": "0.9"}, {"at_most": 3}, {"at_most": 0}, {"p": 2}):
+                yield outcome(lambda p=profile, w=wish: told(p.choose(guesses=70, **w)))
+            yield outcome(lambda p=profile: told(p.safe_counts(guesses=80, at_most=80)))
+            yield outcome(lambda p=profile: p.wish(p=0.99).sentences())
             for bins in (16, 0):
                 yield outcome(lambda p=profile, b=bins: told(p.share(bins=b)))
             for bad in BAD:
-                yield outcome(lambda p=profile, b=bad: told(p.choose(**b)))
+                yield outcome(lambda p=profile, b=bad: told(p.choose(**b, mode="paper")))
             yield outcome(lambda p=profile: repr(p.price(Fraction(1, 10))))
         yield (
             [
@@ -135,7 +146,9 @@ def script(curator, unit):
         )
     # until the budget is used up: refused at the same place everywhere
     for i in range(9):
-        yield outcome(lambda p=profile, i=i: told(p.choose(0.9, **{unit: f"0.40{i}"})))
+        yield outcome(
+            lambda p=profile, i=i: told(p.choose(0.9, **{unit: f"0.40{i}"}, mode="paper"))
+        )
 
 
 def stream(frame, unit, path, caplog, capfd, noise=None):
@@ -189,7 +202,7 @@ class TestMessages:
             assert word in text
         releases = [entry for entry in written if entry["kind"] == "release"]
         methods = {entry["query"]["mechanism"]["method"] for entry in releases}
-        assert methods == {"quantile", "tail", "variance", "histogram"}
+        assert methods == {"quantile", "tail", "variance", "histogram", "safe counts"}
         assert len(asked) > len(releases) > 30
 
     def test_the_comparison_would_notice_a_leak(self):
@@ -354,7 +367,7 @@ def public(root, depth=5):
 class TestAnalystsSide:
     def test_no_public_attribute_leads_to_the_data_or_its_risks(self, curator):
         session, profile = curator.session(), curator.risk(SQL)
-        choice = profile.choose(0.9)
+        choice = profile.choose(0.9, mode="paper")
         answer = session.query(SQL, rho=choice.rho)
         roots = [
             session, answer, choice, profile.suggest(0.9), profile.choose(0.9, private=False),
@@ -379,7 +392,7 @@ class TestAnalystsSide:
         session = curator.session()
         assert not [name for name in dir(session) if "risk" in name.casefold()]
         assert len(session.history) == 0
-        curator.risk(SQL).choose(0.9)
+        curator.risk(SQL).choose(0.9, mode="paper")
         # nor sees what the owner chose
         assert len(session.history) == 0
 
@@ -387,7 +400,7 @@ class TestAnalystsSide:
         """With noise that ignores the data, any number of theirs is a leak."""
         curator = Curator(table, budget=dpnb.Budget(rho=9, delta=1e-6), noise=TurningNoise())
         profile = curator.risk(SQL)
-        shown = [profile.choose(0.9, rho=1e-6), profile.share(rho=1e-9), profile.suggest(0.9),
+        shown = [profile.choose(0.9, rho=1e-6, mode="paper"), profile.share(rho=1e-9), profile.suggest(0.9),
                  profile.choose(0.9, private=False)]  # fmt: skip
         for found in shown:
             formatted, _ = DisplayFormatter().format(found)
@@ -420,7 +433,8 @@ class TestLedgerFile:
         curator = Curator(table, budget=dpnb.Budget(rho=9), ledger=path, noise=noise)
         profile = curator.risk(SQL)
         for method in ("quantile", "tail", "variance"):
-            profile.choose(0.01 if method == "variance" else 0.9, method=method)
+            profile.choose(0.01 if method == "variance" else 0.9, method=method, mode="paper")
+        profile.choose(guesses=60, at_most=50)
         profile.share()
         profile.choose(0.9, private=False)
         curator.close()
@@ -442,9 +456,9 @@ class TestLedgerFile:
         profile.suggest(0.9)
         for options in BAD:
             with pytest.raises(DpnbError):
-                profile.choose(**options)
+                profile.choose(**options, mode="paper")
         with pytest.raises(DpnbError):
-            profile.choose(0.9, rho=10)
+            profile.choose(0.9, rho=10, mode="paper")
         curator.close()
         assert path.read_bytes() == before
 
@@ -458,7 +472,7 @@ class TestErrors:
 
         yield lambda: profile.choose(private=False, preference=Judged(judge, 1.0))
         yield lambda: profile.choose(private=False, preference="nope")
-        yield lambda: profile.choose(0.9, rho=99)
+        yield lambda: profile.choose(0.9, rho=99, mode="paper")
         yield lambda: profile.share(rho=99)
         yield lambda: profile.group_ratio("F", "nope", rho=1)
         yield lambda: profile.rdr(rho=-1)
@@ -510,7 +524,7 @@ class TestErrors:
         elif place == "measure":
             use = lambda: profile.signed_losses(answer)  # noqa: E731
         else:
-            use = lambda: profile.choose(0.9)  # noqa: E731
+            use = lambda: profile.choose(0.9, mode="paper")  # noqa: E731
         with pytest.raises(DpnbError, match="the engine could not carry out") as caught:
             use()
         assert not tells("".join(traceback.format_exception(caught.value)))
@@ -527,7 +541,7 @@ class TestErrors:
             profile.rdr(rho=1)
             profile.sentence(rho=1, reveal=True)
             profile.top()
-            curator.risk(SQL).choose(0.9, method="tail")
+            curator.risk(SQL).choose(0.9, method="tail", mode="paper")
             curator.risk(SQL).share()
         assert caplog.records == []
         assert capfd.readouterr() == ("", "")
@@ -544,9 +558,9 @@ class TestRepetition:
                 {}, {"p": "0.990"}, {"p": Fraction(99, 100)}, {"rho": 0.005}, {"rho": "1/200"},
                 {"tau": 0.3}, {"candidates": [1]},
             ):  # fmt: skip
-                curator.risk(sql).choose(**options)
+                curator.risk(sql).choose(**options, mode="paper")
             for options in ({"form": "exact"}, {"form": "linear"}, {"by": "sex"}):
-                curator.risk(sql, **options).choose()
+                curator.risk(sql, **options).choose(mode="paper")
         assert len(noise.asked) == 1
         assert len(curator._store.accountant.history("owner")) == 1
         curator.close()
@@ -556,7 +570,7 @@ class TestRepetition:
         curator = Curator(table, budget=dpnb.Budget(rho=9), noise=noise)
         profile = curator.risk(SQL)
         for i in range(1, 20):
-            profile.choose(0.9, p=f"0.9{i:02}")
+            profile.choose(0.9, p=f"0.9{i:02}", mode="paper")
             profile.share(bins=i)
             assert curator.budget.spent.rho == Fraction(2 * i, 200)
         assert len(noise.asked) == 38
@@ -583,7 +597,7 @@ class TestRepetition:
                 return [10**9] if len(exact) == 1 else [-(10**9)] * len(exact)
 
         curator = Curator(table, budget=dpnb.Budget(rho=9), noise=Never())
-        choice = curator.risk(SQL).choose(0.9, method="tail")
+        choice = curator.risk(SQL).choose(0.9, method="tail", mode="paper")
         assert choice.level is None
         assert curator.budget.spent.rho == Fraction(1, 200)
         curator.close()

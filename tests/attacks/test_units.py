@@ -363,8 +363,8 @@ def script(curator, currency):
             yield profile
             continue
         yield outcome(lambda p=profile: p.suggest(0.9).sentences())
-        yield outcome(lambda p=profile: plain(p.choose(0.9)))
-        yield outcome(lambda p=profile: told(p.choose(0.9, method="tail")))
+        yield outcome(lambda p=profile: plain(p.choose(0.9, mode="paper")))
+        yield outcome(lambda p=profile: told(p.choose(0.9, method="tail", mode="paper")))
     ways = [{}] + [{"mode": mode, "beta": 0.4, "alpha": 0.4} for mode in ("rr", "hybrid")]
     for i, sql in enumerate(DECISIONS):
         # another way for each, and another one under the other privacy definition

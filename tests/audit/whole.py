@@ -292,7 +292,14 @@ def _deciding(sql: str, **options: Any) -> Script:
 
 def _choosing(sql: str, **options: Any) -> Script:
     def script(curator: dpnb.Curator) -> None:
-        curator.risk(sql).choose(0.9, **_at(curator, "1"), **options)
+        curator.risk(sql).choose(0.9, **_at(curator, "1"), **options, mode="paper")
+
+    return script
+
+
+def _counting(sql: str) -> Script:
+    def script(curator: dpnb.Curator) -> None:
+        curator.risk(sql).choose(guesses=90, at_most=50, **_at(curator, "1"))
 
     return script
 
@@ -334,6 +341,7 @@ ON_ROWS: dict[str, Audited] = {
         1,
     ),
     "a quantile of the risks": (_choosing("SELECT SUM(x) AS v FROM t"), 0.25),
+    "safe counts of them": (_counting("SELECT SUM(x) AS v FROM t"), 1),
     "their variance": (_choosing("SELECT SUM(x) AS v FROM t", method="variance"), 1),
 }
 UNIT = Unit("id", max_rows=2)

@@ -64,4 +64,4 @@ def work(order):
 
     profile = opened(order["ledger"], budget=dpnb.Budget(rho="0.01")).risk(SQL)
     die_at(order["step"])
-    print(profile.choose(0.9), flush=True)
+    print(profile.choose(0.9, mode="paper"), flush=True)

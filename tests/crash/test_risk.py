@@ -30,7 +30,7 @@ def test_the_next_process_finds_the_choice_paid_for_or_nothing(step, ledgers, mo
     if paid:
         # from the ledger: the same draw, without a look at the data
         monkeypatch.setattr(DuckDBEngine, "contributions", lambda *_: 1 / 0)
-    choice = profile.choose(0.9)
+    choice = profile.choose(0.9, mode="paper")
     assert choice.stored == paid
     assert choice.spent.rho == (0 if paid else COST)
     assert curator.budget.spent.rho == COST
@@ -38,5 +38,5 @@ def test_the_next_process_finds_the_choice_paid_for_or_nothing(step, ledgers, mo
     assert after[-1]["drawn"]["values"] == choice.detail["drawn"]
     assert after[: len(before)] == before
     assert len(after) == 3
-    assert profile.choose(0.9).detail == choice.detail
+    assert profile.choose(0.9, mode="paper").detail == choice.detail
     curator.close()

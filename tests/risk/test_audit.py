@@ -234,7 +234,7 @@ class TestThroughTheHouse:
         for sql in self.STATEMENTS:
             profile = curator.risk(sql)
             for options in self.OPTIONS:
-                profile.choose(**options, **cost)
+                profile.choose(**options, **cost, mode="paper")
             profile.share(**cost)
         return noise.draws
 
@@ -432,7 +432,7 @@ def test_real_columns_reach_every_step(opened):
     curator = opened(Table("t", frame, Schema({"x": Real(0, 1)})), noise=noise, epsilon=10)
     profile = curator.risk("SELECT SUM(x) AS s FROM t")
     assert not profile.approximate
-    profile.choose(0.9, p=0.5)
+    profile.choose(0.9, p=0.5, mode="paper")
     (draw,) = noise.draws
     below = [np.count_nonzero(np.ceil(4_096 * frame["x"]) <= 64 * g) for g in range(65)]
     assert list(draw.exact) == [-abs(2 * count - 300) for count in below]

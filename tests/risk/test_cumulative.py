@@ -143,7 +143,7 @@ class TestOneOffReleases:
     def test_private_choices(self, opened, four, budget, unit):
         curator = opened(four, **budget)
         profile = curator.risk(SUM)
-        profile.choose(0.9, **{unit: "0.25"})
+        profile.choose(0.9, **{unit: "0.25"}, mode="paper")
         profile.share(**{unit: "0.5"})
         found = curator.risk(COUNT, cumulative=True)
         assert losses(found, unit, 1) == pytest.approx([0.75, 0.75, 1.75, 1.75])
@@ -163,7 +163,7 @@ class TestOneOffReleases:
     def test_stored_ones_count_once(self, opened, four):
         curator = opened(four, rho=9)
         for tau in (0.9, 0.5, 0.9):
-            curator.risk(SUM).choose(tau, rho=0.25)
+            curator.risk(SUM).choose(tau, rho=0.25, mode="paper")
         assert losses(curator.risk(COUNT, cumulative=True), "rho", 1)[0] == pytest.approx(0.25)
 
 
@@ -172,7 +172,7 @@ class TestOtherTables:
         other = Table("u", pd.DataFrame({"y": [1, 2]}), Schema({"y": Integer(0, 5)}))
         curator = opened([four, other], rho=9)
         curator.session().query("SELECT SUM(y) AS s FROM u", rho=1)
-        curator.risk("SELECT SUM(y) AS s FROM u").choose(0.9)
+        curator.risk("SELECT SUM(y) AS s FROM u").choose(0.9, mode="paper")
         profile = curator.risk(SUM, cumulative=True)
         assert not profile.cumulative
         assert losses(profile, "rho", 1) == pytest.approx([0, 0.04, 0.25, 1])
@@ -183,7 +183,7 @@ class TestOtherTables:
         path = tmp_path / "ledger"
         old = opened(single([7, 7]), ledger=path, rho=9)
         old.session().query(COUNT, rho=0.5)
-        old.risk(SUM).choose(0.9, rho=0.25)
+        old.risk(SUM).choose(0.9, rho=0.25, mode="paper")
         old.close()
         with_new = Curator([single([0, 10])], ledger=path, new_version=True, noise=DiscreteNoise(1))
         profile = with_new.risk(SUM, cumulative=True)
@@ -257,7 +257,7 @@ class TestChoices:
         curator.session().query(COUNT, rho=0.01)
         profile = curator.risk(SUM, cumulative=True)
         with pytest.raises(RequestError, match="this statement alone"):
-            profile.choose(0.9, method=method)
+            profile.choose(0.9, method=method, mode="paper")
         assert curator.budget.spent.rho == Fraction(1, 100)
 
     def test_before_any_release_it_changes_nothing(self, opened, four, budget, unit):
@@ -292,7 +292,7 @@ class TestUnits:
     def test_it_is_refused_after_one_off_releases_whatever_the_data(self, opened, single):
         for values in ([], [5]):
             curator = opened(single(values), epsilon=9)
-            curator.risk(SUM).choose(0.9, epsilon="0.1")
+            curator.risk(SUM).choose(0.9, epsilon="0.1", mode="paper")
             with pytest.raises(RequestError, match="one-off releases hide"):
                 curator.risk(SUM, form="exact", cumulative=True)
 

@@ -67,7 +67,7 @@ class TestLevels:
         profile = curator.risk(SUM)
         candidates = [profile.choose(0.5, private=False).level, 8]
         for choice in (
-            profile.choose(0.01, private=private, candidates=candidates),
+            profile.choose(0.01, private=private, candidates=candidates, mode="paper"),
             profile.suggest(0, policy="alone", candidates=candidates),
         ):
             assert choice.conditional
@@ -130,7 +130,7 @@ class TestRule:
         profile = curator.risk(SUM, form="exact")
         for tau in (1e-200, 5e-324, 1e-7):
             with pytest.raises(RequestError, match="too near to 0"):
-                profile.choose(tau)
+                profile.choose(tau, mode="paper")
         assert curator.budget.spent.level(curator.budget.currency) == 0
 
 
@@ -173,6 +173,8 @@ def test_a_choice_that_was_paid_for_comes_back_whatever_its_level(curator):
     profile = curator.risk(SUM)
     for candidates in (["1e-17"], ["1e17"], ["1e-17", "1e17"]):
         for method, tau in (("quantile", 0), ("tail", 1e-6), ("variance", 1e-17)):
-            choice = profile.choose(tau, method=method, most=99, candidates=candidates)
+            choice = profile.choose(
+                tau, method=method, at_most=99, candidates=candidates, mode="paper"
+            )
             assert choice.level is None or isinstance(choice.level, Fraction)
             assert choice.level is None or not choice.affordable

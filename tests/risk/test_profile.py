@@ -494,10 +494,10 @@ class TestManyContributions:
             ("max_loss", 0.1),
         ):
             options = {"private": False, "preference": preference, "candidates": fine}
-            one, other = (p.choose(tau, **options).level for p in pair)
+            one, other = (p.choose(tau, **options, mode="paper").level for p in pair)
             assert other * Fraction(99, 100) <= one <= other
         options["preference"] = "variance"
-        one, other = (p.choose(0.002, **options).level for p in pair)
+        one, other = (p.choose(0.002, **options, mode="paper").level for p in pair)
         assert float(one) == pytest.approx(float(other), rel=0.01)
 
     def test_contributions_are_not_listed_one_by_one(self, pair):
@@ -509,7 +509,7 @@ class TestManyContributions:
     def test_private_selections_do_not_depend_on_it(self, pair, unit):
         """What noise is drawn on is rounded in any case, so the choice is the same."""
         found = [
-            (p.choose(0.9, **{unit: 1}).level, p.share(**{unit: 1}).counts) for p in pair
+            (p.choose(0.9, **{unit: 1}, mode="paper").level, p.share(**{unit: 1}).counts) for p in pair
         ]  # fmt: skip
         assert found[0] == found[1]
 
@@ -771,7 +771,7 @@ class TestSmallTables:
             assert profile.suggest(policy="alone").level > 0
             if form == "bound":
                 for method in ("quantile", "tail", "variance"):
-                    assert profile.choose(0.9, method=method).source == "private"
+                    assert profile.choose(0.9, method=method, mode="paper").source == "private"
                 assert len(profile.share().counts) == 17
 
 
@@ -880,7 +880,7 @@ class TestClosing:
             lambda: profile.histogram(), lambda: profile.by_group(rho=1),
             lambda: profile.group_ratio("a", "b", rho=1, reveal=True), lambda: profile.sentence(rho=1, reveal=True),
             lambda: profile.choose(0.9, private=False), lambda: profile.approximate,
-            lambda: profile.choose(0.9),
+            lambda: profile.choose(0.9, mode="paper"),
         ):  # fmt: skip
             with pytest.raises(RequestError, match="the profile is closed"):
                 use()
@@ -1003,7 +1003,7 @@ def test_no_warning_is_given_on_the_way(opened, mixed, budget, unit):
         warnings.simplefilter("error")
         profile = opened(mixed, **budget).risk("SELECT g, AVG(r) AS m FROM t GROUP BY g", by="g")
         profile.rdr(**{unit: 0.1})
-        profile.choose(0.9)
+        profile.choose(0.9, mode="paper")
 
 
 def test_an_engine_that_fails_says_the_fixed_text(opened, four, monkeypatch):

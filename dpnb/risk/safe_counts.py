@@ -1,0 +1,347 @@
+"""Safe counts: one noisy histogram from which a level may be picked by eye (spec/exposure.md D).
+
+How many people have a normalised contribution r in (1/2, 1], (1/4, 1/2], (1/8, 1/4] and below. At 4^k
+times the rho of the public rule, or 2^k times its epsilon, only those with r above 2^-k are above the
+limit: so the histogram says how many at most, for whatever limit is picked from it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import lru_cache
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpnb.answers.listing import Listing
+from dpnb.answers.numbers import percent, rounded_up
+from dpnb.answers.plain import listed
+from dpnb.answers.words import cost_text
+from dpnb.engines.contributions import Vector
+from dpnb.privacy.calibrate import safe_scale
+from dpnb.privacy.loss import (
+    Currency,
+    PickedRational,
+    PrivacyLoss,
+    amount_text,
+    ceiling_digits,
+    unit,
+)
+from dpnb.privacy.noise import Noise
+from dpnb.provenance.views import LATTICE_BITS
+from dpnb.risk.guesses import at_most_text
+from dpnb.risk.selection import STEPS
+from dpnb.stamps import Stamp
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BINS = 3
+"""K: bins above the last one, each half as far up as the one before."""
+FAILURE = 0.05
+"""gamma: how often any sentence on counts and shares may be false."""
+AT_MOST = 50
+"""How many people may be above the limit when nothing is said."""
+_NORMAL = NormalDist()
+_COARSE = 0.01
+"""Laplace noise of a smaller epsilon is computed from that of this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """The mechanism: a person who comes or goes changes one count by 1.
+
+    Gaussian noise lies on the lattice of answers, so that its mu^2 is 2 rho; discrete Laplace noise
+    on whole numbers.
+    """
+
+    def definition(self) -> dict[str, Any]:
+        """Return the public definition as plain data."""
+        return {"method": "safe counts", "bins": BINS, "steps": STEPS}
+
+    def exact(self, table: Vector) -> list[int]:
+        """Return the exact counts of r in (1/2, 1], (1/4, 1/2], ... and of the rest, 0 included."""
+        edges = [STEPS >> k for k in range(BINS + 1)]
+        counts = [int(table[low + 1 : high + 1].sum()) for high, low in itertools.pairwise(edges)]
+        return [*counts, int(table[: edges[-1] + 1].sum())]
+
+    def draw(self, table: Vector, cost: Fraction, currency: Currency, noise: Noise) -> list[int]:
+        """Return the noisy counts, in units of the lattice."""
+        steps = lattice(currency)
+        exact = [count * steps for count in self.exact(table)]
+        scale = safe_scale(cost, steps, currency)
+        return noise.laplace(exact, scale) if currency == "pure" else noise.gaussian(exact, scale)
+
+
+def lattice(currency: Currency) -> int:
+    """Return the steps of the noise in one person."""
+    return 1 if currency == "pure" else 1 << LATTICE_BITS
+
+
+@lru_cache(maxsize=256)
+def margins(cost: Fraction, currency: Currency) -> tuple[float, ...]:
+    """Return m_1, ..., m_K and m_n: how far sums of 1, ..., K + 1 noises may lie below 0 (D1).
+
+    Each sum lies further down with probability gamma/(K+1) at most, so that all sentences hold
+    together. Gaussian: z sqrt(k s^2) + k/L. Discrete Laplace: the exact convolution.
+    """
+    share = FAILURE / (BINS + 1)
+    steps = lattice(currency)
+    scale = safe_scale(cost, steps, currency) / steps
+    if currency == "pure":
+        return tuple(float(_laplace_margin(1 / scale, k, share)) for k in range(1, BINS + 2))
+    z = _NORMAL.inv_cdf(1 - share)
+    return tuple(z * math.sqrt(k) * scale + k / steps for k in range(1, BINS + 2))
+
+
+def _laplace_margin(rate: float, k: int, share: float) -> int:
+    """Return the least whole m with P(sum of k discrete Laplace noises < -m) <= ``share``."""
+    if rate < _COARSE:
+        # |noise| exceeds the continuous one by less than a step, and that the coarser one by none
+        return math.ceil((_laplace_margin(_COARSE, k, share) + k) * _COARSE / rate) + k
+    reach = math.ceil(40 / rate)
+    one = np.exp(-rate * np.abs(np.arange(-reach, reach + 1)))
+    one /= one.sum()
+    law = one
+    for _ in range(k - 1):
+        law = np.convolve(law, one)
+    below = np.cumsum(law)  # below[j] = P(sum <= j - k reach)
+    first = int(np.searchsorted(below, share, side="right"))
+    return k * reach - first
+
+
+def price(at_most: int, currency: Currency) -> Fraction:
+    """Return the least cost at which twice the first margin is no more than so many people (D3)."""
+    share = FAILURE / (BINS + 1)
+    if currency == "zcdp":
+        return ceiling_digits(2 * (_NORMAL.inv_cdf(1 - share) / at_most) ** 2 * (1 + 1e-6))
+    low, high = 1e-9, 50.0
+    while high / low > 1 + 1e-6:
+        middle = math.sqrt(low * high)
+        enough = 2 * _laplace_margin(middle, 1, share) <= at_most
+        low, high = (low, middle) if enough else (middle, high)
+    return ceiling_digits(high)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How many people may be above the limit: so many, or such a share of all.
+
+    ``cost`` is what the counts cost; ``asked`` whether that was said, ``held`` whether they were
+    bought before.
+    """
+
+    at_most: int | None
+    share: float | None
+    cost: Fraction
+    currency: Currency
+    asked: bool
+    held: bool
+
+    @property
+    def noise(self) -> float:
+        """How many people the noise of the first count stands for."""
+        return margins(self.cost, self.currency)[0]
+
+    def met(self, upper: int, least: int) -> bool:
+        """Return whether so many people of at least so many meet it."""
+        if self.at_most is not None:
+            return upper <= self.at_most
+        return least > 0 and upper <= (self.share or 0.0) * least * (1 + 1e-12)
+
+    def sentences(self) -> list[str]:
+        """Return what the counts would cost, and from how many people on they show something."""
+        name = f"{unit(self.currency)} {amount_text(self.cost)}"
+        said = ["Safe counts of this statement are bought." if self.held else f"They cost {name}."]
+        if self.at_most is not None:
+            said.append(f"They are meant to show that at most {self.at_most:,} people stand out.")
+        else:
+            people = rounded_up(2 * self.noise / (self.share or 1.0), 2)
+            said.append(
+                f"This shows something only in tables of about {people:,.0f} people or more."
+            )
+        return said
+
+
+@dataclass(frozen=True, slots=True)
+class CountedLevel:
+    """A level, and who is above the limit at it.
+
+    Attributes
+    ----------
+    level : Fraction
+        rho, or epsilon in a pure session.
+    at_most : int
+        People above the limit at most; 0 at the level of the rule.
+    share : float or None
+        The same as a share of all; None where the noise hides how many there are.
+    ceiling : float
+        Guesses right of 100 of those above, at most.
+    """
+
+    level: Fraction
+    at_most: int
+    share: float | None
+    ceiling: float
+
+
+@dataclass(frozen=True, slots=True)
+class SafeCounts:
+    """How many people stand out how much, with noise, and what follows for each level.
+
+    It may be published, and a level may be picked from it by eye: whatever limit or level is picked,
+    all its sentences hold together with the confidence (spec/exposure.md D1). They speak of the
+    answer, given these counts.
+
+    Attributes
+    ----------
+    sql : str
+    limit : float
+        Guesses right of 100.
+    counts : tuple of float, shape (K + 1,)
+        Released counts of r in (1/2, 1], (1/4, 1/2], (1/8, 1/4] and below.
+    upper : tuple of int, shape (K,)
+        People with r above 1/2, 1/4, 1/8, at most.
+    least_n : int
+        People in the table, at least.
+    confidence : float
+    levels : tuple of CountedLevel, shape (K + 1,)
+        The rule's level, and 4, 16, 64 times its rho, or 2, 4, 8 times its epsilon; none where the
+        limit is used up.
+    currency, delta, spent, remaining, cap, stored, kept, stamp, conditional, ledger, ids
+        As in ``Answer``.
+    """
+
+    sql: str
+    limit: float
+    counts: tuple[float, ...]
+    upper: tuple[int, ...]
+    least_n: int
+    confidence: float
+    levels: tuple[CountedLevel, ...]
+    currency: Currency
+    delta: float | None
+    spent: PrivacyLoss
+    remaining: PrivacyLoss
+    cap: PrivacyLoss
+    stored: bool
+    kept: bool
+    stamp: Stamp
+    conditional: bool
+    ledger: str
+    ids: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts as plain data (JSON)."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name in ("spent", "remaining", "cap"):
+            data[name] = data[name].to_dict()
+        data["levels"] = [
+            {
+                "level": str(one.level),
+                "at_most": one.at_most,
+                "share": one.share,
+                "ceiling": one.ceiling,
+            }
+            for one in self.levels
+        ]
+        return {name: listed(value) for name, value in data.items()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SafeCounts:
+        """Build counts from :meth:`to_dict`."""
+        values = dict(data)
+        for name in ("spent", "remaining", "cap"):
+            values[name] = PrivacyLoss.from_dict(values[name])
+        kind = PickedRational if values["conditional"] else Fraction
+        values["levels"] = tuple(
+            CountedLevel(kind(one["level"]), one["at_most"], one["share"], one["ceiling"])
+            for one in values["levels"]
+        )
+        for name in ("counts", "upper"):
+            values[name] = tuple(values[name])
+        return cls(**values)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one line for each level: people above the limit, their share, and the ceiling."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                unit(self.currency): [float(one.level) for one in self.levels],
+                "people_at_most": [one.at_most for one in self.levels],
+                "share_at_most": [one.share for one in self.levels],
+                "guesses_at_most": [one.ceiling for one in self.levels],
+            }
+        )
+
+    def sentences(self) -> list[str]:
+        """Return what the counts say, of what they speak, and what they cost."""
+        cost = cost_text(
+            self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
+        )
+        if not self.levels:
+            return ["Your limit is used up: no level is left.", cost]
+        return [
+            f"All of this holds together with {percent(self.confidence)} confidence, in each answer "
+            "alone.",
+            "You may pick a level from it, as long as you have seen no exact figure.",
+            cost,
+        ]
+
+    def listing(self) -> Listing:
+        """Return the levels as a table."""
+        rows = tuple(
+            (
+                f"{unit(self.currency)} {amount_text(one.level, left=True)}",
+                f"{one.at_most:,}",
+                share_at_most(one.share),
+                at_most_text(one.ceiling),
+            )
+            for one in self.levels
+        )
+        limit = at_most_text(self.limit)
+        head = ("level", f"people above {limit} of 100, at most", "share", "guesses right, at most")
+        return Listing("Safe counts: who is above your limit at which level", head, rows)
+
+    def __repr__(self) -> str:
+        from dpnb.display.text import stamps
+
+        above = stamps(self.stamp, self.conditional)
+        return "\n".join([*above, repr(self.listing()), "", *self.sentences()])
+
+    def _repr_html_(self) -> str:
+        from dpnb.display.risk import counts_html
+
+        return counts_html(self)
+
+
+def share_at_most(share: float | None) -> str:
+    """Return a share in percent, rounded up to two digits.
+
+    Examples
+    --------
+    >>> share_at_most(0.00671), share_at_most(0.0), share_at_most(1.0), share_at_most(None)
+    ('0.68 %', '0 %', '100 %', 'not known')
+    """
+    if share is None:
+        return "not known"
+    return f"{rounded_up(100 * share, 2):g} %" if share > 0 else "0 %"
+
+
+def bounds(
+    drawn: Sequence[int], cost: Fraction, currency: Currency
+) -> tuple[tuple[float, ...], tuple[int, ...], int]:
+    """Return the released counts, people with r above 2^-k at most, and people at least (D1)."""
+    steps, margin = lattice(currency), margins(cost, currency)
+    counts = [value / steps for value in drawn]
+    upper = [max(0, math.floor(math.fsum(counts[: k + 1]) + margin[k] + 1e-9)) for k in range(BINS)]
+    for k in reversed(range(BINS - 1)):
+        upper[k] = min(upper[k], upper[k + 1])
+    least = math.ceil(math.fsum(counts) - margin[-1] - 1e-9)
+    return tuple(counts), tuple(upper), max(0, least)
