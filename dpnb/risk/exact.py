@@ -92,9 +92,11 @@ class Indicators:
         How many rows have each.
     floor : float
         That of someone whose row adds nothing, or who is not in the table.
+    guesses : float array, shape (u,), or None
+        How often, of 100, a guess whether such a row is in the table is right; 50 is a coin toss.
     """
 
-    __slots__ = ("_noun", "_public", "counts", "floor", "values")
+    __slots__ = ("_noun", "_public", "counts", "floor", "guesses", "values")
 
     def __init__(
         self,
@@ -103,12 +105,14 @@ class Indicators:
         floor: float,
         *,
         public: bool,
+        guesses: npt.ArrayLike | None = None,
         noun: str = "rows",
     ) -> None:
         found = np.asarray(values, dtype=np.float64)
         order = np.argsort(found, kind="stable")
         self.values: npt.NDArray[np.float64] = found[order]
         self.counts: npt.NDArray[np.int64] = np.asarray(counts, dtype=np.int64)[order]
+        self.guesses = None if guesses is None else np.asarray(guesses, dtype=np.float64)[order]
         self.floor = floor
         self._public, self._noun = public, noun
 
@@ -140,7 +144,8 @@ class Indicators:
         """Return values and multiplicities; showing them in a notebook stores them there."""
         import pandas as pd
 
-        return pd.DataFrame({"rdr": self.values, self._noun: self.counts})
+        beside = {} if self.guesses is None else {"guesses": self.guesses}
+        return pd.DataFrame({"rdr": self.values, **beside, self._noun: self.counts})
 
     def __repr__(self) -> str:
         return (

@@ -110,7 +110,9 @@ def zcdp(rho: npt.ArrayLike) -> Values:
 
 def several(distances: Sequence[npt.ArrayLike]) -> Values:
     """Return the most of several releases: 1 - TV >= the product of all 1 - TV_j (A3)."""
-    overlap: Values = np.prod([1 - np.asarray(one, dtype=np.float64) for one in distances], axis=0)
+    overlap: Values = np.ones(())
+    for one in distances:
+        overlap = overlap * (1 - np.asarray(one, dtype=np.float64))
     return np.asarray(1 - overlap)
 
 

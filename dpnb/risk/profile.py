@@ -26,6 +26,7 @@ from dpnb.risk.choice import BY_HAND, Choice, RiskHistogram
 from dpnb.risk.choosing import Cost
 from dpnb.risk.desk import Desk
 from dpnb.risk.exact import SHARE, Exact, Indicators
+from dpnb.risk.guesses import COIN
 from dpnb.risk.indicator import Form, Values, floor
 from dpnb.risk.preferences import Preference, threshold
 from dpnb.risk.request import DEFAULT_COST, Drawn
@@ -152,14 +153,34 @@ class RiskProfile:
         one = len(views) == 1 and not rows.cumulative
         unit = views[0].sensitivity(self.currency) if one else 1.0
         if math.isinf(level):
-            return Indicators(rows.r * unit, rows.counts, 0.0, public=self.public, noun=rows.noun())
+            return Indicators(
+                rows.r * unit, rows.counts, 0.0, public=self.public,
+                guesses=rows.guesses(level), noun=rows.noun(),
+            )  # fmt: skip
         noise = law(Fraction(level), unit, self.currency)
         if not one:
             # each vector in units of its own noise
             noise = replace(noise, scale=1.0)
         least = floor(noise, self.form)
         return Indicators(
-            rows.relative(level) * least, rows.counts, least, public=self.public, noun=rows.noun()
+            rows.relative(level) * least, rows.counts, least, public=self.public,
+            guesses=rows.guesses(level), noun=rows.noun(),
+        )  # fmt: skip
+
+    def guesses(self, *, epsilon: object = None, rho: object = None) -> Exact:
+        """Return how often, of 100, a guess whether each row is in the table is right.
+
+        Of somebody who knows every other row and starts from a coin toss, which is 50 (spec/exposure.md
+        A1). A row that adds nothing hides whether it is there, and not what is in it.
+        """
+        level = self.level(rho, epsilon)
+        self.desk.note_look()
+        rows = self._rows
+        found = rows.guesses(level)
+        order = np.argsort(found, kind="stable")
+        columns = {"guesses": found[order], rows.noun(): rows.counts[order]}
+        return Exact(
+            f"guesses right of 100, of single {rows.noun()}", columns.items(), public=self.public
         )
 
     def losses(self, *, epsilon: object = None, rho: object = None) -> Exact:
@@ -210,12 +231,18 @@ class RiskProfile:
         ]
 
     def by_group(self, *, epsilon: object = None, rho: object = None) -> Exact:
-        """Return rows, median and largest indicator of each group of ``by``, against the floor."""
-        rows, found = self._rows, self._rows.relative(self._noisy(rho, epsilon))
+        """Return rows, median and largest indicator, and guesses right of 100 of each group of ``by``.
+
+        Indicators are against the floor; guesses are those of the row that is guessed most easily.
+        """
+        level = self._noisy(rho, epsilon)
         self.desk.note_look()
-        sizes, medians, maxima = rows.by_cell(found, len(self.groups))
+        rows, groups = self._rows, len(self.groups)
+        sizes, medians, maxima = rows.by_cell(rows.relative(level), groups)
+        guessed = np.maximum(rows.by_cell(rows.guesses(level), groups)[2], COIN)
         columns: list[tuple[str, Any]] = [
-            ("group", self.groups), ("rows", sizes), ("median", medians), ("largest", maxima)
+            ("group", self.groups), ("rows", sizes), ("median", medians), ("largest", maxima),
+            ("guesses", guessed),
         ]  # fmt: skip
         return Exact("indicators by group", columns, public=self.public)
 

@@ -10,8 +10,12 @@ import numpy as np
 
 from dpnb.engines.contributions import Contributions, Vector
 from dpnb.errors import EngineError, RequestError
+from dpnb.risk import guesses
 from dpnb.risk.indicator import Form, Values, relative
 from dpnb.risk.nouns import noun
+
+MOST_MIXED = 4_096
+"""Of more lines with several Laplace vectors only the sums of sizes are used."""
 
 
 class Rows:
@@ -155,6 +159,37 @@ class Rows:
             return relative(self._by_view(level), "pure", "exact")
         losses = self.losses(level, lowest=lowest)
         return relative(losses, "pure" if self.pure else "zcdp", self.form)
+
+    def guesses(self, level: float) -> Values:
+        """Return how often, of 100, a guess whether each row is in the table is right.
+
+        Had all that is counted been fixed beforehand (spec/exposure.md A2, A3, A4). An upper bound
+        where :attr:`at_most`: of rounded scores, of one-off releases, and where it is not known how
+        what an id adds lies on the groups.
+        """
+        if not self.pure:
+            losses = self.losses(level)
+            return guesses.guesses(
+                guesses.zcdp(losses) if self.constant else guesses.gaussian(2 * losses)
+            )
+        if self._by_sums or level == np.inf:
+            distance = guesses.laplace_at_most(self.losses(level) - self.constant)
+        else:
+            distance = guesses.laplace(self._by_view(level))
+        if self.constant:
+            distance = guesses.several([distance, guesses.response(self.constant)])
+        return guesses.guesses(distance)
+
+    @property
+    def at_most(self) -> bool:
+        """Whether guesses are upper bounds."""
+        return bool(self.steps or self.constant) or (self.pure and self._by_sums)
+
+    @property
+    def _by_sums(self) -> bool:
+        """Whether of Laplace sizes only sums are used: parts are not known, or there are too many."""
+        lines, views = self.sizes.shape
+        return bool(self.steps or self.ids) or (views > 2 and lines > MOST_MIXED)
 
     def quantile(self, values: Values, p: float, empty: float, cell: int | None = None) -> float:
         """Return the smallest value with at least a share ``p`` of the rows at or below it.

@@ -1,4 +1,4 @@
-"""What a level means for the person who stands out most, in one sentence. Exact: for the owner."""
+"""What a level means for the person who stands out most, in words. Exact: for the owner."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from dpnb.answers.numbers import loss_text, rounded_up
 from dpnb.privacy.loss import Currency, PrivacyLoss
+from dpnb.risk.guesses import about_text, at_most_text
 from dpnb.risk.indicator import expected_size
 from dpnb.risk.rows import Rows
 
@@ -62,7 +63,7 @@ def odds(loss: float, rows: Rows) -> str:
 
 
 def sentence(rows: Rows, level: float, delta: Fraction | None) -> str:
-    """Return what a level in the session's currency means for whoever stands out most."""
+    """Return what a level in the session's currency means for whoever is guessed most easily."""
     currency: Currency = "pure" if rows.pure else "zcdp"
     if math.isinf(level):
         return "Without noise everybody sees the exact answer."
@@ -70,20 +71,21 @@ def sentence(rows: Rows, level: float, delta: Fraction | None) -> str:
     given = f"With {loss_text(loss, currency, delta)},"
     losses = rows.losses(level)
     if not losses.any():
-        return f"{given} nobody stands out: no {rows.noun(1)} adds anything to this answer."
-    most = float(losses.max())
-    alike = int(rows.counts[losses >= most * (1 - 1e-12)].sum())
+        return f"{given} nobody stands out: no {rows.noun(1)} changes this answer by being in the table."
+    found = rows.guesses(level)
+    most = float(found.max())
+    at = found >= most * (1 - 1e-12)
+    alike = int(rows.counts[at].sum())
+    who = "it is" if alike == 1 else "one of them is"
     if alike == 1:
         company = f"{rows.one} stands out most"
-    elif rows.steps:
-        company = f"{alike:,} of {rows.total:,} {rows.noun()} stand out most, about alike"
     else:
-        company = f"{alike:,} of {rows.total:,} {rows.noun()} stand out most, all alike"
-    size = float(rows.relative(level).max())
-    multiple = bounded("at most", size) if rows.steps or rows.constant else factor(size)
-    whole = "this and what was released before shift" if rows.cumulative else "the answer shifts"
+        kind = "about" if rows.steps else "all"
+        company = f"{alike:,} of {rows.total:,} {rows.noun()} stand out most, {kind} alike"
+    right = f"at most {at_most_text(most)}" if rows.at_most else about_text(most)
+    whole = "This and what was released before shift" if rows.cumulative else "The answer shifts"
+    beforehand = ", had all that was released been fixed beforehand" if rows.cumulative else ""
     return (
-        f"{given} {company}, with {multiple} times the "
-        f"indicator of someone who is not in the table: {whole} the odds that such a person is in it "
-        f"{odds(most, rows)}."
+        f"{given} {company}: a guess whether {who} in the table is right {right} times in "
+        f"100{beforehand}; 50 is a coin toss. {whole} the odds {odds(float(losses[at].max()), rows)}."
     )

@@ -17,7 +17,7 @@ import pytest
 from scipy import stats
 
 import dpnb
-from dpnb import Budget, Category, Integer, Real, Schema, Table
+from dpnb import Budget, Category, Integer, Real, Schema, Table, Unit
 from dpnb.curator import Curator
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import DpnbError, RequestError, SqlError
@@ -526,7 +526,8 @@ class TestSentence:
         text = said([0, 2, 5, 10], {"epsilon": 9}, epsilon=1)
         assert "epsilon 1" in text
         assert "one row stands out most" in text
-        assert "2 times the indicator of someone who is not in the table" in text
+        # 100 (1 - e^(-1/2)/2), in one coordinate
+        assert "a guess whether it is in the table is right 70 times in 100" in text
         assert "at most 2.72" in text
 
     def test_bounds_are_rounded_up(self, said):
@@ -569,6 +570,86 @@ class TestSentence:
             assert text.endswith(".")
             assert "nan" not in text
             assert "inf" not in text
+
+
+class TestGuesses:
+    """Guesses right of 100 (spec/exposure.md A), for the very noise of the release."""
+
+    def test_gaussian_noise(self, opened, single):
+        profile = opened(single([0, 5, 10]), rho=9).risk(SUM)
+        found = profile.guesses(rho=5).to_frame()
+        mu = math.sqrt(10)
+        wanted = [50, *(100 * stats.norm.cdf(r * mu / 2) for r in (0.5, 1))]
+        assert list(found["guesses"]) == pytest.approx(wanted)
+        assert list(profile.rdr(rho=5).guesses) == pytest.approx(wanted)
+        # an indicator of 3.32, where guesses are right 94 times in 100
+        assert profile.rdr(rho=5).maximum / profile.rdr(rho=5).floor == pytest.approx(
+            3.317, abs=1e-3
+        )
+        assert found["guesses"].max() == pytest.approx(94.3, abs=0.05)
+
+    def test_one_laplace_value(self, opened, single):
+        profile = opened(single([0, 5, 10]), epsilon=9).risk(SUM)
+        found = profile.guesses(epsilon="0.8409").to_frame()["guesses"]
+        assert list(found) == pytest.approx([50, 59.48, 67.16], abs=0.005)
+
+    def test_several_laplace_values_by_their_joint_law(self, opened, mixed):
+        """Not by the sum of their sizes in one coordinate."""
+        profile = opened(mixed, epsilon=9).risk("SELECT SUM(m) AS s, AVG(n) AS a FROM t")
+        sizes = profile._rows._by_view(2.0)
+        found = np.sort(profile._rows.guesses(2.0))
+        assert found.max() < 100 * (1 - math.exp(-sizes.sum(axis=1).max() / 2) / 2)
+        for line, guessed in zip(sizes[:5], profile._rows.guesses(2.0), strict=False):
+            noise = np.random.default_rng(1).laplace(size=(100_000, len(line)))
+            loss = (np.abs(noise) - np.abs(noise - line)).sum(axis=1)
+            overlap = np.minimum(1, np.exp(loss)).mean()
+            assert guessed == pytest.approx(100 - 50 * overlap, abs=0.5)
+
+    def test_nobody_is_guessed_more_easily_than_the_rule_says(self, opened, mixed, budget, unit):
+        for sql in (
+            "SELECT COUNT(*) AS n FROM t",
+            "SELECT g, SUM(m) AS s, AVG(n) AS a FROM t GROUP BY g",
+        ):
+            profile = opened(mixed, **budget).risk(sql)
+            for limit in (55, 60, 80):
+                level = profile.suggest(guesses=limit).level
+                assert profile._rows.guesses(float(level)).max() <= limit + 0.02
+
+    def test_a_group_has_that_of_its_most_exposed_row(self, opened, mixed):
+        profile = opened(mixed, rho=9).risk(SUM.replace("x", "m"), by="g")
+        found = profile.by_group(rho=1).to_frame()
+        for cell, row in enumerate(found.itertuples()):
+            inside = profile._rows.cells == cell
+            wanted = profile._rows.guesses(1.0)[inside].max(initial=50.0)
+            assert row.guesses == pytest.approx(wanted)
+
+    def test_one_off_releases_count_as_the_worst_of_their_cost(self, opened, single):
+        """A zCDP cost of any mechanism, not of Gaussian noise; and it is said that it is a bound."""
+        for options, name in (({"rho": 9}, "rho"), ({"epsilon": 9}, "epsilon")):
+            curator = opened(single([0, 10]), **options)
+            alone = curator.risk(SUM).guesses(**{name: "0.5"}).to_frame()["guesses"].max()
+            curator.risk(SUM).share(**{name: "0.3"})
+            profile = curator.risk(SUM, cumulative=True)
+            found = profile.guesses(**{name: "0.5"}).to_frame()["guesses"]
+            assert found.max() > alone
+            # somebody who adds nothing to the answer is in the histogram all the same
+            assert found.min() > 50
+            said = profile.sentence(**{name: "0.5"}, reveal=True)
+            assert "is right at most" in said
+            assert "had all that was released been fixed beforehand" in said
+
+    def test_of_ids_whose_values_lie_in_several_groups_only_the_sum_counts(self, opened):
+        frame = pd.DataFrame({"who": [1, 1, 2], "g": ["a", "b", "a"]})
+        table = Table(
+            "t",
+            frame,
+            Schema({"g": Category(["a", "b"])}),
+            unit=Unit("who", max_rows=2, max_groups=2),
+        )
+        profile = opened(table, epsilon=9).risk("SELECT g, COUNT(*) AS n FROM t GROUP BY g")
+        assert profile._rows.at_most
+        found = profile.guesses(epsilon=1).to_frame()["guesses"]
+        assert found.max() == pytest.approx(100 * (1 - math.exp(-0.5) / 2))
 
 
 class Shifted:
