@@ -1,34 +1,46 @@
 """The picker of a level: a live widget for the owner of the data, which stores nothing.
 
-Everything it shows is exact. It is sent by message when a view asks for it: messages are kept nowhere,
+It opens without an exact figure; after a look everything it shows is exact. It is sent by message when a view asks for it: messages are kept nowhere,
 while a widget's traits are stored with the notebook by some front ends, and by batch runs.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import anywidget
 import traitlets
+from IPython.core.getipython import get_ipython
 from IPython.display import display
 
 from dpnb.display.parts import STATIC, module
-from dpnb.display.risk import losses_html, notice_html, picker_body, risk_css, risk_html
+from dpnb.display.risk import (
+    counts_body,
+    losses_html,
+    notice_html,
+    picker_body,
+    risk_css,
+    risk_html,
+    risk_text,
+)
 from dpnb.display.widgets import is_live
 from dpnb.errors import DpnbError, RequestError
-from dpnb.privacy.loss import PickedRational, is_picked
+from dpnb.privacy.loss import PickedRational, amount_text, is_picked
 from dpnb.risk import frames, offers
-from dpnb.risk.preferences import descending, threshold
+from dpnb.risk.choosing import best, by_rule, from_counts, released, shown_limit
+from dpnb.risk.preferences import descending
 
 if TYPE_CHECKING:
     from dpnb.answers.answer import Answer
     from dpnb.answers.listing import Price
     from dpnb.risk.choice import Choice
     from dpnb.risk.profile import RiskProfile
+    from dpnb.risk.safe_counts import SafeCounts
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 _UNKNOWN = "It did not work, for a reason that is not known. Look at the budget, then try again."
@@ -38,61 +50,80 @@ _UNSEEN = "Tick the box first."
 
 
 class RiskPicker(anywidget.AnyWidget):
-    """A slider over levels that shows whom an answer would expose. For the owner of the data.
+    """A limit, and three ways from it to a level. For the owner of the data.
+
+    The public rule and safe counts come before any exact figure; a look shows whom each level would
+    expose, and what is changed after it is marked (spec/exposure.md C, J).
 
     Parameters
     ----------
     profile : RiskProfile
-    tau : number
-        The threshold of floor / max at first, from 0 to 1.
+    tau, guesses : number
+        The limit at first, as floor / indicator or in guesses right of 100: 55 when nothing is said.
     candidates : sequence of numbers, optional
-        Levels in the session's currency; few round ones by default.
+        Levels in the session's currency that a look shows; few round ones by default.
 
     Attributes
     ----------
     profile : RiskProfile
     candidates : tuple of Fraction
         Rising.
-    tau : float
+    limit : Limit
+        As set in the view.
     at : int
-        Index of the picked candidate, settable from both sides. At first the largest one at which
-        floor / max is at least ``tau``, else the smallest. No part of the widget's stored state.
+        Index of the candidate that was picked by looking, settable from both sides; -1 where none was.
+        Of a public table, which may be looked at, it starts at the largest one that keeps to the limit.
+        No part of the widget's stored state.
+    counts : SafeCounts or None
+        What was bought here.
     answer : Answer or None
         What was released once the button was pressed.
 
     Raises
     ------
     RequestError
-        For a threshold or a candidate out of range, and for a closed profile.
+        For a limit or a candidate out of range, and for a closed profile.
     """
 
     _esm = module("risk.js")
     _css = (STATIC / "answer.css").read_text(encoding="utf-8") + risk_css()
 
-    at = traitlets.Int(0)
+    at = traitlets.Int(-1)
 
     def __init__(
         self,
         profile: RiskProfile,
         *,
-        tau: object = 0.95,
+        tau: object = None,
+        guesses: object = None,
         candidates: Sequence[object] | None = None,
     ) -> None:
+        profile.check_open()
         self.profile = profile
-        self.tau = threshold(tau)
+        self.limit = shown_limit(profile, tau, guesses)
+        self._limits = frames.limits(self.limit.guesses)
+        self._asked = self.limit
         self.candidates: tuple[Fraction, ...] = (
             frames.coarse(profile.currency)
             if candidates is None
             else tuple(reversed(descending(candidates)))
         )
-        if not profile.public or is_picked(candidates, tau):
+        self._marked = is_picked(tau, guesses)
+        if not profile.public or self._marked or is_picked(candidates):
             self.candidates = tuple(map(PickedRational, self.candidates))
+        self.counts: SafeCounts | None = None
         self.answer: Answer | None = None
         self.token = uuid4().hex
         self._prices: list[Price] = []
+        self._price: Price | None = None
         self._answered: dict[str, Any] | None = None
-        self._hearing = self._open = False
-        first = frames.start(profile, self.candidates, self.tau)
+        self._told: dict[str, Any] = {}
+        self._hearing = self._open = self._repaints = False
+        first = -1
+        if profile.public:
+            first = frames.start(profile, self.candidates, self.limit.guesses)
+        self._looked = profile.public
+        self._settled = self._rule()
         super().__init__()
         self.at = first
         self._open = True
@@ -101,29 +132,41 @@ class RiskPicker(anywidget.AnyWidget):
     # what was picked
 
     @property
-    def level(self) -> Fraction:
-        """The picked level in the session's currency."""
-        return self.candidates[self.at]
+    def guesses(self) -> float:
+        """The limit in guesses right of 100."""
+        return self.limit.guesses
+
+    @property
+    def tau(self) -> float:
+        """The limit as floor / indicator."""
+        return self.limit.tau or self.profile.ratio_at(self.limit.level)
 
     @property
     def choice(self) -> Choice:
-        """The picked level as a choice; of a sensitive table it is conditional on the data."""
-        return self.profile.picked(self.level)
+        """The level by the rule, from safe counts, or picked by looking: then it is marked."""
+        if self.at < 0:
+            return self._settled
+        return self.profile.picked(self.candidates[self.at])
+
+    @property
+    def level(self) -> Fraction | None:
+        """The level in the session's currency; None where the limit is used up."""
+        return self.choice.level
 
     @property
     def epsilon(self) -> float | None:
-        """The picked level as epsilon, to be passed on; marked as picked on sensitive tables."""
+        """The level as epsilon, to be passed on; marked where it was picked by looking."""
         return self.choice.epsilon
 
     @property
     def rho(self) -> float | None:
-        """The picked level as rho, to be passed on; marked as picked on sensitive tables."""
+        """The level as rho, to be passed on; marked where it was picked by looking."""
         return self.choice.rho
 
     @traitlets.validate("at")
     def _a_candidate(self, proposal: Any) -> int:
         at: int = proposal.value
-        if not 0 <= at < len(self.candidates):
+        if self._open and not 0 <= at < len(self.candidates):
             raise RequestError(
                 f"{at} is no candidate", f"Set at from 0 to {len(self.candidates) - 1}."
             )
@@ -131,7 +174,10 @@ class RiskPicker(anywidget.AnyWidget):
 
     @traitlets.observe("at")
     def _moved(self, change: Any) -> None:
-        if self._open and not self._hearing:
+        if not self._open or self.at < 0:
+            return
+        self._note_look()
+        if not self._hearing:
             self.send({"at": self.at})
 
     # what views ask
@@ -142,15 +188,81 @@ class RiskPicker(anywidget.AnyWidget):
             return
         if content.get("ask") == "frames":
             self._show()
-        elif self._is_candidate(content.get("at")):
+        elif _index(content.get("limit"), len(self._limits)):
+            self._attempt(lambda: self._set_limit(content["limit"]))
+        elif content.get("way") in ("rule", "counts", "look"):
+            self._attempt(
+                {"rule": self._by_rule, "counts": self._buy, "look": self._look}[content["way"]]
+            )
+        elif self.counts is not None and _index(content.get("count"), len(self.counts.levels)):
+            self._attempt(lambda: self._by_counts(content["count"]))
+        elif self._looked and _index(content.get("at"), len(self.candidates)):
             self._pick(content["at"])
-        elif self._is_candidate(content.get("answer")):
+        elif _index(content.get("answer"), len(self.candidates) if self._looked else 0, least=-1):
             self._release(content["answer"], known=content.get("known") is True)
 
-    def _is_candidate(self, at: object) -> bool:
-        if isinstance(at, bool) or not isinstance(at, int):
-            return False
-        return 0 <= at < len(self.candidates)
+    def _attempt(self, act: Callable[[], None]) -> None:
+        """Do what a view asks, and send the state, or why it did not work."""
+        failed: dict[str, Any] = {}
+        try:
+            act()
+        except DpnbError as error:
+            failed = {"failed": _sentence(error)}
+        except KeyboardInterrupt:
+            failed = {"failed": _INTERRUPTED}
+        self._show(failed)
+
+    def _set_limit(self, which: int) -> None:
+        """Take another limit; what was settled by rule or counts is settled anew."""
+        value = float(self._limits[which]["guesses"])
+        own = value == self._asked.guesses
+        self.limit = self._asked if own else shown_limit(self.profile, None, value)
+        if self.counts is not None:
+            self._count()
+        elif self.at < 0:
+            self._settled = self._rule()
+
+    def _by_rule(self) -> None:
+        self.counts = None
+        self._settled = self._rule()
+        self._unpick()
+
+    def _rule(self) -> Choice:
+        return by_rule(self.profile, self.limit, picked=self._marked)
+
+    def _buy(self) -> None:
+        self._count()
+        self._unpick()
+
+    def _count(self) -> None:
+        """Buy safe counts, or read what is held at the limit, and take what meets the usual wish."""
+        wish = self.profile.wish()
+        self.counts = released(self.profile, self.limit, wish, picked=self._marked)
+        self._by_counts(best(self.profile, self.counts, wish))
+
+    def _by_counts(self, k: int) -> None:
+        if self.counts is not None:
+            self._settled = from_counts(
+                self.profile, self.counts, self.profile.wish(), k, self.limit
+            )
+            self._unpick()
+
+    def _unpick(self) -> None:
+        self._open = False
+        self.at = -1
+        self._open = True
+
+    def _look(self) -> None:
+        self._note_look()
+        if self.at < 0:
+            self._pick(frames.start(self.profile, self.candidates, self.limit.guesses))
+
+    def _note_look(self) -> None:
+        """Settle the limit before exact figures are shown: later ones mark what follows."""
+        if not self._looked:
+            self._rule()
+            self.profile.desk.note_look()
+        self._looked = True
 
     def _pick(self, at: int) -> None:
         # not told back: a slider on the move would jump
@@ -160,40 +272,109 @@ class RiskPicker(anywidget.AnyWidget):
         finally:
             self._hearing = False
 
-    def _show(self) -> None:
+    def _show(self, more: Mapping[str, Any] | None = None) -> None:
         """Send everything a view shows."""
         try:
-            shown = frames.frames(self.profile, self.candidates, self.tau)
-            self._prices = offers.prices(self.profile, self.candidates)
+            shown = None
+            if self._looked:
+                shown = frames.frames(self.profile, self.candidates, self._asked.guesses)
+                self._prices = offers.prices(self.profile, self.candidates)
+            self.profile.check_open()
+            self._told = self._priced()
         except DpnbError as error:
             self.send({"failed": _sentence(error)})
             return
+        self._watch()
         self.send(
             {
-                "frames": {**shown, "at": self.at},
-                "body": picker_body(shown, self._prices, stamp=self.profile.stamp),
+                "frames": None if shown is None else {**shown, "at": self.at},
+                "limits": self._limits,
+                "which": [one["guesses"] for one in self._limits].index(self.limit.guesses),
+                "public": self.profile.public,
+                "body": picker_body(self.profile, shown, self._prices),
                 "token": self.token,
-                "offers": self._offers(),
                 "answered": self._answered,
+                **self._told,
+                **(more or {}),
             }
         )
 
+    def _priced(self) -> dict[str, Any]:
+        """Return what depends on the budget: offers, what was settled, and the price of counts."""
+        settled, level = self._settled, self._settled.level
+        self._price = None if level is None else self.profile.price(level)
+        counts = self.counts
+        return {
+            "offers": self._offers(),
+            "settled": {
+                "way": "rule" if counts is None else "counts",
+                "lines": [settled.sentence, *settled.notes()],
+                "marked": settled.conditional,
+                "offer": _offer(level, self._price),
+            },
+            "counts": None if counts is None else {
+                "html": counts_body(counts),
+                "at": settled.detail.get("k", 0),
+                "names": [f"level {k + 1}" for k in range(len(counts.levels))],
+            },
+            "wish": self._wish_text(),
+        }  # fmt: skip
+
+    def _wish_text(self) -> str:
+        wish = self.profile.wish()
+        if wish.held:
+            return "bought"
+        named = offers.name(wish.cost, self.profile.currency)
+        left = amount_text(self.profile.budget.remaining.level(self.profile.currency), left=True)
+        return f"spends {named} of {left} left"
+
     def _offers(self) -> list[dict[str, Any]]:
         return [
-            {
-                "text": offers.offer_text(level, price),
-                "affordable": price.affordable,
-                "held": price.spent.level(price.currency) == 0,
-                "accuracy": offers.accuracy_texts(price),
-            }
-            for level, price in zip(self.candidates, self._prices, strict=True)
+            _offer(level, price)
+            for level, price in zip(self.candidates, self._prices, strict=False)
         ]
+
+    # a later cell
+
+    def _watch(self) -> None:
+        """Repaint after each cell, from the first view on."""
+        shell = get_ipython()
+        if shell is None or self._repaints:
+            return
+        self._repaints = True
+        alive = weakref.ref(self)
+
+        def repaint(*_: object) -> None:
+            picker = alive()
+            if picker is None or not picker._open:
+                shell.events.unregister("post_run_cell", repaint)
+            else:
+                picker._repaint()
+
+        shell.events.register("post_run_cell", repaint)
+
+    def _repaint(self) -> None:
+        """Send what a later cell has changed: offers, and what the rule leaves."""
+        try:
+            if self._looked:
+                self._prices = offers.prices(self.profile, self.candidates)
+            if self.counts is None:
+                self._settled = self._rule()
+            told = self._priced()
+        except DpnbError:
+            return
+        if told != self._told:
+            self._told = told
+            self.send(told)
 
     def _release(self, at: int, *, known: bool) -> None:
         """Release the answer at a level, and send what it cost or why there is none."""
         said: dict[str, Any] = {"failed": _UNKNOWN}
         try:
-            self._pick(at)
+            if at < 0:
+                self._unpick()
+            else:
+                self._pick(at)
             said = self._answer(known=known)
         except DpnbError as error:
             said = {"failed": _sentence(error)}
@@ -201,21 +382,31 @@ class RiskPicker(anywidget.AnyWidget):
             said = {"failed": _INTERRUPTED}
         finally:
             with contextlib.suppress(DpnbError):
-                self._prices = offers.prices(self.profile, self.candidates)
-                said["offers"] = self._offers()
+                if self._looked:
+                    self._prices = offers.prices(self.profile, self.candidates)
+                self._told = self._priced()
+                said = {**self._told, **said}
             self.send(said)
 
     def _answer(self, *, known: bool) -> dict[str, Any]:
-        if not (known or self.profile.public):
+        choice = self.choice
+        if choice.level is None:
+            return {"failed": choice.sentence}
+        if choice.conditional and not (known or self.profile.public):
             return {"failed": _UNSEEN}
-        price = self.profile.price(self.level)
-        if not self._prices or price.spent != self._prices[self.at].spent:
+        shown = self._price
+        if self.at >= 0:
+            shown = self._prices[self.at] if self._prices else None
+        price = self.profile.price(choice.level)
+        if shown is None or price.spent != shown.spent:
             return {"failed": _CHANGED}
-        self.answer = self.profile.answer(self.level)
+        self.answer = self.profile.answer(choice)
         told = f"Answered. {self.answer.cost_sentence()} It is in picker.answer."
         if self.profile.cumulative:
             told += " Run the cell again to count it in."
-        self._answered = {"text": told, "losses": self._losses(self.answer)}
+        self._answered = {
+            "text": told, "losses": self._losses(self.answer) if self._looked else ""
+        }  # fmt: skip
         return {"answered": self._answered}
 
     def _losses(self, answer: Answer) -> str:
@@ -231,7 +422,7 @@ class RiskPicker(anywidget.AnyWidget):
 
     def close(self) -> None:
         """Take the picker off the screen and forget what it showed."""
-        self._open, self._answered, self._prices = False, None, []
+        self._open, self._answered, self._prices, self._told = False, None, [], {}
         super().close()
 
     def __repr__(self) -> str:
@@ -239,6 +430,23 @@ class RiskPicker(anywidget.AnyWidget):
 
     def __reduce__(self) -> Any:
         raise TypeError("exact values cannot be pickled")
+
+
+def _offer(level: Fraction | None, price: Price | None) -> dict[str, Any]:
+    """Return what the button that releases an answer at a level says, and whether it may."""
+    if level is None or price is None:
+        return {"text": "No level is left", "affordable": False, "held": False, "accuracy": []}
+    return {
+        "text": offers.offer_text(level, price),
+        "affordable": price.affordable,
+        "held": price.spent.level(price.currency) == 0,
+        "accuracy": offers.accuracy_texts(price),
+    }
+
+
+def _index(value: object, count: int, *, least: int = 0) -> bool:
+    """Return whether a view's message holds a place among so many."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < count
 
 
 def _sentence(error: DpnbError) -> str:
@@ -264,8 +472,8 @@ def display_picker(picker: RiskPicker, mode: str = "auto") -> None:
     live = is_live(mode)
     token = picker.token if live else ""
     if picker.profile.public:
-        text = repr(picker.profile)
-        html = risk_html(picker.profile, picker.tau, token, picker.candidates)
+        text = risk_text(picker.profile, picker.guesses, picker.candidates)
+        html = risk_html(picker.profile, picker.guesses, token, picker.candidates)
     else:
         text, html = repr(picker), notice_html(token)
     display({"text/plain": text, "text/html": html}, raw=True)

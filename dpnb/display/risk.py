@@ -17,7 +17,7 @@ from dpnb.display.html import listing_table
 from dpnb.display.text import EXACT, listing_text, stamps
 from dpnb.errors import printable
 from dpnb.risk import frames, offers
-from dpnb.stamps import Stamp
+from dpnb.risk.guesses import LIMIT
 
 if TYPE_CHECKING:
     from dpnb.risk.choice import Choice, RiskHistogram
@@ -33,6 +33,7 @@ REVEALED = (
     "do, and how exposed they are. Keep it as secret as the data."
 )
 PUBLIC = "Exact values of a table that is declared public."
+UNSEEN = "No exact figure is shown yet: set the limit first."
 LIVE = "Exact values, for the owner's eyes: nothing shown here is stored in the notebook."
 
 
@@ -50,53 +51,56 @@ def notice_html(token: str = "") -> str:
 
 def risk_html(
     profile: RiskProfile,
-    tau: float = 0.95,
+    limit: float = LIMIT,
     token: str = "",
     candidates: Sequence[Fraction] | None = None,
 ) -> str:
-    """Return ranges, histogram and largest contributions as tables; for public tables.
+    """Return levels, histogram and largest contributions as tables; for public tables.
 
     Parameters
     ----------
     profile : RiskProfile
-    tau : float
-        The threshold of floor / max.
+    limit : float
+        In guesses right of 100.
     token : str
         Names the live picker that accompanies this record; while that is alive, the record is folded
         to one line.
     candidates : sequence of Fraction, optional
         Levels in the session's currency, rising; few round ones by default.
     """
-    return _framed(_static(profile, tau, candidates, _badge(PUBLIC)) + _folding(token))
+    return _framed(_static(profile, limit, candidates, _badge(PUBLIC)) + _folding(token))
 
 
-def risk_page(profile: RiskProfile, tau: float = 0.95) -> str:
+def risk_page(profile: RiskProfile, limit: float = LIMIT) -> str:
     """Return the same for a page of its own, stamped when it is as secret as the data."""
-    return _framed(_static(profile, tau, None, _badge(PUBLIC) if profile.public else _stamp()))
+    return _framed(_static(profile, limit, None, _badge(PUBLIC) if profile.public else _stamp()))
 
 
-def risk_text(profile: RiskProfile, tau: float = 0.95) -> str:
-    """Return ranges and largest contributions for a terminal; for public tables."""
-    shown, prices = _shown(profile, tau, None)
-    limit, top = shown["thresholds"][shown["first"]], shown["top"]
+def risk_text(
+    profile: RiskProfile,
+    limit: float = LIMIT,
+    candidates: Sequence[Fraction] | None = None,
+) -> str:
+    """Return levels and largest contributions for a terminal; for public tables."""
+    shown, prices = _shown(profile, limit, candidates)
+    asked, top = shown["thresholds"][shown["first"]], shown["top"]
     rows = tuple(
         (
             risk_tables.named(level),
-            level["high_text"],
-            level["ratio_text"],
-            risk_tables.kept(level["ratio"], limit["tau"]),
+            level["guesses_text"],
+            risk_tables.kept(level["guesses"], asked["guesses"]),
             level["beyond"][shown["first"]],
+            level["indicator"],
             "; ".join(offers.accuracy_texts(price)),
         )
         for level, price in zip(shown["levels"], prices, strict=True)
     )
-    asked_for = risk_tables.asked_for(limit)
     head = (
         "level",
-        "largest indicator",
-        "floor / max",
-        asked_for,
-        f"{shown['noun']} beyond",
+        "guesses right of 100",
+        f"limit {asked['text']}",
+        f"{shown['noun']} above",
+        "RDR over its floor",
         "accuracy",
     )
     ranges = Listing(f"{risk_tables.TITLE} {shown['statement']}", head, rows)
@@ -124,19 +128,26 @@ def histogram_html(histogram: RiskHistogram) -> str:
 
 def counts_html(counts: SafeCounts) -> str:
     """Return safe counts: one line for each level, of what they speak, and what they cost."""
-    said = parts.notes(*counts.sentences())
     stamped = parts.stamped(counts.stamp, counts.conditional)
-    table = listing_table(counts.listing())
-    return parts.framed(f'<div class="dpnb-body">{stamped}{table}{said}</div>')
+    return parts.framed(f'<div class="dpnb-body">{stamped}{counts_body(counts)}</div>')
 
 
-def picker_body(shown: Mapping[str, Any], prices: Sequence[Price], *, stamp: Stamp = "") -> str:
-    """Return what the live picker starts from, without styles: its script adds the controls."""
-    above = _above(shown, _badge(PUBLIC if shown["public"] else LIVE), stamp)
-    return (
-        f'<div class="dpnb-body dpnb-risk">{above}{risk_tables.ranges(shown, prices)}'
-        f"{risk_tables.details(shown)}</div>"
-    )
+def counts_body(counts: SafeCounts) -> str:
+    """Return the same without styles and stamps."""
+    return listing_table(counts.listing()) + parts.notes(*counts.sentences())
+
+
+def picker_body(
+    profile: RiskProfile, shown: Mapping[str, Any] | None, prices: Sequence[Price]
+) -> str:
+    """Return what the live picker starts from, without styles: its script adds the controls.
+
+    Before the owner has looked, ``shown`` is None: the statement, and no figure.
+    """
+    badge = PUBLIC if profile.public else UNSEEN if shown is None else LIVE
+    above = _above(profile, [] if shown is None else shown["notes"], _badge(badge))
+    seen = "" if shown is None else risk_tables.ranges(shown, prices) + risk_tables.details(shown)
+    return f'<div class="dpnb-body dpnb-risk">{above}{seen}</div>'
 
 
 def losses_html(lines: Mapping[str, Any], answered: str) -> str:
@@ -166,31 +177,31 @@ def _folding(token: str) -> str:
 
 
 def _shown(
-    profile: RiskProfile, tau: float, candidates: Sequence[Fraction] | None
+    profile: RiskProfile, limit: float, candidates: Sequence[Fraction] | None
 ) -> tuple[dict[str, Any], list[Price]]:
     levels = candidates or frames.coarse(profile.currency)
-    return frames.frames(profile, levels, tau), offers.prices(profile, levels)
+    return frames.frames(profile, levels, limit), offers.prices(profile, levels)
 
 
 def _static(
-    profile: RiskProfile, tau: float, candidates: Sequence[Fraction] | None, badge: str
+    profile: RiskProfile, limit: float, candidates: Sequence[Fraction] | None, badge: str
 ) -> str:
-    shown, prices = _shown(profile, tau, candidates)
+    shown, prices = _shown(profile, limit, candidates)
     level = shown["levels"][shown["at"]]
     return (
-        f'<div class="dpnb-body dpnb-risk">{_above(shown, badge, profile.stamp)}'
+        f'<div class="dpnb-body dpnb-risk">{_above(profile, shown["notes"], badge)}'
         f"{parts.strong(level['sentence'])}{risk_tables.ranges(shown, prices)}"
         f"{risk_tables.histogram(level, shown['noun'])}{risk_tables.details(shown)}</div>"
     )
 
 
-def _above(shown: Mapping[str, Any], badge: str, stamp: Stamp) -> str:
+def _above(profile: RiskProfile, notes: Sequence[str], badge: str) -> str:
     """Return the title, the statement, and what kind of values these are."""
     return (
-        f"{parts.stamped(stamp, False)}"
+        f"{parts.stamped(profile.stamp, False)}"
         f"{parts.title(risk_tables.TITLE)}"
-        f'<p class="dpnb-risk-statement"><code>{parts.text(shown["statement"])}</code></p>'
-        f"{badge}{parts.notes(*shown['notes'])}"
+        f'<p class="dpnb-risk-statement"><code>{parts.one_line(profile.sql)}</code></p>'
+        f"{badge}{parts.notes(*notes)}"
     )
 
 

@@ -10,30 +10,36 @@ from dpnb.answers.listing import Price
 from dpnb.answers.numbers import percent
 from dpnb.display import parts
 from dpnb.display.marks import GREY, bar_mark
+from dpnb.risk.frames import within
+from dpnb.risk.guesses import COIN
 from dpnb.risk.offers import accuracy_texts
-from dpnb.risk.preferences import TIE
 
 TITLE = "Whom would this answer expose?"
 _READING = (
-    "The indicator (RDR) says how far a noisy answer is expected to lie from what it would be without "
-    "one row, or without all rows of one protected id. Its floor is 1: nothing is added to the answer.",
-    "floor / max compares the floor with the largest indicator: 1 means that nobody stands out. The "
-    "limit is where it falls below what you ask for.",
+    "Guesses right of 100: how often the best guess whether somebody is in the table is right, of someone "
+    "who sees the answer, starts from a coin toss and knows everybody else's data. 50 is a coin toss, "
+    "100 is certain.",
+    "Who adds nothing to the answer is guessed no better than by a coin: that hides whether she is in the "
+    "table, not what her value is. Guessing which of two values someone has can succeed more often.",
+    "A row is not a person: someone with several rows is guessed more easily.",
+    "The indicator (RDR) says how far a noisy answer is expected to lie from what it would be without one "
+    "row, or without all rows of one protected id, as a multiple of its floor, which is that of "
+    "somebody who adds nothing.",
     "Accuracy is the half-width of the interval that the answer would have. More of it exposes more.",
 )
 _LEFT, _RIGHT = "text-align:left", "text-align:right"
 
 
 def ranges(shown: Mapping[str, Any], prices: Sequence[Price]) -> str:
-    """Return one line for each level: range of the indicators, rows beyond the limit, accuracy."""
+    """Return one line for each level: guesses right of 100, rows above the limit, accuracy."""
     limit = shown["thresholds"][shown["first"]]
     delta, sure = shown["levels"][0]["delta"], percent(prices[0].confidence)
     beside = _unit(f"ε at {delta}") if delta else ""
     heads = (
         f'<th scope="col" style="{_LEFT}">level{beside}</th>',
-        f'<th scope="col" class="dpnb-plot" style="min-width:110px;{_LEFT}">{_axis(shown, limit)}</th>',
-        f'<th scope="col" style="{_RIGHT}">floor / max{_unit(asked_for(limit), "tau")}</th>',
-        f'<th scope="col" style="{_RIGHT}">{parts.text(shown["noun"])} beyond{_unit("the limit")}</th>',
+        f'<th scope="col" class="dpnb-plot" style="min-width:110px;{_LEFT}">{_axis(limit)}</th>',
+        f'<th scope="col" style="{_RIGHT}">at most{_unit("RDR over its floor")}</th>',
+        f'<th scope="col" style="{_RIGHT}">{parts.text(shown["noun"])} above{_unit("the limit")}</th>',
         f'<th scope="col" style="{_RIGHT}">accuracy{_unit(f"{sure} interval")}</th>',
     )
     body = "".join(_range(shown, at, price) for at, price in enumerate(prices))
@@ -56,13 +62,13 @@ def histogram(level: Mapping[str, Any], noun: str) -> str:
         f"{bar_mark(0.0, 1 + math.log10(count), (0.0, most, most), opened=False)}</td></tr>"
         for label, count in lines
     )
-    caption = parts.caption(f"How many {noun} have which indicator, at {named(level)}", part=True)
+    caption = parts.caption(f"How many {noun} are how easily guessed, at {named(level)}", part=True)
     heads = (
-        f'<th scope="col" style="{_LEFT}">indicator</th><th scope="col" style="{_RIGHT}">'
-        f"{parts.text(noun)}</th>"
+        f'<th scope="col" style="{_LEFT}">guesses right of 100</th>'
+        f'<th scope="col" style="{_RIGHT}">{parts.text(noun)}</th>'
         f'<th scope="col" class="dpnb-plot" style="{_LEFT}">{_unit("logarithmic")}</th>'
     )
-    largest = f"Largest: {level['high_text']}, of {level['most']}."
+    largest = f"Most easily guessed: {level['guesses_text']} of 100, {level['most']}."
     return (
         f'<table class="dpnb-table dpnb-risk-bins">{caption}<thead><tr>{heads}</tr></thead>'
         f"<tbody>{body}</tbody></table>{parts.notes(largest)}"
@@ -111,21 +117,16 @@ def named(level: Mapping[str, Any]) -> str:
     return f"{level['name']}{beside}"
 
 
-def kept(ratio: float, tau: float) -> str:
-    """Return whether floor / max keeps to a threshold, as a word with a mark."""
-    return "✓ within" if ratio >= tau * (1 - TIE) else "✗ beyond"
-
-
-def asked_for(limit: Mapping[str, Any]) -> str:
-    """Return a threshold in words."""
-    return f"at least {limit['text']}"
+def kept(found: float, limit: float) -> str:
+    """Return whether guesses right of 100 keep to a limit, as a word with a mark."""
+    return "✓ within" if within(found, limit) else "✗ above"
 
 
 def _range(shown: Mapping[str, Any], at: int, price: Price) -> str:
     level, limit = shown["levels"][at], shown["thresholds"][shown["first"]]
-    end, word = math.log(shown["axis"]), kept(level["ratio"], limit["tau"])
-    drawn = bar_mark(math.log(level["low"]), math.log(level["high"]), (0.0, end, end), opened=False)
-    place = f"{_place(shown, limit):.2f}%"
+    word = kept(level["guesses"], limit["guesses"])
+    drawn = bar_mark(COIN, level["guesses"], (COIN, 100.0, 50.0), opened=False)
+    place = f"{_place(limit):.2f}%"
     line = (
         f"background:linear-gradient({GREY},{GREY}) no-repeat {place} 50%;background-size:2px 200%;"
         f"background-origin:content-box;--dpnb-limit:{place}"
@@ -138,44 +139,41 @@ def _range(shown: Mapping[str, Any], at: int, price: Price) -> str:
         f'<tr{marked}><th scope="row" style="{_LEFT};font-weight:normal">'
         f"<span>{level['name']} {beside}</span></th>"
         f'<td class="dpnb-plot" style="{_LEFT};white-space:nowrap;{line}">{drawn}</td>'
-        f'<td style="{_RIGHT}">{level["ratio_text"]} '
-        f'<span data-kept="" style="white-space:nowrap">{word}</span></td>'
+        f'<td style="{_RIGHT}">{level["guesses_text"]} '
+        f'<span data-kept="" style="white-space:nowrap">{word}</span>{_unit(level["indicator"])}</td>'
         f'<td data-beyond="" style="{_RIGHT}">{parts.one_line(level["beyond"][shown["first"]])}</td>'
         f'<td data-accuracy="" style="{_RIGHT}">{accuracy}</td></tr>'
     )
 
 
-def _axis(shown: Mapping[str, Any], limit: Mapping[str, Any]) -> str:
-    """Return the head of the ranges: what is drawn, the ends of the axis, and the limit in its place."""
-    place = _place(shown, limit)
+def _axis(limit: Mapping[str, Any]) -> str:
+    """Return the head of the guesses: what is drawn, the ends of the axis, and the limit in its place."""
+    place = _place(limit)
     if place > 50:
         where = f"padding-right:{100 - place:.2f}%;{_RIGHT}"
     else:
         where = f"padding-left:{max(0.0, place):.2f}%;{_LEFT}"
-    told = "no limit" if limit["limit"] is None else f"limit {limit['limit_text']}"
     return (
-        'indicator<span class="dpnb-unit" style="display:flex;justify-content:space-between;'
-        f'font-weight:normal"><span>1</span> <span>{shown["axis"]:g}</span></span>'
+        'guesses right of 100<span class="dpnb-unit" style="display:flex;justify-content:space-between;'
+        'font-weight:normal"><span>50, a coin toss</span> <span>100</span></span>'
         f'<span class="dpnb-unit" data-limit="" style="display:block;font-weight:normal;{where}">'
-        f"{told}</span>"
+        f"limit {limit['text']}</span>"
     )
 
 
-def _place(shown: Mapping[str, Any], limit: Mapping[str, Any]) -> float:
-    """Return where the limit lies on the common axis, in percent; left of it when there is none."""
-    if limit["limit"] is None:
-        return -9.0
-    return 100 * math.log(limit["limit"]) / math.log(shown["axis"])
+def _place(limit: Mapping[str, Any]) -> float:
+    """Return where the limit lies on the axis from 50 to 100, in percent."""
+    return 100 * (float(limit["guesses"]) - COIN) / COIN
 
 
 def _bins(level: Mapping[str, Any]) -> list[tuple[str, int]]:
     """Return names and counts of the bins that hold rows."""
-    step = math.log(level["end"] / level["start"]) / max(1, len(level["counts"]))
-    lines = [("1 (the floor)", int(level["floor"]))] if level["floor"] else []
+    width = COIN / len(level["counts"])
+    lines = [("50, adds nothing", int(level["floor"]))] if level["floor"] else []
     for i, count in enumerate(level["counts"]):
         if count:
-            low, high = (level["start"] * math.exp((i + side) * step) for side in (0, 1))
-            lines.append((f"{_four(low)} to {_four(high)}" if step else _four(high), int(count)))
+            low, high = COIN + i * width, COIN + (i + 1) * width
+            lines.append((f"{low:g} to {high:g}", int(count)))
     return lines
 
 
@@ -183,24 +181,19 @@ def _groups(shown: Mapping[str, Any]) -> str:
     groups = shown["groups"]
     if groups is None:
         return ""
-    at, by = shown["at"], groups["by"]
-    columns = (groups["names"], groups["rows"], groups["median"][at], groups["largest"][at])
+    at, by, limit = shown["at"], groups["by"], shown["first"]
+    columns = (
+        groups["names"], groups["rows"], groups["beyond"][at][limit], groups["guesses"][at],
+        groups["indicator"][at],
+    )  # fmt: skip
     found = {
-        "head": [by, "rows", "median indicator", "largest indicator"],
-        "numbers": [False, True, True, True],
+        "head": [by, "rows", "above your limit", "guesses right, most", "RDR over its floor, most"],
+        "numbers": [False, True, True, True, True],
         "rows": [list(line) for line in zip(*columns, strict=True)],
     }
-    more = f" {groups['hidden']:,} more groups are not listed." if groups["hidden"] else ""
-    ratio = (
-        '<p class="dpnb-notes">Smallest over largest median: '
-        f'<span data-ratio="">{groups["ratio"][at]}</span>. 1 means that all groups are alike.{more}</p>'
-    )
-    table = listed(found, f"Indicators by {by}", "dpnb-risk-groups")
-    return parts.opened(f"Groups by {by}", table + ratio, first=True)
-
-
-def _four(value: float) -> str:
-    return f"{value:.3f}" if value < 10 else f"{value:.4g}"
+    more = f"{groups['hidden']:,} more groups are not listed." if groups["hidden"] else ""
+    table = listed(found, f"How easily whom is guessed, by {by}", "dpnb-risk-groups")
+    return parts.opened(f"Groups by {by}", table + parts.notes(more), first=True)
 
 
 def _unit(value: str, data: str = "") -> str:

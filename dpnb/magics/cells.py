@@ -413,7 +413,10 @@ class Dpnb(Magics):
     @no_var_expand
     @line_cell_magic
     @magic_arguments("%dprisk")
-    @argument("--tau", default="0.95", help="threshold of floor / indicator; 0.95 by default")
+    @argument(
+        "--guesses", metavar="G", help="the limit: guesses right of 100, from 50 on; 55 by default"
+    )
+    @argument("--tau", help="the limit as floor / indicator, in place of --guesses")
     @argument(
         "--by",
         default="",
@@ -434,11 +437,13 @@ class Dpnb(Magics):
 
         Example::
 
-            %%dprisk --tau 0.95 -o picker
+            %%dprisk --guesses 60 -o picker
             SELECT SUM(capital_gain) AS gain FROM adult
 
-        Nothing is released and nothing is spent until the picker's button is pressed. What it shows is
-        exact: it is not kept in the notebook. ``picker.epsilon`` and ``picker.rho`` are what was picked.
+        First the limit: how often, of 100, a guess whether somebody is in the table may be right; 50 is a
+        coin toss. Then a way to a level: the rule, which is free; safe counts; or a look at exact
+        figures, which marks what follows. Opening it costs nothing; buttons that spend say so, and
+        nothing exact is kept in the notebook. ``picker.epsilon`` and ``picker.rho`` are what was picked.
         """
         from dpnb.display.picker import display_picker
 

@@ -38,7 +38,7 @@ _DECIDE_OPTIONS = (
     "--widget", "--static",
 )  # fmt: skip
 _RISK_OPTIONS = (
-    "--tau", "--by", "--candidates", "--cumulative", "--form", "--on", "--out", "--quiet", "--static",
+    "--guesses", "--tau", "--by", "--candidates", "--cumulative", "--form", "--on", "--out", "--quiet", "--static",
 )  # fmt: skip
 
 _DISCOVER_OPTIONS = (

@@ -20,7 +20,8 @@ def open_picker(session: Session, statement: str, options: Any, params: Any) -> 
             "risks are exact and stay with the owner of the data",
             "Open the table in this kernel, as in %dpopen people.toml.",
         )
-    tau = read_number(options.tau, "--tau")
+    tau = None if options.tau is None else read_number(options.tau, "--tau")
+    guesses = None if options.guesses is None else read_number(options.guesses, "--guesses")
     candidates = None if options.candidates is None else listed(options.candidates)
     progress = Progress()
     try:
@@ -34,5 +35,5 @@ def open_picker(session: Session, statement: str, options: Any, params: Any) -> 
         )
     finally:
         progress.clear()
-    picker: RiskPicker = profile.widget(tau=tau, candidates=candidates)
+    picker: RiskPicker = profile.widget(tau=tau, guesses=guesses, candidates=candidates)
     return picker

@@ -22,7 +22,7 @@ from dpnb.privacy.loss import (
 from dpnb.privacy.path import LEAST_LEVEL
 from dpnb.risk import preferences
 from dpnb.risk.choice import Choice, RiskHistogram, Source
-from dpnb.risk.guesses import guesses_within, level_of_guesses, read_guesses
+from dpnb.risk.guesses import LIMIT, guesses_within, level_of_guesses, read_guesses
 from dpnb.risk.indicator import limit
 from dpnb.risk.preferences import Preference, descending, largest_within, threshold
 from dpnb.risk.request import DEFAULT_COST, Drawn
@@ -75,6 +75,15 @@ def read_limit(profile: RiskProfile, tau: object, guesses: object) -> Limit:
     return Limit(least, most, guesses_within(most, profile.currency))
 
 
+def shown_limit(profile: RiskProfile, tau: object, guesses: object) -> Limit:
+    """Return the limit of what is shown: 55 guesses right of 100 when nothing is said."""
+    if tau is None:
+        return read_limit(profile, TAU, LIMIT if guesses is None else guesses)
+    if guesses is not None:
+        raise RequestError("tau and guesses are both given", "Give one limit: guesses=60.")
+    return read_limit(profile, tau, None)
+
+
 def suggest(
     profile: RiskProfile,
     tau: object,
@@ -83,8 +92,20 @@ def suggest(
     candidates: Sequence[object] | None,
 ) -> Choice:
     """Apply the public rule (spec/rdr.md 3.5, S0); see :meth:`RiskProfile.suggest`."""
+    picked = is_picked(tau, guesses)
+    return by_rule(profile, read_limit(profile, tau, guesses), policy, candidates, picked=picked)
+
+
+def by_rule(
+    profile: RiskProfile,
+    wanted: Limit,
+    policy: str = "cumulative",
+    candidates: Sequence[object] | None = None,
+    *,
+    picked: bool = False,
+) -> Choice:
+    """Apply the public rule at a limit."""
     _one_of(policy, POLICIES, "policy")
-    wanted = read_limit(profile, tau, guesses)
     rounded = None if candidates is None else descending(candidates)
     late = not profile.desk.settle("rule", wanted, policy, rounded)
     spent = profile.budget.spent.level(profile.currency)
@@ -98,7 +119,8 @@ def suggest(
     else:
         chosen = _usable(most)
     # what is spent may itself have been picked
-    picked = is_picked(candidates, tau, guesses) or (policy != "alone" and profile.desk.conditional)
+    picked = picked or late or is_picked(candidates)
+    picked = picked or (policy != "alone" and profile.desk.conditional)
     left = Fraction(0) if math.isinf(most) else floor_digits(max(most, 0.0))
     detail = {
         "policy": policy,
@@ -106,7 +128,7 @@ def suggest(
         "left": str(left),
         "total": str(spent),
     }
-    return choice(profile, chosen, "rule", "public", wanted, detail, picked=picked or late)
+    return choice(profile, chosen, "rule", "public", wanted, detail, picked=picked)
 
 
 def _within(profile: RiskProfile, wanted: Limit, policy: str) -> float:
@@ -171,6 +193,21 @@ def read_wish(
     return Wish(count, _float(share), held if enough else cost, profile.currency, asked, enough)
 
 
+def released(
+    profile: RiskProfile,
+    wanted: Limit,
+    wish: Wish,
+    policy: str = "cumulative",
+    progress: Progress | None = None,
+    *,
+    picked: bool = False,
+) -> SafeCounts:
+    """Settle limit and wish, and release the histogram for them."""
+    terms = (wanted, wish.at_most, wish.share, wish.asked and wish.cost, policy)
+    late = not profile.desk.settle("safe counts", *terms)
+    return counted(profile, wanted, wish, policy, picked or late, progress)
+
+
 def counted(
     profile: RiskProfile,
     limit_: Limit,
@@ -181,6 +218,8 @@ def counted(
 ) -> SafeCounts:
     """Release the histogram, unless it is held, and say what follows from it (spec/exposure.md D)."""
     _one_of(policy, POLICIES[:2], "policy")
+    if math.isinf(limit_.level):
+        raise RequestError("there is no limit", "Give one below 100: guesses=60.")
     if profile.cumulative:
         raise RequestError(
             "private choices look at this statement alone",
@@ -265,14 +304,28 @@ def privately(
     """Choose from safe counts the largest level that meets the wish; else the rule's (D2)."""
     wanted, wish = read_limit(profile, tau, guesses), read_wish(profile, at_most, p, *cost)
     listed = None if candidates is None else descending(candidates)
-    if math.isinf(wanted.level):
-        raise RequestError("there is no limit", "Give one below 100: guesses=60.")
     late = not profile.desk.settle("counts", wanted, wish.at_most, wish.share, cost, policy, listed)
     found = counted(profile, wanted, wish, policy, late or is_picked(cost, at_most, p), progress)
-    k = _best(profile, found, wish)
-    level = found.levels[k].level if found.levels else None
-    chosen = level if level is None or listed is None else largest_within(listed, float(level))
+    k = best(profile, found, wish)
     picked = late or is_picked(candidates, tau, guesses, at_most, p)
+    return from_counts(profile, found, wish, k, wanted, policy, listed, picked=picked)
+
+
+def from_counts(
+    profile: RiskProfile,
+    found: SafeCounts,
+    wish: Wish,
+    k: int,
+    wanted: Limit,
+    policy: str = "cumulative",
+    listed: Sequence[Fraction] | None = None,
+    *,
+    picked: bool = False,
+) -> Choice:
+    """Return the choice of the k-th level of safe counts."""
+    at = found.levels[k] if found.levels else None
+    level = None if at is None else at.level
+    chosen = level if level is None or listed is None else largest_within(listed, float(level))
     if policy == "cumulative":
         picked = picked or profile.desk.conditional
     detail = {
@@ -281,9 +334,9 @@ def privately(
         "k": k,
         "at_most": wish.at_most,
         "share": wish.share,
-        "people": found.levels[k].at_most if found.levels else 0,
-        "people_share": found.levels[k].share if found.levels else 0.0,
-        "ceiling": found.levels[k].ceiling if found.levels else 50.0,
+        "people": 0 if at is None else at.at_most,
+        "people_share": 0.0 if at is None else at.share,
+        "ceiling": 50.0 if at is None else at.ceiling,
         "confidence": found.confidence,
         "counts": list(found.counts),
         "upper": list(found.upper),
@@ -295,7 +348,7 @@ def privately(
     return choice(profile, chosen, "private", "safe counts", wanted, detail, found, picked=picked)
 
 
-def _best(profile: RiskProfile, found: SafeCounts, wish: Wish) -> int:
+def best(profile: RiskProfile, found: SafeCounts, wish: Wish) -> int:
     """Return the place of the largest level that meets a wish and can be bought; 0 is the rule's."""
     for k in reversed(range(1, len(found.levels))):
         if wish.met(found.levels[k].at_most, found.least_n) and _affordable(

@@ -1,12 +1,11 @@
 """What the picker of a level shows: one frame for each candidate, computed once. Exact: for the owner.
 
-Everything a view needs is here, so that it redraws without asking: the range of the indicators, how
-many rows lie beyond which limit, the bins of a histogram, medians by group, and the sentences.
+Everything a view needs is here, so that it redraws without asking: how often a guess about whom is
+right, how many rows are above which limit, the bins of a histogram, groups, and the sentences.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -16,18 +15,19 @@ import numpy as np
 from dpnb.answers.numbers import share_text
 from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text
 from dpnb.risk.exact import SHARE, Exact
+from dpnb.risk.guesses import COIN, about_text, at_most_text
 from dpnb.risk.indicator import Values
 from dpnb.risk.offers import name
-from dpnb.risk.preferences import TIE, FloorMaxRatio
+from dpnb.risk.preferences import TIE
 from dpnb.risk.words import factor
 
 if TYPE_CHECKING:
     from dpnb.risk.profile import RiskProfile
     from dpnb.risk.rows import Rows
 
-PRESETS = (("strict", 0.95), ("medium", 0.75), ("loose", 0.5))
-"""Thresholds with a name (spec/rdr.md section 9)."""
-BINS = 20
+PRESETS = (50.5, 55.0, 60.0, 70.0, 80.0)
+"""Limits in guesses right of 100 (spec/exposure.md J)."""
+BINS = 25
 MOST_GROUPS = 40
 TOP = 10
 """Largest contributions that are listed."""
@@ -40,7 +40,6 @@ _STEPS: dict[Currency, tuple[str, ...]] = {
     "zcdp": ("0.001", "0.002", "0.005", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1", "2", "5"),
     "pure": ("0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1", "2", "5", "10"),
 }
-_ROUND = (1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0)
 
 
 def coarse(currency: Currency) -> tuple[Fraction, ...]:
@@ -48,14 +47,34 @@ def coarse(currency: Currency) -> tuple[Fraction, ...]:
     return tuple(map(Fraction, _STEPS[currency]))
 
 
-def start(profile: RiskProfile, candidates: Sequence[Fraction], tau: float) -> int:
-    """Return the place of the largest candidate at which floor / max is at least ``tau``, else 0."""
-    wanted = FloorMaxRatio(tau)
-    kept = [i for i, c in enumerate(candidates) if wanted.met(profile._rows, float(c))]
+def start(profile: RiskProfile, candidates: Sequence[Fraction], limit: float) -> int:
+    """Return the place of the largest candidate at which nobody is above the limit, else 0."""
+    rows = profile._rows
+    kept = [
+        i
+        for i, candidate in enumerate(candidates)
+        if within(float(rows.guesses(float(candidate)).max(initial=COIN)), limit)
+    ]
     return max(kept, default=0)
 
 
-def frames(profile: RiskProfile, candidates: Sequence[Fraction], tau: float) -> dict[str, Any]:
+def within(found: float, limit: float) -> bool:
+    """Return whether guesses right of 100 keep to a limit; floats make equal ones differ."""
+    return found <= limit * (1 + TIE)
+
+
+def limits(limit: float) -> list[dict[str, Any]]:
+    """Return the limits that can be picked, as plain data: the usual ones and, if another, one's own."""
+    named = [("", value) for value in PRESETS]
+    if limit not in PRESETS:
+        named.insert(0, ("yours ", limit))
+    return [
+        {"guesses": value, "text": at_most_text(value), "name": f"{word}{at_most_text(value)}"}
+        for word, value in named
+    ]
+
+
+def frames(profile: RiskProfile, candidates: Sequence[Fraction], limit: float) -> dict[str, Any]:
     """Return everything that is shown of a profile, as plain data (JSON).
 
     Parameters
@@ -63,38 +82,35 @@ def frames(profile: RiskProfile, candidates: Sequence[Fraction], tau: float) -> 
     profile : RiskProfile
     candidates : sequence of Fraction
         Levels in the session's currency, rising.
-    tau : float
-        The threshold of floor / max at first, from 0 to 1.
+    limit : float
+        The limit at first, in guesses right of 100.
 
     Returns
     -------
     dict
-        ``levels``: for each candidate its names, the least and largest indicator as multiples of the
-        floor, floor / max, the rows beyond each limit, bins and a sentence. ``thresholds``: named
-        values of tau with their limit on the indicator. ``first`` and ``at``: where to start.
-        ``axis``: end of the common axis. ``top`` and ``groups``: tables of texts.
+        ``levels``: for each candidate its names, the most guesses right of 100 and how many rows they
+        are of, the largest indicator as a multiple of the floor, the rows above each limit, bins from
+        50 to 100 guesses, and a sentence. ``thresholds``: limits. ``first`` and ``at``: where to start.
+        ``top`` and ``groups``: tables of texts.
     """
     rows = profile._rows
-    named = PRESETS if tau in [value for _, value in PRESETS] else (("yours", tau), *PRESETS)
-    thresholds = [_threshold(word, value) for word, value in named]
-    found = [rows.relative(float(level)) for level in candidates]
-    levels = [
-        _level(profile, level, values, [value for _, value in named])
-        for level, values in zip(candidates, found, strict=True)
-    ]
-    ends = [level["high"] for level in levels] + [at["limit"] or 1.0 for at in thresholds]
+    thresholds = limits(limit)
+    asked = [float(one["guesses"]) for one in thresholds]
+    guessed = [rows.guesses(float(level)) for level in candidates]
     return {
         "statement": " ".join(profile.sql.split()),
         "public": profile.public,
         "rows": rows.total,
         "noun": rows.noun(),
-        "levels": levels,
+        "levels": [
+            _level(profile, level, found, asked)
+            for level, found in zip(candidates, guessed, strict=True)
+        ],
         "thresholds": thresholds,
-        "first": [value for _, value in named].index(tau),
-        "at": start(profile, candidates, tau),
-        "axis": _round_up(max(ends)),
+        "first": asked.index(limit),
+        "at": start(profile, candidates, limit),
         "top": _top(profile),
-        "groups": _groups(profile, rows, found) if profile.by else None,
+        "groups": _groups(profile, rows, candidates, guessed, asked) if profile.by else None,
         "notes": _notes(profile),
     }
 
@@ -118,11 +134,6 @@ def ends(losses: Exact) -> dict[str, Any]:
     return {**table, "hidden": count - len(places)}
 
 
-def ratio_text(ratio: float) -> str:
-    """Return floor / max with three decimals, rounded down, so that 0.950 is never said of less."""
-    return f"{math.floor(ratio * 1000 * (1 + TIE)) / 1000:.3f}"
-
-
 def rows_text(count: int, total: int, unit: str = "") -> str:
     """Return a number of rows, or of ids, with its share of the table.
 
@@ -142,27 +153,15 @@ def rows_text(count: int, total: int, unit: str = "") -> str:
     return f"{named} ({share_text(count / total)})"
 
 
-def _threshold(word: str, tau: float) -> dict[str, Any]:
-    limit = 1 / tau if tau > 0 else None
-    return {
-        "name": word,
-        "tau": tau,
-        "text": f"{tau:g}",
-        "limit": limit,
-        "limit_text": "none" if limit is None else factor(limit),
-    }
-
-
 def _level(
-    profile: RiskProfile, level: Fraction, found: Values, thresholds: Sequence[float]
+    profile: RiskProfile, level: Fraction, found: Values, asked: Sequence[float]
 ) -> dict[str, Any]:
-    """Return the frame of one candidate; ``found`` are the indicators as multiples of the floor."""
+    """Return the frame of one candidate; ``found`` are guesses right of 100."""
     rows = profile._rows
-    high = float(found.max(initial=1.0))
-    low = float(rows.relative(float(level), lowest=True).min()) if len(found) else 1.0
+    high = float(found.max(initial=COIN))
     most = int(rows.counts[found >= high * (1 - TIE)].sum())
-    beyond = [int(rows.counts[found * tau > 1 + TIE].sum()) if tau > 0 else 0 for tau in thresholds]
-    floor, bins = _bins(found, rows)
+    above = [int(rows.counts[found > one * (1 + TIE)].sum()) for one in asked]
+    floor = int(rows.counts[found <= COIN].sum())
     loss = PrivacyLoss.of(level, profile.currency)
     shown = profile.currency == "zcdp" and profile.delta is not None
     epsilon = loss.epsilon_at(profile.delta) if shown and profile.delta is not None else None
@@ -170,38 +169,25 @@ def _level(
         "name": name(level, profile.currency),
         "epsilon": "" if epsilon is None else f"epsilon {amount_text(epsilon)}",
         "delta": "" if epsilon is None else f"delta {amount_text(profile.delta or 0)}",
-        "low": low,
-        "high": high,
-        "high_text": factor(high),
+        "guesses": high,
+        "guesses_text": at_most_text(high) if rows.at_most else about_text(high),
         "most": rows_text(most, rows.total, rows.noun(1)),
-        "ratio": 1 / high,
-        "ratio_text": ratio_text(1 / high),
-        "beyond": [rows_text(count, rows.total) for count in beyond],
+        "indicator": factor(float(rows.relative(float(level)).max(initial=1.0))),
+        "beyond": [rows_text(count, rows.total) for count in above],
         "floor": floor,
         "floor_text": rows_text(floor, rows.total),
-        **bins,
+        "counts": _bins(found, rows),
         "sentence": profile.sentence_at(float(level)),
     }
 
 
-def _bins(found: Values, rows: Rows) -> tuple[int, dict[str, Any]]:
-    """Return how many rows are at the floor, and bins of equal ratio for those above it.
-
-    The last bin ends at the largest indicator. Where all are alike there is one bin without a width.
-    """
-    above = found > 1 + TIE
-    floor = int(rows.counts[~above].sum())
-    if not above.any():
-        return floor, {"start": 1.0, "end": 1.0, "counts": []}
-    values, counts = found[above], rows.counts[above]
-    start, end = float(values.min()), float(values.max())
-    number = BINS if end > start * (1 + 1e-9) else 1
-    edges = np.geomspace(start, end, number + 1)
-    # bins are right-closed, the first includes its left end
-    places = np.clip(np.searchsorted(edges, values * (1 - TIE), side="left") - 1, 0, number - 1)
-    filled = np.zeros(number, dtype=np.int64)
-    np.add.at(filled, places, counts)
-    return floor, {"start": start, "end": end, "counts": [int(count) for count in filled]}
+def _bins(found: Values, rows: Rows) -> list[int]:
+    """Return how many of those above a coin toss lie in each of BINS equal bins up to 100."""
+    above = found > COIN
+    places = np.ceil((found[above] - COIN) / COIN * BINS * (1 - TIE)).astype(np.int64) - 1
+    filled = np.zeros(BINS, dtype=np.int64)
+    np.add.at(filled, np.clip(places, 0, BINS - 1), rows.counts[above])
+    return [int(count) for count in filled]
 
 
 def _top(profile: RiskProfile) -> dict[str, Any]:
@@ -214,27 +200,39 @@ def _top(profile: RiskProfile) -> dict[str, Any]:
     return table
 
 
-def _groups(profile: RiskProfile, rows: Rows, found: Sequence[Values]) -> dict[str, Any]:
-    """Return median and largest indicator of each group that has rows, at each candidate."""
+def _groups(
+    profile: RiskProfile,
+    rows: Rows,
+    candidates: Sequence[Fraction],
+    guessed: Sequence[Values],
+    asked: Sequence[float],
+) -> dict[str, Any]:
+    """Return who is above each limit, the most guesses and the largest indicator of each group."""
     cells = len(profile.groups)
     sizes = rows.by_cell(np.ones(len(rows.counts)), cells)[0]
     shown = [int(cell) for cell in np.flatnonzero(sizes)]
-    told = [rows.by_cell(values, cells) for values in found]
-    medians, largest = [middle for _, middle, _ in told], [most for _, _, most in told]
-    ratios = [
-        min(middle[cell] for cell in shown) / max(middle[cell] for cell in shown) if shown else 1.0
-        for middle in medians
-    ]
     listed = shown[:MOST_GROUPS]
+    most = [rows.by_cell(found, cells)[2] for found in guessed]
+    ratios = [rows.by_cell(rows.relative(float(level)), cells)[2] for level in candidates]
+    text = at_most_text if rows.at_most else about_text
     return {
         "by": ", ".join(profile.by),
         "names": [profile.groups[cell] for cell in listed],
         "rows": [f"{int(sizes[cell]):,}" for cell in listed],
         "hidden": len(shown) - len(listed),
-        "median": [[factor(float(values[cell])) for cell in listed] for values in medians],
-        "largest": [[factor(float(values[cell])) for cell in listed] for values in largest],
-        "ratio": [ratio_text(ratio) for ratio in ratios],
+        "guesses": [[text(float(values[cell])) for cell in listed] for values in most],
+        "indicator": [[factor(float(values[cell])) for cell in listed] for values in ratios],
+        "beyond": [
+            [[_above(rows, found, one, cell) for cell in listed] for one in asked]
+            for found in guessed
+        ],
     }
+
+
+def _above(rows: Rows, found: Values, limit: float, cell: int) -> str:
+    """Return how many of a group are above a limit."""
+    count = int(rows.counts[(rows.cells == cell) & (found > limit * (1 + TIE))].sum())
+    return f"{count:,}" if count else "none"
 
 
 def _table(exact: Exact, places: Sequence[int] | None = None) -> dict[str, Any]:
@@ -261,7 +259,7 @@ def _cell(value: object) -> str:
 def _notes(profile: RiskProfile) -> list[str]:
     told = []
     if profile.cumulative:
-        told.append("Earlier answers are counted in: indicators include what they tell already.")
+        told.append("Earlier answers are counted in, as if all had been fixed beforehand.")
     if profile.approximate:
         told.append(
             "There are many different contributions: they are rounded up by 1/4096 at most."
@@ -271,10 +269,3 @@ def _notes(profile: RiskProfile) -> list[str]:
             "A release rounds levels down to a public grid, so it tells a little less than shown."
         )
     return told
-
-
-def _round_up(value: float) -> float:
-    """Return a round end of a logarithmic axis, a little beyond a value of 1 or more."""
-    power = 10.0 ** math.floor(math.log10(value))
-    rounds = [unit * times for times in (power, 10 * power) for unit in (1.0, *_ROUND)]
-    return next(unit for unit in rounds if unit >= 1.02 * value)

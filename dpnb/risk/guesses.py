@@ -23,6 +23,8 @@ Values = npt.NDArray[np.float64]
 
 COIN = 50.0
 """Guesses right of 100 by somebody who knows nothing."""
+LIMIT = 55.0
+"""The limit that a picker opens with when nothing is said."""
 OVER = 99.5
 """From here on a number reads "over 99" (A8)."""
 _NORMAL = NormalDist()

@@ -27,8 +27,8 @@ from dpnb.risk.choosing import Cost
 from dpnb.risk.desk import Desk
 from dpnb.risk.exact import SHARE, Exact, Indicators
 from dpnb.risk.guesses import COIN
-from dpnb.risk.indicator import Form, Values, floor
-from dpnb.risk.preferences import Preference, threshold
+from dpnb.risk.indicator import Form, Values, floor, relative
+from dpnb.risk.preferences import Preference
 from dpnb.risk.request import DEFAULT_COST, Drawn
 from dpnb.risk.rows import Rows
 from dpnb.risk.safe_counts import SafeCounts, Wish
@@ -285,7 +285,7 @@ class RiskProfile:
         """
         from dpnb.risk import assembly
 
-        self._check_open()
+        self.check_open()
         self.desk.note_look()
         look = partial(assembly.signed_losses, self, self.desk, answer)
         return self.desk.look(look)
@@ -433,10 +433,8 @@ class RiskProfile:
         """
         wanted = choosing.read_limit(self, tau, guesses)
         wish = choosing.read_wish(self, at_most, p, rho, epsilon)
-        terms = (wanted, wish.at_most, wish.share, rho, epsilon, policy)
-        late = not self.desk.settle("safe counts", *terms)
-        picked = late or is_picked(rho, epsilon, at_most, p)
-        return choosing.counted(self, wanted, wish, policy, picked, progress)
+        picked = is_picked(rho, epsilon, at_most, p)
+        return choosing.released(self, wanted, wish, policy, progress, picked=picked)
 
     def wish(
         self,
@@ -480,13 +478,28 @@ class RiskProfile:
         """Return what an answer at a level would cost now, and its accuracy. Free."""
         return self.desk.price([self.desk.request(level)])[0]
 
-    def answer(self, level: Fraction) -> Answer:
-        """Release the statement at a level picked by hand; of a sensitive table it is marked so."""
-        self._check_open()
-        marked = is_picked(level) or not self.public
-        return self.desk.answer(Picked(level) if marked else level)
+    def answer(self, level: Fraction | Choice) -> Answer:
+        """Release the statement at a choice, or at a level picked by hand.
 
-    def _check_open(self) -> None:
+        It is marked where the choice is, and of a sensitive table where the level was picked by hand.
+        """
+        self.check_open()
+        if isinstance(level, Choice):
+            if level.level is None:
+                raise RequestError("there is no level", level.sentence)
+            amount_, marked = Fraction(level.level), level.conditional
+        else:
+            amount_, marked = level, is_picked(level) or not self.public
+        return self.desk.answer(Picked(amount_) if marked else amount_)
+
+    def ratio_at(self, level: float) -> float:
+        """Return floor / indicator of somebody who adds all that the schema allows, at a level."""
+        if math.isinf(level):
+            return 0.0
+        return float(1 / relative(np.array([level]), self.currency, self.form)[0])
+
+    def check_open(self) -> None:
+        """Refuse to go on with a closed profile."""
         if self._rows.closed:
             raise RequestError("the profile is closed", "Ask curator.risk(sql) again.")
 
@@ -543,12 +556,19 @@ class RiskProfile:
     # showing
 
     def widget(
-        self, *, tau: object = 0.95, candidates: Sequence[object] | None = None
+        self,
+        *,
+        tau: object = None,
+        guesses: object = None,
+        candidates: Sequence[object] | None = None,
     ) -> RiskPicker:
-        """Return the picker: a live widget that stores nothing. See ``%%dprisk``."""
+        """Return the picker: a live widget that stores nothing. See ``%%dprisk``.
+
+        The limit is a ``tau``, or a number of ``guesses`` right of 100: 55 when nothing is said.
+        """
         from dpnb.display.picker import RiskPicker
 
-        return RiskPicker(self, tau=threshold(tau), candidates=candidates)
+        return RiskPicker(self, tau=tau, guesses=guesses, candidates=candidates)
 
     def plot(self, ax: Axes | None = None, *, reveal: bool = False) -> Axes:
         """Draw the histogram of contributions; of a sensitive table only with ``reveal=True``."""
@@ -558,8 +578,10 @@ class RiskProfile:
         self.desk.note_look()
         return plot_risk(self, ax)
 
-    def to_html(self, path: str, *, reveal: bool = False, tau: object = 0.95) -> str:
-        """Write ranges, histogram and largest contributions as a page; returns what it reveals.
+    def to_html(
+        self, path: str, *, reveal: bool = False, tau: object = None, guesses: object = None
+    ) -> str:
+        """Write levels, histogram and largest contributions as a page; returns what it reveals.
 
         Of a sensitive table only with ``reveal=True``: the page is as secret as the data.
         """
@@ -568,7 +590,7 @@ class RiskProfile:
 
         self.check_reveal(reveal, "the page would be as secret as the data")
         self.desk.note_look()
-        write_page(path, risk_page(self, threshold(tau)))
+        write_page(path, risk_page(self, choosing.shown_limit(self, tau, guesses).guesses))
         return REVEALED
 
     def check_reveal(self, reveal: bool, why: str) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import pickle
 import re
 from fractions import Fraction
+from statistics import NormalDist
 from unittest import mock
 
 import ipywidgets
@@ -24,7 +26,7 @@ from dpnb.display.text import EXACT
 from dpnb.privacy.loss import is_picked
 from dpnb.risk import frames, offers
 from dpnb.risk.exact import SHARE
-from dpnb.risk.frames import coarse, ratio_text
+from dpnb.risk.frames import coarse
 from dpnb.risk.rows import Rows
 from tests.kit.html import Reading, compare
 
@@ -79,7 +81,7 @@ def open_profile():
 
 @pytest.fixture
 def shown(profile):
-    return frames.frames(profile, coarse("zcdp"), 0.95)
+    return frames.frames(profile, coarse("zcdp"), 55.0)
 
 
 class Talk:
@@ -99,6 +101,12 @@ class Talk:
         [answer] = self.say(ask="frames")
         return answer
 
+    def looked(self):
+        """Open, and look: exact figures from then on."""
+        self.opened()
+        [answer] = self.say(way="look")
+        return answer
+
 
 @pytest.fixture
 def picker(profile):
@@ -113,30 +121,34 @@ def talk(picker):
 class TestFrames:
     """Everything a view needs is computed once, and is what the profile says."""
 
-    def test_ranges_are_those_of_the_indicators(self, profile, shown):
+    def test_guesses_and_indicators_are_those_of_the_profile(self, profile, shown):
         for level, rho in zip(shown["levels"], coarse("zcdp"), strict=True):
             found = profile.rdr(rho=rho)
-            assert level["low"] == pytest.approx(found.minimum / found.floor, rel=1e-12)
-            assert level["high"] == pytest.approx(found.maximum / found.floor, rel=1e-12)
-            assert level["ratio"] == pytest.approx(found.floor_ratio, rel=1e-12)
-            assert level["high"] == pytest.approx((1 + 2 * float(rho)) ** 0.5, rel=1e-12)
+            wanted = 100 * NormalDist().cdf((2 * float(rho)) ** 0.5 / 2)
+            assert level["guesses"] == pytest.approx(wanted, rel=1e-12)
+            assert level["guesses"] == pytest.approx(found.guesses.max(), rel=1e-12)
+            assert float(level["indicator"]) == pytest.approx(
+                found.maximum / found.floor, rel=0.005
+            )
             assert level["sentence"] == profile.sentence(rho=rho, reveal=True)
 
-    def test_rows_beyond_each_limit_are_counted(self, profile, shown):
+    def test_rows_above_each_limit_are_counted(self, profile, shown):
         for level, rho in zip(shown["levels"], coarse("zcdp"), strict=True):
-            each = np.asarray(profile.rdr(rho=rho)) / profile.rdr(rho=rho).floor
+            found = profile.guesses(rho=rho).to_frame()
             for limit, told in zip(shown["thresholds"], level["beyond"], strict=True):
-                count = int((each > limit["limit"] * (1 + 1e-12)).sum())
+                count = found["rows"][found["guesses"] > limit["guesses"] * (1 + 1e-12)].sum()
                 assert told == ("none" if count == 0 else f"{count} ({count} %)")
 
-    def test_every_row_is_in_one_bin_and_the_largest_in_the_last(self, shown):
+    def test_every_row_is_in_one_bin_and_the_axis_ends_at_certainty(self, shown):
         for level in shown["levels"]:
             assert level["floor"] == 90
             assert level["floor"] + sum(level["counts"]) == 100
-            assert level["counts"][-1] == 3
-            assert level["end"] == level["high"]
             assert level["most"] == "3 rows (3 %)"
-            assert len(level["counts"]) <= 20
+            assert len(level["counts"]) == 25
+            # bins of 2 guesses, right-closed
+            place = math.ceil((level["guesses"] - 50) / 2) - 1
+            assert level["counts"][place] >= 3
+            assert sum(level["counts"][place + 1 :]) == 0
 
     def test_groups_are_told_apart_as_the_profile_does(self, profile, shown):
         groups = shown["groups"]
@@ -144,20 +156,14 @@ class TestFrames:
         assert groups["rows"] == ["53", "47"]
         for at, rho in enumerate(coarse("zcdp")):
             found = profile.by_group(rho=rho).to_frame()[:2]
-            assert [float(text) for text in groups["median"][at]] == pytest.approx(
-                list(found["median"]), rel=0.005
-            )
-            assert [float(text) for text in groups["largest"][at]] == pytest.approx(
+            assert [float(text) for text in groups["indicator"][at]] == pytest.approx(
                 list(found["largest"]), rel=0.005
             )
-
-    def test_the_ratio_of_groups_is_the_smaller_quotient(self):
-        rows = [*[(MOST, "F")] * 3, *[(0, "M")] * 3]
-        both = [frames.frames(curated(people([(x, swap(s)) for x, s in rows])).risk(SQL, by="sex"),
-                              coarse("zcdp"), 0.95)["groups"]["ratio"]
-                for swap in (str, {"F": "M", "M": "F"}.get)]  # fmt: skip
-        assert both[0] == both[1]
-        assert both[0][-3:] == ["0.577", "0.447", "0.301"]
+            assert [float(text) for text in groups["guesses"][at]] == pytest.approx(
+                list(found["guesses"]), abs=0.51
+            )
+        # at rho 0.1, 58.9 guesses, above a limit of 55 but not of 60
+        assert groups["beyond"][6][1:3] == [["3", "none"], ["none", "none"]]
 
     def test_top_contributions_have_their_multiplicity_and_share(self, shown):
         top = shown["top"]
@@ -165,30 +171,22 @@ class TestFrames:
         assert top["rows"][0] == ["73,519", "F", "100 %", "3"]
         assert top["rows"][1] == ["1,237", "M", "1.68 %", "7"]
 
-    def test_it_starts_at_the_largest_level_that_keeps_to_tau(self, profile, shown):
-        assert shown["levels"][shown["at"]]["name"] == "rho 0.05"
-        assert profile.choose(0.95, private=False, candidates=coarse("zcdp")).level == Fraction(
-            1, 20
-        )
+    def test_it_starts_at_the_largest_level_that_keeps_to_the_limit(self, shown):
+        # 55 allows rho 0.0316
+        assert shown["levels"][shown["at"]]["name"] == "rho 0.02"
 
     def test_it_starts_at_the_smallest_level_where_none_does(self, profile):
-        shown = frames.frames(profile, (Fraction(1), Fraction(2)), 0.95)
+        shown = frames.frames(profile, (Fraction(1), Fraction(2)), 55.0)
         assert shown["at"] == 0
 
-    def test_an_unusual_tau_stands_beside_the_presets(self, profile, shown):
-        assert [limit["tau"] for limit in shown["thresholds"]] == [0.95, 0.75, 0.5]
-        own = frames.frames(profile, coarse("zcdp"), 0.9)
+    def test_an_unusual_limit_stands_beside_the_presets(self, profile, shown):
+        assert [limit["guesses"] for limit in shown["thresholds"]] == [50.5, 55, 60, 70, 80]
+        own = frames.frames(profile, coarse("zcdp"), 56.53)
         assert [limit["name"] for limit in own["thresholds"]] == [
-            "yours", "strict", "medium", "loose",
+            "yours 57", "50.5", "55", "60", "70", "80",
         ]  # fmt: skip
         assert own["first"] == 0
-        assert frames.frames(profile, coarse("zcdp"), 0.5)["first"] == 2
-
-    def test_without_a_limit_no_row_is_beyond_it(self, profile):
-        shown = frames.frames(profile, coarse("zcdp"), 0.0)
-        assert shown["thresholds"][0]["limit"] is None
-        assert {level["beyond"][0] for level in shown["levels"]} == {"none"}
-        assert shown["at"] == len(coarse("zcdp")) - 1
+        assert frames.frames(profile, coarse("zcdp"), 60.0)["first"] == 2
 
     def test_it_is_small_and_plain(self, shown):
         assert len(json.dumps(shown, allow_nan=False)) < 16_000
@@ -196,7 +194,7 @@ class TestFrames:
     def test_of_a_closed_profile_there_is_none(self, profile):
         profile.close()
         with pytest.raises(dpnb.DpnbError, match="closed"):
-            frames.frames(profile, coarse("zcdp"), 0.95)
+            frames.frames(profile, coarse("zcdp"), 55.0)
 
     def test_medians_of_groups_are_those_of_the_rows(self):
         random = np.random.default_rng(5)
@@ -218,13 +216,6 @@ class TestFrames:
 
 
 class TestTexts:
-    @pytest.mark.parametrize(
-        ("ratio", "text"),
-        [(1.0, "1.000"), (0.94999, "0.949"), (0.95, "0.950"), (1 / (1 / 0.95), "0.950"), (0.9999, "0.999")],
-    )  # fmt: skip
-    def test_a_ratio_is_never_told_as_more_than_it_is(self, ratio, text):
-        assert ratio_text(ratio) == text
-
     @pytest.mark.parametrize(
         ("count", "total", "text"),
         [(0, 0, "none"), (1, 1, "the only row"), (50, 50, "all 50 rows"), (1, 32561, "1 row (less than 0.1 %)"),
@@ -260,15 +251,17 @@ class TestNothingIsKept:
     """Front ends and batch runs store a widget's state; it holds code and styles, nothing else."""
 
     def test_the_state_has_no_data_and_no_position(self, picker, talk):
-        talk.opened()
+        talk.looked()
+        talk.say(limit=3)
         talk.say(at=7)
         talk.say(answer=3, known=True)
+        talk.say(way="counts")
         assert picker.answer is not None
         state = dict(picker.get_state())
         for code in ("_esm", "_css"):
             text = state.pop(code)
             assert str(MOST) not in text
-            assert "people" not in text
+            assert "FROM" not in text
         layout = state.pop("layout")
         assert layout.startswith("IPY_MODEL_")
         assert set(state) == {
@@ -287,7 +280,7 @@ class TestNothingIsKept:
         assert states[0] == states[1]
 
     def test_the_manager_keeps_no_more(self, picker, talk):
-        talk.opened()
+        talk.looked()
         kept = json.dumps(ipywidgets.Widget.get_manager_state()["state"][picker.model_id])
         assert str(MOST) not in kept
         assert SQL not in kept
@@ -310,7 +303,7 @@ class TestNothingIsKept:
         send.assert_not_called()
 
     def test_closed_it_forgets_and_is_silent(self, picker, talk):
-        talk.opened()
+        talk.looked()
         talk.say(answer=3, known=True)
         picker.close()
         assert talk.say(ask="frames") == []
@@ -328,14 +321,14 @@ class TestPicking:
     """What is picked in the view is known in Python, and the other way round."""
 
     def test_a_view_gets_everything_by_one_message(self, picker, talk):
-        answer = talk.opened()
-        assert set(answer) == {"frames", "body", "token", "offers", "answered"}
+        answer = talk.looked()
         assert answer["token"] == picker.token
-        assert answer["frames"]["at"] == picker.at == 5
+        assert answer["frames"]["at"] == picker.at == 4
         assert len(answer["offers"]) == len(picker.candidates) == 12
         json.dumps(answer, allow_nan=False)
 
     def test_a_move_in_the_view_is_seen_and_not_told_back(self, picker, talk):
+        talk.looked()
         seen = []
         picker.observe(lambda change: seen.append(change.new), "at")
         assert talk.say(at=7) == []
@@ -349,19 +342,25 @@ class TestPicking:
 
     @pytest.mark.parametrize("at", [-1, 12])
     def test_what_is_no_candidate_is_refused(self, picker, at):
+        picker.at = 5
         with pytest.raises(dpnb.DpnbError, match="no candidate"):
             picker.at = at
         assert picker.at == 5
 
     @pytest.mark.parametrize(
-        "content", [{"at": 12}, {"at": "3"}, {"at": True}, {"answer": -1}, {}, []]
-    )
+        "content",
+        [{"at": 12}, {"at": "3"}, {"at": True}, {"at": 3}, {"answer": 0}, {"answer": -2}, {"limit": 5},
+         {"limit": -1}, {"way": "nope"}, {"count": 0}, {}, []],
+    )  # fmt: skip
     def test_what_no_view_sends_is_ignored(self, picker, talk, content):
+        """Levels are picked after a look only."""
         picker._handle_custom_msg(content, [])
         assert talk.heard == []
-        assert picker.at == 5
+        assert picker.at == -1
+        assert picker.answer is None
 
     def test_the_numbers_are_those_of_the_choice(self, picker):
+        picker.at = 5
         assert picker.level == Fraction(1, 20)
         assert picker.rho == picker.choice.rho == 0.05
         assert picker.epsilon == picker.choice.epsilon == pytest.approx(1.472, abs=1e-3)
@@ -369,18 +368,20 @@ class TestPicking:
         assert picker.rho == 0.001
 
     def test_of_a_sensitive_table_they_are_marked_as_picked(self, picker, open_profile):
+        picker.at = 5
         assert is_picked(picker.rho)
         assert is_picked(picker.epsilon)
         assert picker.choice.conditional
         free = open_profile.widget()
+        assert free.at == 4
         assert not is_picked(free.rho, free.epsilon)
         assert not free.choice.conditional
 
     def test_in_a_pure_session_epsilon_is_the_level(self):
         picker = curated(people(), budget=dpnb.Budget(epsilon=1)).risk(SQL).widget()
         assert picker.candidates == coarse("pure")
-        assert picker.epsilon == float(picker.level) == 0.05
-        shown = Talk(picker).opened()["frames"]["levels"]
+        assert picker.epsilon == float(picker.level) == pytest.approx(0.200671, abs=1e-6)
+        shown = Talk(picker).looked()["frames"]["levels"]
         assert {level["delta"] for level in shown} == {""}
         assert named(shown[0]) == "epsilon 0.01"
 
@@ -388,7 +389,9 @@ class TestPicking:
         picker = profile.widget(candidates=["0.3", 0.1, 0.2, 0.1])
         assert [float(level) for level in picker.candidates] == [0.1, 0.2, 0.3]
 
-    @pytest.mark.parametrize("options", [{"tau": 1.5}, {"candidates": []}, {"candidates": [-1]}])
+    @pytest.mark.parametrize(
+        "options", [{"tau": 1.5}, {"guesses": 49}, {"candidates": []}, {"candidates": [-1]}]
+    )
     def test_what_is_out_of_range_is_refused(self, profile, options):
         with pytest.raises(dpnb.DpnbError):
             RiskPicker(profile, **options)
@@ -397,11 +400,164 @@ class TestPicking:
         assert picker in ipywidgets.VBox([picker]).children
 
 
+class TestLimitFirst:
+    """It opens without an exact figure; what is settled before a look is not marked (C, J)."""
+
+    def test_before_a_look_nothing_exact_is_sent(self):
+        """The same messages for every table, but for the token."""
+        told = []
+        for rows in ([(MOST, "F")], [(0, "M")] * 12, None):
+            talk = Talk(curated(people(rows)).risk(SQL, by="sex").widget())
+            talk.opened()
+            talk.say(limit=3)
+            talk.say(way="rule")
+            talk.say(answer=-1)
+            del talk.heard[-1]["answered"]  # the answer's cost; its numbers are not here
+            told.append([{**one, "token": ""} for one in talk.heard])
+        assert told[0] == told[1] == told[2]
+        assert told[0][0]["frames"] is None
+        assert "73,519" not in json.dumps(told)
+        assert "No exact figure is shown yet" in told[0][0]["body"]
+
+    def test_it_opens_at_the_rule_of_its_limit(self, picker, talk, profile):
+        answer = talk.opened()
+        assert picker.guesses == 55
+        assert picker.choice == profile.suggest(guesses=55)
+        assert answer["settled"]["way"] == "rule"
+        assert "guessed right more than 55 times in 100" in answer["settled"]["lines"][0]
+        assert not answer["settled"]["marked"]
+
+    def test_the_limit_that_a_view_sets_is_known_in_python(self, picker, talk):
+        talk.opened()
+        for which, guesses, tau in ((4, 80, 0.511), (2, 60, 0.892), (0, 50.5, 0.9998)):
+            [told] = talk.say(limit=which)
+            assert told["which"] == which
+            assert picker.guesses == guesses
+            assert picker.tau == pytest.approx(tau, abs=5e-4)
+            assert picker.choice.guesses == guesses
+        own = Talk(picker.profile.widget(tau=0.95))
+        own.opened()
+        assert own.picker.tau == 0.95
+        own.say(limit=5)
+        assert own.picker.tau == pytest.approx(0.511, abs=5e-4)
+        own.say(limit=0)
+        assert own.picker.tau == 0.95
+
+    def test_without_a_limit_every_level_keeps_to_it(self, profile):
+        talk = Talk(profile.widget(tau=0))
+        assert talk.opened()["limits"][0]["name"] == "yours over 99"
+        assert talk.looked()["frames"]["at"] == len(coarse("zcdp")) - 1
+        assert talk.picker.tau == 0
+        [told] = talk.say(way="counts")
+        assert "There is no limit" in told["failed"]
+
+    def test_the_rule_is_answered_without_a_mark(self, curator, picker, talk):
+        talk.opened()
+        [said] = talk.say(answer=-1)
+        assert said["answered"]["text"].startswith("Answered. Cost rho 0.03159")
+        # exact losses of single rows are for those who have looked
+        assert said["answered"]["losses"] == ""
+        assert not picker.answer.conditional
+        assert curator.budget.spent.rho == picker.profile.suggest(guesses=55).level
+
+    def test_after_a_look_the_rule_at_the_limit_set_before_stays(self, picker, talk):
+        talk.opened()
+        talk.say(limit=2)
+        talk.say(way="look")
+        assert picker.choice.conditional
+        talk.say(way="rule")
+        assert picker.at == -1
+        assert not picker.choice.conditional
+        # another limit may have been chosen by what was seen
+        [told] = talk.say(limit=3)
+        assert picker.choice.conditional
+        assert told["settled"]["marked"]
+        (failed,) = talk.say(answer=-1)
+        assert failed["failed"] == "Tick the box first."
+
+    def test_safe_counts_are_bought_and_a_level_is_picked_from_them(self, curator, picker, talk):
+        opened = talk.opened()
+        assert opened["wish"] == "spends rho 0.00402 of 1 left"
+        [told] = talk.say(way="counts")
+        assert told["settled"]["way"] == "counts"
+        assert "people above 55 of 100, at most" in Reading(told["counts"]["html"]).text
+        assert told["frames"] is None
+        assert told["wish"] == "bought"
+        spent = curator.budget.spent.rho
+        assert spent == picker.counts.spent.rho > 0
+        [told] = talk.say(count=1)
+        assert told["counts"]["at"] == 1
+        assert picker.level == picker.counts.levels[1].level
+        assert not picker.choice.conditional
+        # another limit reads the same counts
+        talk.say(limit=3)
+        assert curator.budget.spent.rho == spent
+        assert picker.counts.limit == 70
+
+    def test_counts_that_are_bought_after_a_look_are_marked(self, picker, talk):
+        talk.looked()
+        talk.say(way="counts")
+        assert picker.choice.conditional
+
+    def test_what_does_not_work_is_told(self, curator, talk):
+        talk.opened()
+        curator.session().query(SQL, rho="0.9999")
+        [told] = talk.say(way="counts")
+        assert "Your limit allows" in told["failed"]
+
+    def test_where_the_limit_is_used_up_no_answer_can_be_bought(self, curator, picker, talk):
+        curator.session().query("SELECT COUNT(*) AS n FROM people", rho="0.3")
+        talk.opened()
+        [told] = talk.say(way="rule")
+        assert picker.level is None
+        assert told["settled"]["lines"] == [
+            "Your limit allows rho 0.0315 in all; 0.3 is spent. Raise the limit or reuse answers."
+        ]
+        assert not told["settled"]["offer"]["affordable"]
+        [said] = talk.say(answer=-1)
+        assert "0.3 is spent" in said["failed"]
+
+
+class TestLaterCells:
+    """An open picker repaints itself when a later cell buys something."""
+
+    @pytest.fixture
+    def shell(self):
+        events = mock.Mock()
+        with mock.patch.object(picker_module, "get_ipython", return_value=mock.Mock(events=events)):
+            yield events
+
+    def test_offers_and_rule_follow_what_was_spent(self, shell, curator, picker, talk):
+        talk.looked()
+        ((name, repaint),) = [call.args for call in shell.register.call_args_list]
+        assert name == "post_run_cell"
+        talk.heard.clear()
+        repaint(None)
+        assert talk.heard == []  # nothing has changed
+        curator.session().query(SQL, rho=0.05)
+        repaint(None)
+        [told] = talk.heard
+        assert told["offers"][5]["text"] == "Answer with rho 0.05: free now"
+        assert told["offers"][6]["text"] == "Answer with rho 0.1: spends rho 0.05 of 0.95 left"
+        assert "0.05 is spent" in told["settled"]["lines"][0]
+        # and what is shown may be bought at once
+        [said] = talk.say(answer=6, known=True)
+        assert "Cost rho 0.05" in said["answered"]["text"]
+
+    def test_closed_or_gone_it_stops(self, shell, profile):
+        picker = profile.widget()
+        Talk(picker).opened()
+        repaint = shell.register.call_args.args[1]
+        picker.close()
+        repaint(None)
+        shell.unregister.assert_called_once_with("post_run_cell", repaint)
+
+
 class TestAnswering:
     """The button releases an answer in the kernel, and says what it cost."""
 
     def test_of_a_sensitive_table_the_box_must_be_ticked(self, curator, picker, talk):
-        talk.opened()
+        talk.looked()
         for known in (False, None, "true", 1):
             (told,) = talk.say(answer=5, known=known)
             assert told["failed"] == "Tick the box first."
@@ -410,6 +566,7 @@ class TestAnswering:
         assert curator.budget.spent.rho == 0
 
     def test_nothing_is_bought_before_a_price_was_shown(self, curator, picker, talk):
+        picker.at = 5  # without a view
         (told,) = talk.say(answer=5, known=True)
         assert "price has changed" in told["failed"]
         assert curator.budget.spent.rho == 0
@@ -417,7 +574,7 @@ class TestAnswering:
         assert told["answered"]["text"].startswith("Answered.")
 
     def test_a_closed_profile_buys_and_tells_nothing(self, curator, picker, talk):
-        talk.opened()
+        talk.looked()
         picker.profile.close()
         (told,) = talk.say(answer=5, known=True)
         assert "the profile is closed" in told["failed"].casefold()
@@ -426,7 +583,7 @@ class TestAnswering:
 
     def test_losses_are_those_of_the_finest_answer_held(self, curator, picker, talk):
         curator.session().query(SQL, rho="0.3")
-        talk.opened()
+        talk.looked()
         (told,) = talk.say(answer=2, known=True)
         assert "rho 0.3" in told["answered"]["losses"]
         assert "rho 0.005" not in told["answered"]["losses"]
@@ -435,7 +592,7 @@ class TestAnswering:
         curator.session().query(SQL, rho="0.001")
         picker = curator.risk(SQL, cumulative=True).widget()
         talk = Talk(picker)
-        talk.opened()
+        talk.looked()
         (told,) = talk.say(answer=2, known=True)
         assert "to count it in" in told["answered"]["text"]
 
@@ -449,7 +606,7 @@ class TestAnswering:
         assert open_profile.answer(taken.level).conditional
 
     def test_the_answer_is_charged_marked_and_kept_in_the_picker(self, curator, picker, talk):
-        talk.opened()
+        talk.looked()
         [said] = talk.say(answer=5, known=True)
         assert picker.answer.conditional
         assert curator.budget.spent.rho == Fraction(1, 20)
@@ -462,13 +619,13 @@ class TestAnswering:
     def test_of_a_public_table_no_box_is_needed(self, open_profile):
         picker = open_profile.widget()
         talk = Talk(picker)
-        talk.opened()
+        talk.looked()
         [said] = talk.say(answer=2)
         assert "Answered." in said["answered"]["text"]
         assert not picker.answer.conditional
 
     def test_then_offers_are_priced_anew_and_the_same_answer_is_free(self, curator, talk):
-        talk.opened()
+        talk.looked()
         [said] = talk.say(answer=5, known=True)
         assert said["offers"][5]["text"] == "Answer with rho 0.05: free now"
         assert [offer["held"] for offer in said["offers"]] == [True] * 6 + [False] * 6
@@ -478,7 +635,7 @@ class TestAnswering:
         assert curator.budget.spent.rho == Fraction(1, 20)
 
     def test_the_signed_losses_stand_below_it(self, profile, talk):
-        talk.opened()
+        talk.looked()
         [said] = talk.say(answer=8, known=True)
         reading = Reading(said["answered"]["losses"])
         assert reading.captions == ["By the answer at rho 0.5"]
@@ -490,18 +647,18 @@ class TestAnswering:
     def test_only_the_ends_of_many_losses_are_shown(self):
         rows = [(100 * x, "F") for x in range(40)]
         talk = Talk(curated(people(rows)).risk(SQL).widget())
-        talk.opened()
+        talk.looked()
         [said] = talk.say(answer=8, known=True)
         assert said["answered"]["losses"].count("<tr>") == 1 + 5 + 1 + 5
         assert "30 lines between these" in Reading(said["answered"]["losses"]).text
 
     def test_a_view_opened_later_shows_it_again(self, talk):
-        talk.opened()
+        talk.looked()
         [said] = talk.say(answer=5, known=True)
         assert talk.opened()["answered"] == said["answered"]
 
     def test_beyond_the_budget_it_is_refused_in_words(self, curator, picker, talk):
-        talk.opened()
+        talk.looked()
         assert not talk.opened()["offers"][11]["affordable"]
         [said] = talk.say(answer=11, known=True)
         assert said["failed"].startswith("This costs rho 5, but 1 is left.")
@@ -509,7 +666,7 @@ class TestAnswering:
         assert curator.budget.spent.rho == 0
 
     def test_a_price_that_changed_meanwhile_is_shown_before_it_is_paid(self, curator, picker, talk):
-        talk.opened()
+        talk.looked()
         curator.session().query(SQL, rho=0.03)
         [said] = talk.say(answer=5, known=True)
         assert "price has changed" in said["failed"]
@@ -519,13 +676,13 @@ class TestAnswering:
         assert "Cost rho 0.02" in said["answered"]["text"]
 
     def test_an_interrupt_is_told(self, talk):
-        talk.opened()
+        talk.looked()
         with mock.patch.object(type(talk.picker.profile), "answer", side_effect=KeyboardInterrupt):
             [said] = talk.say(answer=5, known=True)
         assert said["failed"].startswith("Interrupted.")
 
     def test_an_unknown_failure_leaves_no_view_waiting(self, talk):
-        talk.opened()
+        talk.looked()
         failure = mock.patch.object(
             type(talk.picker.profile), "answer", side_effect=ValueError(MOST)
         )
@@ -586,37 +743,37 @@ class TestStatic:
 
     def test_every_level_and_its_facts_are_told(self, open_profile):
         text = Reading(open_profile._repr_html_()).text
-        shown = frames.frames(open_profile, coarse("zcdp"), 0.95)
+        shown = frames.frames(open_profile, coarse("zcdp"), 55.0)
         for level in shown["levels"]:
             assert level["name"] in text
-            assert level["ratio_text"] in text
+            assert level["guesses_text"] in text
         assert shown["levels"][shown["at"]]["sentence"] in text
         for part in (repr(open_profile), text):
             assert "✓ within" in part
-            assert "✗ beyond" in part
+            assert "✗ above" in part
             assert "73,519" in part
 
     def test_the_tables_have_captions_and_scoped_heads(self, open_profile):
         reading = Reading(open_profile._repr_html_())
         assert reading.captions == [
             "What each level would tell",
-            "How many rows have which indicator, at rho 0.05 (epsilon 1.472 at delta 1e-6)",
+            "How many rows are how easily guessed, at rho 0.02 (epsilon 0.9 at delta 1e-6)",
             "Largest contributions to the answer",
-            "Indicators by sex",
+            "How easily whom is guessed, by sex",
         ]
         assert all(attrs.get("scope") for tag, attrs in reading.tags if tag == "th")
 
     def test_there_are_no_ids_and_no_addresses(self, open_profile):
-        for _, attrs in Reading(risk_html(open_profile, 0.95, "token")).tags:
+        for _, attrs in Reading(risk_html(open_profile, 55.0, "token")).tags:
             assert not {"id", "src", "href", "onclick"} & set(attrs)
 
     def test_bars_lie_where_the_indicators_do(self, open_profile):
         html = risk_html(open_profile)
-        shown = frames.frames(open_profile, coarse("zcdp"), 0.95)
+        shown = frames.frames(open_profile, coarse("zcdp"), 55.0)
         bars = re.findall(r'--dpnb-limit:([\d.]+)%">.*?dpnb-mark.*?[;"]width:([\d.]+)%', html)
         assert len(bars) == 12
         for (place, width), level in zip(bars, shown["levels"], strict=True):
-            beyond = level["ratio"] < 0.95
+            beyond = level["guesses"] > 55
             assert (float(width) > float(place)) == beyond
 
     def test_a_page_of_a_sensitive_table_must_be_asked_for_and_is_stamped(self, profile, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import dpnb
@@ -41,13 +43,15 @@ class TestRisk:
         assert owner.run(f"%%dprisk {line}\n{SUM}").error is None
         picker = owner.names["picker"]
         assert isinstance(picker, RiskPicker)
-        assert isinstance(picker.rho, Picked)
-        assert float(picker.rho) == 0.05
         assert not picker.profile.public
+        # the rule at the limit, before any look: nothing to mark
+        assert picker.guesses == 55
+        assert picker.rho == pytest.approx(0.031582, abs=1e-6)
+        assert not isinstance(picker.rho, Picked)
 
     def test_the_picked_level_is_passed_on_with_its_mark(self, owner):
         owner.run(f"%%dprisk -q -o picker\n{SUM}")
-        owner.run("rho = picker.rho")
+        owner.run("picker.at = 5; rho = picker.rho")
         answer = owner.run(f"%%dpquery --rho :rho\n{SUM}").result
         assert answer.conditional
         assert answer.spent.rho == answer.spent.rho.from_float(0.05).limit_denominator(100)
@@ -87,10 +91,28 @@ class TestRisk:
         (shown,) = shell.run(f"%%dprisk\n{SUM}").shown
         assert "159 of 32,561 rows stand out most" in shown.data["text/html"]
 
+    def test_the_plain_text_keeps_to_the_options(self, shell):
+        """On a public table: the limit and the levels that were asked for, as the record does."""
+        shell.names["adult"] = dpnb.datasets.adult(public=True)
+        shell.run("%dpopen adult --rho 1 --delta 1e-6")
+        line = "--tau 0.9 --candidates 0.03,0.07,0.2 --static"
+        (shown,) = shell.run(f"%%dprisk {line}\n{SUM}").shown
+        text = shown.data["text/plain"]
+        levels = re.findall(r"^rho ([\d.]+)", text, re.MULTILINE)
+        assert levels == ["0.03", "0.07", "0.2"]
+        # tau 0.9 of Gaussian noise is 59.6 guesses
+        assert "limit 60" in text
+        assert re.findall("within|above", text.split("floor")[1]) == [
+            "within", "within", "above",
+        ]  # fmt: skip
+
     @pytest.mark.parametrize(
         ("line", "sql", "said"),
         [
             ("--tau 2", SUM, "tau is not between 0 and 1"),
+            ("--guesses 40", SUM, "guesses must be at least 50"),
+            ("--guesses x", SUM, "--guesses 'x' is not a number"),
+            ("--guesses 60 --tau 0.9", SUM, "tau and guesses are both given"),
             ("--tau x", SUM, "--tau 'x' is not a number"),
             ("--by nope", SUM, "there is no column 'nope'"),
             ("--candidates 0", SUM, "a candidate is"),
@@ -125,6 +147,7 @@ class TestRisk:
 class TestCompletion:
     def test_options_columns_and_values(self, owner):
         sessions = {"adult": owner.names["adult"]}
+        assert "--guesses" in candidates("%%dprisk --", sessions)
         assert "--tau" in candidates("%%dprisk --", sessions)
         assert "--error" not in candidates("%%dprisk --", sessions)
         assert "capital_gain" in candidates("%%dprisk\nSELECT SUM(", sessions)

@@ -1,37 +1,25 @@
-// The picker of a level, for the owner of the data. What it shows is exact: it comes by message when
-// a view asks, and is no part of a state that a notebook could keep.
-import { drawn } from "./histogram.js";
+// The picker of a level, for the owner of the data: first the limit, then one of three ways to a level.
+// What it shows after a look is exact: it comes by message when a view asks, and is no part of a state
+// that a notebook could keep.
+import { drawn, keeps, largest, placed } from "./histogram.js";
 import { make, pickable } from "./table.js";
 
 /**
  * @typedef {import("./histogram.js").Level} Level
  * @typedef {import("./histogram.js").Limit} Limit
- * @typedef {{by: string, median: string[][], largest: string[][], ratio: string[]}} Groups
- * @typedef {{public: boolean, levels: Level[], thresholds: Limit[], first: number, at: number,
- *   axis: number, groups: Groups | null}} Frames
+ * @typedef {{by: string, guesses: string[][], indicator: string[][], beyond: string[][][]}} Groups
+ * @typedef {{levels: Level[], at: number, groups: Groups | null, noun: string}} Frames
  * @typedef {{text: string, affordable: boolean, held: boolean, accuracy: string[]}} Offer
- * @typedef {{frames?: Frames, body?: string, token?: string, at?: number, offers?: Offer[],
+ * @typedef {{way: string, lines: string[], marked: boolean, offer: Offer}} Settled
+ * @typedef {{frames?: Frames | null, limits?: Limit[], which?: number, public?: boolean, body?: string,
+ *   token?: string, at?: number, offers?: Offer[], settled?: Settled, wish?: string,
+ *   counts?: {html: string, at: number, names: string[]} | null,
  *   answered?: {text: string, losses: string} | null, failed?: string}} Message
  */
-
-/** Floats make equal ratios differ; as in Python. */
-const TIE = 1e-12;
-
-/** @param {number} ratio floor / max @param {number} tau */
-export const keeps = (ratio, tau) => ratio >= tau * (1 - TIE);
-
-/** The largest level that keeps to a threshold; -1 when none does.
- * @param {Level[]} levels @param {number} tau */
-export const largest = (levels, tau) =>
-  levels.reduce((found, level, i) => (keeps(level.ratio, tau) ? i : found), -1);
 
 /** A level with what it means beside it. @param {Level} level */
 export const named = ({ name, epsilon, delta }) =>
   (epsilon ? `${name} (${epsilon} at ${delta})` : name);
-
-/** Where a limit lies on the common axis, in percent. @param {number | null} limit @param {number} end */
-export const placed = (limit, end) =>
-  (limit === null ? -9 : 100 * Math.log(limit) / Math.log(end));
 
 /** What the button says, and whether it may be pressed.
  * @param {Offer} offer @param {boolean} known @param {boolean} busy */
@@ -41,8 +29,16 @@ export const offered = (offer, known, busy) =>
 /** What must be known beside the sentence. @param {Level[]} levels @param {Limit} limit @param {Offer} offer */
 export function hinted(levels, limit, offer) {
   if (offer.held) return "Bought before, at this level or a finer one: the answer tells what the finest one tells.";
-  return largest(levels, limit.tau) < 0 ? `No listed level keeps to ${limit.text}.` : "";
+  return largest(levels, limit.guesses) < 0 ? `No listed level keeps to ${limit.text}.` : "";
 }
+
+/** The ways from a limit to a level. @param {string} wish what safe counts cost @param {boolean} free */
+export const ways = (wish, free) => [
+  ["rule", "Use the rule for my limit (free, publishable)"],
+  ["counts", `Buy safe counts, then pick (publishable): ${wish}`],
+  ["look", free ? "Look at every level (the table is public)"
+    : "Look first (only you; what you change afterwards is marked)"],
+];
 
 function control(tag, name, ...children) {
   const node = make(tag, name, ...children);
@@ -56,13 +52,23 @@ function spoken(name) {
   return node;
 }
 
+function grouped(label, ...children) {
+  const node = make("div", "dpnb-risk-presets", ...children);
+  node.role = "group";
+  node.ariaLabel = label;
+  return node;
+}
+
 /** @param {{model: any, el: HTMLElement}} context */
 function render({ model, el }) {
   if (!model.send) return;
   let tell = null;
   const hear = (/** @type {Message} */ message) => {
-    if (message.frames) tell = opened(model, el, message);
-    else if (tell) tell(message);
+    if (message.body) {
+      const place = place_of(el);
+      tell = opened(model, el, message);
+      el.querySelector(place)?.focus();
+    } else if (tell) tell(message);
     else if (message.failed) el.replaceChildren(make("p", "", message.failed));
   };
   model.on("msg:custom", hear);
@@ -70,39 +76,60 @@ function render({ model, el }) {
   return () => model.off("msg:custom", hear);
 }
 
+/** Where the focus is, for a view that is built anew. @param {HTMLElement} el */
+function place_of(el) {
+  const name = el.contains(document.activeElement) && document.activeElement.dataset.dpnbPlace;
+  return name ? `[data-dpnb-place="${name}"]` : "[data-dpnb-none]";
+}
+
 /** Build the view; returns what takes further messages.
  * @param {any} model @param {HTMLElement} el @param {Message} message */
 function opened(model, el, message) {
-  const { levels, thresholds, groups, axis, noun, public: free } = message.frames;
-  let { at, first: which } = message.frames, { offers } = message, busy = false;
+  const { frames, limits, public: free } = message;
+  const levels = frames?.levels ?? [], groups = frames?.groups;
+  let { which, offers, settled, counts, wish } = message, at = frames ? frames.at : -1, busy = false;
   el.innerHTML = message.body; // written and escaped by dpnb/display/risk.py
   el.classList.add("dpnb", "dpnb-on");
   el.dataset.dpnbLive = message.token;
-  const find = (name) => el.querySelector(name);
-  const table = find(".dpnb-risk-range"), body = find(".dpnb-body");
+  const find = (name) => el.querySelector(name), body = find(".dpnb-body"), table = find(".dpnb-risk-range");
   const go = (to) => { at = to; model.send({ at }); draw(); };
-
-  const presets = thresholds.map((limit, i) => {
-    const node = control("button", "dpnb-button", `${limit.name} ${limit.text}`);
-    node.onclick = () => { which = i; go(Math.max(0, largest(levels, limit.tau))); };
+  const button = (place, text, act) => {
+    const node = control("button", "dpnb-button", text);
+    node.dataset.dpnbPlace = place;
+    node.onclick = act;
     return node;
-  });
-  const choose = make("div", "dpnb-risk-presets", make("span", "", "floor / max at least"), ...presets);
-  choose.role = "group";
-  choose.ariaLabel = "Limit: floor / max at least";
-  const slider = control("input", ""), value = make("span", "dpnb-risk-value");
-  Object.assign(slider, { type: "range", min: 0, max: levels.length - 1, step: 1 });
-  slider.oninput = () => go(+slider.value);
-  const sentence = spoken("dpnb-risk-sentence"), hint = make("p", "dpnb-notes"), figure = make("div", "dpnb-risk-shape");
-  table.before(make("div", "dpnb-risk-controls", choose,
-    make("div", "dpnb-risk-slide", make("label", "", make("span", "", "Level"), slider), value)), sentence, hint);
-  table.after(figure);
-  const mark = pickable(table, levels.map(named), go);
+  };
+
+  const presets = limits.map((limit, i) => button(`limit-${i}`, limit.name, () => {
+    which = i;
+    if (at >= 0) go(Math.max(0, largest(levels, limit.guesses)));
+    model.send({ limit: i });
+  }));
+  const paths = ways(wish, free).map(([way, text]) => button(way, text, () => model.send({ way })));
+  const limit_text = "Nobody's presence may be guessed right more than so many times in 100 (50 is a coin toss):";
+  const sentence = spoken("dpnb-risk-sentence"), hint = make("p", "dpnb-notes"), more = make("p", "dpnb-notes");
+  const bought = make("div", "dpnb-risk-counts");
+  const controls = make("div", "dpnb-risk-controls",
+    make("p", "", limit_text), grouped("Limit in guesses right of 100", ...presets), grouped("Way to a level", ...paths));
+  (table ?? body.lastElementChild)[table ? "before" : "after"](controls, sentence, more, bought, hint);
+
+  let mark = null, slider = null, value = null, figure = null;
+  if (frames) {
+    slider = control("input", "");
+    value = make("span", "dpnb-risk-value");
+    Object.assign(slider, { type: "range", min: 0, max: levels.length - 1, step: 1 });
+    slider.oninput = () => go(+slider.value);
+    controls.append(make("div", "dpnb-risk-slide", make("label", "", make("span", "", "Level"), slider), value));
+    figure = make("div", "dpnb-risk-shape");
+    table.after(figure);
+    mark = pickable(table, levels.map(named), go);
+  }
 
   const box = control("input", ""), press = control("button", "dpnb-button dpnb-spend dpnb-risk-answer"), result = spoken("");
   const losses = make("div", "");
   box.type = "checkbox";
   box.onchange = () => draw();
+  press.dataset.dpnbPlace = "answer";
   press.onclick = () => {
     if (press.ariaDisabled === "true") return; // disabled in full it would lose the focus
     busy = true;
@@ -112,49 +139,66 @@ function opened(model, el, message) {
   };
   const know = make("label", "dpnb-risk-know", box,
     make("span", "", "I know that this choice looked at the data; the answer will say so."));
-  body.append(make("div", "dpnb-risk-release", ...(free ? [] : [know]), press, result), losses);
+  body.append(make("div", "dpnb-risk-release", know, press, result), losses);
 
-  const rows = [...table.tBodies[0].rows];
+  const rows = table ? [...table.tBodies[0].rows] : [];
   function draw() {
-    const level = levels[at], limit = thresholds[which], place = `${placed(limit.limit, axis)}%`;
+    const limit = limits[which], offer = at < 0 ? settled.offer : offers[at];
+    const marked = !free && (at >= 0 || settled.marked);
     presets.forEach((node, i) => { node.ariaPressed = String(i === which); });
-    Object.assign(slider, { value: at, ariaValueText: named(level) });
-    value.textContent = named(level);
-    hint.textContent = hinted(levels, limit, offers[at]);
+    paths.forEach((node, i) => { node.ariaPressed = String(ways("", free)[i][0] === (at < 0 ? settled.way : "look")); });
+    paths[1].textContent = ways(wish, free)[1][1];
+    sentence.textContent = at < 0 ? settled.lines[0] : levels[at].sentence;
+    const said = at < 0 ? settled.lines.slice(1) : [];
+    if (marked) said.push("You chose this level by looking at the data. How easily people are guessed is then unknown.");
+    more.innerText = said.join("\n");
+    more.hidden = !said.length;
+    hint.textContent = at < 0 ? "" : hinted(levels, limit, offer);
     hint.hidden = !hint.textContent;
-    sentence.textContent = level.sentence;
+    if (frames) look(limit);
+    know.hidden = !marked;
+    const { text, open } = offered(offer, !marked || box.checked, busy);
+    press.textContent = text;
+    press.ariaDisabled = String(!open);
+  }
+  function look(limit) {
+    const shown = Math.max(0, at), level = levels[shown], place = placed(limit.guesses);
+    Object.assign(slider, { value: shown, ariaValueText: named(level) });
+    value.textContent = at < 0 ? "" : named(level);
     mark(levels.map((_, i) => (i === at ? "✓" : "")));
-    find("[data-tau]").textContent = `at least ${limit.text}`;
-    const head = find("[data-limit]"), low = placed(limit.limit, axis);
-    head.textContent = limit.limit ? `limit ${limit.limit_text}` : "no limit";
-    head.style.cssText += low > 50 ? `;text-align:right;padding:0 ${100 - low}% 0 0`
-      : `;text-align:left;padding:0 0 0 ${Math.max(0, low)}%`;
+    const head = find("[data-limit]");
+    head.textContent = `limit ${limit.text}`;
+    head.style.cssText += place > 50 ? `;text-align:right;padding:0 ${100 - place}% 0 0`
+      : `;text-align:left;padding:0 0 0 ${place}%`;
     rows.forEach((row, i) => {
       if (i === at) row.ariaCurrent = "true";
       else row.removeAttribute("aria-current");
-      row.cells[1].style.setProperty("--dpnb-limit", place);
-      const kept = row.querySelector("[data-kept]"), held = keeps(levels[i].ratio, limit.tau);
-      kept.textContent = held ? "✓ within" : "✗ beyond";
+      row.cells[1].style.setProperty("--dpnb-limit", `${place}%`);
+      const held = keeps(levels[i].guesses, limit.guesses);
+      row.querySelector("[data-kept]").textContent = held ? "✓ within" : "✗ above";
       row.classList.toggle("dpnb-risk-beyond", !held);
       row.querySelector("[data-beyond]").textContent = levels[i].beyond[which];
       row.querySelector("[data-accuracy]").innerText = offers[i].accuracy.join("\n");
     });
-    const title = make("p", "dpnb-head", `How many ${noun} have which indicator, at ${level.name}`);
+    const title = make("p", "dpnb-head", `How many ${frames.noun} are how easily guessed, at ${level.name}`);
     figure.replaceChildren(title, ...drawn(level, limit, level.beyond[which]));
-    if (groups) {
-      [...find(".dpnb-risk-groups")?.tBodies[0].rows ?? []].forEach((row, i) => {
-        row.cells[2].textContent = groups.median[at][i];
-        row.cells[3].textContent = groups.largest[at][i];
+    [...find(".dpnb-risk-groups")?.tBodies[0].rows ?? []].forEach((row, i) => {
+      [groups.beyond[shown][which], groups.guesses[shown], groups.indicator[shown]].forEach((found, j) => {
+        row.cells[2 + j].textContent = found[i];
       });
-      find("[data-ratio]").textContent = groups.ratio[at];
-    }
-    const { text, open } = offered(offers[at], free || box.checked, busy);
-    press.textContent = text;
-    press.ariaDisabled = String(!open);
+    });
+  }
+  function count() {
+    bought.innerHTML = counts?.html ?? ""; // written and escaped by dpnb/display/risk.py
+    const listed = bought.querySelector("table");
+    if (listed) pickable(listed, counts.names, (k) => model.send({ count: k }))(counts.names.map((_, i) => (i === counts.at ? "✓" : "")));
   }
   const tell = (/** @type {Message} */ told) => {
     if (told.at !== undefined) at = told.at;
-    if (told.offers) offers = told.offers;
+    if (told.offers) ({ offers } = told);
+    if (told.wish) ({ wish } = told);
+    if (told.settled) ({ settled } = told);
+    if (told.counts !== undefined) { ({ counts } = told); count(); }
     if (told.answered || told.failed) {
       busy = false;
       result.textContent = told.failed ?? told.answered.text;
@@ -162,7 +206,7 @@ function opened(model, el, message) {
     if (told.answered) losses.innerHTML = told.answered.losses;
     draw();
   };
-  tell({ answered: message.answered });
+  tell({ answered: message.answered, counts, failed: message.failed });
   return tell;
 }
 
