@@ -190,27 +190,35 @@ class RiskPicker(anywidget.AnyWidget):
             self._show()
         elif _index(content.get("limit"), len(self._limits)):
             self._attempt(lambda: self._set_limit(content["limit"]))
-        elif content.get("way") in ("rule", "counts", "look"):
-            self._attempt(
-                {"rule": self._by_rule, "counts": self._buy, "look": self._look}[content["way"]]
-            )
+        elif content.get("way") == "look":
+            self._look()
+        elif content.get("way") in ("rule", "counts"):
+            self._attempt(self._by_rule if content["way"] == "rule" else self._buy, moved=True)
         elif self.counts is not None and _index(content.get("count"), len(self.counts.levels)):
-            self._attempt(lambda: self._by_counts(content["count"]))
+            self._attempt(lambda: self._by_counts(content["count"]), moved=True)
         elif self._looked and _index(content.get("at"), len(self.candidates)):
             self._pick(content["at"])
         elif _index(content.get("answer"), len(self.candidates) if self._looked else 0, least=-1):
             self._release(content["answer"], known=content.get("known") is True)
 
-    def _attempt(self, act: Callable[[], None]) -> None:
-        """Do what a view asks, and send the state, or why it did not work."""
-        failed: dict[str, Any] = {}
+    def _attempt(self, act: Callable[[], None], *, moved: bool = False) -> None:
+        """Do what a view asks, and send what has changed, or why it did not work."""
+        said: dict[str, Any] = {}
         try:
             act()
         except DpnbError as error:
-            failed = {"failed": _sentence(error)}
+            said = {"failed": _sentence(error)}
         except KeyboardInterrupt:
-            failed = {"failed": _INTERRUPTED}
-        self._show(failed)
+            said = {"failed": _INTERRUPTED}
+        with contextlib.suppress(DpnbError):
+            self._told = self._priced()
+        # where a slider is meanwhile the view knows best
+        at = {"at": self.at} if moved else {}
+        self.send({**self._told, "which": self._which, **at, **said})
+
+    @property
+    def _which(self) -> int:
+        return [one["guesses"] for one in self._limits].index(self.limit.guesses)
 
     def _set_limit(self, which: int) -> None:
         """Take another limit; what was settled by rule or counts is settled anew."""
@@ -256,6 +264,7 @@ class RiskPicker(anywidget.AnyWidget):
         self._note_look()
         if self.at < 0:
             self._pick(frames.start(self.profile, self.candidates, self.limit.guesses))
+        self._show()
 
     def _note_look(self) -> None:
         """Settle the limit before exact figures are shown: later ones mark what follows."""
@@ -272,7 +281,7 @@ class RiskPicker(anywidget.AnyWidget):
         finally:
             self._hearing = False
 
-    def _show(self, more: Mapping[str, Any] | None = None) -> None:
+    def _show(self) -> None:
         """Send everything a view shows."""
         try:
             shown = None
@@ -289,13 +298,12 @@ class RiskPicker(anywidget.AnyWidget):
             {
                 "frames": None if shown is None else {**shown, "at": self.at},
                 "limits": self._limits,
-                "which": [one["guesses"] for one in self._limits].index(self.limit.guesses),
+                "which": self._which,
                 "public": self.profile.public,
                 "body": picker_body(self.profile, shown, self._prices),
                 "token": self.token,
                 "answered": self._answered,
                 **self._told,
-                **(more or {}),
             }
         )
 

@@ -23,6 +23,7 @@ def curated(**options):
 """
 SECRETS = ("73519", "73,519", "4861", "4,861", "8219", "8,219", "5003", "5,003", "13359", "13,359",
            "1.027", "stand out most")  # fmt: skip
+LOOK = "Look first"
 SETUP = (
     "%load_ext dpnb\nfrom people import curated\ncurator = curated()\n%dpopen curator --as owner"
 )
@@ -48,17 +49,32 @@ def opened(lab, new_page):
     lab.open(page, "risk.ipynb")
     lab.run(page)
     page.locator("[data-dpnb-live]").nth(2).wait_for()
+    for place in (1, 2):
+        shown = outputs(page, place).nth(1)
+        shown.scroll_into_view_if_needed()
+        # no exact figure before a look
+        expect(shown.get_by_text("No exact figure is shown yet")).to_be_visible()
+        expect(shown.locator(".dpnb-risk-range")).to_have_count(0)
+        look = shown.get_by_role("button", name=LOOK)
+        look.click()
+        expect(shown.locator(".dpnb-risk-range")).to_be_visible()
+        # the view is built anew: the focus stays
+        expect(look).to_be_focused()
     return page
 
 
 @pytest.fixture
 def page(lab, opened):
-    """The live notebook in its first state: light, wide, the strict limit."""
+    """The live notebook in its first state: light, wide, a limit of 55, looked at."""
     opened.set_viewport_size({"width": 1100, "height": 900})
     lab.theme(opened, "Light")
     part = view(opened)
     part.scroll_into_view_if_needed()
-    part.get_by_role("button", name="strict").click()
+    if not part.locator(".dpnb-risk-range").count():
+        part.get_by_role("button", name=LOOK).click()
+    part.locator(".dpnb-risk-range tbody tr").nth(4).click()
+    preset(part, "55").click()
+    expect(sentence(part)).to_contain_text("With rho 0.05 ")
     return opened
 
 
@@ -74,6 +90,10 @@ def saved(lab, opened):
     text = (lab.root / "risk.ipynb").read_text()
     assert "widgets" not in json.loads(text)["metadata"]
     return text
+
+
+def preset(part, guesses):
+    return part.get_by_role("button", name=guesses, exact=True)
 
 
 def slider(part):
@@ -131,34 +151,42 @@ class TestLive:
         assert position(part) == ["11", "rho 5 (epsilon 20.56 at delta 1e-6)"]
         expect(sentence(part)).to_contain_text("With rho 5")
         expect(part.locator("[aria-current=true]")).to_contain_text("rho 5")
-        expect(part.locator("[aria-pressed=true]").last).to_have_text("✓")
+        expect(part.locator(".dpnb-risk-range [aria-pressed=true]")).to_have_text("✓")
         expect(part.locator(".dpnb-risk-shape")).to_contain_text("at rho 5")
-        expect(part.locator(".dpnb-risk-most")).to_have_text("max 2.53")
-        expect(part.locator(".dpnb-risk-groups tbody tr").first).to_contain_text("2.53")
+        expect(part.locator(".dpnb-risk-most")).to_have_text("most 88")
+        expect(part.locator(".dpnb-risk-groups tbody tr").first).to_contain_text("88")
         expect(part.locator(".dpnb-risk-answer")).to_have_text(
             "rho 5 would spend rho 5, more than the 1 left"
         )
         eventually(page, "str(picker.at)", "11")
 
-    def test_presets_set_the_limit_and_move_to_the_largest_level_within_it(self, page, part):
-        for name, at, limit in (
-            ("loose", "10", "2"),
-            ("medium", "8", "1.33"),
-            ("strict", "5", "1.053"),
-        ):
-            button = part.get_by_role("button", name=name)
-            button.click()
-            assert position(part)[0] == at
-            expect(button).to_have_attribute("aria-pressed", "true")
-            expect(part.locator("thead [data-limit]")).to_have_text(f"limit {limit}")
-            assert kept(part) == ["✓ within"] * (int(at) + 1) + ["✗ beyond"] * (11 - int(at))
+    def test_a_limit_moves_to_the_largest_level_within_it_and_python_knows_it(self, page, part):
+        for name, at, tau in (("80", "10", "0.511"), ("60", "7", "0.892"), ("55", "5", "0.97")):
+            preset(part, name).click()
+            expect(slider(part)).to_have_value(at)
+            expect(preset(part, name)).to_have_attribute("aria-pressed", "true")
+            expect(part.locator("thead [data-limit]")).to_have_text(f"limit {name}")
+            assert kept(part) == ["✓ within"] * (int(at) + 1) + ["✗ above"] * (11 - int(at))
             eventually(page, "str(picker.at)", at)
+            eventually(page, "f'{picker.guesses:g} {picker.tau:.3g}'", f"{name} {tau}")
 
-    def test_rows_beyond_the_limit_follow_it(self, part):
+    def test_rows_above_the_limit_follow_it(self, part):
         beyond = part.locator("[data-beyond]")
         assert beyond.all_inner_texts() == ["none"] * 6 + ["137 (1 %)"] * 6
-        part.get_by_role("button", name="loose").click()
+        preset(part, "80").click()
         assert beyond.all_inner_texts() == ["none"] * 11 + ["137 (1 %)"]
+
+    def test_what_was_chosen_by_looking_is_said_and_the_rule_is_free_of_it(self, page, part):
+        looked = part.get_by_text("You chose this level by looking at the data.")
+        expect(looked).to_be_visible()
+        part.get_by_role("button", name="Use the rule for my limit").click()
+        expect(looked).to_be_hidden()
+        expect(sentence(part)).to_contain_text("guessed right more than 55 times in 100")
+        expect(part.get_by_role("checkbox")).to_be_hidden()
+        eventually(page, "str(picker.choice.conditional)", "False")
+        # the limit was settled before the look; another one was not
+        preset(part, "70").click()
+        expect(looked).to_be_visible()
 
     def test_a_row_is_picked_by_click(self, page, part):
         part.locator(".dpnb-risk-range tbody tr").nth(2).click()
@@ -181,7 +209,7 @@ class TestLive:
             })"""
         )
         for end, word in zip(ends, kept(part), strict=True):
-            assert end > -1 if "beyond" in word else end < 1
+            assert end > -1 if "above" in word else end < 1
 
     def test_dark_theme_reaches_what_is_drawn_already(self, lab, page, part):
         ink = "el => getComputedStyle(el).color"
@@ -219,9 +247,18 @@ class TestLive:
         expect(record.get_by_text("Record of this result")).to_be_visible()
         expect(record.locator(".dpnb-risk-range")).to_be_hidden()
         expect(live.get_by_role("checkbox")).to_have_count(0)
-        expect(live.get_by_role("button", name="yours 0.9")).to_have_attribute(
+        expect(live.get_by_role("button", name="yours 60")).to_have_attribute(
             "aria-pressed", "true"
         )
+
+    def test_a_later_cell_repaints_it(self, lab, page, part):
+        part.locator(".dpnb-risk-range tbody tr").nth(2).click()
+        press = part.locator(".dpnb-risk-answer")
+        expect(press).to_contain_text("Answer with rho 0.005: spends rho")
+        ask_kernel(page, "picker.profile.answer(picker.candidates[2]).table")
+        # what is asked so comes after its cell: the next one repaints
+        ask_kernel(page, "1")
+        expect(press).to_have_text("Answer with rho 0.005: free now")
 
 
 class TestAnswering:
@@ -230,6 +267,7 @@ class TestAnswering:
     def test_the_button_waits_for_the_box_then_answers(self, lab, page):
         part = outputs(page, 2).nth(1)
         part.scroll_into_view_if_needed()
+        part.locator(".dpnb-risk-range tbody tr").nth(5).click()
         press = part.locator(".dpnb-risk-answer")
         expect(press).to_have_text("Answer with rho 0.05: spends rho 0.05 of 1 left")
         expect(press).to_have_attribute("aria-disabled", "true")
@@ -247,7 +285,7 @@ class TestAnswering:
         losses = part.locator("table").last
         expect(losses).to_contain_text("By the answer at rho 0.05")
         expect(losses.locator("tbody tr")).to_have_count(3)
-        part.get_by_role("button", name="medium").click()
+        preset(part, "70").click()
         expect(part.get_by_text("Answered. Cost rho 0.05")).to_be_visible()
 
     def test_a_price_that_changed_is_told_and_the_button_works_again(self, page):
@@ -276,12 +314,14 @@ class TestKeyboard:
 
     def test_a_level_is_picked_and_the_limit_set_by_key_alone(self, page, part):
         cells = page.locator(".jp-Cell").count()
-        part.get_by_role("button", name="strict").focus()
+        preset(part, "60").focus()
         page.keyboard.press("Tab")
         page.keyboard.press("Space")
-        expect(part.get_by_role("button", name="medium")).to_have_attribute("aria-pressed", "true")
-        page.keyboard.press("Tab")
-        page.keyboard.press("Tab")
+        expect(preset(part, "70")).to_have_attribute("aria-pressed", "true")
+        eventually(page, "f'{picker.guesses:g}'", "70")
+        assert focused_text(page) == "70"
+        for _ in range(5):
+            page.keyboard.press("Tab")
         for key in ("Home", "ArrowRight", "ArrowRight", "ArrowUp", "b", "a", "x", "d", "d"):
             page.keyboard.press(key)
         assert position(part)[0] == "3"
@@ -306,7 +346,7 @@ class TestKeyboard:
         expect(box).not_to_be_checked()
 
     def test_the_focus_is_visible(self, page, part):
-        for control in (slider(part), part.get_by_role("button", name="loose"),
+        for control in (slider(part), preset(part, "80"),
                         part.get_by_role("checkbox")):  # fmt: skip
             control.focus()
             page.keyboard.press("Shift+Tab")
@@ -370,7 +410,7 @@ class TestKept:
         expect(outputs(page).first.get_by_text(NOTICE)).to_be_visible()
         expect(view(page)).to_be_hidden()
         lab.run(page)
-        expect(view(page).locator(".dpnb-risk-range")).to_be_visible()
+        expect(view(page).get_by_text("No exact figure is shown yet")).to_be_visible()
         expect(outputs(page).first.get_by_text(NOTICE)).to_be_hidden()
 
     def test_reopened_with_stored_state_there_is_the_notice_and_no_view(
@@ -394,6 +434,10 @@ class TestKept:
         expect(page.get_by_text(NOTICE)).to_have_count(2)
         expect(page.locator(".dpnb-risk-range")).to_have_count(1)
         expect(page.locator(".dpnb-risk-range tbody tr")).to_have_count(12)
+
+
+def focused_text(page):
+    return page.evaluate("document.activeElement.textContent")
 
 
 def focused_class(page):

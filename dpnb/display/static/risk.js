@@ -65,21 +65,15 @@ function render({ model, el }) {
   let tell = null;
   const hear = (/** @type {Message} */ message) => {
     if (message.body) {
-      const place = place_of(el);
+      const pressed = el.contains(document.activeElement);
       tell = opened(model, el, message);
-      el.querySelector(place)?.focus();
+      if (pressed) el.querySelector("[aria-pressed=true].dpnb-risk-look")?.focus();
     } else if (tell) tell(message);
     else if (message.failed) el.replaceChildren(make("p", "", message.failed));
   };
   model.on("msg:custom", hear);
   model.send({ ask: "frames" });
   return () => model.off("msg:custom", hear);
-}
-
-/** Where the focus is, for a view that is built anew. @param {HTMLElement} el */
-function place_of(el) {
-  const name = el.contains(document.activeElement) && document.activeElement.dataset.dpnbPlace;
-  return name ? `[data-dpnb-place="${name}"]` : "[data-dpnb-none]";
 }
 
 /** Build the view; returns what takes further messages.
@@ -93,19 +87,18 @@ function opened(model, el, message) {
   el.dataset.dpnbLive = message.token;
   const find = (name) => el.querySelector(name), body = find(".dpnb-body"), table = find(".dpnb-risk-range");
   const go = (to) => { at = to; model.send({ at }); draw(); };
-  const button = (place, text, act) => {
-    const node = control("button", "dpnb-button", text);
-    node.dataset.dpnbPlace = place;
+  const button = (name, text, act) => {
+    const node = control("button", `dpnb-button ${name}`, text);
     node.onclick = act;
     return node;
   };
 
-  const presets = limits.map((limit, i) => button(`limit-${i}`, limit.name, () => {
+  const presets = limits.map((limit, i) => button("", limit.name, () => {
     which = i;
     if (at >= 0) go(Math.max(0, largest(levels, limit.guesses)));
     model.send({ limit: i });
   }));
-  const paths = ways(wish, free).map(([way, text]) => button(way, text, () => model.send({ way })));
+  const paths = ways(wish, free).map(([way, text]) => button(`dpnb-risk-${way}`, text, () => model.send({ way })));
   const limit_text = "Nobody's presence may be guessed right more than so many times in 100 (50 is a coin toss):";
   const sentence = spoken("dpnb-risk-sentence"), hint = make("p", "dpnb-notes"), more = make("p", "dpnb-notes");
   const bought = make("div", "dpnb-risk-counts");
@@ -129,7 +122,6 @@ function opened(model, el, message) {
   const losses = make("div", "");
   box.type = "checkbox";
   box.onchange = () => draw();
-  press.dataset.dpnbPlace = "answer";
   press.onclick = () => {
     if (press.ariaDisabled === "true") return; // disabled in full it would lose the focus
     busy = true;
@@ -139,7 +131,7 @@ function opened(model, el, message) {
   };
   const know = make("label", "dpnb-risk-know", box,
     make("span", "", "I know that this choice looked at the data; the answer will say so."));
-  body.append(make("div", "dpnb-risk-release", know, press, result), losses);
+  body.append(make("div", "dpnb-risk-release", ...(free ? [] : [know]), press, result), losses);
 
   const rows = table ? [...table.tBodies[0].rows] : [];
   function draw() {
@@ -195,6 +187,7 @@ function opened(model, el, message) {
   }
   const tell = (/** @type {Message} */ told) => {
     if (told.at !== undefined) at = told.at;
+    if (told.which !== undefined) ({ which } = told);
     if (told.offers) ({ offers } = told);
     if (told.wish) ({ wish } = told);
     if (told.settled) ({ settled } = told);
