@@ -48,6 +48,9 @@ class TestLevels:
 
     def test_the_level_of_a_picker_does_too(self, curator):
         picker = curator.risk(SUM).widget()
+        # before a look it is the rule's
+        assert not curator.session().query(SUM, **{unit(curator): picker.level}).conditional
+        picker.at = 7
         assert curator.session().query(SUM, **{unit(curator): picker.level}).conditional
 
     def test_a_choice_keeps_it_as_plain_data(self, curator):

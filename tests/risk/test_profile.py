@@ -632,6 +632,13 @@ class TestGuesses:
             profile = curator.risk(SUM, cumulative=True)
             found = profile.guesses(**{name: "0.5"}).to_frame()["guesses"]
             assert found.max() > alone
+            if name == "rho":
+                # e tanh(e/2) = 0.8 in all
+                e = math.log(found.max() / (100 - found.max()))
+                assert e * math.tanh(e / 2) == pytest.approx(0.8)
+            else:
+                overlap = (1 - math.tanh(0.15)) * math.exp(-0.25)
+                assert found.max() == pytest.approx(100 - 50 * overlap)
             # somebody who adds nothing to the answer is in the histogram all the same
             assert found.min() > 50
             said = profile.sentence(**{name: "0.5"}, reveal=True)

@@ -103,7 +103,7 @@ function opened(model, el, message) {
   const sentence = spoken("dpnb-risk-sentence"), hint = make("p", "dpnb-notes"), more = make("p", "dpnb-notes");
   const bought = make("div", "dpnb-risk-counts");
   const controls = make("div", "dpnb-risk-controls",
-    make("p", "", limit_text), grouped("Limit in guesses right of 100", ...presets), grouped("Way to a level", ...paths));
+    make("div", "", limit_text), grouped("Limit in guesses right of 100", ...presets), grouped("Way to a level", ...paths));
   (table ?? body.lastElementChild)[table ? "before" : "after"](controls, sentence, more, bought, hint);
 
   let mark = null, slider = null, value = null, figure = null;
