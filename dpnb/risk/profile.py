@@ -398,6 +398,8 @@ class RiskProfile:
         if not isinstance(mode, str) or mode not in ("tight", "paper"):
             raise RequestError(f"mode is {mode!r}", "Use 'tight' or 'paper'.")
         if mode == "paper" and private:
+            if guesses is not None:
+                raise RequestError("the paper's private choices know no guesses", "Give tau=0.95.")
             cost = self.cost(rho, epsilon)
             chosen = "quantile" if method is None else method
             return choosing.on_paper(self, tau, chosen, cost, p, at_most, candidates, progress)

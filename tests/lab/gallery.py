@@ -62,6 +62,10 @@ CELLS = {
         'display_picker(curated().risk("SELECT SUM(pay) AS pay FROM people", by="region").widget(),'
         " 'widget')"
     ),
+    "risk: picker of public data": (
+        'display_picker(curated(public=True).risk("SELECT SUM(pay) AS pay FROM people", by="region")'
+        ".widget(), 'widget')"
+    ),
     "answer: one number": 'adult.query("SELECT COUNT(*) AS n FROM adult", rho=0.005)',
     "answer: one group column": f'by_status = adult.query("{BY_STATUS}", rho=0.02)\nby_status',
     "answer: two group columns": (
@@ -162,7 +166,10 @@ CELLS = {
     ),
     "risk: suggestion": 'curator.risk("SELECT SUM(pay) AS pay FROM people").suggest(tau=0.9)',
     "risk: private choice": (
-        'curator.risk("SELECT SUM(pay) AS pay FROM people").choose(tau=0.5, epsilon=0.2)'
+        'curator.risk("SELECT SUM(pay) AS pay FROM people").choose(guesses=70, at_most=100)'
+    ),
+    "risk: safe counts": (
+        'curator.risk("SELECT SUM(pay) AS pay FROM people").safe_counts(guesses=70, at_most=100)'
     ),
     "risk: private histogram": (
         'curator.risk("SELECT SUM(pay) AS pay FROM people").share(epsilon=0.2)'

@@ -297,7 +297,7 @@ class TestRefusals:
         [{"at_most": 5, "p": 0.9}, {"at_most": -1}, {"at_most": 2.5}, {"at_most": "x"}, {"p": 1},
          {"p": 0}, {"guesses": 49, "at_most": 50}, {"guesses": 60, "tau": 0.9, "at_most": 50},
          {"at_most": 50, "policy": "paper-dynamic"}, {"at_most": 50, "tau": 0},
-         {"mode": "nope"}, {"method": "tail"}],
+         {"mode": "nope"}, {"method": "tail"}, {"mode": "paper", "guesses": 60}],
     )  # fmt: skip
     def test_options_that_make_no_sense(self, profile, options):
         with pytest.raises(RequestError):
@@ -405,6 +405,18 @@ class TestPlainData:
         counts = profile.safe_counts(guesses=60, at_most=10**6)
         found = [one.ceiling for one in counts.levels]
         assert found == pytest.approx([60, 69.4, 84.5, 97.9], abs=0.06)
+
+    def test_once_the_limit_is_used_up_they_say_so(self, opened, patients):
+        curator = opened(patients["few"], rho=9)
+        profile = curator.risk(SQL)
+        profile.safe_counts(guesses=60)
+        curator.session().query("SELECT COUNT(*) AS n FROM t", rho=1)
+        used = profile.safe_counts(guesses=60)
+        assert used.levels == ()
+        assert "no level is left" in repr(used)
+        choice = profile.choose(guesses=60, at_most=50)
+        assert choice.level is None
+        assert "1.01 is spent. Raise the limit or reuse answers." in choice.sentence
 
     def test_shares_are_rounded_up(self):
         assert share_at_most(0.0051) == "0.51 %"

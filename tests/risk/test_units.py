@@ -190,9 +190,9 @@ class TestUse:
         curator = opened(Unit("who", 5, 2))
         profile = curator.risk(STATEMENTS["count"])
         said = repr(profile) + profile._repr_html_() + profile.sentence(rho=1)
-        assert "who values beyond" in said
+        assert "who values above" in said
         assert "of 9 who values stand out most" in said
-        assert "rows beyond" not in said
+        assert "rows above" not in said
         assert "rows stand out" not in said
         curator.close()
 
