@@ -261,7 +261,11 @@ class RiskPicker(anywidget.AnyWidget):
         self._open = True
 
     def _look(self) -> None:
-        self._note_look()
+        try:
+            self._note_look()
+        except DpnbError as error:
+            self.send({"failed": _sentence(error)})
+            return
         if self.at < 0:
             self._pick(frames.start(self.profile, self.candidates, self.limit.guesses))
         self._show()
@@ -271,6 +275,7 @@ class RiskPicker(anywidget.AnyWidget):
         if not self._looked:
             self._rule()
             self.profile.desk.note_look()
+            self.profile.desk.write_look()
         self._looked = True
 
     def _pick(self, at: int) -> None:

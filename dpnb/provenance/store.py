@@ -49,6 +49,7 @@ class Store:
         self.ledger = Ledger(path, anchor=anchor, new_anchor=new_anchor)
         self.stamp: Stamp = ""
         self.versions: dict[str, Version] = {}
+        self.looks: dict[str, set[str]] = {}
         self._accountant: Accountant | None = None
         self._provenance: ProvenanceTable | None = None
         self._clock = ""
@@ -225,6 +226,7 @@ class Store:
             # interrupted, perhaps between two changes: forget all, and read all again next time
             self.ledger.rewind()
             self.versions, self._accountant, self._provenance = {}, None, None
+            self.looks = {}
             raise
 
     def _apply_whole(self, entry: Mapping[str, Any], sequence: int) -> None:
@@ -265,6 +267,8 @@ class Store:
         elif entry["kind"] == "release":
             self.accountant.apply_release(sequence, entry)
             self.provenance.apply_charge(sequence, entry)
+        elif entry["kind"] == "look":
+            self.looks.setdefault(str(entry["statement"]), set()).update(entry["settled"])
         else:
             self.provenance.apply(entry)
         self._clock = max(self._clock, str(entry.get("time", "")))

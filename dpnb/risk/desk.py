@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -119,16 +120,37 @@ class Desk:
     def statement(self) -> str:
         """A name that is equal for statements of equal meaning on one data version."""
         version = self.store.version(self.plan.query.table)
-        return json.dumps([self.target, version], sort_keys=True, ensure_ascii=False)
+        text = json.dumps([self.target, version], sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def note_look(self) -> None:
         """Note that an exact figure of the statement is shown."""
         if not self.table.public:
             self.looks.note(self.statement)
 
-    def settle(self, *terms: Hashable) -> bool:
+    def write_look(self) -> None:
+        """Write down that the owner looks, with what was settled before and without a figure."""
+        if self.table.public:
+            return
+        name = self.statement
+
+        def entry() -> dict[str, Any] | None:
+            if name in self.store.looks:
+                return None
+            return {"kind": "look", "statement": name, "settled": self.looks.settled(name)}
+
+        with self.lock:
+            self.store.write(entry)
+
+    def settle(self, *terms: object) -> bool:
         """Settle terms of a choice; False when they come after a look at exact figures."""
-        return self.table.public or self.looks.settle(self.statement, terms)
+        if self.table.public:
+            return True
+        with self.lock:
+            self.store.follow()
+            written = self.store.looks.get(self.statement)
+        settled = self.looks.settle(self.statement, repr(terms), late=written is not None)
+        return settled or (written is not None and repr(terms) in written)
 
     def bought(self, mechanism: Mechanism) -> Fraction:
         """Return the most that was paid for a mechanism on this statement; 0 where it was not."""

@@ -7,33 +7,33 @@ may have been chosen by it: what is released then is marked as data-dependent.
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable
 
 
 class Looks:
-    """Of one curator, in memory: another kernel knows nothing of what this one has shown."""
+    """Of one curator, in memory. Looks in a picker are in the ledger, too: ``Desk.write_look``."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._looked: set[str] = set()
-        self._settled: set[tuple[str, Hashable]] = set()
+        self._settled: dict[str, set[str]] = {}
 
     def note(self, statement: str) -> None:
         """Note that an exact figure of a statement is shown."""
         with self._lock:
             self._looked.add(statement)
 
-    def looked(self, statement: str) -> bool:
-        """Return whether an exact figure of a statement was shown."""
+    def settle(self, statement: str, terms: str, *, late: bool = False) -> bool:
+        """Settle terms of a statement; False when they come after a look at it, or ``late``."""
         with self._lock:
-            return statement in self._looked
+            settled = self._settled.setdefault(statement, set())
+            if not late and statement not in self._looked:
+                settled.add(terms)
+            return terms in settled
 
-    def settle(self, statement: str, terms: Hashable) -> bool:
-        """Settle terms of a statement; False when they come after a look at it."""
+    def settled(self, statement: str) -> list[str]:
+        """Return what was settled before a look."""
         with self._lock:
-            if statement not in self._looked:
-                self._settled.add((statement, terms))
-            return (statement, terms) in self._settled
+            return sorted(self._settled.get(statement, ()))
 
     def __repr__(self) -> str:
         return "Looks(private)"

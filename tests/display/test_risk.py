@@ -29,6 +29,7 @@ from dpnb.risk.exact import SHARE
 from dpnb.risk.frames import coarse
 from dpnb.risk.rows import Rows
 from tests.kit.html import Reading, compare
+from tests.kit.streams import entries
 
 MOST, SECOND = 73_519, 1_237
 SQL = "SELECT SUM(gain) AS total FROM people"
@@ -474,6 +475,30 @@ class TestLimitFirst:
         assert told["settled"]["marked"]
         (failed,) = talk.say(answer=-1)
         assert failed["failed"] == "Tick the box first."
+
+    def test_a_look_is_in_the_ledger_without_a_figure_and_marks_what_other_kernels_do(
+        self, tmp_path
+    ):
+        path = tmp_path / "ledger"
+        first = curated(people(), ledger=path)
+        talk = Talk(first.risk(SQL).widget(guesses=60))
+        talk.opened()
+        before = entries(path)
+        talk.say(way="look")
+        talk.say(way="look")
+        talk.say(at=4)
+        (written,) = entries(path)[len(before) :]
+        assert written["kind"] == "look"
+        assert set(written) == {"kind", "statement", "settled"}
+        assert not re.search(f"{MOST}|{SECOND}", json.dumps(written))
+        assert first.budget.spent.rho == 0
+        first.close()
+        second = curated(people(), ledger=path)
+        profile = second.risk(SQL)
+        assert not profile.suggest(guesses=60).conditional
+        assert profile.suggest(guesses=70).conditional
+        assert not second.risk("SELECT COUNT(*) AS n FROM people").suggest(guesses=70).conditional
+        second.close()
 
     def test_safe_counts_are_bought_and_a_level_is_picked_from_them(self, curator, picker, talk):
         opened = talk.opened()
