@@ -574,29 +574,55 @@ def left_of(cap: PrivacyLoss, spent: PrivacyLoss, currency: Currency) -> Privacy
     return replace(PrivacyLoss.of(left, currency), delta=delta)
 
 
-def check(charge: PrivacyLoss, spent: PrivacyLoss, cap: PrivacyLoss, currency: Currency) -> None:
+def check(
+    charge: PrivacyLoss, spent: PrivacyLoss, cap: PrivacyLoss, currency: Currency, whose: str = ""
+) -> None:
     """Refuse a charge that would pass a cap; depends on charges alone (privacy filter).
+
+    Parameters
+    ----------
+    charge, spent, cap : PrivacyLoss
+    currency : Currency
+    whose : str
+        Whose cap it is, to go after "0.05 is left".
 
     Raises
     ------
     BudgetError
-        Names the price and what is left.
+        Names the price, what is left, and what would pass.
     """
     if charge == NONE or not (spent + charge).exceeds(cap, currency):
         return
     left = left_of(cap, spent, currency)
     name, cost, rest = unit(currency), charge.level(currency), left.level(currency)
-    mend = f"Ask with less {name}, or for a larger error. Nothing was charged."
+    hint = f"Ask with {name}={_asked(rest)} or less, or for a larger error. " if rest else ""
     if cost <= rest:
         name, cost, rest = "delta", charge.delta, left.delta
-        if currency == "zcdp":
-            what = "Give a smaller delta." if rest else "All that was set aside is spent."
-            mend = f"{what} Nothing was charged."
+        hint = _less_delta(rest, currency)
+    if spent != NONE:
+        hint += "What past answers give is free: session.infer(sql). "
     for digits in (4, 8, 12):
-        price, left_over = (amount_text(one, digits) for one in (cost, rest))
+        price, left_over = amount_text(cost, digits), amount_text(rest, digits, left=True)
         if price != left_over:
             break
-    raise BudgetError(f"this costs {name} {price}, but {left_over} is left", mend)
+    raise BudgetError(
+        f"this costs {name} {price}, but {left_over} is left{whose}",
+        f"{hint}Only the owner of the data can allow more. Nothing was charged.",
+    )
+
+
+def _asked(left: Fraction) -> str:
+    """Return what is left as an amount that can be asked for."""
+    return amount_text(left, left=True).replace(",", "")
+
+
+def _less_delta(left: Fraction, currency: Currency) -> str:
+    """Return how to do with less delta: in zCDP only discoveries cost it, as much as is asked for."""
+    if currency != "zcdp":
+        return "Each noisy vector costs the same delta, however coarse. "
+    if not left:
+        return "All that was set aside for discoveries is spent. "
+    return f"Ask with delta={_asked(left)} or less. "
 
 
 def _alike(one: Step, other: Step) -> bool:

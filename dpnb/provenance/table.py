@@ -291,8 +291,8 @@ class ProvenanceTable:
 
         ``names`` has the names of the declared views among those of the cost, ``definitions`` the public
         definitions of its views, or of the request where it is a one-off release. Everything rests on
-        charges alone. What others did shows in nothing but the one text "budget
-        exhausted": a row's own price and what is left of it are its own (spec/dprovdb.md E21).
+        charges alone. What others did shows in nothing but the one text of
+        :func:`exhausted`: a row's own price and what is left of it are its own (spec/dprovdb.md E21).
 
         Raises
         ------
@@ -311,7 +311,7 @@ class ProvenanceTable:
             self._check_together(row, request, cost)
             self._check_reserved(row, cost)
         except BudgetError as error:
-            raise _exhausted(error.limit or "the cap of all together") from None
+            raise exhausted(error.limit or "the cap of all together") from None
         return taken
 
     def _check_row(self, row: str, cost: PrivacyLoss, now: str) -> list[tuple[int, Fraction]]:
@@ -333,14 +333,15 @@ class ProvenanceTable:
         if missing > 0 or (spent + cost).delta > limit.delta:
             most = PrivacyLoss.of(least + self.granted(row, now), currency)
             try:
-                check(cost, spent, replace(most, delta=limit.delta), currency)
+                check(cost, spent, replace(most, delta=limit.delta), currency, " to you")
             except BudgetError as error:
                 error.limit = _OWN
                 raise
-            raise _exhausted(_OWN)
+            # a giver has spent what she granted
+            raise exhausted(_OWN)
         if self._answering(row, cost, taken) is None:
             # rounded as sums are, it would lie just beyond the limit
-            raise _exhausted(_OWN)
+            raise exhausted(_OWN)
         return taken
 
     def _answering(
@@ -368,13 +369,17 @@ class ProvenanceTable:
         for view, step in cost.steps.items():
             if step.column == self.state.synopses.column(view):
                 continue
+            spent = self.state.synopses.column(view)
             for name in names.get(view, ()):
                 limit = self.view_limit(name)
-                if limit is not None and step.column.exceeds(limit, self.currency):
-                    raise BudgetError(
-                        "the view's limit is reached", "Nothing was charged.",
-                        limit=f"the limit of the view {name}",
-                    )  # fmt: skip
+                if limit is None:
+                    continue
+                whose = f" of the limit of view {name!r}"
+                try:
+                    check(step.column - spent, spent, limit, self.currency, whose)
+                except BudgetError as error:
+                    error.limit = f"the limit of the view {name}"
+                    raise
 
     def _check_columns(
         self, row: str, request: str, cost: Cost, definitions: Mapping[str, Mapping[str, Any]]
@@ -428,7 +433,7 @@ class ProvenanceTable:
         if not cost.steps and all((other, request) not in state.once for other in rows):
             total += cost.row
         if total.exceeds(limit, state.currency):
-            raise _exhausted("the limit of a coalition")
+            raise exhausted("the limit of a coalition")
 
     def _check_reserved(self, row: str, cost: Cost) -> None:
         if self.policy is None or not self.policy.reserve or cost.table == NONE:
@@ -440,7 +445,7 @@ class ProvenanceTable:
                 own = self.policy.reserve * self.limit(other).level(currency)
                 kept += max(_ZERO, own - self.state.known.get(other, NONE).level(currency))
         if cost.table.level(currency) + kept > self.state.remaining().level(currency):
-            raise _exhausted("what is reserved for others")
+            raise exhausted("what is reserved for others")
 
     # entries of the ledger
 
@@ -520,9 +525,17 @@ class ProvenanceTable:
         self.liable |= after
 
 
-def _exhausted(limit: str) -> BudgetError:
-    """Return the one refusal of a budget that is used up; only the owner is told whose."""
-    return BudgetError("budget exhausted", "Nothing was charged.", limit=limit)
+def exhausted(limit: str) -> BudgetError:
+    """Return the one refusal that others can cause: whichever limit it is, the text is the same.
+
+    Only the owner is told which ``limit``.
+    """
+    return BudgetError(
+        "budget exhausted: the limit that refuses this is not your own",
+        "A coarser answer may pass, and what past answers give is free: session.infer(sql). "
+        "Only the owner of the data can allow more. Nothing was charged.",
+        limit=limit,
+    )
 
 
 def check_name(name: object) -> str:

@@ -278,7 +278,11 @@ class TestOthers:
             assert repr(session.budget) == before
             assert session.price(OWN, rho="0.01").affordable
             curator.close()
-        assert texts == {"budget exhausted. Nothing was charged."}
+        assert texts == {
+            "budget exhausted: the limit that refuses this is not your own. A coarser answer may pass, "
+            "and what past answers give is free: session.infer(sql). Only the owner of the data can "
+            "allow more. Nothing was charged."
+        }
 
 
 class TestData:

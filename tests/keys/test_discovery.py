@@ -144,7 +144,7 @@ class TestWhatIsFound:
         with pytest.raises(BudgetError, match="2.5e-8 is left"):
             bob.discover("country", rho="0.001", delta="3e-8")
         bob.discover("country", rho="0.001", delta="2.5e-8")
-        with pytest.raises(BudgetError, match="All that was set aside is spent"):
+        with pytest.raises(BudgetError, match="All that was set aside for discoveries is spent"):
             bob.discover("country", rho="0.002", delta="1e-9")
         curator.close()
 

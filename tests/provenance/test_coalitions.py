@@ -19,12 +19,13 @@ from dpnb.privacy.gaussian import epsilon_from, sigma_from
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.mechanisms import MECHANISMS, Synopses, Wish
 from dpnb.provenance.policy import Policy
+from dpnb.provenance.table import exhausted
 
 pytestmark = pytest.mark.fast
 
 Opened = Callable[..., Curator]
 COUNT = "SELECT COUNT(*) AS k FROM t WHERE n >= {}"
-EXHAUSTED = "budget exhausted. Nothing was charged."
+EXHAUSTED = str(exhausted())
 FOUR = {"a": 4, "b": 4, "c": 4, "d": 4}
 
 

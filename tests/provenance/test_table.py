@@ -19,11 +19,11 @@ from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.provenance.policy import Policy
 from dpnb.provenance.report import Provenance, Row
-from dpnb.provenance.table import read_time
+from dpnb.provenance.table import exhausted, read_time
 
 Opened = Callable[..., Curator]
 COUNT = "SELECT COUNT(*) AS k FROM t WHERE n >= {}"
-EXHAUSTED = "budget exhausted. Nothing was charged."
+EXHAUSTED = str(exhausted())
 
 
 def basic(epsilon: object) -> Budget:
@@ -107,8 +107,9 @@ class TestPaper:
         assert refused(curator, "b", 2, epsilon=1) == EXHAUSTED
         ask(curator, "b", 2, epsilon="0.75")
         assert refused(curator, "b", 3, epsilon="0.8") == (
-            "this costs epsilon 0.8, but 0.25 is left. "
-            "Ask with less epsilon, or for a larger error. Nothing was charged."
+            "this costs epsilon 0.8, but 0.25 is left to you. Ask with epsilon=0.25 or less, or for a "
+            "larger error. What past answers give is free: session.infer(sql). Only the owner of the "
+            "data can allow more. Nothing was charged."
         )
         # fairness as it is: the higher has three times as much, not four
         consumed = [row(curator, name).spent.epsilon for name in "ab"]
