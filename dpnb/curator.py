@@ -148,7 +148,9 @@ class Curator(Ownership):
         self._engines: dict[str, Engine] = {}
         try:
             if self._store.new and budget is None:
-                raise RequestError("a new ledger needs a budget", "Pass budget=dpnb.Budget(...).")
+                raise RequestError(
+                    "a new ledger needs a budget", "Pass budget=dpnb.Budget(epsilon=3, delta=1e-6)."
+                )
             for name, table in self._tables.items():
                 self._engines[name] = engine_of(table)
             self._tables = joined(
@@ -774,7 +776,7 @@ def check_having(query: Query) -> None:
     if query.having is not None:
         raise RequestError(
             "HAVING is not answered here: the groups it lets pass would tell more than was paid",
-            "Decide with %%dpdecide (session.decide), which bounds the errors; or leave it out and "
+            "Decide with session.decide, which bounds the errors; or leave it out and "
             "filter the released rows, which are noisy.",
         )
 

@@ -709,12 +709,12 @@ def _check_worth_explaining(question: Question) -> None:
     if question.high < 0:
         raise RequestError(
             f"the answer shows {question.left} below {question.right}, not above",
-            "Ask the other way round (question.flipped()), or pass anyway=True (--anyway). "
+            "Ask the other way round (question.flipped()), or pass anyway=True. "
             "Nothing was charged.",
         )
     raise RequestError(
         "noise may explain this difference, so explanations of it may be meaningless",
-        "Ask the query more accurately first, or pass anyway=True (--anyway). Nothing was charged.",
+        "Ask the query more accurately first, or pass anyway=True. Nothing was charged.",
     )
 
 

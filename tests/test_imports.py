@@ -27,6 +27,7 @@ FLOORS = (
         "joins",
         "generated",
         "waiting",
+        "spelling",
     ),
     ("sql", "engines"),
     ("provenance",),

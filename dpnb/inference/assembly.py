@@ -153,7 +153,7 @@ def infer(
     if not rows and options.method != "guaranteed":
         raise RequestError(
             "past answers do not determine this",
-            f"{missing[0].statement} Or ask for bounds: guaranteed=True (--guaranteed).",
+            f"{missing[0].statement} Or ask for bounds: guaranteed=True.",
         )
     joint = evidence.history.joint(rows)
     alpha = options.alpha(groups * len(outputs))

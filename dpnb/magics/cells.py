@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
@@ -14,7 +14,7 @@ from traitlets import Enum, Float
 from dpnb.answers.listing import Price
 from dpnb.answers.numbers import loss_text
 from dpnb.answers.words import KERNEL
-from dpnb.errors import RequestError
+from dpnb.errors import DpnbError, RequestError
 from dpnb.magics.deciding import decision_options
 from dpnb.magics.explaining import explanation_options, hint, read_question
 from dpnb.magics.inferring import inference_options
@@ -36,6 +36,7 @@ from dpnb.magics.lines import (
 )
 from dpnb.magics.risking import open_picker
 from dpnb.session import Session
+from dpnb.spelling import with_options
 from dpnb.stamps import STAMPS
 
 
@@ -44,6 +45,20 @@ def _taking(magic: Callable[..., Any], *options: Any) -> Callable[..., Any]:
     for option in reversed(options):
         magic = option(magic)
     return magic
+
+
+def _spelled(magic: Callable[..., Any]) -> Callable[..., Any]:
+    """Show errors with the magic's options instead of Python's arguments."""
+
+    @wraps(magic)
+    def spelled(*given: Any, **named: Any) -> Any:
+        try:
+            return magic(*given, **named)
+        except DpnbError as error:
+            error.what, error.mend = with_options(error.what), with_options(error.mend)
+            raise
+
+    return spelled
 
 
 def _showing(magic: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,6 +128,7 @@ class Dpnb(Magics):
     def _session(self, name: str | None) -> Session:
         return find_session(name, self.sessions, self._namespace)
 
+    @_spelled
     @no_var_expand
     @line_magic
     @magic_arguments("dpopen")
@@ -159,6 +175,7 @@ class Dpnb(Magics):
             text += f" {KERNEL}"
         print(f"{STAMPS[status.stamp]} {text}".lstrip())  # noqa: T201
 
+    @_spelled
     @no_var_expand
     @line_magic
     @magic_arguments("dprehearse")
@@ -201,6 +218,7 @@ class Dpnb(Magics):
             f"Add --on {name} to a cell to ask it; other cells ask, and spend, as before."
         )
 
+    @_spelled
     @no_var_expand
     @line_cell_magic
     @magic_arguments("%dpquery")
@@ -239,6 +257,7 @@ class Dpnb(Magics):
             ask = partial(session.query_all, statements, params=params, **accuracy)
         return self._spend(ask, name, options, cell)
 
+    @_spelled
     @no_var_expand
     @line_cell_magic
     @magic_arguments("%dpinfer")
@@ -286,6 +305,7 @@ class Dpnb(Magics):
         found = session.infer(statement, params=self._namespace, **given)
         return self._told(found, name, options, cell)
 
+    @_spelled
     @no_var_expand
     @line_cell_magic
     @magic_arguments("%dpexplain")
@@ -348,6 +368,7 @@ class Dpnb(Magics):
         ask = partial(session.explain, question, anyway=options.anyway, **given)
         return self._spend(ask, name, options, cell)
 
+    @_spelled
     @no_var_expand
     @line_cell_magic
     @magic_arguments("%dpdecide")
@@ -410,6 +431,7 @@ class Dpnb(Magics):
         ask = partial(session.decide, statement, params=params, **given)
         return self._spend(ask, name, options, cell)
 
+    @_spelled
     @no_var_expand
     @line_cell_magic
     @magic_arguments("%dprisk")
@@ -511,6 +533,7 @@ class Dpnb(Magics):
         self.shell.displayhook.update_user_ns(answer)
         return None
 
+    @_spelled
     @no_var_expand
     @line_magic
     @magic_arguments("dpdiscover")
@@ -556,6 +579,7 @@ class Dpnb(Magics):
             self.shell.user_ns[name] = found
         return None if options.quiet else found
 
+    @_spelled
     @no_var_expand
     @line_magic
     @magic_arguments("dpbudget")
@@ -567,6 +591,7 @@ class Dpnb(Magics):
         """
         return self._session(read_options(self.dpbudget, line).on).budget
 
+    @_spelled
     @no_var_expand
     @line_magic
     @magic_arguments("dptables")
@@ -578,6 +603,7 @@ class Dpnb(Magics):
         """
         return self._session(read_options(self.dptables, line).on).tables
 
+    @_spelled
     @no_var_expand
     @line_magic
     @magic_arguments("dphistory")

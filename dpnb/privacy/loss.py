@@ -265,7 +265,7 @@ def rho_meant(epsilon: object, delta: Fraction | None, currency: Currency) -> Fr
     if delta is None:
         raise RequestError(
             "epsilon means nothing here: the session has no delta",
-            "Give rho=, or open the session with Budget(epsilon=..., delta=...).",
+            "Give rho=, or open the session with Budget(epsilon=3, delta=1e-6).",
         )
     try:
         rho = rho_within(asked, delta, currency)

@@ -133,7 +133,8 @@ class Store:
             if self.new:
                 if budget is None:
                     raise RequestError(
-                        "a new ledger needs a budget", "Pass budget=dpnb.Budget(...)."
+                        "a new ledger needs a budget",
+                        "Pass budget=dpnb.Budget(epsilon=3, delta=1e-6).",
                     )
                 secret = secrets.token_bytes(32)
                 append(

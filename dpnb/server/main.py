@@ -25,6 +25,7 @@ from dpnb.server.auth import Authenticator, Privilege, read_privilege
 from dpnb.server.hub import HubAuthenticator, is_service
 from dpnb.server.limits import Limits
 from dpnb.server.service import is_loopback, serve
+from dpnb.spelling import with_options
 from dpnb.table import Table
 
 TOKENS = "tokens.json"
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options.run(options)
     except DpnbError as error:
-        print(f"dpnb: {error}", file=sys.stderr)  # noqa: T201
+        print(with_options(f"dpnb: {error}"), file=sys.stderr)  # noqa: T201
         return 1
     except KeyboardInterrupt:
         return 130

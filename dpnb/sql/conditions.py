@@ -217,7 +217,7 @@ class Conditions:
         if name not in self.params:
             self.refuse(
                 f"the parameter :{name} has no value",
-                f"Define {name} in the notebook, or pass params={{'{name}': ...}}.",
+                f"Pass params={{'{name}': ...}}.",
                 node,
             )
         value = scalar(self.params[name])

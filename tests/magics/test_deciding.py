@@ -229,7 +229,7 @@ class TestOptions:
             (f"%%dpdecide --confidence 1\n{MEN}", "confidence is 1"),
             (f"%%dpdecide --mode loose\n{MEN}", "mode is 'loose'"),
             (f"%%dpdecide --protect all\n{MEN}", "protect is 'all'"),
-            (f"%%dpdecide --protect fpr --mode rr\n{MEN}", "mode='certified'"),
+            (f"%%dpdecide --protect fpr --mode rr\n{MEN}", "--mode certified"),
             (f"%%dpdecide --u near\n{MEN}", "--u 'near' is not a number"),
             (f"%%dpdecide --u n=near\n{MEN}", "--u 'near' is not a number"),
             (f"%%dpdecide --u n=\n{MEN}", "--u '' is not a number"),

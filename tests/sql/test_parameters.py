@@ -105,7 +105,7 @@ class TestRefused:
             where("r = :v", v=value)
 
     def test_missing_ones_are_named_with_a_mend(self):
-        with pytest.raises(SqlError, match=r":v has no value.*Define v in the notebook"):
+        with pytest.raises(SqlError, match=r":v has no value.*Pass params="):
             where("i = :v")
 
     @pytest.mark.parametrize("text", ["i = ?", "i = $1", "i = :1"])
