@@ -9,11 +9,13 @@ def load(shell: Any) -> None:
     """Register the magics, ``%config Dpnb`` and the completer; twice is the same as once."""
     from dpnb.magics.cells import Dpnb
     from dpnb.magics.completion import completer
+    from dpnb.magics.slips import slips
 
     if find(shell) is not None:
         return
     magics = Dpnb(shell)
     shell.register_magics(magics)
+    shell.input_transformers_post.append(slips(magics))
     if getattr(shell, "Completer", None) is not None:
         shell.Completer.custom_matchers.append(completer(magics))
 
@@ -29,6 +31,8 @@ def unload(shell: Any) -> None:
             del registered[name]
     shell.magics_manager.registry.pop(type(magics).__name__, None)
     shell.configurables[:] = [c for c in shell.configurables if c is not magics]
+    transformers = shell.input_transformers_post
+    transformers[:] = [t for t in transformers if getattr(t, "dpnb", None) is not magics]
     if getattr(shell, "Completer", None) is not None:
         matchers = shell.Completer.custom_matchers
         matchers[:] = [m for m in matchers if getattr(m, "dpnb", None) is not magics]

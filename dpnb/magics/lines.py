@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -26,6 +27,7 @@ _BINDING = re.compile(r"\s*([^\W\d]\w*)\s*<<(.*)", re.DOTALL)
 _MARK = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|;", re.DOTALL)
 _OWNERS = ("rho", "epsilon", "delta", "key_delta", "ledger", "anchor", "new_anchor", "new_version")
 """Options of %dpopen that only the owner of the data decides."""
+_UNKNOWN = re.compile(r"unrecognized arguments: (--[\w-]+).*", re.DOTALL)
 _SELECT = re.compile(r"\b(select|with)\b", re.IGNORECASE)
 
 
@@ -41,7 +43,17 @@ def read_options(magic: Callable[..., Any], line: str) -> Any:
         problem = str(error).strip()
     except ValueError:
         problem = "a quote is not closed"
-    raise RequestError(f"%{name}: {problem}", f"See %{name}? for its options.")
+    raise RequestError(
+        f"%{name}: {problem}", _meant(magic, problem) or f"See %{name}? for its options."
+    )
+
+
+def _meant(magic: Any, problem: str) -> str | None:
+    """Return what a mistyped option was meant to be, if that is clear."""
+    found = _UNKNOWN.fullmatch(problem)
+    known = [option for option in magic.parser._option_string_actions if option[:2] == "--"]
+    close = difflib.get_close_matches(found[1], known, n=1, cutoff=0.7) if found else []
+    return f"Did you mean {close[0]}?" if close else None
 
 
 def split_binding(line: str) -> tuple[str | None, str]:

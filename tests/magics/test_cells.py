@@ -36,6 +36,7 @@ class TestLoading:
                 *manager.registry,
                 *(type(c).__name__ for c in bare_shell.ip.configurables),
                 *(m.__name__ for m in bare_shell.ip.Completer.custom_matchers),
+                *("dp" for t in bare_shell.ip.input_transformers_post if hasattr(t, "dpnb")),
             ]
 
         bare_shell.run("%load_ext dpnb")

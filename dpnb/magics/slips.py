@@ -1,0 +1,55 @@
+"""Slips in a cell that IPython sees before any magic does: a mistyped name, an empty body."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+from typing import Any
+
+from dpnb.errors import RequestError
+
+_CALL = re.compile(
+    r"\s*(?:[\w, ]+=\s*)?get_ipython\(\)\.run_(line|cell)_magic\('([^']+)', (.*)\)\s*"
+)
+"""What IPython makes of a magic: its kind, its name, its line and its body."""
+_EMPTY = re.compile(r".*, '(?:\\n)*'")
+"""A line, and a body without text."""
+_STATEMENT = "Write SELECT ... FROM a table on the next line."
+_BODIES = {
+    "dpexplain": "Write 'a' > 'b' on the next line, or name a question: %dpexplain NAME.",
+}
+
+
+def slips(magics: Any) -> Callable[[list[str]], list[str]]:
+    """Return a transformer for ``InteractiveShell.input_transformers_post`` that refuses slips.
+
+    It changes nothing: a cell without a slip goes on as it is.
+    """
+
+    def refuse_slips(lines: list[str]) -> list[str]:
+        for line in lines:
+            found = _CALL.fullmatch(line)
+            if found is not None:
+                _check(magics, *found.groups())
+        return lines
+
+    refuse_slips.dpnb = magics  # type: ignore[attr-defined]
+    return refuse_slips
+
+
+def _check(magics: Any, kind: str, name: str, given: str) -> None:
+    own = magics.magics[kind]
+    if name in own:
+        if kind == "cell" and _EMPTY.fullmatch(given):
+            raise RequestError(f"the cell is empty below %%{name}", _BODIES.get(name, _STATEMENT))
+        return
+    if magics.shell.find_magic(name, kind) is None:
+        other = magics.magics["line" if kind == "cell" else "cell"]
+        close = difflib.get_close_matches(name, [*own, *other], n=1, cutoff=0.75)
+        if close:
+            mark = "%%" if kind == "cell" and close[0] in own else "%"
+            raise RequestError(
+                f"there is no magic {'%%' if kind == 'cell' else '%'}{name}",
+                f"Did you mean {mark}{close[0]}?",
+            )
