@@ -24,6 +24,10 @@ EXACT = "Exact values: as secret as the data."
 """Stands on what the owner of a sensitive table asked to see."""
 CONDITIONAL = f"CONDITIONAL: {PICKED}."
 
+_MOST_WIDTH = 160
+"""Letters in a line of a listing."""
+_LEAST_WIDTH = 20
+
 
 def stamps(stamp: Stamp, conditional: bool) -> list[str]:
     """Return what stands in strong lines at the top of a result, the same in every rendering."""
@@ -152,8 +156,26 @@ def listing_text(listing: Listing) -> str:
     lines = [*above, printable(listing.caption)]
     if listing.rows:
         rows = [[" ".join(cell.split()) for cell in row] for row in listing.rows]
+        rows = _narrowed(list(listing.header), rows)
         grid = aligned(list(listing.header), rows, range(len(listing.header)))
-        lines += ["", *(line if len(line) <= 160 else f"{line[:157]}..." for line in grid)]
+        lines += ["", *(_cut(line, _MOST_WIDTH) for line in grid)]
     if listing.notes:
         lines += ["", *map(printable, listing.notes)]
     return "\n".join(lines)
+
+
+def _narrowed(header: list[str], rows: list[list[str]]) -> list[list[str]]:
+    """Return rows with the widest column cut, so that no other one is pushed over the edge."""
+    widths = [max(len(printable(line[i])) for line in [header, *rows]) for i in range(len(header))]
+    over = sum(widths) + 2 * (len(widths) - 1) - _MOST_WIDTH
+    if over <= 0:
+        return rows
+    widest = widths.index(max(widths))
+    width = max(widths[widest] - over, len(header[widest]), _LEAST_WIDTH)
+    return [
+        [_cut(cell, width) if i == widest else cell for i, cell in enumerate(row)] for row in rows
+    ]
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 3]}..."

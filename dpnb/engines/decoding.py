@@ -75,10 +75,12 @@ def _in_range(column: Any) -> Any:
 
 
 def readable(column: Any) -> Any:
-    """Return an arrow column; if texts are not UTF-8, with those missing."""
+    """Return an arrow column that DuckDB can take; if texts are not UTF-8, with those missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if pa.types.is_float16(column.type) or pa.types.is_decimal256(column.type):
+        return column.cast(pa.float64())
     if not _holds_texts(column.type):
         return column
     if isinstance(column.type, pa.BaseExtensionType):

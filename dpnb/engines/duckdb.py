@@ -41,6 +41,7 @@ from dpnb.engines.sources import (
     check_names,
     file_source,
     find_column,
+    footer,
     frame_of,
     frame_source,
     is_csv,
@@ -48,6 +49,7 @@ from dpnb.engines.sources import (
     repeated,
     text,
     unlike,
+    unread,
 )
 from dpnb.errors import EngineError
 from dpnb.joins import Join
@@ -118,6 +120,19 @@ def _state(path: Path) -> tuple[int, int, int]:
     return found.st_size, found.st_mtime_ns, found.st_ino
 
 
+def connected() -> Any:
+    """Return a connection to a DuckDB of its own, in memory."""
+    import duckdb
+
+    def connect() -> Any:
+        # the steps of its progress bar are fractions of the work done, which depend on the data
+        connection = duckdb.connect(":memory:")
+        connection.execute("SET enable_progress_bar=false")
+        return connection
+
+    return guarded(connect)
+
+
 class DuckDBEngine:
     """The normalised rows of one table in a locked DuckDB.
 
@@ -133,8 +148,6 @@ class DuckDBEngine:
     """
 
     def __init__(self, table: Table) -> None:
-        import duckdb
-
         self._schema = table.schema
         self._sql = Dialect(table.schema)
         self._file: _File | None = None
@@ -145,16 +158,20 @@ class DuckDBEngine:
         self._looked_up: set[str] = set()
         self._texts: dict[str, tuple[str, str]] = {}
         self._needed: dict[str, str] = {}
-        self._connection: Any = duckdb.connect(":memory:")
+        self._connection = connected()
         self._running: dict[int, Any] = {}
         self._loading = threading.Lock()
-        # its steps are fractions of the work done, which depend on the data
-        self._connection.execute("SET enable_progress_bar=false")
+        failure: EngineError | None = None
         try:
             self._load(table)
+        except EngineError as error:
+            failure = unread(error, table.source)
         except BaseException:
             self._connection.close()
             raise
+        if failure is not None:
+            self._connection.close()
+            raise failure
 
     def _load(self, table: Table) -> None:
         texts: set[str] = set()
@@ -165,7 +182,7 @@ class DuckDBEngine:
                 self._file = guarded(lambda: _File.found(path))
                 self._in_place = True
                 parts = f"SELECT name, num_children FROM parquet_schema({text(str(path))})"
-                check_names(self._run(parts), path)
+                check_names(footer(partial(self._run, parts), path), path)
         else:
             relation = "source_rows"
             frame, texts = guarded(lambda: frame_source(table.source, table.columns))
@@ -319,7 +336,7 @@ class DuckDBEngine:
         made = object.__new__(DuckDBEngine)
         made.__dict__.update(self.__dict__)
         made._schema, made._sql = table.schema, Dialect(table.schema, f"pairs{number}")
-        made._connection, made._running = self._connection.cursor(), {}
+        made._connection, made._running = guarded(self._connection.cursor), {}
         return made
 
     def _codes(self, *, ids: bool) -> Any:

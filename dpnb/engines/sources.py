@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from dpnb.engines.base import engine_failure
 from dpnb.engines.decoding import readable
-from dpnb.errors import SchemaError
+from dpnb.errors import EngineError, SchemaError
 from dpnb.joins import Join
 from dpnb.kinds import Kind
+
+T = TypeVar("T")
 
 
 def text(value: str) -> str:
@@ -22,6 +25,10 @@ def _csv_source(path: Path) -> str:
     """Read every CSV value as text; its meaning is the normaliser's business."""
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
         header = next(csv.reader(file), [])
+    if any("\0" in name for name in header):
+        raise SchemaError(
+            "the CSV file is not in UTF-8, but in UTF-16 or UTF-32", "Save it as UTF-8.", str(path)
+        )
     if not header or len({name.casefold() for name in header}) != len(header):
         raise SchemaError(
             "the CSV file has no header of different names",
@@ -76,6 +83,30 @@ def file_source(path: Path) -> str:
     if path.suffix.lower() in (".parquet", ".pq"):
         return f"read_parquet({text(str(path))}, hive_partitioning=false)"
     raise SchemaError("the file is neither .parquet nor .csv", "Convert it.", str(path))
+
+
+def footer(read: Callable[[], T], path: Path) -> T:
+    """Return what the end of a Parquet file says about its columns; refuse a file that has none."""
+    try:
+        return read()
+    except EngineError:
+        pass
+    raise SchemaError(
+        "the file is not a whole Parquet file: it is empty, cut off or of another format",
+        "Write or copy it anew.",
+        str(path),
+    )
+
+
+def unread(error: EngineError, source: Any) -> EngineError:
+    """Return a failure to open a table; of a file with its name, whatever the cause."""
+    if not isinstance(source, (str, Path)) or error.what != engine_failure().what:
+        return error
+    return EngineError(
+        "the file could not be read",
+        "Write or copy it anew; if it is whole, open it with more memory free.",
+        str(source),
+    )
 
 
 def find_column(name: str, found: Sequence[str]) -> str:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from dpnb.engines.base import guarded
-from dpnb.engines.duckdb import quoted
+from dpnb.engines.duckdb import connected, quoted
 from dpnb.engines.normaliser import NUMBERS, TEXTS, WHOLE
-from dpnb.engines.sources import file_source, frame_source, is_csv
+from dpnb.engines.sources import file_source, frame_source, is_csv, unread
+from dpnb.errors import EngineError
 
 Holds: TypeAlias = Literal["text", "whole", "number", "day", "other"]
 
@@ -74,14 +75,14 @@ def summarise(source: Any) -> list[Summary]:
     EngineError
         When it cannot be read.
     """
-    import duckdb
-
-    connection = duckdb.connect(":memory:")
+    connection = connected()
     try:
-        connection.execute("SET enable_progress_bar=false")
         return guarded(lambda: _columns(connection, source))
+    except EngineError as error:
+        failure = unread(error, source)
     finally:
         connection.close()
+    raise failure
 
 
 def _columns(connection: Any, source: Any) -> list[Summary]:

@@ -14,6 +14,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from dpnb.errors import EngineError
+
 CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT")
 """In the order in which they are written."""
 SHAPE = "Write SELECT columns, aggregates FROM table WHERE ... GROUP BY columns."
@@ -49,6 +51,11 @@ def slip(text: str, tokens: Sequence[Any]) -> Slip | None:
     text : str
     tokens : sequence of sqlglot.Token
         Those of the text; parameters ``:name`` are read as ``$name``, which DuckDB knows.
+
+    Raises
+    ------
+    EngineError
+        Where DuckDB cannot read at all, as without memory.
     """
     import duckdb
 
@@ -67,6 +74,11 @@ def slip(text: str, tokens: Sequence[Any]) -> Slip | None:
         # places are counted in bytes
         start = len(written.encode()[:first].decode(errors="ignore"))
         return Slip(start, start + max(length, 1) - 1, _advice(tokens, start))
+    except (duckdb.Error, MemoryError):
+        raise EngineError(
+            "the statement could not be read",
+            "Nothing was charged. Free some memory, and try again.",
+        ) from None
     return None
 
 

@@ -28,6 +28,16 @@ class TestListing:
         assert found.to_numpy().tolist() == [["a", "1"], ["b", "2"]]
         assert "Things." in repr(listing)
 
+    def test_a_long_statement_leaves_room_for_the_other_columns(self) -> None:
+        long = f"SELECT COUNT(*) AS n FROM t WHERE {' OR '.join(f'age = {i}' for i in range(99))}"
+        listing = Listing("", ("time", "statement", "cost"), (("10:00", long, "0.05"),) * 2)
+        lines = repr(listing).splitlines()[2:]
+        assert max(map(len, lines)) == 160
+        assert lines[0].endswith("cost")
+        for line in lines[1:]:
+            assert line.startswith("10:00  SELECT COUNT(*)")
+            assert line.endswith("...  0.05")
+
     def test_an_empty_listing_keeps_its_columns(self) -> None:
         assert list(Listing("None.", ("name",), ()).to_frame().columns) == ["name"]
 

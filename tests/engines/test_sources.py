@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpnb import Budget, Category, Date, Integer, Real, Schema, Session, Table
-from dpnb.engines.base import Count, Scan
+from dpnb.engines.base import Count, Scan, engine_failure
 from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.engines.summary import summarise
 from dpnb.errors import EngineError, SchemaError
 from dpnb.sql.query import EVERY
 from tests.kit import engines as shapes
@@ -218,6 +219,8 @@ NUMBERS = [
     pd.array([True, False], dtype="boolean"),
     pd.array([1, 0], dtype="int8[pyarrow]"),
     pd.array([decimal.Decimal(1), decimal.Decimal(0)], dtype=pd.ArrowDtype(pa.decimal128(38, 0))),
+    pd.array([decimal.Decimal(1), decimal.Decimal(0)], dtype=pd.ArrowDtype(pa.decimal256(50, 0))),
+    pd.array([1, 0], dtype=pd.ArrowDtype(pa.float16())),
 ]
 
 
@@ -316,12 +319,46 @@ class TestUnusableSources:
             with pytest.raises(SchemaError, match="no header of different names"):
                 codes(path, Integer(0, 9))
 
-    def test_a_file_that_is_no_parquet(self, codes, tmp_path):
+    @pytest.mark.parametrize("held", ["", "PAR1 Mallory PAR1", "cut off"])
+    def test_a_file_that_is_no_whole_parquet_is_named(self, codes, tmp_path, held):
         path = tmp_path / "a.parquet"
-        path.write_bytes(b"PAR1 Mallory PAR1")
+        pd.DataFrame({"x": [1, 2]}).to_parquet(path)
+        path.write_bytes(path.read_bytes()[:200] if held == "cut off" else held.encode())
+        for read in (lambda: codes(path, Integer(0, 9)), lambda: summarise(path)):
+            with pytest.raises((SchemaError, EngineError)) as caught:
+                read()
+            assert str(path) in str(caught.value)
+            assert "Write or copy it anew" in str(caught.value)
+            assert "Mallory" not in str(caught.value)
+            assert caught.value.__cause__ is caught.value.__context__ is None
+
+    def test_what_cannot_be_read_when_it_is_opened_is_named(self, tmp_path, monkeypatch):
+        path = tmp_path / "a.csv"
+        path.write_text("x\n1\n")
+
+        def fail(*_):
+            raise engine_failure()
+
+        monkeypatch.setattr(DuckDBEngine, "_run", fail)
         with pytest.raises(EngineError) as caught:
+            DuckDBEngine(Table("t", path, Schema({"x": Integer(0, 9)})))
+        assert str(caught.value) == (
+            f"the file could not be read ({path}). Write or copy it anew; if it is whole, open it with "
+            "more memory free."
+        )
+        assert caught.value.__cause__ is caught.value.__context__ is None
+
+    @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])
+    def test_a_csv_in_another_encoding_is_named(self, codes, tmp_path, encoding):
+        path = tmp_path / "a.csv"
+        path.write_text("x,y\n1,2\n", encoding)
+        with pytest.raises(SchemaError) as caught:
             codes(path, Integer(0, 9))
-        assert "Mallory" not in str(caught.value)
+        assert str(caught.value) == (
+            f"the CSV file is not in UTF-8, but in UTF-16 or UTF-32 ({path}). Save it as UTF-8."
+        )
+        path.write_text(path.read_text(encoding))
+        codes(path, Integer(0, 9))
 
     @pytest.mark.parametrize(
         "source",

@@ -190,7 +190,7 @@ class TestDoubt:
 
 MISTAKES = [
     (f"%%dpexplain nobody\n{REAL}", "no answer called 'nobody'"),
-    ("%%dpexplain income\n ", "there is no question"),
+    ("%%dpexplain income\n ", "the cell is empty below %%dpexplain"),
     ("%%dpexplain income\n'Divorced'", ""),
     ("%%dpexplain income\n'Divorced' > 'Widow'", "Did you mean 'Widowed'?"),
     ("%%dpexplain income\n'Divorced' > 'Divorced'", "twice"),

@@ -19,8 +19,10 @@ from hypothesis import strategies as st
 
 from dpnb import Category, Date, DpnbError, Integer, Real, Schema, Table
 from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.errors import EngineError
 from dpnb.provenance.accuracy import read_accuracy
 from dpnb.provenance.plan import plan
+from dpnb.sql import slips
 from dpnb.sql.canonical import describe, read
 from dpnb.sql.parse import parse
 
@@ -165,3 +167,17 @@ def test_any_character_anywhere(engine, character, place):
 @pytest.mark.parametrize("cut", range(len(VALID[1])))
 def test_every_beginning_of_a_statement(engine, cut):
     attempt(VALID[1][:cut], engine)
+
+
+def test_a_parser_without_memory_says_one_fixed_text(monkeypatch):
+    def parser():
+        raise duckdb.OutOfMemoryException("could not allocate 1 GiB")
+
+    monkeypatch.setattr(slips, "_parser", parser)
+    with pytest.raises(EngineError) as refused:
+        slips.slip("SELECT 1", ())
+    assert str(refused.value) == (
+        "the statement could not be read. Nothing was charged. Free some memory, and try again."
+    )
+    assert refused.value.__cause__ is None
+    assert refused.value.__suppress_context__
