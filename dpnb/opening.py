@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from inspect import signature
 from typing import Any
 
-from dpnb.errors import DpnbError, RequestError
+from dpnb.errors import RequestError
 from dpnb.privacy.budget import Budget
-from dpnb.provenance.policy import Policy
-
-_SWITCH = re.compile(r"pass ([a-z]+(?:_[a-z]+)*)=True")
-_BUDGET = "Pass budget=dpnb.Budget(...)."
-
-
-@contextlib.contextmanager
-def as_options() -> Iterator[None]:
-    """Let errors of opening speak of options, as in ``--new-version``, instead of arguments."""
-    try:
-        yield
-    except DpnbError as error:
-        mend = error.mend.replace(_BUDGET, "Add --epsilon 3 --delta 1e-6, or --rho 0.5.")
-        error.mend = _SWITCH.sub(lambda found: f"add --{found[1].replace('_', '-')}", mend)
-        raise
+from dpnb.provenance.policy import Policy, privileges_of
 
 
 def read_budget(
@@ -51,6 +36,31 @@ def read_budget(
     if not isinstance(declared, Mapping) or set(declared) - set(known):
         raise RequestError("[budget] has an unknown entry", f"It takes {', '.join(known)}.")
     return Budget(**declared)
+
+
+def read_analysts(declared: object, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the analysts in a table's file, ``[analysts]``, and those known otherwise.
+
+    Parameters
+    ----------
+    declared : mapping or None
+        From names to privileges.
+    known : mapping
+        The same, of those who have a token.
+
+    Raises
+    ------
+    RequestError
+    """
+    if not isinstance(declared, Mapping | None):
+        raise RequestError("[analysts] has no privileges", "Write lines like alice = 4.")
+    found = dict(declared or {})
+    for name, privilege in known.items():
+        if name in found and privileges_of(found[name]) != privileges_of(privilege):
+            raise RequestError(
+                f"[analysts] gives {name!r} another privilege than her token has", "Write that one."
+            )
+    return {**found, **known}
 
 
 def read_policy(declared: object, **more: Any) -> Policy | None:

@@ -339,7 +339,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     """Read a table's TOML file.
 
     Its entries: ``name``, ``source``, ``public``, ``key``, ``aliases``, ``complete``, ``undeclared``,
-    ``columns``, ``unit``, ``budget``, and for several analysts ``policy`` and ``views``.
+    ``columns``, ``unit``, ``budget``, and for several analysts ``analysts``, ``policy`` and ``views``.
     """
     try:
         content = tomllib.loads(Path(path).read_text("utf-8"))
@@ -357,14 +357,14 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         )
     known = {
         "name", "source", "public", "key", "aliases", "complete", "undeclared", "columns", "unit",
-        "budget", "policy", "views",
+        "budget", "policy", "views", "analysts",
     }  # fmt: skip
     unknown = sorted(set(content) - known)
     if unknown:
         raise SchemaError(
             f"unknown entry {unknown[0]!r}",
             "A table's file has name, source, public, key, aliases, complete, undeclared, views, "
-            "[columns], [unit], [budget] and [policy].",
+            "[columns], [unit], [budget], [policy] and [analysts].",
             str(path),
         )
     return content

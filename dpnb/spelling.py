@@ -22,6 +22,7 @@ _FLAGS = {
     "joint=True": "--joint",
     "planned=True": "--planned",
     "new_version=True": "--new-version",
+    "new_anchor=True": "--new-anchor",
     "history=False": "--no-history",
     "looks=any": "--any-look",
     "looks=1": "no --any-look",

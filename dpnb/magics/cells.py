@@ -139,7 +139,8 @@ class Dpnb(Magics):
         "--as",
         dest="name",
         metavar="NAME",
-        help="name of the session, and its variable; by default the table's name, and no variable",
+        help="name of the session, and its variable; by default the table's name, and no variable; "
+        "of several analysts the one who asks",
     )
     @argument("--rho", help="budget in zCDP, as 0.5")
     @argument("--epsilon", help="budget as epsilon; pure DP without --delta")
@@ -157,7 +158,8 @@ class Dpnb(Magics):
         Example: ``%dpopen adult --epsilon 3 --delta 1e-6 --ledger adult.ledger``
 
         A new ledger needs a budget, in ``--rho`` or ``--epsilon``, or in the .toml file; a ledger that is
-        there has its own. Without ``--ledger`` budget and answers end with the kernel. Of a service:
+        there has its own. Without ``--ledger`` budget and answers end with the kernel. Where the file has
+        ``[analysts]``, ``--as`` names the one who asks, and ``--ledger`` is needed. Of a service:
         ``%dpopen https://host:8899``, with the token in DPNB_TOKEN, or asked for.
         """
         refuse_tokens(line)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dpnb.answers.listing import Price
 from dpnb.answers.numbers import loss_text, share_text
@@ -14,12 +15,14 @@ from dpnb.curator import Curator
 from dpnb.decide.price import DecisionPrice
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
-from dpnb.opening import as_options, read_budget
+from dpnb.opening import read_analysts, read_budget, read_policy
+from dpnb.privacy.budget import Budget
 from dpnb.schema import read_toml
 from dpnb.session import Session
 from dpnb.table import Table
 
 if TYPE_CHECKING:
+    from dpnb.channel import LocalChannel
     from dpnb.explain.price import ExplanationPrice
     from dpnb.keys.discovery import DiscoveryPrice
 
@@ -189,20 +192,69 @@ def open_session(
     given = options.rho, options.epsilon, options.delta, options.key_delta
     budget = read_budget(*given, declared)
     ledger = options.ledger
-    if budget is None and (ledger is None or ("://" not in ledger and not Path(ledger).exists())):
+    if budget is None and _is_new(ledger):
         raise RequestError(
             "a new session needs a budget", "Add --epsilon 3 --delta 1e-6, or --rho 0.5."
         )
-    with as_options():
-        session = Session(
-            table,
-            budget=budget,
-            ledger=ledger,
-            anchor=options.anchor,
-            new_anchor=options.new_anchor,
-            new_version=options.new_version,
+    return (*open_table(table, budget, toml or {}, options), True)
+
+
+def open_table(
+    table: Table, budget: Budget | None, declared: Mapping[str, Any], options: Any
+) -> tuple[str, Session]:
+    """Open a session on a table as its file declares it: views, policy, analysts; return its name, too.
+
+    Where there are several analysts, ``--as`` names the one who asks.
+    """
+    analysts = read_analysts(declared.get("analysts"), {}) or None
+    policy = read_policy(declared.get("policy"))
+    if analysts is not None or policy is not None:
+        if options.ledger is None:
+            raise RequestError("several analysts share one ledger", "Add --ledger PATH.")
+        if analysts is not None or _is_new(options.ledger):
+            _check_analyst(options.name, list(analysts or ()))
+    curator = Curator(
+        table,
+        budget=budget,
+        ledger=options.ledger,
+        anchor=options.anchor,
+        new_anchor=options.new_anchor,
+        new_version=options.new_version,
+        analysts=analysts,
+        policy=policy,
+        views=declared.get("views", ()),
+    )
+    known = curator._store.provenance
+    try:
+        if known.policy is not None:
+            _check_analyst(options.name, list(known.analysts))
+        session = curator.session(None if known.policy is None else options.name)
+    except RequestError:
+        curator.close()
+        raise
+    # nobody else holds the curator
+    session._channel = replace(cast("LocalChannel", session._channel), owned=True)
+    return table.name if known.policy is None else options.name, session
+
+
+def _is_new(ledger: str | None) -> bool:
+    """Return whether a ledger has no budget of its own yet; one in a database may have."""
+    return ledger is None or ("://" not in ledger and not Path(ledger).exists())
+
+
+def _check_analyst(name: str | None, analysts: Sequence[str]) -> None:
+    """Refuse to open a table of several analysts for nobody, or for somebody else."""
+    if not analysts:
+        raise RequestError(
+            "no analyst may ask yet", "Add [analysts] to the table's file, with a line alice = 4."
         )
-    return table.name, session, True
+    if name is None:
+        raise RequestError(
+            f"this table has several analysts: {', '.join(analysts)}",
+            f"Name the one who asks: --as {analysts[0]}.",
+        )
+    if name not in analysts:
+        raise RequestError(f"there is no analyst {name!r}", nearest(name, analysts))
 
 
 def open_service(url: str, options: Any) -> tuple[str, Session, bool]:

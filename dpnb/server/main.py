@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from dpnb.curator import Curator
 from dpnb.errors import DpnbError, RequestError
-from dpnb.opening import as_options, read_budget, read_policy
+from dpnb.opening import read_analysts, read_budget, read_policy
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.ledger import Ledger
 from dpnb.schema import read_toml
@@ -212,13 +212,14 @@ def _curator(options: argparse.Namespace, authenticator: Authenticator) -> Curat
     tables = [Table.load(path) for path in options.tables]
     ledger = options.ledger or str(Path(options.tables[0]).with_suffix(".ledger"))
     given = {} if options.top is None else {"top": options.top}
-    analysts = None
+    known = {one.name: one.privilege for one in authenticator.known()}
+    analysts = read_analysts(_declared(options, "analysts"), known) or None
     opening = _opening(ledger)
     if opening is None:
-        analysts = {one.name: one.privilege for one in authenticator.known()}
+        analysts = analysts or {}
         if isinstance(authenticator, HubAuthenticator):
             given.setdefault("top", authenticator.top)
-        elif not analysts:
+        elif not known:
             raise RequestError("nobody may ask", "Run dpnb analyst add NAME --privilege 4.")
     elif opening.get("policy", "") is None:
         raise RequestError(
@@ -227,18 +228,17 @@ def _curator(options: argparse.Namespace, authenticator: Authenticator) -> Curat
             ledger if "://" not in ledger else "",
         )
     policy = read_policy(_declared(options, "policy"), **given)
-    with as_options():
-        return Curator(
-            tables,
-            budget=_budget(options),
-            ledger=ledger,
-            anchor=options.anchor,
-            new_anchor=options.new_anchor,
-            analysts=analysts,
-            policy=policy,
-            views=_declared(options, "views") or (),
-            new_version=options.new_version,
-        )
+    return Curator(
+        tables,
+        budget=_budget(options),
+        ledger=ledger,
+        anchor=options.anchor,
+        new_anchor=options.new_anchor,
+        analysts=analysts,
+        policy=policy,
+        views=_declared(options, "views") or (),
+        new_version=options.new_version,
+    )
 
 
 def _opening(place: str) -> dict[str, Any] | None:

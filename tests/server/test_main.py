@@ -278,6 +278,15 @@ class TestDeclared:
         finally:
             curator.close()
 
+    def test_analysts_of_the_file_are_registered_beside_those_with_a_token(self, home):
+        curator = self.opened(home, f"{TOML}[analysts]\nalice = 4\ncarol = [2, 3]\n")
+        try:
+            assert [row.name for row in curator.provenance.rows] == [
+                "alice", "carol", "carol#3", "bob",
+            ]  # fmt: skip
+        finally:
+            curator.close()
+
     def test_a_described_view(self, home):
         views = "views = [ {columns = ['wage', 'sex'], bins = {wage = [0, 50, 100]}, name = 'w'} ]"
         curator = self.opened(home, f"{views}\n{TOML}")
@@ -291,6 +300,7 @@ class TestDeclared:
         ("text", "said"),
         [
             (f"{TOML}[policy]\nrow = 1\n", "[policy] has an unknown entry"),
+            (f"{TOML}[analysts]\nalice = 2\n", "[analysts] gives 'alice' another privilege"),
             (f'{TOML}[policy]\nrows = "most"\n', "rows is 'most'"),
             (f'views = "each"\n{TOML}', "views is 'each'"),
             (f"views = [['height']]\n{TOML}", "'height' is no declared column"),

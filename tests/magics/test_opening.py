@@ -1,0 +1,77 @@
+"""``%dpopen`` opens what a table's file says: views, policy and analysts."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpnb.errors import RequestError
+
+pytestmark = pytest.mark.fast
+
+COLUMNS = (
+    'source = "people.csv"\n{}[budget]\nrho = 1\n'
+    '[columns.sex]\ntype = "category"\nvalues = ["F", "M"]\n{}'
+)
+ANALYSTS = '[policy]\nrows = "max"\n[analysts]\nalice = 4\nbob = 1\n'
+SQL = "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex"
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text("sex\nF\nM\n")
+
+    def write(after="", before=""):
+        (tmp_path / "people.toml").write_text(COLUMNS.format(before, after))
+
+    return write
+
+
+def test_each_analyst_has_her_own_limit(shell, file):
+    file(ANALYSTS)
+    assert (
+        "Opened alice: rho 1 left" in shell.run("%dpopen people.toml --as alice --ledger l").stdout
+    )
+    assert shell.run(f"%%dpquery --rho 0.1\n{SQL}").error is None
+    assert (
+        "Opened bob: rho 0.25 left" in shell.run("%dpopen people.toml --as bob --ledger l").stdout
+    )
+    assert "0.25 is left to you" in str(shell.run(f"%%dpquery --rho 0.3\n{SQL}").error)
+    assert shell.run(f"%%dpquery --on alice --rho 0.2 --yes\n{SQL}").error is None
+    # a ledger of several analysts needs a name from every source
+    ran = shell.run("%dpopen people.toml --ledger l")
+    assert "--as alice" in str(ran.error)
+
+
+@pytest.mark.parametrize(
+    ("after", "line", "said"),
+    [
+        (
+            ANALYSTS, "--ledger l",
+            "this table has several analysts: alice, bob. Name the one who asks: --as alice.",
+        ),
+        (ANALYSTS, "--ledger l --as alcie", "there is no analyst 'alcie'. Did you mean alice?"),
+        (ANALYSTS, "--as alice", "several analysts share one ledger. Add --ledger PATH."),
+        (
+            '[policy]\nrows = "max"\n', "--ledger l --as alice",
+            "no analyst may ask yet. Add [analysts] to the table's file, with a line alice = 4.",
+        ),
+        ("[policy]\nrow = 1\n", "--ledger l", "[policy] has an unknown entry"),
+    ],
+)  # fmt: skip
+def test_what_is_needed_is_said_before_anything_is_written(
+    shell, file, tmp_path, after, line, said
+):
+    file(after)
+    ran = shell.run(f"%dpopen people.toml {line}")
+    assert isinstance(ran.error, RequestError)
+    assert str(ran.error).startswith(said)
+    assert not (tmp_path / "l").exists()
+
+
+def test_one_analyst_alone_has_the_declared_views(shell, file):
+    file(before='views = "attributes"\n')
+    assert shell.run("%dpopen people.toml --as mine").error is None
+    curator = shell.names["mine"]._curator
+    assert [column.name for column in curator.provenance.columns] == ["sex"]
+    assert curator.risk(SQL) is not None
