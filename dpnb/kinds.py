@@ -59,7 +59,7 @@ class Category:
         if not listed or not all(isinstance(value, str) for value in values):
             raise SchemaError(
                 "a Category takes a list of texts",
-                "Write Category(['a', 'b']); for whole numbers use Integer(low, high).",
+                "Write Category(['a', 'b']); for whole numbers use Integer(0, 9).",
             )
         if not 1 <= len(values) <= 65_535 or len(set(values)) != len(values):
             raise SchemaError(

@@ -182,7 +182,7 @@ class TestBins:
 
 BAD = [
     (lambda: Category("abc"), "a Category takes a list of texts"),
-    (lambda: Category([1, 2]), "for whole numbers use Integer(low, high)"),
+    (lambda: Category([1, 2]), "for whole numbers use Integer(0, 9)"),
     (lambda: Category([]), "1 to 65,535 different values"),
     (lambda: Category(["a", "a"]), "1 to 65,535 different values"),
     (lambda: Category([str(i) for i in range(65_536)]), "1 to 65,535 different values"),

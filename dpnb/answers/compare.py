@@ -70,7 +70,7 @@ def compare(
         bound = exact(constant, "constant")
         if len(weights) == 1 and not bound:
             raise RequestError(
-                "one group is compared with nothing", "Name a second group, or a constant."
+                "one group is compared with nothing", "Name a second group, or give constant=10."
             )
     else:
         weights = _resolved(answer, list(asked.weights))

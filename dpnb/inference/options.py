@@ -120,9 +120,8 @@ def _number(value: object, name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise RequestError(
-            f"{name} is no number", f"Write {name}=0.95." if name != "error" else "Write error=50."
-        )
+        right = {"confidence": "0.95", "error": "50", "between": "(100, 200)"}[name]
+        raise RequestError(f"{name} is no number", f"Write {name}={right}.")
     if not -(10**30) < value < 10**30:
         raise RequestError(f"{name} is out of range", "Give a finite number.")
     return float(value)

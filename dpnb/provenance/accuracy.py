@@ -145,7 +145,7 @@ def read_accuracy(
         if not (number >= 1 and number == int(number)):
             raise RequestError("rows is not a whole number of 1 or more", "Give rows=100.")
         size = int(number)
-    wished = None if error is None else _errors(error, query)
+    wished = None if error is None else _errors(error, query, unit(currency))
     if wished is not None and averages and size is None:
         raise RequestError(
             "the error of an AVG depends on the size of the group",
@@ -178,8 +178,11 @@ def read_confidence(value: object) -> float:
     return sure
 
 
-def _errors(error: object, query: Query) -> dict[str, float]:
-    """Return the wished error of each aggregate that is measured, also of those within formulas."""
+def _errors(error: object, query: Query, unit: str) -> dict[str, float]:
+    """Return the wished error of each aggregate that is measured, also of those within formulas.
+
+    ``unit`` is the name of the amounts that the session counts.
+    """
     wished: dict[str, float] = {}
 
     def wish(alias: str, value: float) -> None:
@@ -204,7 +207,7 @@ def _errors(error: object, query: Query) -> dict[str, float]:
             raise RequestError(
                 f"the error of {output.alias!r} cannot be fixed beforehand: it depends on the "
                 "released values, as of all that is not a weighted sum of aggregates",
-                "Give rho=0.05 (or epsilon) instead of error, and look at the intervals.",
+                f"Give {unit}=0.05 instead of error, and look at the intervals.",
             )
         # what is measured may have another name here
         for aggregate in query.measured:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -113,7 +113,7 @@ class Administration:
             if name is not None and not isinstance(name, str):
                 raise RequestError("a limit is of a row or view by its name", "Write 'alice'.")
             if scope == "row" and name not in table.rows:
-                raise RequestError(f"there is no analyst {name!r}", "See curator.provenance.")
+                raise _unknown(name, table.rows)
             if scope == "view" and name not in table.views:
                 raise RequestError(
                     f"there is no declared view {name!r}", nearest(str(name), list(table.views))
@@ -165,7 +165,7 @@ class Administration:
             for name in (giver, receiver):
                 table.row(name.partition("#")[0] if isinstance(name, str) else name)
                 if name not in table.rows:
-                    raise RequestError(f"there is no analyst {name!r}", "See curator.provenance.")
+                    raise _unknown(name, table.rows)
             if giver == receiver or level == 0:
                 raise RequestError("this grants nothing", "Name two analysts and an amount.")
             if moment is not None and moment <= self.store.now():
@@ -291,3 +291,9 @@ def _fits(table: Table, column: str) -> bool:
     except (RequestError, SchemaError):
         return False
     return True
+
+
+def _unknown(name: object, rows: Collection[str]) -> RequestError:
+    """Return the refusal of a name that is no row's; several analysts have rows."""
+    hint = nearest(str(name), list(rows)) if rows else "Open the curator with analysts={...}."
+    return RequestError(f"there is no analyst {name!r}", hint)

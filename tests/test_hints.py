@@ -1,0 +1,295 @@
+"""What a message says to do is accepted when it is done: each hint is followed."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import dpnb
+from dpnb import (
+    Budget,
+    Category,
+    Curator,
+    Date,
+    Integer,
+    Policy,
+    Real,
+    Schema,
+    Session,
+    Table,
+    Unit,
+)
+from dpnb.errors import DpnbError
+
+pytestmark = pytest.mark.fast
+
+FRAME = pd.DataFrame(
+    {
+        "sex": ["F", "M"] * 50,
+        "n": list(range(10)) * 10,
+        "r": [0.5] * 100,
+        "who": list(range(100)),
+        "day": pd.to_datetime(["2024-01-31"] * 100),
+        "city": ["Bern"] * 100,
+    }
+)
+SCHEMA = Schema(
+    {
+        "sex": Category(["F", "M"]),
+        "n": Integer(0, 9, bins=[0, 4, 9]),
+        "r": Real(0, 1),
+        "day": Date("2024-01-01", "2024-12-31"),
+    },
+    undeclared=["city"],
+)
+BY_SEX = "SELECT sex, COUNT(*) AS k FROM t GROUP BY sex"
+MEAN = "SELECT AVG(n) AS m FROM t"
+SHARE = "SELECT SUM(n) / COUNT(*) AS q FROM t"
+PART = "SELECT COUNT(*) AS k FROM t WHERE sex = 'F'"
+LEAST = "SELECT COUNT(*) AS k FROM t WHERE n > :least"
+SHARES = "SELECT sex, SUM(n) / COUNT(*) AS q FROM t GROUP BY sex"
+OTHER = "SELECT COUNT(*) AS k FROM t WHERE n > 5"
+
+
+def table(frame: Any = FRAME, schema: Schema = SCHEMA, **options: Any) -> Table:
+    return Table("t", frame, schema, **options)
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[dict[str, Session]]:
+    """One session for each way of counting, with more than these tests spend."""
+    budgets = {
+        "rho": Budget(rho=1000),
+        "zcdp": Budget(epsilon=40, delta=1e-6, key_delta=1e-7),
+        "pure": Budget(epsilon=1000),
+        "gdp": Budget(epsilon=40, delta=1e-6, accountant="gdp"),
+    }
+    with contextlib.ExitStack() as stack:
+        found = {
+            name: stack.enter_context(Session(table(), budget=one)) for name, one in budgets.items()
+        }
+        for name, session in found.items():
+            session.query(BY_SEX, **{"epsilon" if name == "pure" else "rho": 1})
+        yield found
+
+
+def failing(call: Callable[[], object]) -> DpnbError:
+    with pytest.raises(DpnbError) as raised:
+        call()
+    return raised.value
+
+
+Ask = Callable[[Session], object]
+ASKED: list[tuple[str, str, Ask, Ask]] = [
+    ("rho", "Give rho=0.05, or error=50.", lambda s: s.query(OTHER), lambda s: s.query(OTHER, rho=0.05)),
+    ("rho", "Give rho=0.05, or error=50.", lambda s: s.query(OTHER), lambda s: s.query(OTHER, error=50)),
+    ("pure", "Give epsilon=0.05, or error=50.", lambda s: s.query(PART),
+     lambda s: s.query(PART, epsilon=0.05)),
+    ("pure", "Give epsilon=, not rho=.", lambda s: s.query(PART, rho=1),
+     lambda s: s.query(PART, epsilon=1)),
+    ("rho", "Give rho=, or open the session with Budget(epsilon=3, delta=1e-6).",
+     lambda s: s.query(PART, epsilon=1), lambda s: s.query(PART, rho=1)),
+    ("rho", "Give rho=, or open the session with Budget(epsilon=3, delta=1e-6).",
+     lambda s: s.query(PART, epsilon=1),
+     lambda _: Session(table(), budget=Budget(epsilon=3, delta=1e-6)).query(PART, epsilon=1)),
+    ("gdp", "Give one between 0 and 50.", lambda s: s.query(PART, epsilon=1e6),
+     lambda s: s.price(PART, epsilon=49)),
+    ("rho", "Give rho as a positive number, such as 0.1.", lambda s: s.query(PART, rho=0),
+     lambda s: s.query(PART, rho=0.1)),
+    ("rho", "Give a number between 0 and 1, such as 0.95.",
+     lambda s: s.query(PART, rho=1, confidence=95), lambda s: s.query(PART, rho=1, confidence=0.95)),
+    ("rho", "Write looks=1 or looks='any'.", lambda s: s.query(PART, rho=1, looks=2),
+     lambda s: s.query(PART, rho=1, looks="any")),
+    ("rho", "Write intervals='simultaneous' or intervals='each'.",
+     lambda s: s.query(PART, rho=1, intervals="both"),
+     lambda s: s.query(PART, rho=1, intervals="each")),
+    ("rho", "Write history=False.", lambda s: s.query(PART, error=9, history=0),
+     lambda s: s.query(PART, error=9, history=False)),
+    ("rho", "Give the share of the sum, such as 0.5.", lambda s: s.query(MEAN, rho=1, split=1),
+     lambda s: s.query(MEAN, rho=1, split=0.5)),
+    ("rho", "Add rows=100:", lambda s: s.query(MEAN, error=1),
+     lambda s: s.query(MEAN, error=1, rows=100)),
+    ("rho", "Give rows=100.", lambda s: s.query(MEAN, error=1, rows=0),
+     lambda s: s.query(MEAN, error=1, rows=100)),
+    ("rho", "Give one number, or a dict for k.", lambda s: s.query(PART, error={"x": 1}),
+     lambda s: s.query(PART, error={"k": 9})),
+    ("rho", "Give rho=0.05 instead of error", lambda s: s.query(SHARE, error=1),
+     lambda s: s.query(SHARE, rho=0.05)),
+    ("pure", "Give epsilon=0.05 instead of error", lambda s: s.query(SHARE, error=1),
+     lambda s: s.query(SHARE, epsilon=0.05)),
+    ("rho", "Pass params={'least': ...}.",
+     lambda s: s.query("SELECT COUNT(*) FROM t WHERE n > :least", rho=1),
+     lambda s: s.query("SELECT COUNT(*) FROM t WHERE n > :least", rho=1, params={"least": 5})),
+    ("rho", "Pass params={'name': value}.", lambda s: s.query(LEAST, rho=1, params=[1]),
+     lambda s: s.query(LEAST, rho=1, params={"least": 5})),
+    ("rho", "Decide with session.decide", lambda s: s.query(f"{BY_SEX} HAVING COUNT(*) > 5", rho=1),
+     lambda s: s.decide("SELECT sex FROM t GROUP BY sex HAVING COUNT(*) > 5", u=20)),
+    ("rho", "Pass SQL as a string, or a list of them.", lambda s: s.price(5, rho=1),
+     lambda s: s.price([PART], rho=1)),
+    ("rho", "Pass a list of SQL texts.", lambda s: s.query_all([], rho=1),
+     lambda s: s.query_all([PART], rho=1)),
+    ("rho", "Put the category in single quotes.",
+     lambda s: s.query("SELECT COUNT(*) FROM t WHERE sex = 5", rho=1), lambda s: s.query(PART, rho=1)),
+    ("rho", "Did you mean 'F'?", lambda s: s.query(PART.replace("'F'", "'f'"), rho=1),
+     lambda s: s.query(PART, rho=1)),
+    ("rho", "Write '2024-01-31'.",
+     lambda s: s.query("SELECT COUNT(*) FROM t WHERE day = '31.1.2024'", rho=1),
+     lambda s: s.query("SELECT COUNT(*) FROM t WHERE day = '2024-01-31'", rho=1)),
+    # inference
+    ("rho", "Or ask for bounds: guaranteed=True.", lambda s: s.infer("SELECT SUM(n) AS k FROM t WHERE n > 7"),
+     lambda s: s.infer("SELECT SUM(n) AS k FROM t WHERE n > 7", guaranteed=True)),
+    ("rho", "Write confidence=0.95.", lambda s: s.infer(PART, confidence="high"),
+     lambda s: s.infer(PART, confidence=0.95)),
+    ("rho", "Write error=50.", lambda s: s.infer(PART, error="x"), lambda s: s.infer(PART, error=50)),
+    ("rho", "Write between=(100, 200).", lambda s: s.infer(PART, between=5),
+     lambda s: s.infer(PART, between=(100, 200))),
+    ("rho", "Write between=(100, 200).", lambda s: s.infer(PART, between=("x", 5)),
+     lambda s: s.infer(PART, between=(100, 200))),
+    ("rho", "Swap them.", lambda s: s.infer(PART, between=(5, 1)),
+     lambda s: s.infer(PART, between=(1, 5))),
+    ("rho", "Leave them out.", lambda s: s.infer(PART, between=(1, 5), error=3),
+     lambda s: s.infer(PART, between=(1, 5))),
+    ("rho", "Write guaranteed=True.", lambda s: s.infer(PART, guaranteed=1),
+     lambda s: s.infer(PART, guaranteed=True)),
+    ("rho", "Leave method, error and between out.",
+     lambda s: s.infer(PART, guaranteed=True, error=5), lambda s: s.infer(PART, guaranteed=True)),
+    ("rho", "Give chosen=10 when this was the best of 10, or chosen='any'.",
+     lambda s: s.infer(PART, chosen=0), lambda s: (s.infer(PART, chosen=10), s.infer(PART, chosen="any"))),
+    ("rho", "Leave error, between, method and prior out.",
+     lambda s: s.infer(PART, chosen="any", error=5), lambda s: s.infer(PART, chosen="any")),
+    ("rho", "Use 'blue', 'exact', 'mc' or 'pc'.", lambda s: s.infer(PART, method="best"),
+     lambda s: s.infer(PART, method="mc")),
+    ("rho", "Leave method and guaranteed out.",
+     lambda s: s.infer(PART, prior="nonnegative", guaranteed=True),
+     lambda s: s.infer(PART, prior="nonnegative")),
+    ("rho", "Use .between(low, high, group) of the inference.",
+     lambda s: s.infer(BY_SEX, between=(1, 5)), lambda s: s.infer(BY_SEX).between(1, 5, "F")),
+    ("rho", "Name one, as in group='Female'.", lambda s: s.infer(BY_SEX).between(1, 5),
+     lambda s: s.infer(BY_SEX).between(1, 5, group="F")),
+    # questions
+    ("rho", "Did you mean 'F'?", lambda s: s.query(BY_SEX, rho=1).compare("f", "M"),
+     lambda s: s.query(BY_SEX, rho=1).compare("F", "M")),
+    ("rho", "Name a second group, or give constant=10.", lambda s: s.query(BY_SEX, rho=1).compare("F"),
+     lambda s: (s.query(BY_SEX, rho=1).compare("F", "M"), s.query(BY_SEX, rho=1).compare("F", constant=10))),
+    ("rho", "Ask the statement with intervals='simultaneous'.",
+     lambda s: s.query(SHARES, rho=1, intervals="each").compare("F", "M"),
+     lambda s: s.query(SHARES, rho=1, intervals="simultaneous").compare("F", "M")),
+    # discovery
+    ("zcdp", "Write session.discover('city').", lambda s: s.discover(5, rho=0.05),
+     lambda s: s.discover("city", rho=0.05)),
+    ("zcdp", "Give rho=0.05, or epsilon=0.5.", lambda s: s.discover("city"),
+     lambda s: (s.discover("city", rho=0.05), s.discover("city", epsilon=0.5))),
+    ("rho", "Open the ledger with Budget(epsilon=3, delta=1e-6, key_delta=1e-7).",
+     lambda s: s.discover("city", rho=0.05),
+     lambda _: Session(table(), budget=Budget(epsilon=3, delta=1e-6, key_delta=1e-7)).discover(
+         "city", rho=0.05)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "hint", "wrong", "right"),
+    ASKED,
+    ids=[f"{number}: {hint}" for number, (_, hint, _, _) in enumerate(ASKED)],
+)
+def test_what_is_advised_on_a_request_is_accepted(opened, kind, hint, wrong, right):
+    assert hint in failing(lambda: wrong(opened[kind])).mend
+    right(opened[kind])
+
+
+def described(written: str) -> Callable[[], object]:
+    """Return what evaluates Python as it stands in a hint."""
+    names = {name: getattr(dpnb, name) for name in ("Budget", "Policy", "Unit", "Schema", *KINDS)}
+    return lambda: eval(written, {**names, "dpnb": dpnb})  # noqa: S307 - a hint of our own
+
+
+_WRITTEN = re.compile(
+    r"(?:dpnb\.)?\b(?:Budget|Policy|Unit|Schema|Category|Integer|Real|Date)\((?:[^()]|\([^()]*\))*\)"
+)
+KINDS = ("Category", "Integer", "Real", "Date")
+WRITTEN: list[Callable[[], object]] = [
+    lambda: Budget(),
+    lambda: Budget(rho=1, key_delta=1e-7, accountant="gdp", delta=1e-6),
+    lambda: Budget(epsilon=3, delta=1e-6, key_delta=1e-5),
+    lambda: Budget(epsilon=3, accountant="gdp"),
+    lambda: Curator([table()]),
+    lambda: Curator([table()], budget=1),
+    lambda: Curator([table()], budget=Budget(epsilon=1), analysts={"a": 1}),
+    lambda: Curator([table()], budget=Budget(rho=1), policy="max"),
+    lambda: table(unit="who"),
+    lambda: table(schema={"sex": ["F"]}),
+    lambda: Schema(["age"]),
+    lambda: Schema({}),
+    lambda: Category("ab"),
+    lambda: Category(5),
+    lambda: Integer(0.5, 3),
+    lambda: Integer(3, 0),
+    lambda: Real("a", "b"),
+    lambda: Real(3, 0),
+    lambda: Date("2024-12-31", "2020-01-01"),
+    lambda: Unit(5, max_rows=3),
+]
+
+
+@pytest.mark.parametrize("wrong", WRITTEN, ids=range(len(WRITTEN)))
+def test_what_is_written_in_a_declarations_hint_can_be_evaluated(wrong):
+    hint = failing(wrong).mend
+    found = _WRITTEN.findall(hint)
+    written = [one for one in found if "..." not in one]
+    assert written or "..." in hint, hint
+    for one in written:
+        described(one)()
+
+
+class TestOwner:
+    """What the owner is advised."""
+
+    @pytest.fixture
+    def curator(self) -> Iterator[Curator]:
+        with contextlib.closing(
+            Curator([table()], budget=Budget(rho=1), analysts={"alice": 4, "bob": 1})
+        ) as made:
+            yield made
+
+    @pytest.mark.parametrize(
+        ("hint", "wrong", "right"),
+        [
+            ("Name one, as in curator.session('alice').", lambda c: c.session(),
+             lambda c: c.session("alice")),
+            ("Did you mean alice?", lambda c: c.limit("alcie", rho=1), lambda c: c.limit("alice", rho=1)),
+            ("Raise the cap first.", lambda c: c.limit("alice", rho=2),
+             lambda c: (c.limit(rho=2), c.limit("alice", rho=2))),
+            ("Give rho=0.1, or epsilon=1.", lambda c: c.limit("alice"), lambda c: c.limit("alice", rho=0.1)),
+            ("Give rho=", lambda c: c.limit("alice", epsilon=1), lambda c: c.limit("alice", rho=0.1)),
+            ("Write until='2027-01-31'.", lambda c: c.grant("alice", "bob", rho=0.1, until="soon"),
+             lambda c: c.grant("alice", "bob", rho=0.1, until="2027-01-31")),
+            ("Write add_view(['age', 'sex']).", lambda c: c.add_view([]),
+             lambda c: c.add_view(["n", "sex"])),
+            ("Choose another name.", lambda c: c.add_analyst("bob", 1), lambda c: c.add_analyst("carol", 1)),
+            ("Give one from 1 to 4.", lambda c: c.add_analyst("carol", "x"),
+             lambda c: c.add_analyst("carol", 4)),
+            ("give a lower one", lambda c: c.add_analyst("carol", 9), lambda c: c.add_analyst("carol", 4)),
+        ],
+    )  # fmt: skip
+    def test_is_accepted(self, curator, hint, wrong, right):
+        assert hint in failing(lambda: wrong(curator)).mend
+        right(curator)
+
+    def test_analysts_join_later_under_the_advised_policy(self):
+        def opened(rows: str) -> Curator:
+            return Curator(
+                [table()], budget=Budget(rho=1), analysts={"a": 1}, policy=Policy(rows=rows)
+            )
+
+        with contextlib.closing(opened("sum")) as curator:
+            curator.session("a").query(PART, rho=Fraction(1, 10))
+            hint = failing(lambda: curator.add_analyst("b", 1)).mend
+            assert "Policy(rows='max')" in hint
+        with contextlib.closing(opened("max")) as curator:
+            curator.session("a").query(PART, rho=Fraction(1, 10))
+            curator.add_analyst("b", 1)
