@@ -202,6 +202,38 @@ def test_what_is_advised_on_a_request_is_accepted(opened, kind, hint, wrong, rig
     right(opened[kind])
 
 
+WRONG_SQL = [
+    ("SELECT sex, COUNT(*) FROM t", "Add it to GROUP BY", "SELECT sex, COUNT(*) FROM t GROUP BY sex"),
+    ("SELECT * FROM t", "Name group columns and aggregates.", "SELECT sex, COUNT(*) FROM t GROUP BY sex"),
+    ("SELECT MAX(n) FROM t", "QUANTILE(x, 0.99)", "SELECT QUANTILE(n, 0.99) FROM t"),
+    ("SELECT COUNT(*) FROM people", "Declared: t.", "SELECT COUNT(*) FROM t"),
+    ("SELECT COUNT(*) FROM t WHERE m = 1", "Declared: sex, n, r, day.", "SELECT COUNT(*) FROM t WHERE n = 1"),
+    ("SELECT DISTINCT sex FROM t", "GROUP BY the columns and use COUNT(*).",
+     "SELECT sex, COUNT(*) FROM t GROUP BY sex"),
+    ("SELECT COUNT(DISTINCT n) FROM t", "Count rows with COUNT(*).", "SELECT COUNT(*) FROM t"),
+    ("SELECT SUM(sex) FROM t", "count categories instead", "SELECT COUNT(sex) FROM t"),
+    ("SELECT COUNT(*) FROM t WHERE n > 'x'", "Write the number without quotes.",
+     "SELECT COUNT(*) FROM t WHERE n > 3"),
+    ("SELECT COUNT(*) FROM t WHERE n = NULL", "Use IS NULL or IS NOT NULL.",
+     "SELECT COUNT(*) FROM t WHERE n IS NULL"),
+    ("SELECT sex, COUNT(*) FROM t GROUP BY 1", "Write the name, not its place.",
+     "SELECT sex, COUNT(*) FROM t GROUP BY sex"),
+    ("SELECT COUNT(*) FROM t ORDER BY n", "Order by a shown column or alias.",
+     "SELECT COUNT(*) AS k FROM t ORDER BY k"),
+    ("SELECT QUANTILE(n, 2) FROM t", "Write QUANTILE(x, 0.99).", "SELECT QUANTILE(n, 0.99) FROM t"),
+    ("SELECT COUNT(*) FROM t WHERE sex IN (SELECT sex FROM t)", "Write the values out.",
+     "SELECT COUNT(*) FROM t WHERE sex IN ('F')"),
+    ("SELECT COUNT(*) FROM t WHERE COUNT(*) > 3", "Test columns of single rows",
+     "SELECT COUNT(*) FROM t WHERE n > 3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("wrong", "hint", "right"), WRONG_SQL)
+def test_what_is_advised_on_a_statement_is_accepted(opened, wrong, hint, right):
+    assert hint in failing(lambda: opened["rho"].query(wrong, rho=0.1)).mend
+    opened["rho"].query(right, rho=0.1)
+
+
 def described(written: str) -> Callable[[], object]:
     """Return what evaluates Python as it stands in a hint."""
     names = {name: getattr(dpnb, name) for name in ("Budget", "Policy", "Unit", "Schema", *KINDS)}

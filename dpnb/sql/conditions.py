@@ -141,6 +141,13 @@ class Conditions:
     def _comparison(self, node: Node, negated: bool) -> Within:
         operator = COMPARISONS[type(node)]
         left, right = node.this, node.expression
+        for side in (left, right):
+            if isinstance(side, exp.AggFunc):
+                self.refuse(
+                    "an aggregate cannot stand in a condition on rows",
+                    "Test columns of single rows; conditions on aggregates are for session.decide.",
+                    side,
+                )
         if not isinstance(left, exp.Column) and (
             left.find(exp.Column) is None or isinstance(right, exp.Column)
         ):
