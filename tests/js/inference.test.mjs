@@ -4,7 +4,7 @@ import test from "node:test";
 
 import { from, load } from "./load.mjs";
 
-const { read, told, placed, split } = await load("inference.js");
+const { read, told, placed, shaded, split } = await load("inference.js");
 
 test("a number is read as it was typed, and nothing else is", () => {
   assert.equal(read("1000"), 1000);
@@ -24,6 +24,14 @@ test("an interval is told with its confidence, and of which value it is where th
 test("a bar is placed in percent of the widest interval", () => {
   assert.deepEqual(placed(["95 %", "", 250, 750]), { start: 25, width: 50 });
   assert.deepEqual(placed(["99.99 %", "", 0, 1000]), { start: 0, width: 100 });
+});
+
+test("the shading of a curve ends where the interval does, and follows the curve between", () => {
+  const curve = "0,84 120,44 240,4 360,44 480,84";
+  assert.equal(shaded(curve, ["70 %", "", 375, 625], 84), "180,84 180,24 240,4 300,24 300,84");
+  assert.equal(shaded(curve, ["95 %", "", 250, 750], 84), "120,84 120,44 240,4 360,44 360,84");
+  assert.equal(shaded(curve, ["99.99 %", "", 0, 1000], 84),
+    "0,84 0,84 120,44 240,4 360,44 480,84 480,84");
 });
 
 test("values come one aggregate after the other", () => {

@@ -21,6 +21,23 @@ export const told = ([sure, interval], note) =>
 /** Where a bar lies, in percent. @param {Point} point */
 export const placed = ([, , low, high]) => ({ start: low / 10, width: (high - low) / 10 });
 
+/** The part of a curve between two thousandths of its width, down to the ground, as points of SVG.
+ * @param {string} curve the points of the curve, from left to right
+ * @param {Point} point @param {number} ground */
+export function shaded(curve, [, , low, high], ground) {
+  const points = curve.trim().split(/\s+/).map((pair) => pair.split(",").map(Number));
+  const [first] = points[0], [last] = points.at(-1);
+  const [from, to] = [low, high].map((end) => first + (last - first) * end / 1000);
+  const edge = (x) => {
+    const i = Math.max(1, points.findIndex(([at]) => at >= x));
+    const [[x0, y0], [x1, y1]] = [points[i - 1], points[i]];
+    return [x, y0 + (y1 - y0) * (x - x0) / (x1 - x0)];
+  };
+  const inside = points.filter(([x]) => from < x && x < to);
+  return [[from, ground], edge(from), ...inside, edge(to), [to, ground]]
+    .map((pair) => pair.map((x) => +x.toFixed(1)).join()).join(" ");
+}
+
 /** The value of a group and an aggregate, which come one aggregate after the other.
  * @param {number} at @param {number} groups */
 export const split = (at, groups) => ({ aggregate: Math.floor(at / groups), group: at % groups });
@@ -56,7 +73,7 @@ function render({ model, el }) {
   };
   const shown = list(aggregates, (aggregate) => go({ aggregate }));
   if (aggregates.length > 1) table.before(make("label", "dpnb-show", "Show ", shown));
-  const parts = [data.body && claim(model, data, change), widths(data)].filter(Boolean);
+  const parts = [data.body && claim(model, data, change), widths(data, el)].filter(Boolean);
   const several = parts.length > 0 && groups.length > 1;
   const about = list(groups, (group) => go({ group }));
   const mark = several && pickable(table, groups, (group) => go({ group }));
@@ -99,14 +116,17 @@ function claim(model, data, change) {
   return { node: make("div", "", line, said), line, draw };
 }
 
-/** The interval at every confidence, by a slider. @param {Data} data */
-function widths(data) {
+/** The interval at every confidence, by a slider, which the shading of a curve follows.
+ * @param {Data} data @param {HTMLElement} el */
+function widths(data, el) {
   if (!data.points.some((points) => points.length)) return null;
   let level = data.start, now = 0;
   const slider = control("input", "range"), said = spoken(), mark = make("span", "dpnb-mark");
   const drawn = make("div", "dpnb-width", mark), line = make("p", "");
   const label = make("label", "", make("span", "", "Confidence"), slider);
   const node = make("div", "", line, make("div", "dpnb-sure", label, said), drawn);
+  const svg = el.querySelector(".dpnb-density svg");
+  const [within, outline] = [".dpnb-within", ".dpnb-outline"].map((part) => svg?.querySelector(part));
   const draw = (at) => {
     now = at;
     const points = data.points[at];
@@ -120,6 +140,8 @@ function widths(data) {
     slider.ariaValueText = point[0];
     said.textContent = told(point, data.note);
     mark.style.cssText = `left:${start}%;width:${width}%`;
+    const area = svg && shaded(outline.getAttribute("points"), point, svg.viewBox.baseVal.height);
+    within?.setAttribute("points", area);
   };
   slider.oninput = () => { level = +slider.value; draw(now); };
   return { node, line, draw };
