@@ -36,7 +36,7 @@ FLOORS = (
     ("curator",),
     ("channel", "rehearsal"),
     ("session",),
-    ("display", "magics", "server", "datasets"),
+    ("display", "lessons", "magics", "server", "datasets"),
 )
 FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names}
 CALLED = {

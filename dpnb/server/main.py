@@ -1,4 +1,4 @@
-"""The command line: ``dpnb serve`` and ``dpnb analyst``."""
+"""The command line: ``dpnb lessons``, ``dpnb serve`` and ``dpnb analyst``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from dpnb.curator import Curator
 from dpnb.errors import DpnbError, RequestError
+from dpnb.lessons import FIRST, FOLDER, open_lessons, run_first
 from dpnb.opening import read_analysts, read_budget, read_policy
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.ledger import Ledger
@@ -49,10 +50,23 @@ def _parser() -> argparse.ArgumentParser:
         prog="dpnb", description="Differential privacy for a table and its analysts."
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_lessons(commands.add_parser("lessons", help="copy the lessons and open the first"))
     _add_serve(commands.add_parser("serve", help="answer analysts over HTTP"))
     analyst = commands.add_parser("analyst", help="let analysts in, or out")
     _add_analyst(analyst.add_subparsers(required=True, metavar="COMMAND"))
     return parser
+
+
+def _add_lessons(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "folder", nargs="?", default=FOLDER, metavar="FOLDER",
+        help="where to copy them, %(default)s by default; what you changed there stays",
+    )  # fmt: skip
+    parser.add_argument(
+        "--run", action="store_true", dest="first",
+        help=f"run {FIRST} without a browser, print its answers and save it as HTML",
+    )  # fmt: skip
+    parser.set_defaults(run=_lessons)
 
 
 def _add_serve(parser: argparse.ArgumentParser) -> None:
@@ -119,6 +133,11 @@ def _add_analyst(commands: Any) -> None:
         parser.add_argument("--expires", metavar="DAY", help="last day, as 2027-01-31")
     command("revoke", "accept a token no longer", _revoke).add_argument("name")
     command("list", "show who may ask", _list)
+
+
+def _lessons(options: argparse.Namespace) -> None:
+    act = run_first if options.first else open_lessons
+    act(Path(options.folder).absolute())
 
 
 def _add(options: argparse.Namespace) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -147,3 +151,45 @@ def test_a_risk_cell_shows_the_picker_live(third):
     slider.focus()
     third.keyboard.press("ArrowRight")
     expect(cell.locator("output:visible").first).not_to_have_text(before)
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory):
+    """The link that `dpnb lessons` prints at a terminal, and what stops it."""
+    place = tmp_path_factory.mktemp("reader")
+    kept = {
+        k: v for k, v in os.environ.items() if k not in {"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"}
+    }
+    environment = kept | {"HOME": str(place), "JUPYTER_CONFIG_DIR": str(place / "config")}
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "dpnb", "lessons", "my lessons"],
+        cwd=place, env=environment, stdin=theirs, stdout=theirs, stderr=theirs,
+        start_new_session=True,
+    ) as started:  # fmt: skip
+        os.close(theirs)
+        with open(ours, encoding="utf-8", errors="replace") as terminal:  # noqa: PTH123
+            said = iter(terminal.readline, "")
+            yield next(line for line in said if "http" in line).split()[-1]
+            started.terminate()
+            started.wait(30)
+
+
+def test_a_link_from_the_terminal_opens_the_first_lesson_and_its_links_lead_on(command, new_page):
+    page = new_page()
+    page.goto(command)
+    word = page.locator(".jp-Notebook:visible a", has_text=re.compile("^noise$")).first
+    word.scroll_into_view_if_needed()
+    word.click()
+    # the first click already: the notebook of words was not open
+    heading = page.locator(".jp-Notebook:visible h2", has_text=re.compile("^noise.?$"))
+    expect(heading).to_be_in_viewport()
+    page.get_by_role("tab", name="01_first_private_query").click()
+    promises = page.locator(".jp-Notebook:visible a", has_text="SECURITY.md").first
+    promises.scroll_into_view_if_needed()
+    promises.click()
+    expect(page.get_by_role("tab", name="SECURITY.md")).to_be_visible()
+    expect(
+        page.locator(".jp-FileEditor:visible, .jp-MarkdownViewer:visible").first
+    ).to_contain_text("differential privacy", ignore_case=True)
+    expect(page.locator(".jp-Dialog")).to_have_count(0)

@@ -7,10 +7,13 @@ is installed until the main job has run there.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
 import tomllib
+import urllib.error
+import urllib.request
 import venv
 import zipfile
 from dataclasses import dataclass
@@ -21,6 +24,8 @@ from shutil import copy, copytree
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from dpnb.lessons import lesson_files
 
 pytestmark = pytest.mark.packaging
 
@@ -164,11 +169,15 @@ def package_files() -> set[str]:
     }
 
 
+LESSONS = {path.name for path in lesson_files()}
+
+
 class TestArchives:
-    def test_the_wheel_holds_the_package_and_nothing_else(self, wheel):
+    def test_the_wheel_holds_the_package_with_the_lessons_and_nothing_else(self, wheel):
         found = names_in(wheel)
         information = {name for name in found if ".dist-info/" in name}
-        assert found - information == package_files()
+        lessons = {f"dpnb/notebooks/{name}" for name in LESSONS}
+        assert found - information == package_files() | lessons
         assert {name.partition("/")[2] for name in information} == {
             "METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE",
         }  # fmt: skip
@@ -179,14 +188,15 @@ class TestArchives:
         assert {"dpnb/datasets/adult.parquet", "dpnb/datasets/adult.toml"} <= found
         assert {"dpnb/display/static/answer.js", "dpnb/display/static/answer.css"} <= found
         kinds = {Path(name).suffix for name in found if name.startswith("dpnb/")}
-        assert kinds == {".py", ".typed", ".js", ".css", ".parquet", ".toml"}
+        assert kinds == {".py", ".typed", ".js", ".css", ".parquet", ".toml", ".ipynb", ".md"}
 
     def test_the_sdist_holds_what_the_wheel_is_made_of(self, built):
         (sdist,) = built.glob("*.tar.gz")
         others = {name for name in names_in(sdist) if not name.startswith("dpnb/")}
         assert others == {
             ".gitignore", "CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "SECURITY.md",
-            "pyproject.toml",
+            "pyproject.toml", "tests/data/online_retail.parquet",
+            *(f"notebooks/{name}" for name in LESSONS),
         }  # fmt: skip
         assert {name for name in names_in(sdist) if name.startswith("dpnb/")} == package_files()
 
@@ -246,6 +256,11 @@ class TestBare:
         assert shown.strip().endswith("Run pip install 'dpnb[server]'.")
         assert "Traceback" not in shown
 
+    def test_the_lessons_say_what_they_need(self, bare):
+        command = bare.folder / "bin" / "dpnb"
+        shown = run(command, "lessons", cwd=bare.work, good=False)
+        assert shown == "dpnb: JupyterLab is not installed. Run pip install 'dpnb[lessons]'.\n"
+
     def test_a_data_frame_of_spark_brings_its_own_spark(self):
         # nothing to refuse: such a frame exists only where pyspark is installed
         assert "import pyspark" not in (ROOT / "dpnb/engines/choice.py").read_text("utf-8")
@@ -253,6 +268,31 @@ class TestBare:
     def test_the_newest_versions_pass(self, bare, brought):
         print("newest:", {one.name: brought[canonicalize_name(one.name)] for one in DECLARED})
         bare.test()
+
+
+def test_the_lessons_run_from_the_wheel_alone(wheel, tmp_path):
+    """Without a terminal and without a browser, as in a container."""
+    made = Environment.new(tmp_path)
+    made.install(f"dpnb[lessons] @ {wheel.as_uri()}")
+    command, folder = made.folder / "bin" / "dpnb", made.work / "lessons"
+    shown = run(command, "lessons", "--run", cwd=made.work)
+    assert f"Copied to {folder}: {len(LESSONS)} files." in shown
+    assert re.search(r"Never-married +10,\d{3} +10,\d{3} to 10,\d{3}\n", shown)
+    assert "Cost rho 0.02 (epsilon 0.9 at delta 1e-6)" in shown
+    assert "dpnb-table" in (folder / "01_first_private_query.html").read_text("utf-8")
+    with subprocess.Popen(
+        [command, "lessons"], cwd=made.work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True, env={**os.environ, "PYTHONPATH": ""},
+    ) as started:  # fmt: skip
+        said = iter(started.stdout)
+        link = next(line for line in said if "http" in line).split()[-1]
+        with urllib.request.urlopen(link) as reply:  # noqa: S310
+            assert reply.status == 200
+        # its end ends JupyterLab
+        started.terminate()
+        assert started.wait(60) == 0
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(link)  # noqa: S310
 
 
 def lowest(requirement: Requirement) -> str:

@@ -1,0 +1,205 @@
+"""The lessons: copied to a reader's folder, and opened in JupyterLab or run without a browser.
+
+They travel in the wheel as ``dpnb/notebooks``; in a checkout they lie in its top folder.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+import webbrowser
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from dpnb.errors import RequestError
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+FIRST = "01_first_private_query.ipynb"
+FOLDER = "lessons"
+"""Where the lessons are copied to if nothing else is said."""
+_PATTERNS = ("0*.ipynb", "glossary.ipynb", "exercises.py", "SECURITY.md", "online_retail.parquet")
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+_SECONDS = 600
+"""How long a cell may take."""
+
+
+def lesson_files() -> list[Path]:
+    """Return the lessons and what they read, as they came with dpnb."""
+    package = Path(__file__).parent
+    folders = (package / "notebooks", package.parent / "notebooks")
+    source = next(folder for folder in folders if (folder / FIRST).exists())
+    return sorted(path for pattern in _PATTERNS for path in source.glob(pattern))
+
+
+def open_lessons(folder: Path) -> None:
+    """Copy the lessons to a folder, and run JupyterLab on the first until it is stopped."""
+    _copy(folder)
+    root = os.geteuid() == 0
+    if root:
+        _say("You are root: JupyterLab starts nevertheless, and only this machine can reach it.")
+    seen = has_browser(os.environ)
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--ip=127.0.0.1"),
+        *("--ServerApp.log_level=WARN", "--LabApp.log_level=WARN"),
+        f"--ServerApp.root_dir={folder}",
+        *(["--allow-root"] if root else []),
+        *([] if seen else ["--no-browser"]),
+        str(folder / FIRST),
+    ]
+    # a token of its own, for JupyterLab would print the one that it makes among other lines
+    environment = {"JUPYTER_TOKEN": secrets.token_hex(24), **os.environ}
+    with subprocess.Popen(command, env=environment) as server:  # noqa: S603 - of this environment
+
+        def stop(number: int, frame: object) -> None:
+            # at a terminal Ctrl-C reaches JupyterLab too, which asks whether to stop
+            if number == signal.SIGTERM or not sys.stdin.isatty():
+                server.terminate()
+
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, stop) for number in numbers}
+        try:
+            link = _link(server)
+            if link:
+                opens = "opens in your browser; if not, open" if seen else "runs; open"
+                _say(f"JupyterLab {opens} {link}\nStop it with Ctrl-C.")
+            code = server.wait()
+        finally:
+            for number, act in before.items():
+                signal.signal(number, act)
+    if code:
+        raise RequestError(f"JupyterLab ended with exit code {code}", "Its own words stand above.")
+
+
+def run_first(folder: Path) -> None:
+    """Copy the lessons to a folder, run the first there, print its answers, and save it as HTML."""
+    _copy(folder)
+    import nbformat
+    from nbclient import NotebookClient
+    from nbconvert import HTMLExporter
+
+    notebook = nbformat.read(folder / FIRST, as_version=4)
+    _say(f"Running {FIRST} ...")
+    client = NotebookClient(
+        notebook,
+        kernel_name="python3",
+        timeout=_SECONDS,
+        allow_errors=True,
+        store_widget_state=False,
+        resources={"metadata": {"path": str(folder)}},
+        on_cell_executed=lambda cell, **_: _show(cell),
+    )
+    # a kernel warns there of what does not matter on one machine
+    client.execute(stderr=subprocess.DEVNULL)
+    page = (folder / FIRST).with_suffix(".html")
+    text, _ = HTMLExporter().from_notebook_node(notebook)
+    try:
+        page.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RequestError(
+            f"cannot write {page}: {error.strerror}", "Remove it, or name another folder."
+        ) from None
+    _say(f"\nSaved the whole lesson, with its pictures: {page}")
+    failed = [error for cell in notebook.cells for error in _failures(cell)]
+    if failed:
+        raise RequestError(
+            f"a cell failed: {failed[0]}", f"Remove or rename {folder / FIRST} to get it anew."
+        )
+
+
+def has_browser(environment: Mapping[str, str]) -> bool:
+    """Return whether a window with a browser can be opened; one in the terminal would not do."""
+    screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    if sys.platform != "darwin" and not any(map(environment.get, screens)):
+        return False
+    try:
+        webbrowser.get()
+    except webbrowser.Error:
+        return False
+    return True
+
+
+def answer_text(cell: NotebookNode) -> str:
+    """Return a cell with a statement and what it shows, as text; nothing for other cells."""
+    if cell.cell_type != "code" or not cell.source.startswith("%%dp"):
+        return ""
+    shown = []
+    for output in cell.outputs:
+        data: Any = output.get("data", {})
+        if output.output_type == "error":
+            shown.append(f"{output.ename}: {output.evalue}")
+        elif output.output_type == "stream":
+            shown.append(output.text.rstrip())
+        elif _WIDGET not in data and "text/plain" in data:
+            shown.append(data["text/plain"])
+    statement = "\n".join(f"    {line}" for line in cell.source.splitlines())
+    return "\n\n".join(["", statement, *shown])
+
+
+def _copy(folder: Path) -> None:
+    """Copy what is not there yet; what a reader changed stays as it is."""
+    if find_spec("jupyterlab") is None:
+        raise RequestError("JupyterLab is not installed", "Run pip install 'dpnb[lessons]'.")
+    copied, changed = 0, []
+    try:
+        if folder.is_file():
+            raise RequestError(f"{folder} is a file", "Name a folder: dpnb lessons FOLDER.")
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in lesson_files():
+            target, content = folder / path.name, path.read_bytes()
+            if not target.exists():
+                with target.open("xb") as file:
+                    file.write(content)
+                copied += 1
+            elif target.read_bytes() != content:
+                changed.append(path.name)
+    except OSError as error:
+        raise RequestError(
+            f"cannot copy the lessons to {folder}: {error.strerror}",
+            "Name a folder that you may write to: dpnb lessons FOLDER.",
+        ) from None
+    if copied:
+        _say(f"Copied to {folder}: {copied} {'file' if copied == 1 else 'files'}.")
+    if changed:
+        _say(
+            f"Not copied, because yours differ: {', '.join(changed)}. "
+            "Remove or rename a file to get it anew."
+        )
+
+
+def _link(server: subprocess.Popen[bytes]) -> str:
+    """Wait until JupyterLab answers, and return the address of the first lesson; empty if it ends."""
+    from jupyter_server.serverapp import list_running_servers
+
+    while server.poll() is None:
+        for found in list_running_servers():
+            if found["pid"] == server.pid:
+                token = f"?token={found['token']}" if found["token"] else ""
+                return f"{found['url']}lab/tree/{quote(FIRST)}{token}"
+        time.sleep(0.1)
+    return ""
+
+
+def _show(cell: NotebookNode) -> None:
+    text = answer_text(cell)
+    if text:
+        _say(text)
+
+
+def _failures(cell: NotebookNode) -> list[str]:
+    """Return the errors of a cell, unless it is there to show one."""
+    if cell.cell_type != "code" or "raises-exception" in cell.metadata.get("tags", []):
+        return []
+    return [f"{o.ename}: {o.evalue}" for o in cell.outputs if o.output_type == "error"]
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201
