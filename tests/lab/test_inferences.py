@@ -102,6 +102,21 @@ class TestLive:
         assert slider.get_attribute("aria-valuetext") == "99.99 %"
         assert part.locator(".dpnb-width .dpnb-mark").bounding_box()["width"] > width
 
+    @pytest.mark.parametrize("presses", [0, 10, 20])
+    def test_the_shading_of_the_curve_follows_the_slider(self, page, presses):
+        part = live(page)
+        part.get_by_label("Confidence").focus()
+        page.keyboard.press("Home")
+        for _ in range(presses):
+            page.keyboard.press("ArrowRight")
+
+        def share(inner, outer):
+            boxes = [part.locator(one).bounding_box() for one in (inner, outer)]
+            return boxes[0]["width"] / boxes[1]["width"]
+
+        shaded = share(".dpnb-density .dpnb-within", ".dpnb-density .dpnb-ground")
+        assert shaded == pytest.approx(share(".dpnb-width .dpnb-mark", ".dpnb-width"), abs=0.02)
+
     def test_a_group_is_picked_by_row_and_by_list(self, page):
         part = live(page, 3)
         part.locator("tbody tr").nth(1).click()
