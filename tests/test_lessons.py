@@ -66,11 +66,14 @@ class TestCopies:
         }
         assert all((folder / (a or b)).exists() for a, b in named)
 
-    def test_ledgers_of_a_checkout_stay_where_they_are(self):
+    def test_ledgers_and_other_files_of_a_reader_stay_where_they_are(self, tmp_path, monkeypatch):
         # a ledger is as secret as its data
-        assert {path.suffix for path in lessons.lesson_files()} == {
-            ".ipynb", ".md", ".parquet", ".py",
-        }  # fmt: skip
+        monkeypatch.setattr(lessons, "__file__", str(tmp_path / "dpnb" / "lessons.py"))
+        folder = tmp_path / "notebooks"
+        folder.mkdir()
+        for name in (lessons.FIRST, "adult.ledger", "Untitled.ipynb", "mine.parquet"):
+            (folder / name).write_text("")
+        assert lessons.lesson_files() == [folder / lessons.FIRST]
 
     def test_what_was_edited_is_kept_and_named_and_what_was_removed_comes_again(
         self, tmp_path, capsys
