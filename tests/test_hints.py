@@ -163,7 +163,7 @@ ASKED: list[tuple[str, str, Ask, Ask]] = [
      lambda s: s.infer(PART, chosen=0), lambda s: (s.infer(PART, chosen=10), s.infer(PART, chosen="any"))),
     ("rho", "Leave error, between, method and prior out.",
      lambda s: s.infer(PART, chosen="any", error=5), lambda s: s.infer(PART, chosen="any")),
-    ("rho", "Use 'blue', 'exact', 'mc' or 'pc'.", lambda s: s.infer(PART, method="best"),
+    ("rho", "Use 'blue', 'mc' or 'pc'.", lambda s: s.infer(PART, method="best"),
      lambda s: s.infer(PART, method="mc")),
     ("rho", "Leave method and guaranteed out.",
      lambda s: s.infer(PART, prior="nonnegative", guaranteed=True),

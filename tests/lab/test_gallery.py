@@ -142,7 +142,8 @@ def test_numbers_are_written_alike(page):
     window(page, "wide")
     words = look(page, "words")
     assert len(words) > 500
-    assert bad_numbers(words) == []
+    # what is to be copied into a schema is Python
+    assert bad_numbers([re.sub(r"dpnb\.\w+\([^)]*\)", "", text) for text in words]) == []
 
 
 def test_intervals_have_the_digits_that_their_width_deserves(page):

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.fast
 
 Opened = Callable[..., Curator]
 COUNT = "SELECT COUNT(*) AS k FROM t WHERE n >= {}"
-EXHAUSTED = str(exhausted())
+EXHAUSTED = str(exhausted(""))
 FOUR = {"a": 4, "b": 4, "c": 4, "d": 4}
 
 

@@ -110,6 +110,6 @@ class TestOthers:
         curator.session("b").query("SELECT job, COUNT(*) AS k FROM t GROUP BY job", rho="0.5")
         session = curator.session("a")
         assert session.price(BY_SEX, rho="0.99").affordable
-        assert refusal(session, BY_SEX, rho="0.99") == str(exhausted())
+        assert refusal(session, BY_SEX, rho="0.99") == str(exhausted(""))
         session.query(BY_SEX, rho="0.3")
         session.infer(PART)

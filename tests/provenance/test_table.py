@@ -23,7 +23,7 @@ from dpnb.provenance.table import exhausted, read_time
 
 Opened = Callable[..., Curator]
 COUNT = "SELECT COUNT(*) AS k FROM t WHERE n >= {}"
-EXHAUSTED = str(exhausted())
+EXHAUSTED = str(exhausted(""))
 
 
 def basic(epsilon: object) -> Budget:
