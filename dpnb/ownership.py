@@ -50,8 +50,9 @@ class Ownership:
         name : str
             Letters, digits and . _ @ + -, at most 64.
         privilege : int or sequence of int
-            1 to the policy's top. Several give her several rows, each with a limit of its own; what
-            she learns in all of them together is ``coalition(name)``.
+            1 to the policy's top. Several give her several rows, each with a limit of its own; all
+            of them together are bounded by the largest of these limits. What she has learned in all
+            of them is ``coalition(name)``.
 
         Raises
         ------
@@ -155,7 +156,7 @@ class Ownership:
         Parameters
         ----------
         giver, receiver : str
-            Rows.
+            Rows, of two analysts.
         rho, epsilon : number
             At most so much.
         until : str, date or datetime, optional

@@ -9,6 +9,7 @@ from typing import Any
 
 from dpnb.errors import RequestError, SchemaError
 from dpnb.kinds import nearest
+from dpnb.privacy.accountant import person
 from dpnb.privacy.loss import PrivacyLoss, amount, counts_rho
 from dpnb.provenance.catalogue import DeclaredViews, declaration, read_view
 from dpnb.provenance.histograms import Histogram, Strategy, histogram
@@ -166,7 +167,7 @@ class Administration:
                 table.row(name.partition("#")[0] if isinstance(name, str) else name)
                 if name not in table.rows:
                     raise _unknown(name, table.rows)
-            if giver == receiver or level == 0:
+            if person(giver) == person(receiver) or level == 0:
                 raise RequestError("this grants nothing", "Name two analysts and an amount.")
             if moment is not None and moment <= self.store.now():
                 raise RequestError(f"{until} is over", "Give a later time.")

@@ -144,10 +144,8 @@ class ProvenanceTable:
 
     def rows_with(self, row: str) -> set[str]:
         """Return all rows of the analyst who has a row."""
-        for analyst in self.analysts.values():
-            if row in (rows := set(analyst.rows())):
-                return rows
-        return {row}
+        analyst = self.analysts.get(person(row))
+        return {row} if analyst is None else {row, *analyst.rows()}
 
     def check_new(self, name: object, privileges: object, started: bool) -> tuple[int, ...]:
         """Refuse an analyst who cannot be registered now; return the privileges.
@@ -268,10 +266,34 @@ class ProvenanceTable:
         """Return what a row answers for."""
         return self.liable.get(row, NONE)
 
+    def _left(self, row: str) -> PrivacyLoss:
+        """Return what is left of a row's limit, and of that of all rows of its analyst together."""
+        currency, rows = self.currency, self.rows_with(row)
+        total = sum(map(self.spent, rows), NONE)
+        own = left_of(self.limit(row), self.spent(row), currency)
+        whole = left_of(self._total_limit(rows), total, currency)
+        least = min(own, whole, key=lambda left: left.level(currency))
+        return replace(least, delta=min(own.delta, whole.delta))
+
+    def _total_limit(self, rows: Collection[str]) -> PrivacyLoss:
+        """Return the limit of all rows of one analyst together: the largest that one of them has.
+
+        What the rows have learned together is at most the sum of what each has (spec/dprovdb.md 3.12).
+        """
+        return max(map(self.limit, rows), key=lambda limit: limit.level(self.currency))
+
+    def _passes(self, after: Mapping[str, PrivacyLoss], row: str) -> bool:
+        """Return whether a row, or all rows of its analyst together, would pass the limit."""
+        rows = self.rows_with(row)
+        total = sum((after.get(one, self.spent(one)) for one in rows), NONE)
+        return after[row].exceeds(self.limit(row), self.currency) or total.exceeds(
+            self._total_limit(rows), self.currency
+        )
+
     def remaining(self, row: str, now: str) -> PrivacyLoss:
         """Return what a row may still learn, grants included."""
         currency = self.currency
-        left = left_of(self.limit(row), self.spent(row), currency)
+        left = self._left(row)
         granted = self.granted(row, now)
         more = PrivacyLoss.of(left.level(currency) + granted, currency) if granted else left
         return replace(more, delta=left.delta)
@@ -315,25 +337,24 @@ class ProvenanceTable:
         return taken
 
     def _check_row(self, row: str, cost: PrivacyLoss, now: str) -> list[tuple[int, Fraction]]:
-        currency, limit, spent = self.currency, self.limit(row), self.spent(row)
-        if cost == NONE or not (spent + cost).exceeds(limit, currency):
+        currency, left = self.currency, self._left(row)
+        if cost == NONE or not self._passes({row: self.spent(row) + cost}, row):
             return []
-        least = max(limit.level(currency), spent.level(currency))
-        missing = (spent + cost).level(currency) - least
+        missing = cost.level(currency) - left.level(currency)
         taken: list[tuple[int, Fraction]] = []
         for place, grant in self._usable(row):
             if missing > 0:
-                room = left_of(self.limit(grant.giver), self.spent(grant.giver), currency)
-                same = (part for at, part in taken if self.grants[at].giver == grant.giver)
-                free = room.level(currency) - sum(same, _ZERO)
+                giver = person(grant.giver)
+                same = (part for at, part in taken if person(self.grants[at].giver) == giver)
+                free = self._left(grant.giver).level(currency) - sum(same, _ZERO)
                 part = min(grant.left(now), free, missing)
                 if part > 0:
                     taken.append((place, part))
                     missing -= part
-        if missing > 0 or (spent + cost).delta > limit.delta:
-            most = PrivacyLoss.of(least + self.granted(row, now), currency)
+        if missing > 0 or cost.delta > left.delta:
             try:
-                check(cost, spent, replace(most, delta=limit.delta), currency, " to you")
+                own = self.spent(row)
+                check(cost, own, own + self.remaining(row, now), currency, " to you")
             except BudgetError as error:
                 error.limit = _OWN
                 raise
@@ -356,14 +377,14 @@ class ProvenanceTable:
         for place, level in taken:
             giver, part = self.grants[place].giver, PrivacyLoss.of(level, currency)
             after[giver] = after.get(giver, self.spent(giver)) + part
-            if after[giver].exceeds(self.limit(giver), currency):
-                return None
             cost = replace(cost - part, delta=cost.delta)
+        changed = [*after]
         if cost != NONE:
             after[row] = after.get(row, self.spent(row)) + cost
         # what others answer for may come on top of a limit that was lowered below what is spent
-        own = cost.level(currency) > 0 and row in self.rows
-        return None if own and after[row].exceeds(self.limit(row), currency) else after
+        if cost.level(currency) > 0 and row in self.rows:
+            changed.append(row)
+        return None if any(self._passes(after, one) for one in changed) else after
 
     def _check_views(self, cost: Cost, names: Mapping[str, Sequence[str]]) -> None:
         for view, step in cost.steps.items():

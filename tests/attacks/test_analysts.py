@@ -435,3 +435,55 @@ class TestReach:
         table = curator.provenance
         for text in (repr(table), table.to_frame().to_csv()):
             assert repr(answer.estimates[0].count[0]) not in text
+
+
+class TestPrivileges:
+    """Several rows of one analyst are one person: her best limit bounds what she learns in all."""
+
+    @pytest.fixture
+    def rows(self):
+        """Both rows of an analyst with privileges 3 and 2 of 4, and her curator."""
+        made = opened(analysts={"a": (3, 2), "b": 4}, policy=Policy(top=4))
+        yield made, [made.session("a"), made.session("a", 2)]
+        made.close()
+
+    @staticmethod
+    def exhaust(sessions, places=range(10)):
+        """Ask for ever other views with what each row says that it has left, then for less."""
+        for i in places:
+            for at, session in enumerate(sessions):
+                sql = f"SELECT COUNT(*) AS k FROM t WHERE age > {20 + 2 * i + at}"
+                left = session.budget.remaining.rho
+                for rho in (left, left / 2, 0.02):
+                    if rho:
+                        told(lambda s=session, q=sql, r=rho: s.query(q, rho=str(r)))
+
+    @pytest.mark.parametrize("first", [0, 1])
+    def test_all_her_rows_tell_her_no_more_than_her_best_limit(self, rows, first):
+        curator, sessions = rows
+        best = curator.provenance.rows[0].limit
+        sql = "SELECT COUNT(*) AS k FROM t WHERE age > 80"
+        sessions[first].query(sql, rho=str(sessions[first].budget.remaining.rho / 2))
+        self.exhaust(sessions)
+        assert curator.coalition("a").rho == best.rho
+        assert all(session.budget.remaining.rho == 0 for session in sessions)
+
+    def test_what_others_grant_comes_on_top_and_no_more(self, rows):
+        curator, sessions = rows
+        best = curator.provenance.rows[0].limit
+        curator.grant("b", "a#2", rho="0.01")
+        with pytest.raises(RequestError, match="grants nothing"):
+            curator.grant("a", "a#2", rho="0.05")
+        self.exhaust(sessions)
+        assert curator.coalition("a").rho == best.rho + dpnb.Budget(rho="0.01").cap.rho
+
+    def test_what_she_grants_counts_for_all_her_rows(self, rows):
+        curator, sessions = rows
+        best = curator.provenance.rows[0].limit
+        curator.limit("b", rho=0)
+        for row in ("a", "a#2"):
+            curator.grant(row, "b", rho=str(best.rho))
+        self.exhaust([curator.session("b")], range(3))
+        self.exhaust(sessions, range(3, 6))
+        assert curator.coalition("b").rho == best.rho
+        assert curator.coalition("a") == dpnb.PrivacyLoss.none()
