@@ -11,7 +11,7 @@ from dpnb.answers.assembly import status
 from dpnb.answers.listing import BudgetStatus
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
-from dpnb.privacy.loss import PrivacyLoss
+from dpnb.privacy.loss import Amount, PrivacyLoss
 from dpnb.provenance.administration import Administration
 from dpnb.provenance.catalogue import DeclaredViews
 from dpnb.provenance.histograms import Strategy
@@ -83,8 +83,95 @@ class Ownership:
         self._administer(partial(self._owner.enable, name, active=False))
 
     def enable(self, name: str) -> None:
-        """Admit a disabled analyst again."""
+        """Admit a disabled analyst again.
+
+        Raises
+        ------
+        RequestError
+            For an unknown analyst, and when what would be reserved for her again is no longer left.
+        """
         self._administer(partial(self._owner.enable, name, active=True))
+
+    def set_privilege(self, name: str, privilege: int) -> None:
+        """Give an analyst another privilege, from now on; a dated entry of the ledger.
+
+        What is promised of her is that she learns at most her limit, plus what others grant her. It
+        follows from the privilege, so a higher one promises less of her from now on. Nobody else's limit
+        changes, and all together stay within the cap. A lower one may lie below what she has learned,
+        which she keeps: everything further is refused. A limit that was set with :meth:`limit` stays.
+
+        Parameters
+        ----------
+        name : str
+        privilege : int
+            1 to the policy's top. It takes the place of her first one; further ones stay.
+
+        Raises
+        ------
+        RequestError
+            For an unknown analyst, a privilege out of range or one that she has already; with limits
+            by sum once anything was charged, since it would change the limits of others; and when more
+            would be reserved for the analysts than is left.
+        """
+        self._administer(partial(self._owner.set_privilege, name, privilege))
+
+    def set_expansion(self, expansion: Amount) -> None:
+        """Set how many times larger the limits are than the privileges say; a dated entry of the ledger.
+
+        Each analyst's limit is promised of her, and the cap of all of them. More changes what each may
+        learn alone, at most the cap; the cap stays. With less, who has learned more than her new limit
+        keeps it and is refused everything further. A limit that was set with :meth:`limit` stays.
+
+        Parameters
+        ----------
+        expansion : number
+            At least 1; see ``dpnb.Policy``.
+
+        Raises
+        ------
+        RequestError
+            Also when more would be reserved for the analysts than is left.
+        """
+        self._administer(partial(self._owner.set_expansion, expansion))
+
+    def set_reserve(self, reserve: Amount) -> None:
+        """Keep a larger share of each analyst's limit for her; a dated entry of the ledger.
+
+        The share is promised to every analyst who is not disabled: what others ask for is refused
+        where it would take it, as long as the cap is not lowered. It is a share of the limit that she
+        has at the time. It can be raised and not lowered.
+
+        Parameters
+        ----------
+        reserve : number
+            Between what it is and 1; see ``dpnb.Policy``.
+
+        Raises
+        ------
+        RequestError
+            For a smaller share, and when more would be reserved than is left of the cap.
+        """
+        self._administer(partial(self._owner.set_reserve, reserve))
+
+    def link(self, analyst: str, other: str) -> None:
+        """Note that two analysts may put their answers together; a dated entry of the ledger.
+
+        Everybody who is joined by links is one coalition, and the limit of a coalition
+        (``Policy(together=...)``) is promised of each. From now on it holds for the larger one. A link
+        is not taken away: by then they may have shared their answers.
+
+        Parameters
+        ----------
+        analyst, other : str
+            They need not be registered; who is not can still carry answers from one to another.
+
+        Raises
+        ------
+        RequestError
+            When they have learned more together than a coalition may (by charges alone), when the
+            coalition would be too large, and where coalitions have no limit.
+        """
+        self._administer(partial(self._owner.link, analyst, other))
 
     def limit(
         self,
@@ -151,7 +238,7 @@ class Ownership:
         """Let one analyst learn at another one's expense, once her own limit is used up.
 
         What she learns is hers (knowledge), and counts against the giver's limit (liability). Her own
-        guarantee becomes her limit plus what is granted.
+        guarantee becomes her limit plus what is granted. :meth:`withdraw_grant` ends it.
 
         Parameters
         ----------
@@ -167,6 +254,24 @@ class Ownership:
         RequestError
         """
         self._administer(partial(self._owner.grant, giver, receiver, rho, epsilon, until))
+
+    def withdraw_grant(self, giver: str, receiver: str) -> None:
+        """End what one analyst has granted to another; a dated entry of the ledger.
+
+        What was learned at the giver's expense stays so: the receiver knows it, and the giver answers
+        for it. Nothing further is granted.
+
+        Parameters
+        ----------
+        giver, receiver : str
+            Rows, as in :meth:`grant`; all grants between them end.
+
+        Raises
+        ------
+        RequestError
+            When nothing is left of any.
+        """
+        self._administer(partial(self._owner.withdraw_grant, giver, receiver))
 
     def add_view(
         self,

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from dpnb.errors import RequestError, SchemaError
 from dpnb.kinds import nearest
 from dpnb.privacy.accountant import person
-from dpnb.privacy.loss import PrivacyLoss, amount, counts_rho
+from dpnb.privacy.loss import Amount, PrivacyLoss, amount, amount_text, counts_rho
 from dpnb.provenance.catalogue import DeclaredViews, declaration, read_view
 from dpnb.provenance.histograms import Histogram, Strategy, histogram
 from dpnb.provenance.policy import privileges_of
 from dpnb.provenance.store import Store
-from dpnb.provenance.table import read_time
+from dpnb.provenance.table import Analyst, check_name, read_time
 from dpnb.scale import scalar
 from dpnb.table import Table
 
@@ -38,7 +38,7 @@ class Administration:
     def _registration(self, name: object, privileges: object) -> dict[str, Any]:
         started = bool(self.store.accountant.charges)
         given = self.store.provenance.check_new(name, privileges, started)
-        return {"kind": "analyst", "name": name, "privileges": list(given), "active": True}
+        return _entry(Analyst(str(name), given))
 
     def register(self, analysts: Mapping[str, int | Sequence[int]]) -> None:
         """Register those of several analysts who are not known yet.
@@ -59,10 +59,10 @@ class Administration:
             known = self.store.provenance.analysts.get(name)
             if known is None:
                 return self._registration(name, given)
-            if known.privileges != given:
+            if given not in (known.privileges, self.store.provenance.registered[name]):
                 raise RequestError(
                     f"the ledger knows {name!r} with other privileges",
-                    "Pass those; a limit can be changed with curator.limit.",
+                    "Pass those; they can be changed with curator.set_privilege.",
                 )
             return None
 
@@ -76,14 +76,70 @@ class Administration:
             found = self._analyst(name)
             if found.active == active:
                 return None
-            return {
-                "kind": "analyst", "name": name, "privileges": list(found.privileges),
-                "active": active,
-            }  # fmt: skip
+            made = replace(found, active=active)
+            self.store.provenance.check_reserve(made)
+            return _entry(made)
 
         self.store.write(decide)
 
-    def _analyst(self, name: str) -> Any:
+    def set_privilege(self, name: str, privilege: object) -> None:
+        """Give an analyst another privilege in place of her first one; see ``Curator.set_privilege``."""
+
+        def decide() -> dict[str, Any] | None:
+            table, known = self.store.provenance, self._analyst(name)
+            started = bool(self.store.accountant.charges)
+            made = table.with_privilege(name, privilege, started)
+            return None if made == known else _entry(made)
+
+        self.store.write(decide)
+
+    # the policy
+
+    def set_expansion(self, expansion: Amount) -> None:
+        """Make each limit that follows from a privilege so many times larger; see ``Curator``."""
+
+        def decide() -> dict[str, Any] | None:
+            table = self.store.provenance
+            known = table.shared()
+            made = known.changed(expansion=expansion)
+            table.check_reserve(policy=made)
+            return None if made == known else {"kind": "policy", "expansion": str(made.expansion)}
+
+        self.store.write(decide)
+
+    def set_reserve(self, reserve: Amount) -> None:
+        """Keep a larger share of each analyst's limit for her; see ``Curator.set_reserve``."""
+
+        def decide() -> dict[str, Any] | None:
+            table = self.store.provenance
+            known = table.shared()
+            made = known.changed(reserve=reserve)
+            if made.reserve < known.reserve:
+                raise RequestError(
+                    "a reserve was promised to the analysts and cannot be lowered",
+                    f"It is {amount_text(known.reserve)}; give a larger one.",
+                )
+            table.check_reserve(policy=made)
+            return None if made == known else {"kind": "policy", "reserve": str(made.reserve)}
+
+        self.store.write(decide)
+
+    def link(self, one: str, other: str) -> None:
+        """Note that two analysts may put their answers together; see ``Curator.link``."""
+
+        def decide() -> dict[str, Any] | None:
+            table, pair = self.store.provenance, (check_name(one), check_name(other))
+            policy = table.shared()
+            if one == other:
+                raise RequestError("a link joins two analysts", "Name two.")
+            if {pair, pair[::-1]} & {*policy.collusion}:
+                return None
+            table.check_link(*pair)
+            return {"kind": "policy", "link": list(pair)}
+
+        self.store.write(decide)
+
+    def _analyst(self, name: str) -> Analyst:
         analysts = self.store.provenance.analysts
         if not isinstance(name, str) or name not in analysts:
             raise RequestError(f"there is no analyst {name!r}", nearest(str(name), list(analysts)))
@@ -121,6 +177,8 @@ class Administration:
                 )
             if scope != "table" and loss.exceeds(self.store.accountant.cap, currency):
                 raise RequestError("this is more than the cap", "Raise the cap first.")
+            if scope == "row":
+                table.check_reserve(limits={**table.limits, ("row", str(name)): loss})
             if scope == "table" and currency == "pure":
                 raise RequestError(
                     "a cap of pure epsilon is fixed: its noise is drawn up to the cap",
@@ -178,6 +236,23 @@ class Administration:
 
         self.store.write(decide)
 
+    def withdraw_grant(self, giver: str, receiver: str) -> None:
+        """End what one analyst has granted to another; see ``Curator.withdraw_grant``."""
+
+        def decide() -> dict[str, Any]:
+            now = self.store.now()
+            if not any(
+                (grant.giver, grant.receiver) == (giver, receiver) and grant.left(now)
+                for grant in self.store.provenance.grants
+            ):
+                raise RequestError(
+                    f"nothing is left of a grant from {giver!r} to {receiver!r}",
+                    "See curator.provenance.",
+                )
+            return {"kind": "grant", "giver": giver, "receiver": receiver, "withdrawn": True}
+
+        self.store.write(decide)
+
     # views
 
     def add_view(
@@ -228,6 +303,14 @@ class Administration:
         self.declared.build(
             [made for table in self.tables for made in self.declared.of(table, self.store)]
         )
+
+
+def _entry(analyst: Analyst) -> dict[str, Any]:
+    """Return the ledger's entry of an analyst as she is from now on."""
+    return {
+        "kind": "analyst", "name": analyst.name, "privileges": list(analyst.privileges),
+        "active": analyst.active,
+    }  # fmt: skip
 
 
 def read_views(views: object, tables: Mapping[str, Table]) -> list[dict[str, Any]]:

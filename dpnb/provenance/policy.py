@@ -19,7 +19,10 @@ MOST_PRIVILEGE = 10
 
 @dataclass(frozen=True, slots=True, init=False)
 class Policy:
-    """The rules of a curator with several analysts; fixed when its ledger is opened.
+    """The rules of a curator with several analysts, from the opening of its ledger on.
+
+    What may change later is changed by the owner: ``Curator.set_expansion``, ``Curator.set_reserve`` and
+    ``Curator.link``.
 
     Parameters
     ----------
@@ -39,7 +42,7 @@ class Policy:
         Highest privilege that may ever be registered, 1 to 10; by default the highest at set-up.
     reserve : number
         Between 0 and 1: a charge is admitted only if what is left afterwards still covers this share
-        of every other analyst's own limit.
+        of the limit of every other analyst who is not disabled.
     collusion : sequence of pairs of names
         Who may put their answers together. Everybody who is joined by such pairs is one coalition.
     together : number, optional
@@ -133,9 +136,14 @@ class Policy:
         # through whom they are joined may still be unknown
         return frozenset(found & {analyst, *analysts})
 
-    def with_top(self, top: int | None) -> Policy:
-        """Return the same policy with a highest privilege."""
-        return Policy.from_dict({**self.to_dict(), "top": top})
+    def changed(self, **values: Any) -> Policy:
+        """Return the same policy but for some values.
+
+        Raises
+        ------
+        RequestError
+        """
+        return Policy(**{**{name: getattr(self, name) for name in self.__slots__}, **values})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the policy as plain data."""
@@ -227,7 +235,7 @@ def policy_of(
     most = rules.top or MOST_PRIVILEGE
     privileges = [one for own in (analysts or {}).values() for one in privileges_of(own, most)]
     if rules.top is None:
-        rules = rules.with_top(max(privileges, default=MOST_PRIVILEGE))
+        rules = rules.changed(top=max(privileges, default=MOST_PRIVILEGE))
     if budget is not None and budget.delta is not None and rules.together is not None:
         budget.within(rules.together)
     return rules

@@ -120,8 +120,8 @@ class Store:
         budget : Budget or None
             Needed by a new ledger; another one than the ledger's own is refused.
         policy : Policy or None
-            Of a ledger for several analysts. Another one than the ledger's own is refused, but for
-            its top, when it was ``declared``.
+            Of a ledger for several analysts. When it was ``declared`` it must be that of the opening
+            or the one in force, but for its top.
         new_version : bool
             Accept other data or another schema; paths are closed, what was spent is kept.
         stamp : str
@@ -145,6 +145,7 @@ class Store:
                         "budget": budget.to_dict(),
                         "policy": None if policy is None else policy.to_dict(),
                         "stamp": stamp,
+                        "time": self.now(),
                     }
                 )
             elif budget is not None and budget != self.accountant.budget:
@@ -172,8 +173,8 @@ class Store:
         self._opened = dict(self.versions)
 
     def _agrees(self, policy: Policy) -> bool:
-        known = self.provenance.policy
-        return known is not None and policy.with_top(known.top) == known
+        known, opened = self.provenance.policy, self.provenance.opened
+        return known is not None and policy.changed(top=known.top) in (known, opened)
 
     def _version_entry(
         self, table: Table, fingerprint: str, new_version: bool
@@ -251,7 +252,8 @@ class Store:
             policy = None if entry["policy"] is None else Policy.from_dict(entry["policy"])
             mechanism = "path" if policy is None else policy.mechanism
             self._accountant = Accountant(Budget.from_dict(entry["budget"]), mechanism)
-            self._provenance = ProvenanceTable(self._accountant, policy)
+            self._provenance = ProvenanceTable(self._accountant, policy, policy)
+            self._provenance.since["policy", "opened"] = str(entry.get("time", ""))
             self._secret = bytes.fromhex(entry["secret"])
             self.stamp = {known: known for known in STAMPS}[entry["stamp"]]
         elif entry["kind"] == "table":

@@ -18,7 +18,7 @@ from dpnb.privacy.accountant import Accountant, Cost, check, damaged, left_of, p
 from dpnb.privacy.loss import PrivacyLoss, epsilon_shown
 from dpnb.privacy.mechanisms import NONE
 from dpnb.provenance.columns import Named, read_by, reads
-from dpnb.provenance.policy import MOST_PRIVILEGE, Policy, privileges_of
+from dpnb.provenance.policy import MOST_PRIVILEGE, Policy, check_privilege, privileges_of
 from dpnb.provenance.refusals import MOST_KEPT, Refusal
 from dpnb.provenance.requests import ANALYST, OWNER
 
@@ -55,23 +55,29 @@ class Grant:
     level: Fraction
     until: str | None
     used: Fraction = _ZERO
+    time: str = ""
+    withdrawn: str | None = None
 
     def left(self, now: str) -> Fraction:
         """Return what is left of it at a time."""
         over = self.until is not None and now >= self.until
-        return _ZERO if over else self.level - self.used
+        return _ZERO if over or self.withdrawn is not None else self.level - self.used
 
 
 @dataclass
 class ProvenanceTable:
     """Limits and liabilities of one ledger: a fold over its entries.
 
-    Without a policy there is one analyst, whose limit is the cap.
+    Without a policy there is one analyst, whose limit is the cap. ``opened`` is the policy of the opening,
+    ``policy`` the one in force; ``registered`` has the privileges that analysts had at first, ``since`` when
+    a thing was decided that is in force.
     """
 
     state: Accountant
     policy: Policy | None
+    opened: Policy | None = None
     analysts: dict[str, Analyst] = field(default_factory=dict)
+    registered: dict[str, tuple[int, ...]] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     views: dict[str, dict[str, Any]] = field(default_factory=dict)
     limits: dict[tuple[str, str], PrivacyLoss] = field(default_factory=dict)
@@ -80,6 +86,7 @@ class ProvenanceTable:
     liable: dict[str, PrivacyLoss] = field(default_factory=dict)
     claims: dict[str, dict[str, Any]] = field(default_factory=dict)
     refusals: dict[str, dict[tuple[object, ...], Refusal]] = field(default_factory=dict)
+    since: dict[tuple[object, ...], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.budget = self.state.budget
@@ -152,43 +159,118 @@ class ProvenanceTable:
 
         ``started`` tells whether anything was charged yet.
         """
-        if self.policy is None:
-            raise RequestError(
-                "this ledger was opened for one analyst", "Open one with analysts={...}."
-            )
+        policy = self.shared()
         name = check_name(name)
         if name in self.analysts:
             raise RequestError(f"there is an analyst {name!r} already", "Choose another name.")
-        given = privileges_of(privileges, self.policy.top or MOST_PRIVILEGE)
-        if self.policy.rows == "sum" and started:
+        given = privileges_of(privileges, policy.top or MOST_PRIVILEGE)
+        if policy.rows == "sum" and started:
             raise RequestError(
                 "with limits by sum all analysts are registered before the first charge",
                 "Use Policy(rows='max') to let analysts join later.",
             )
-        members = self.policy.coalition(name, {*self.analysts, name})
-        most = self.policy.most_colluders
+        members = policy.coalition(name, {*self.analysts, name})
+        most = policy.most_colluders
         if most is not None and len(members) > most:
             raise RequestError(
                 f"{name!r} would make a coalition of {len(members)}", f"At most {most} are allowed."
             )
-        self._check_reserve({**self.rows, **Analyst(name, given).rows()})
+        self.check_reserve(Analyst(name, given))
         return given
 
-    def _check_reserve(self, rows: Mapping[str, int]) -> None:
-        if self.policy is None or not self.policy.reserve:
-            return
-        promised = sum(
-            (
-                self._limit(share).level(self.currency)
-                for share in self.policy.shares(rows).values()
-            ),
-            _ZERO,
-        )
-        if self.policy.reserve * promised > self.state.cap.level(self.currency):
+    def shared(self) -> Policy:
+        """Return the policy of several analysts; refuse where there is one only.
+
+        Raises
+        ------
+        RequestError
+        """
+        if self.policy is None:
             raise RequestError(
-                "more would be reserved for the analysts than the cap holds",
-                "Give a smaller reserve, or a lower privilege.",
+                "this ledger was opened for one analyst", "Open one with analysts={...}."
             )
+        return self.policy
+
+    def with_privilege(self, name: str, privilege: object, started: bool) -> Analyst:
+        """Refuse a privilege that cannot take the place of an analyst's first one; return her with it."""
+        policy, known = self.shared(), self.analysts[name]
+        given = check_privilege(privilege, policy.top or MOST_PRIVILEGE)
+        if given in known.privileges[1:]:
+            raise RequestError(
+                f"{name!r} has privilege {given} already, with a row of its own",
+                f"Use curator.session({name!r}, {given}), or give another privilege.",
+            )
+        if policy.rows == "sum" and started:
+            raise RequestError(
+                "with limits by sum another privilege would change everybody's limit",
+                "Give privileges before the first charge, or use curator.limit.",
+            )
+        made = replace(known, privileges=(given, *known.privileges[1:]))
+        self.check_reserve(made)
+        return made
+
+    def check_link(self, one: str, other: str) -> None:
+        """Refuse a link that makes a coalition too large, or one that knows too much already."""
+        policy = self.shared()
+        limit, most = self.together_limit(), policy.most_colluders
+        if limit is None and most is None:
+            raise RequestError(
+                "this ledger has no limit for coalitions, so a link would change nothing",
+                "Open one with Policy(together=...), or see curator.coalition.",
+            )
+        joined = policy.changed(collusion=(*policy.collusion, (one, other)))
+        members = joined.coalition(one, self.analysts) & self.analysts.keys()
+        if most is not None and len(members) > most:
+            raise RequestError(
+                f"this would make a coalition of {len(members)}", f"At most {most} are allowed."
+            )
+        if limit is not None and self.state.loss(self.rows_of(members)).exceeds(
+            limit, self.currency
+        ):
+            raise RequestError(
+                "together they have learned more already than a coalition may",
+                f"See curator.coalition({', '.join(map(repr, sorted(members)))}).",
+            )
+
+    def check_reserve(self, *analysts: Analyst, **changes: Any) -> None:
+        """Refuse a change after which more would be kept for the analysts than is left of the cap.
+
+        Parameters
+        ----------
+        *analysts : Analyst
+            As they would be.
+        **changes
+            Other values of fields of the table.
+
+        Raises
+        ------
+        RequestError
+        """
+        tried = replace(
+            self,
+            analysts=self.analysts | {one.name: one for one in analysts},
+            rows={**self.rows, **{row: level for a in analysts for row, level in a.rows().items()}},
+            **changes,
+        )
+        # a change that keeps no more than before is always possible
+        if tried._kept() > max(self.state.remaining().level(self.currency), self._kept()):
+            raise RequestError(
+                "more would be reserved for the analysts than is left of the cap",
+                "Give a smaller reserve, a lower privilege or a lower limit.",
+            )
+
+    def _kept(self, but: str = "") -> Fraction:
+        """Return what is kept for all active analysts but one: a share of what each may learn."""
+        kept, currency = _ZERO, self.currency
+        if self.policy is None or not self.policy.reserve:
+            return kept
+        for analyst in self.analysts.values():
+            if analyst.active and analyst.name != but:
+                rows = analyst.rows()
+                own = self.policy.reserve * self._total_limit(rows).level(currency)
+                known = sum((self.state.known.get(row, NONE) for row in rows), NONE)
+                kept += max(_ZERO, own - known.level(currency))
+        return kept
 
     # limits
 
@@ -459,21 +541,17 @@ class ProvenanceTable:
     def _check_reserved(self, row: str, cost: Cost) -> None:
         if self.policy is None or not self.policy.reserve or cost.table == NONE:
             return
-        currency = self.currency
-        kept = _ZERO
-        for other in self.rows:
-            if other != row and self.analysts[person(other)].active:
-                own = self.policy.reserve * self.limit(other).level(currency)
-                kept += max(_ZERO, own - self.state.known.get(other, NONE).level(currency))
-        if cost.table.level(currency) + kept > self.state.remaining().level(currency):
+        kept = self._kept(but=person(row))
+        if cost.table.level(self.currency) + kept > self.state.remaining().level(self.currency):
             raise exhausted("what is reserved for others")
 
     # entries of the ledger
 
     def apply(self, entry: Mapping[str, Any]) -> None:
-        """Add one entry about analysts, views, limits, grants, claims or refusals."""
+        """Add one entry about analysts, the policy, views, limits, grants, claims or refusals."""
         {
             "analyst": self._apply_analyst,
+            "policy": self._apply_policy,
             "view": self._apply_view,
             "limit": self._apply_limit,
             "grant": self._apply_grant,
@@ -502,30 +580,62 @@ class ProvenanceTable:
         self.refusals.setdefault(refusal.row, {})[refusal.key] = refusal
 
     def _apply_analyst(self, entry: Mapping[str, Any]) -> None:
-        """Add one entry of kind ``analyst``: registered, disabled or enabled again."""
+        """Add one entry of kind ``analyst``: registered, disabled, enabled, or with another privilege."""
         made = Analyst(str(entry["name"]), tuple(entry["privileges"]), bool(entry["active"]))
+        known = self.analysts.get(made.name, made)
+        if made.privileges[1:] != known.privileges[1:]:
+            raise ValueError("rows are kept")
+        if made.privileges != known.privileges:
+            self.since["privilege", made.name] = str(entry["time"])
+        self.registered.setdefault(made.name, made.privileges)
         self.analysts[made.name] = made
         self.rows.update(made.rows())
         self._shares = {}
 
+    def _apply_policy(self, entry: Mapping[str, Any]) -> None:
+        """Add one entry of kind ``policy``: another expansion, a larger reserve, or one more link."""
+        known, time = self.shared(), str(entry["time"])
+        if "link" in entry:
+            first, second = (str(name) for name in entry["link"])
+            self.policy = known.changed(collusion=(*known.collusion, (first, second)))
+            self.since["link", first, second] = time
+            return
+        (name,) = entry.keys() & {"expansion", "reserve"}
+        self.policy = known.changed(**{name: Fraction(entry[name])})
+        if self.policy.reserve < known.reserve:
+            raise ValueError("a reserve was promised")
+        self.since["policy", name] = time
+        self._shares = {}
+
     def _apply_limit(self, entry: Mapping[str, Any]) -> None:
         """Add one entry of kind ``limit``: another limit of a row, a view or the whole."""
-        loss = PrivacyLoss.from_dict(entry["limit"])
+        loss, time = PrivacyLoss.from_dict(entry["limit"]), str(entry["time"])
         if entry["scope"] == "table":
             self.state.cap = self._with_keys(loss)
+            self.since["limit", "table"] = time
         elif entry["scope"] == "columns":
             columns = frozenset((str(table), str(column)) for table, column in entry["columns"])
             self.columns[entry["name"], columns] = self._with_keys(loss)
+            self.since["limit", entry["name"], columns] = time
         else:
-            self.limits[str(entry["scope"]), str(entry["name"])] = loss
+            key = str(entry["scope"]), str(entry["name"])
+            self.limits[key] = loss
+            self.since["limit", *key] = time
 
     def _apply_grant(self, entry: Mapping[str, Any]) -> None:
-        """Add one entry of kind ``grant``."""
+        """Add one entry of kind ``grant``, or its withdrawal."""
+        time = str(entry["time"])
+        if entry.get("withdrawn"):
+            for place, grant in enumerate(self.grants):
+                pair = grant.giver, grant.receiver
+                if pair == (entry["giver"], entry["receiver"]) and grant.left(time):
+                    self.grants[place] = replace(grant, withdrawn=time)
+            return
         until = entry["until"]
         self.grants.append(
             Grant(
                 str(entry["giver"]), str(entry["receiver"]), Fraction(entry["level"]),
-                None if until is None else str(until),
+                None if until is None else str(until), time=time,
             )
         )  # fmt: skip
 

@@ -510,6 +510,11 @@ CHANGES: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
     "a policy in words": ("open", lambda e: e.update(policy="max")),
     "another mechanism": ("open", lambda e: e["policy"].update(mechanism="vanilla")),
     "a lower top": ("open", lambda e: e["policy"].update(top=40)),
+    "a grant that was withdrawn": ("grant", lambda e: e.update(withdrawn=True)),
+    "a reserve in words": ("policy", lambda e: e.update(reserve="much")),
+    "a reserve that was lowered": ("policy", lambda e: e.update(reserve="1/100")),
+    "a policy of nothing": ("policy", lambda e: e.pop("reserve")),
+    "a link of three": ("policy", lambda e: e.update(link=["a", "b", "c"])),
     "another kind": ("grant", lambda e: e.update(kind="gift")),
 }
 
@@ -525,6 +530,8 @@ class TestChanged:
         )
         curator.grant("b", "a", rho="0.3")
         curator.limit("a", rho="0.4")
+        for reserve in ("0.05", "0.1"):
+            curator.set_reserve(reserve)
         curator.session("a").query(COUNT.format(1), rho="0.6")
         curator.close()
         return ledger.parent

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.fast
 def limits(policy: Policy, cap: str, *privileges: int) -> list[float]:
     """The limits of rows with these privileges."""
     rows = {str(place): privilege for place, privilege in enumerate(privileges)}
-    policy = policy.with_top(max(privileges)) if policy.top is None else policy
+    policy = policy.changed(top=max(privileges)) if policy.top is None else policy
     return [float(share * Fraction(cap)) for share in policy.shares(rows).values()]
 
 

@@ -173,7 +173,7 @@ class Driver:
         views: Sequence[str] = (),
     ) -> None:
         self.state = Accountant(budget, policy.mechanism)
-        self.table = ProvenanceTable(self.state, policy.with_top(max(privileges.values())))
+        self.table = ProvenanceTable(self.state, policy.changed(top=max(privileges.values())))
         for name, level in privileges.items():
             self.table.apply(
                 {"kind": "analyst", "name": name, "privileges": [level], "active": True}
