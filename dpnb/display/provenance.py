@@ -48,7 +48,7 @@ def provenance_body(provenance: Provenance) -> str:
         f"{parts.notes(*rest)}{tables.analysts(provenance)}{_heat(provenance)}"
         f"{timeline(provenance)}{tables.charge_list(provenance)}{_fairness(provenance)}"
         f'<div class="dpnb-prov-coalitions">{groups}</div>'
-        f"{parts.opened('How to read this', reading)}</div>"
+        f"{tables.rule_list(provenance)}{parts.opened('How to read this', reading)}</div>"
     )
 
 

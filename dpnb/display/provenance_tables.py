@@ -16,6 +16,7 @@ from dpnb.display import parts
 from dpnb.display.marks import GREY
 from dpnb.display.provenance_text import (
     MAX_COLUMNS,
+    RULES,
     TOGETHER,
     Coalition,
     Head,
@@ -26,6 +27,8 @@ from dpnb.display.provenance_text import (
     known_of,
     lines,
     more,
+    more_rules,
+    rule_lines,
     share,
 )
 from dpnb.display.text import MAX_ROWS
@@ -177,6 +180,15 @@ def charge_list(provenance: Provenance) -> str:
         f"In {own.name}, newest first", titles, rows[::-1][:MOST_LISTED], (2, 3, 4)
     )  # fmt: skip
     return parts.opened("The charges as a table", listed + parts.notes(*told))
+
+
+def rule_list(provenance: Provenance) -> str:
+    """Return what the owner decided, under a line that opens it; nothing where there is nothing."""
+    rows = rule_lines(provenance, MOST_LISTED)
+    if not rows:
+        return ""
+    listed = _listed("Oldest first", ("UTC", "kind", "rule"), rows, ())
+    return parts.opened(RULES, listed + parts.notes(*more_rules(provenance, MOST_LISTED)))
 
 
 def coalition_table(provenance: Provenance) -> str:

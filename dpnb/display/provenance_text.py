@@ -29,6 +29,7 @@ MOST_ALONE = 10
 KINDS = {"declared": "view", "statement": "statement", "release": "one-off"}
 TOGETHER = "all together"
 OWN = "you (the owner)"
+RULES = "What you decided"
 
 _NAME = 72
 """Most characters of a name above a column."""
@@ -265,9 +266,13 @@ def fairness_sentences(provenance: Provenance) -> list[str]:
 def coalition_sentence(provenance: Provenance) -> str:
     """Return what the limit of a row promises, and what it does not."""
     known = "bounds" if provenance.currency == "basic" else "exact"
+    several = len({row.analyst for row in provenance.rows}) < len(provenance.rows)
+    rows = (
+        "Several rows of one analyst have the largest of their limits in all. " if several else ""
+    )
     return (
-        "A row's limit bounds what its analyst learns as long as nobody asks on their behalf. For "
-        f"analysts who put their answers together, the figures here are {known}."
+        "A row's limit bounds what its analyst learns as long as nobody asks on their behalf. "
+        f"{rows}For analysts who put their answers together, the figures here are {known}."
     )
 
 
@@ -364,7 +369,22 @@ def provenance_text(provenance: Provenance) -> str:
         )  # fmt: skip
         listing = Listing("What they know together", ("who", "at most", "of the cap"), told)
         parts += ["", listing_text(listing), coalition_sentence(provenance)]
+    if provenance.rules:
+        listing = Listing(RULES, ("UTC", "kind", "rule"), tuple(rule_lines(provenance, MAX_ROWS)))
+        parts += ["", listing_text(listing), *more_rules(provenance, MAX_ROWS)]
     return "\n".join(parts)
+
+
+def rule_lines(provenance: Provenance, most: int) -> list[tuple[str, str, str]]:
+    """Return the newest of what the owner decided, oldest first: since when, its kind, in words."""
+    return [(minute(one.time), one.kind, one.text) for one in provenance.rules[-most:]]
+
+
+def more_rules(provenance: Provenance, most: int) -> list[str]:
+    """Return how many older rules are not shown, as one sentence or none."""
+    hidden = len(provenance.rules) - most
+    what = "rule" if hidden == 1 else "rules"
+    return [f"{hidden:,} older {what}: see to_frame(rules=True)."] if hidden > 0 else []
 
 
 def more(count: int, shown: int, what: str) -> list[str]:

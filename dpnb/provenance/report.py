@@ -1,4 +1,7 @@
-"""The owner's view of a ledger: who has learned how much of what, and what is left. Charges only."""
+"""The owner's view of a ledger: who has learned how much of what, what is left, and by which rules.
+
+It rests on charges and on what the owner decided, never on the data.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from dpnb.privacy.composition import epsilons, kov
 from dpnb.privacy.loss import Currency, PrivacyLoss, unit
 from dpnb.privacy.mechanisms import NONE
 from dpnb.provenance.refusals import Refusal
+from dpnb.provenance.rules import Rule, rules
 from dpnb.provenance.store import Store
 
 if TYPE_CHECKING:
@@ -95,6 +99,9 @@ class Provenance:
     mechanism : {'path', 'additive', 'vanilla'}
     refusals : tuple of Refusal
         What limits refused to analysts, oldest first; each once, the first 1,000 of each row.
+    rules : tuple of Rule
+        What the owner decided and is in force, oldest first: the policy, privileges that were changed,
+        limits that were set, grants and protected claims.
     together : callable
         From rows to what they have learned together, at this moment.
     renew : callable or None
@@ -112,6 +119,7 @@ class Provenance:
     delta: float | None
     mechanism: str
     refusals: tuple[Refusal, ...]
+    rules: tuple[Rule, ...]
     together: Callable[[Collection[str]], PrivacyLoss] = field(repr=False, compare=False)
     renew: Callable[[], Provenance] | None = field(default=None, repr=False, compare=False)
 
@@ -167,11 +175,14 @@ class Provenance:
         """What :attr:`ndcfg` would be if every row had the same number of answers."""
         return ndcfg([(row.privilege, 1) for row in self.rows])
 
-    def to_frame(self, *, cells: bool = False, refusals: bool = False) -> pd.DataFrame:
+    def to_frame(
+        self, *, cells: bool = False, refusals: bool = False, rules: bool = False
+    ) -> pd.DataFrame:
         """Return one line for each row: privilege, limit, spent, known, remaining, answered.
 
         With ``cells`` one line for each row and column of which it knows something; with ``refusals``
-        one line for each request that a limit refused: when, whose, what, its cost, which limit.
+        one line for each request that a limit refused: when, whose, what, its cost, which limit; with
+        ``rules`` one line for each of the owner's decisions: since when, its kind, its amount, in words.
         """
         import pandas as pd
 
@@ -190,6 +201,19 @@ class Provenance:
                     for one in self.refusals
                 ],
                 columns=["time", "analyst", "verb", "asked", f"{name}_cost", "limit"],
+            )
+        if rules:
+            return pd.DataFrame(
+                [
+                    (
+                        one.time,
+                        one.kind,
+                        None if one.amount is None else float(one.amount.level(currency)),
+                        one.text,
+                    )
+                    for one in self.rules
+                ],
+                columns=["time", "kind", name, "rule"],
             )
         if cells:
             columns = {column.id: column for column in self.columns}
@@ -219,11 +243,11 @@ class Provenance:
         return pd.DataFrame(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the table as plain data (JSON): charges only, with exact amounts as texts."""
+        """Return the table as plain data (JSON): charges and rules, with exact amounts as texts."""
         data = {
             name: _plain(getattr(self, name))
             for name in ("rows", "columns", "timeline", "cap", "spent", "remaining", "currency",
-                         "delta", "mechanism")
+                         "delta", "mechanism", "rules")
         }  # fmt: skip
         data["cells"] = [
             {"row": row, "column": column, "known": known.to_dict()}
@@ -261,10 +285,10 @@ class Provenance:
 
 
 def _plain(value: Any) -> Any:
-    """Return rows, columns, charges and losses as plain data."""
+    """Return rows, columns, charges, rules and losses as plain data."""
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, (Row, Column, Spending)):
+    if isinstance(value, (Row, Column, Spending, Rule)):
         return {name: _plain(getattr(value, name)) for name in value.__slots__}
     return value.to_dict() if isinstance(value, PrivacyLoss) else value
 
@@ -334,7 +358,7 @@ def report(
     return Provenance(
         rows, columns, {**state.synopses.cells, **state.once}, timeline, state.cap, state.spent,
         state.remaining(), state.currency, None if delta is None else float(delta),
-        state.mechanism_name, refusals, _together(state), renew,
+        state.mechanism_name, refusals, rules(table, now), _together(state), renew,
     )  # fmt: skip
 
 

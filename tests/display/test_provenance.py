@@ -90,7 +90,8 @@ def at_noon(provenance):
     columns = tuple(replace(one, id=f"c{i}") for i, one in enumerate(provenance.columns))
     ids = {old.id: new.id for old, new in zip(provenance.columns, columns, strict=True)}
     cells = {(row, ids[column]): known for (row, column), known in provenance.cells.items()}
-    return replace(provenance, timeline=timeline, columns=columns, cells=cells)
+    rules = tuple(replace(one, time="2026-11-21T11:59:00+00:00") for one in provenance.rules)
+    return replace(provenance, timeline=timeline, columns=columns, cells=cells, rules=rules)
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +145,28 @@ class TestWords:
     def test_what_all_together_know_is_that_of_the_budget(self, curator, provenance):
         assert provenance.spent == curator.budget.spent
         assert provenance.coalition("alice", "bob", "carol") == provenance.spent
+
+    def test_what_the_owner_decided_is_told_with_dates(self, provenance, reading):
+        assert [one.kind for one in provenance.rules] == ["policy", "limit", "grant"]
+        for rule in provenance.rules:
+            for text in (repr(provenance), reading.text.replace("\N{NO-BREAK SPACE}", " ")):
+                assert rule.text in text
+        assert repr(provenance).count("2026-11-21 11:59") == 3
+        assert "What you decided" in reading.text
+        curator = curated(analysts={"alice": 4})
+        for i in range(MAX_ROWS):
+            curator.protect("SELECT COUNT(*) AS n FROM people", ">", i, name=f"{i} {MARKUP}")
+        found = curator.provenance
+        assert "1 older rule: see to_frame(rules=True)." in repr(found)
+        assert MARKUP not in found._repr_html_()
+        assert f"(39 {MARKUP})" in unescape(found._repr_html_())
+
+    def test_several_rows_of_one_analyst_have_one_limit_in_all(self, provenance):
+        told = "Several rows of one analyst have the largest of their limits in all."
+        assert told not in repr(provenance)
+        found = curated(analysts={"alice": (4, 1), "bob": 1}).provenance
+        for text in (repr(found), Reading(found._repr_html_()).text):
+            assert told in text
 
     def test_a_cap_that_was_lowered_is_told(self):
         curator = used()
@@ -464,7 +487,7 @@ class TestPlainData:
         data = json.loads(json.dumps(provenance.to_dict()))
         assert set(data) == {
             "rows", "columns", "cells", "timeline", "cap", "spent", "remaining", "currency", "delta",
-            "mechanism",
+            "mechanism", "rules",
         }  # fmt: skip
         assert data["spent"] == provenance.spent.to_dict()
         assert len(data["cells"]) == len(provenance.cells)

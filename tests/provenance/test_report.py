@@ -159,6 +159,103 @@ class TestReport:
             assert "epsilon_known" in table.to_frame()
 
 
+class TestRules:
+    """What the owner decided is in the table, each with its date."""
+
+    @pytest.fixture
+    def clock(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A clock that goes on by a minute whenever it is read."""
+        ticks = (f"2030-01-01T{i // 60:02}:{i % 60:02}:00+00:00" for i in range(1440))
+        monkeypatch.setattr("dpnb.provenance.store.now", lambda: next(ticks))
+
+    @pytest.mark.usefixtures("clock")
+    def test_every_decision_is_told(self, opened: Opened) -> None:
+        policy = Policy(reserve="0.1", together="0.8", most_colluders=3, collusion=[("a", "b")])
+        curator = opened(analysts={"a": (1, 2), "b": 4}, policy=policy, views=[["sex"]])
+        curator.set_privilege("a", 3)
+        curator.set_expansion("1.5")
+        curator.set_reserve("0.2")
+        curator.link("b", "c")
+        curator.limit("b", rho="0.9")
+        curator.limit(view="sex", rho="0.4")
+        curator.limit(column=["n", "job"], rho="0.3")
+        curator.limit("a", column="n", rho="0.2")
+        curator.limit(rho="0.95")
+        curator.limit("a", rho="0.1")
+        curator.grant("b", "a", rho="0.05", until="2030-01-01T05:00")
+        curator.grant("b", "a", rho="0.1")
+        curator.grant("b", "a#2", rho="0.01", until="2030-01-01T00:40")
+        curator.session("a").query(BY_SEX, rho="0.12")
+        curator.withdraw_grant("b", "a")
+        curator.protect("SELECT COUNT(*) AS k\nFROM t", ">", 5, name="many")
+        curator.protect("SELECT COUNT(*) AS k FROM t", "<", 99, probability=0.8)
+        curator.protect("SELECT COUNT(*) AS k FROM t", "<", 9, name="gone")
+        curator.unprotect("gone")
+        for _ in range(30):
+            found = curator.provenance.rules
+        times = [rule.time for rule in found]
+        assert times == sorted(times)
+        withdrawn = next(g.withdrawn for g in curator._store.provenance.grants if g.withdrawn)
+        opening = [rule.text for rule in found if rule.time == times[0]]
+        assert opening == [
+            "Limits are in proportion to privileges: 4 gives the whole cap.",
+            "At most 3 analysts may be one coalition.",
+            "A coalition, or an analyst alone, may learn at most rho 0.8.",
+            "a and b may put their answers together.",
+        ]
+        later = [rule for rule in found if rule.time != times[0]]
+        assert len({rule.time for rule in later}) == len(later)
+        assert [(rule.kind, rule.text) for rule in later] == [
+            ("privilege", "a has privilege 3; at first it was 1."),
+            ("policy", "Limits are 1.5 times as large as the privileges say, at most the cap."),
+            ("policy", "Of the limit of every analyst who is not disabled, 20 % are reserved."),
+            ("policy", "b and c may put their answers together."),
+            ("limit", "The limit of b was set to rho 0.9."),
+            ("limit", "The limit of the view sex was set to rho 0.4."),
+            ("limit", "All together may learn at most rho 0.3 of t.job, t.n."),
+            ("limit", "a may learn at most rho 0.2 of t.n."),
+            ("limit", "The cap of all together is rho 0.95."),
+            ("limit", "The limit of a was set to rho 0.1."),
+            ("grant", "b grants a rho 0.05 until 2030-01-01 05:00 UTC; rho 0.02 of it was used; "
+                      f"withdrawn {withdrawn[:16].replace('T', ' ')} UTC."),
+            ("grant", "b grants a rho 0.1; none of it was used; "
+                      f"withdrawn {withdrawn[:16].replace('T', ' ')} UTC."),
+            ("grant", "b grants a#2 rho 0.01 until 2030-01-01 00:40 UTC; none of it was used; it is over."),
+            ("claim", "Answers are withheld that would make surer than 0.9: SELECT COUNT(*) AS k FROM t "
+                      "is above 5 (many)."),
+            ("claim", "Answers are withheld that would make surer than 0.8: SELECT COUNT(*) AS k FROM t "
+                      "is below 99."),
+        ]  # fmt: skip
+        frame = curator.provenance.to_frame(rules=True)
+        assert list(frame.columns) == ["time", "kind", "rho", "rule"]
+        assert frame["rule"].tolist() == [rule.text for rule in found]
+        plain = curator.provenance.to_dict()["rules"]
+        assert [line["text"] for line in plain] == [rule.text for rule in found]
+        assert plain[8]["amount"]["rho"] == "9/10"
+
+    def test_amounts_are_epsilons_where_there_is_a_delta(self, opened: Opened) -> None:
+        curator = opened(budget=Budget(epsilon=3, delta=1e-6))
+        curator.limit(column="n", epsilon=1)
+        (rule,) = (one for one in curator.provenance.rules if one.kind == "limit")
+        assert rule.text == "All together may learn at most rho 0.02436 (epsilon 1) of t.n."
+
+    def test_of_one_analyst_alone(self, opened: Opened) -> None:
+        curator = opened(analysts=None)
+        assert curator.provenance.rules == ()
+        curator.limit(column="n", rho="0.1")
+        assert [rule.kind for rule in curator.provenance.rules] == ["limit"]
+
+    @pytest.mark.parametrize("views", ["equal", "proportional"])
+    def test_of_a_policy_of_another_kind(self, opened: Opened, views: str) -> None:
+        policy = Policy(rows="sum", views=views)
+        told = [rule.text for rule in opened(policy=policy, views=[["sex"]]).provenance.rules]
+        how = "equal" if views == "equal" else "in proportion to its sensitivity"
+        assert told == [
+            "Limits are in proportion to privileges, as shares that add up to the cap.",
+            f"Each declared view has a limit of its own, {how}: shares of the cap.",
+        ]
+
+
 class TestEpsilons:
     """The same loss by different rules: looser ones say more."""
 
