@@ -92,10 +92,11 @@ class Curator(Ownership):
         Accept other data than the ledger has seen: old answers are closed, what was spent is kept.
     analysts : mapping of str to int or tuple of int, optional
         Who may ask, with privileges from 1 to 10. Without it there is one analyst only, who has the
-        whole budget.
+        whole budget. A ledger that knows them takes those that they had at first or have now.
     policy : Policy, optional
-        How limits follow from privileges, and how analysts are served; fixed when the ledger is
-        opened. By default noise paths, and limits in proportion to the highest privilege.
+        How limits follow from privileges, and how analysts are served; given when the ledger is
+        opened for the first time. By default noise paths, and limits in proportion to the highest
+        privilege. What may change of it changes by methods, such as :meth:`set_reserve`.
     views : 'attributes' or sequence, optional
         Declared histogram views: one for each column that can have one, or a list of columns, lists
         of columns, and mappings with the arguments of :meth:`add_view`.

@@ -96,9 +96,10 @@ class Ownership:
         """Give an analyst another privilege, from now on; a dated entry of the ledger.
 
         What is promised of her is that she learns at most her limit, plus what others grant her. It
-        follows from the privilege, so a higher one promises less of her from now on. Nobody else's limit
-        changes, and all together stay within the cap. A lower one may lie below what she has learned,
-        which she keeps: everything further is refused. A limit that was set with :meth:`limit` stays.
+        follows from the privilege, so a higher one promises less of her from now on; all together stay
+        within the cap. With a lower one she may have learned more than her limit already, and keeps it:
+        everything further is refused. Nobody else's limit changes, but with limits by sum, where it is
+        possible before the first charge only. A limit that was set with :meth:`limit` stays.
 
         Parameters
         ----------
@@ -109,9 +110,8 @@ class Ownership:
         Raises
         ------
         RequestError
-            For an unknown analyst, a privilege out of range or one that she has already; with limits
-            by sum once anything was charged, since it would change the limits of others; and when more
-            would be reserved for the analysts than is left.
+            For an unknown analyst, a privilege out of range or one that another row of hers has; with
+            limits by sum once anything was charged; and when more would be reserved than is left.
         """
         self._administer(partial(self._owner.set_privilege, name, privilege))
 
