@@ -14,6 +14,7 @@ from dpnb.errors import BudgetError, LedgerError, RequestError
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.provenance.policy import Policy
+from dpnb.provenance.table import exhausted
 from tests.kit.streams import entries
 
 Opened = Callable[..., Curator]
@@ -57,7 +58,7 @@ class TestPrivilege:
         ask(curator, "a", 2, "0.5")
         assert refused(curator, "a", 3, "0.01")
         # the cap of all together is what it was
-        assert refused(curator, "b", 3, "0.3") == "budget exhausted. Nothing was charged."
+        assert refused(curator, "b", 3, "0.3") == str(exhausted(""))
         assert curator.budget.cap.rho == 1
 
     def test_a_lower_one_refuses_everything_further(self, opened: Opened) -> None:
@@ -152,7 +153,7 @@ class TestReserve:
     def test_it_holds_from_then_on(self, opened: Opened) -> None:
         curator = opened()
         curator.set_reserve("0.5")
-        assert refused(curator, "b", 1, "0.876") == "budget exhausted. Nothing was charged."
+        assert refused(curator, "b", 1, "0.876") == str(exhausted(""))
         ask(curator, "b", 1, "0.875")
         ask(curator, "a", 2, "0.125")
 
@@ -210,7 +211,7 @@ class TestLink:
         curator.link("c", "b")
         assert curator.coalition("a", "b", "c").rho == Fraction(2, 5)
         for name in "abc":
-            assert refused(curator, name, 3, "0.11") == "budget exhausted. Nothing was charged."
+            assert refused(curator, name, 3, "0.11") == str(exhausted(""))
         ask(curator, "b", 3, "0.1")
         ask(curator, "d", 4, "0.5")
 
@@ -264,7 +265,7 @@ class TestLink:
         for policy in (first, new):
             again = opened(policy=policy, **options)
             ask(again, "a", 1, "0.3")
-            assert refused(again, "b", 2, "0.3") == "budget exhausted. Nothing was charged."
+            assert refused(again, "b", 2, "0.3") == str(exhausted(""))
             again.close()
         with pytest.raises(LedgerError, match="another policy"):
             opened(policy=first.changed(reserve="0.2"), **options)

@@ -15,6 +15,7 @@ from dpnb.errors import BudgetError, DpnbError, LedgerError, RequestError
 from dpnb.privacy.ledger import Ledger
 from dpnb.provenance import refusals
 from dpnb.provenance.policy import Policy
+from dpnb.provenance.table import exhausted
 
 Opened = Callable[..., Curator]
 SQL = "SELECT COUNT(*) AS k FROM t WHERE n >= 4"
@@ -54,7 +55,7 @@ class TestLimits:
         curator = opened(**options)
         if prepared != "0":
             curator.session("a").query(OTHER, rho=prepared)
-        assert refused(curator, "b", "0.9") == "budget exhausted. Nothing was charged."
+        assert refused(curator, "b", "0.9") == str(exhausted(""))
         assert limits(curator) == [limit]
 
     def test_a_view(self, opened: Opened) -> None:

@@ -162,17 +162,17 @@ class TestServe:
 
     def test_other_data_are_refused_so_too(self, filled, capsys):
         (filled / "people.csv").write_text("sex,wage\nFemale,1\n")
-        assert "add --new-version (what was spent is kept)" in self.refused(capsys)
+        assert "pass --new-version (what was spent is kept)" in self.refused(capsys)
 
     def test_a_missing_anchor_too(self, filled, capsys):
         err = self.refused(capsys, "--anchor", "elsewhere")
         assert "its anchor elsewhere is not there" in err
-        assert "add --new-anchor." in err
+        assert "pass --new-anchor." in err
 
     def test_a_missing_budget_too(self, home, capsys):
         tokens.add(home / "tokens.json", "alice", [4])
         (home / "people.toml").write_text(TOML.partition("[budget]")[0])
-        assert "Add --epsilon 3 --delta 1e-6, or --rho 0.5." in self.refused(capsys)
+        assert "Pass --epsilon 3 --delta 1e-6." in self.refused(capsys)
 
     def test_an_anchor_begins_when_the_owner_says_so(self, filled):
         from dpnb.server.main import _curator, _parser
