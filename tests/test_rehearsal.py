@@ -284,8 +284,12 @@ class TestBudget:
         for one in (session, rehearsal):
             with pytest.raises(BudgetError) as caught:
                 one.query(other, rho="0.2")
-            refusals.append(str(caught.value).replace(" of 1", "").replace(" of 0.1", ""))
-        assert refusals[0] == refusals[1]
+            refusals.append(str(caught.value))
+        # in a rehearsal nothing was asked before
+        assert (
+            refusals[0].replace("What past answers give is free: session.infer(sql). ", "")
+            == (refusals[1])
+        )
         assert rehearsal.query(other, rho="0.1").remaining.rho == 0
 
     def test_of_one_of_several_analysts_is_hers(self):

@@ -497,7 +497,7 @@ def test_thresholds_are_for_all_groups():
 
 def test_a_query_with_having_points_here(session):
     for sql in (SQL, "SELECT city FROM t GROUP BY city HAVING COUNT(*) > 5"):
-        with pytest.raises(RequestError, match="%%dpdecide"):
+        with pytest.raises(RequestError, match="session.decide"):
             session.query(sql, epsilon=1)
     with pytest.raises(SqlError, match="DISTINCT is not supported"):
         session.query("SELECT city, COUNT(DISTINCT age) AS n FROM t GROUP BY city", epsilon=1)
