@@ -6,6 +6,7 @@ not, such as WHERE after GROUP BY. Nothing is run, and no data is near.
 
 from __future__ import annotations
 
+import atexit
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ class Slip:
 def _parser() -> Any:
     import duckdb
 
+    # DuckDB's module complains of connections that outlive it
+    atexit.register(_parser.cache_clear)
     return duckdb.connect(":memory:", config={"errors_as_json": True, "threads": 1})
 
 
