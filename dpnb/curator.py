@@ -487,7 +487,7 @@ class Curator(Ownership):
             names = {} if not cost.steps else self._declared.names(cost.steps)
             try:
                 return self._store.provenance.check(
-                    request.analyst, plan.request, cost, names, now, definitions_of(plan)
+                    request.analyst, plan.request, cost, names, now, partial(definitions_of, plan)
                 )
             except BudgetError as error:
                 limit, refused = error.limit, error

@@ -356,15 +356,20 @@ def cell_count(kind: Kind) -> int:
     return int(kind.scale.high - kind.scale.low) + 1
 
 
+def closest(word: str, words: Sequence[str], *, alike: float = 0.6) -> str:
+    """Return the word that is most like another one, from 0 to 1 ``alike`` or more; "" without one."""
+    same = [w for w in words if w.casefold() == word.casefold()]
+    return next(iter(same or difflib.get_close_matches(word, words, n=1, cutoff=alike)), "")
+
+
 def nearest(word: str, words: Sequence[str], *, quote: bool = False) -> str:
     """Return 'Did you mean ...?' for a close match, else the first few choices."""
 
     def shown(text: str) -> str:
         return repr(text) if quote else text
 
-    close = [w for w in words if w.casefold() == word.casefold()]
-    close = close or difflib.get_close_matches(word, words, n=1, cutoff=0.6)
+    close = closest(word, words)
     if close:
-        return f"Did you mean {shown(close[0])}?"
+        return f"Did you mean {shown(close)}?"
     few = ", ".join(shown(w) for w in list(words)[:6])
     return f"Declared: {few}{', ...' if len(words) > 6 else ''}."

@@ -100,6 +100,14 @@ class Scale:
         return self.union([(low, high) for low, high in both if low <= high])
 
 
+def number(value: object) -> int | float | Fraction | None:
+    """Return a real number, plain or of NumPy; None for truth values and everything else."""
+    plain = scalar(value)
+    if isinstance(plain, bool) or not isinstance(plain, (int, float, Fraction)):
+        return None
+    return plain
+
+
 def scalar(value: object) -> object:
     """Return the plain number inside a NumPy scalar; anything else as it is."""
     if hasattr(value, "item"):

@@ -45,7 +45,9 @@ class Answer:
     estimates : tuple of Estimates
         One for each aggregate or formula of the SELECT list.
     rows : tuple of int
-        Indices of the groups to show, after ORDER BY and LIMIT.
+        Indices of the groups to show, after WHERE, ORDER BY and LIMIT.
+    asked : int
+        Number of groups in which WHERE leaves room for rows; of the others nothing is to be told.
     spent, remaining : PrivacyLoss
         What this request cost now, and what is left after it.
     cap : PrivacyLoss
@@ -81,6 +83,7 @@ class Answer:
     groups: tuple[tuple[str | int, ...], ...]
     estimates: tuple[Estimates, ...]
     rows: tuple[int, ...]
+    asked: int
     spent: PrivacyLoss
     remaining: PrivacyLoss
     cap: PrivacyLoss
@@ -203,7 +206,7 @@ class Answer:
 
     def interval_sentence(self) -> str:
         """Return what the intervals promise."""
-        number = len(self.groups) * len(self.estimates)
+        number = self.asked * len(self.estimates)
         sure = percent(self.confidence)
         meaning = interval_sentence(sure, number, each=self.intervals == "each")
         meaning += kept_note(self.unit) + self.past_note()

@@ -87,7 +87,7 @@ def answer(
         else estimates(_part(output, wanted))
         for output in query.outputs
     )
-    budget = status(store, charge.analyst)
+    budget, told = status(store, charge.analyst), asked_groups(query, schema, places)
     return Answer(
         sql=sql.strip(),
         table=query.table,
@@ -98,7 +98,8 @@ def answer(
             for place in places
         ),
         estimates=found,
-        rows=ordered(query, schema, places, {one.alias: one.estimate for one in found}),
+        rows=ordered(query, told, places, {one.alias: one.estimate for one in found}),
+        asked=len(told),
         spent=charge.row if fresh else PrivacyLoss.none(),
         remaining=budget.remaining,
         cap=budget.cap,
@@ -219,27 +220,32 @@ def _bounds(part: Part, schema: Schema) -> tuple[float, float]:
     return float(bounds.low), float(bounds.high)
 
 
+def asked_groups(query: Query, schema: Schema, groups: Sequence[Sequence[int]]) -> list[int]:
+    """Return the indices of the groups in which WHERE leaves room for rows, by public facts.
+
+    ``groups`` holds each group's cell numbers.
+    """
+    columns = [key.column for key in query.keys]
+    if query.where.columns.isdisjoint(columns):
+        return list(range(len(groups)))
+    ends = [[(c.low, c.high) for c in schema[column].cells()] for column in columns]
+    cells = ([column[i] for column, i in zip(ends, group, strict=True)] for group in groups)
+    named = (dict(zip(columns, cell, strict=True)) for cell in cells)
+    return [row for row, cell in enumerate(named) if can_hold(query.where, cell)]
+
+
 def ordered(
     query: Query,
-    schema: Schema,
+    rows: Sequence[int],
     groups: Sequence[Sequence[int]],
     values: Mapping[str, Sequence[float | None]],
 ) -> tuple[int, ...]:
-    """Return the indices of the rows to show: ORDER BY and LIMIT on released values.
+    """Return the indices of the rows to show: ORDER BY and LIMIT on released values of some ``rows``.
 
-    Groups that WHERE leaves no row are not shown. ``groups`` holds each group's cell numbers, so keys
-    sort in declared order; ``values`` those of each output by its alias. Unknown values come last in
-    either direction.
+    ``groups`` holds each group's cell numbers, so keys sort in declared order; ``values`` those of
+    each output by its alias. Unknown values come last in either direction.
     """
-    ends = [[(c.low, c.high) for c in schema[key.column].cells()] for key in query.keys]
-    columns = [key.column for key in query.keys]
-
-    def asked(group: Sequence[int]) -> bool:
-        cells = (column[i] for column, i in zip(ends, group, strict=True))
-        return can_hold(query.where, dict(zip(columns, cells, strict=True)))
-
-    bound = not query.where.columns.isdisjoint(columns)
-    rows = [row for row, group in enumerate(groups) if not bound or asked(group)]
+    rows = list(rows)
     for term in reversed(query.order):
         sign = -1 if term.descending else 1
         places = [i for i, key in enumerate(query.keys) if key.alias == term.alias]

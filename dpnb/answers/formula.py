@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 
 from dpnb.answers.intervals import Pair
 from dpnb.sql.formulas import Applied, Combined, Constant, Formula, Leaf, Quantile, Variance
@@ -195,49 +194,3 @@ def _variance_text(formula: Variance, leaves: Sequence[str], strength: int) -> s
     if formula.sample:
         shown = f"({shown}) * n / (n - 1)"
     return f"({shown})" if strength > (2 if formula.sample else 1) else shown
-
-
-def linear(formula: Formula) -> tuple[Fraction, dict[int, Fraction]] | None:
-    """Return a formula as a constant and a factor for each leaf; None when it is no weighted sum.
-
-    Examples
-    --------
-    >>> from dpnb.sql.formulas import Combined, Constant, Leaf
-    >>> linear(Combined("-", Combined("*", Constant(Fraction(2)), Leaf(0)), Constant(Fraction(10))))
-    (Fraction(-10, 1), {0: Fraction(2, 1)})
-    """
-    if isinstance(formula, Leaf):
-        return Fraction(0), {formula.place: Fraction(1)}
-    if isinstance(formula, Constant):
-        return formula.value, {}
-    if not isinstance(formula, Combined):
-        return None
-    left, right = linear(formula.left), linear(formula.right)
-    if left is None or right is None:
-        return None
-    if formula.operator in "+-":
-        return _sum(left, right, Fraction(1 if formula.operator == "+" else -1))
-    if formula.operator == "/":
-        return None if right[1] or not right[0] else _scaled(left, 1 / right[0])
-    if right[1]:
-        left, right = right, left
-    return None if right[1] else _scaled(left, right[0])
-
-
-def _scaled(
-    form: tuple[Fraction, dict[int, Fraction]], factor: Fraction
-) -> tuple[Fraction, dict[int, Fraction]]:
-    return form[0] * factor, {place: weight * factor for place, weight in form[1].items()}
-
-
-def _sum(
-    left: tuple[Fraction, dict[int, Fraction]],
-    right: tuple[Fraction, dict[int, Fraction]],
-    sign: Fraction,
-) -> tuple[Fraction, dict[int, Fraction]]:
-    constant, weights = _scaled(right, sign)
-    both = {
-        place: left[1].get(place, Fraction(0)) + weights.get(place, Fraction(0))
-        for place in sorted(left[1] | weights)
-    }
-    return left[0] + constant, {place: weight for place, weight in both.items() if weight}

@@ -261,13 +261,13 @@ class Decision:
         Raises
         ------
         RequestError, BudgetError
-            When there is no further step, when it is refused, or when the session that decided is gone.
+            When it has no more steps, when the step is refused, or when the session that decided is gone.
         """
         if self.next_cost is None:
             mend = "Decide with a smaller u (--u)."
             if self.mode != "certified":
                 mend = "Only mode='certified' (--mode certified) takes steps: decide with it."
-            raise RequestError("there is no further step", f"{mend} Nothing was charged.")
+            raise RequestError("this decision has no more steps", f"{mend} Nothing was charged.")
         if self.further is None:
             raise RequestError(
                 "this decision has no session",

@@ -26,7 +26,7 @@ def aggregate_text(aggregate: Aggregate, schema: Schema) -> str:
 
 
 def name_of(aggregate: Aggregate, schema: Schema) -> str:
-    """Return what an aggregate is called where it is shown; what had to be cut is told apart by its alias."""
+    """Return what an aggregate is called where it is shown; a name that is cut ends in its alias."""
     if aggregate.named:
         return aggregate.alias
     text = aggregate_text(aggregate, schema)

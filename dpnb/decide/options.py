@@ -185,7 +185,7 @@ def _width(value: object, name: str) -> float:
     """Return the width of a range: a number, or the distance of two."""
     if isinstance(value, (list, tuple)):
         if len(value) != 2:
-            raise RequestError(f"{name} is no pair of numbers", _WIDTH)
+            raise RequestError(f"{name} takes one number or two", _WIDTH)
         low, high = (_real(end, _WIDTH, name) for end in value)
         return positive(high - low, name)
     return positive(value, name)

@@ -124,7 +124,7 @@ def step_offer(decision: Decision) -> dict[str, Any]:
     """
     cost, text, closed = "", "", ""
     if decision.next_cost is None:
-        closed = "There is no further step."
+        closed = "This decision has no more steps."
     else:
         cost = loss_text(decision.next_cost, decision.currency, None)
         left = loss_text(decision.remaining, decision.currency, None, left=True)

@@ -27,7 +27,7 @@ def read_listed(texts: object, table: Table) -> tuple[tuple[str, Predicate], ...
     """
     if isinstance(texts, str) or not isinstance(texts, Sequence) or not texts:
         raise RequestError(
-            "predicates is no list of conditions", 'Give a list of texts, such as ["age > 40"].'
+            "predicates takes a list of conditions", 'Give a list of texts, such as ["age > 40"].'
         )
     if len(texts) > MAX_LISTED:
         raise RequestError(

@@ -1,4 +1,4 @@
-"""Columns that are no candidates because they have no bins, and the lines that declare some."""
+"""Columns that are left out of explanations because they have no bins, and the lines that declare some."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _number(value: float) -> str:
 
 
 def unbinned_sentence(columns: Mapping[str, str]) -> str:
-    """Return which columns are no candidates, and what to write; empty where all are.
+    """Return which columns are left out, and what to write; empty where none is.
 
     ``columns`` has what makes a candidate of each, as :func:`remedy` returns it.
     """
@@ -59,8 +59,9 @@ def unbinned_sentence(columns: Mapping[str, str]) -> str:
         return ""
     lines = [line for line in columns.values() if line[:1] == '"']
     conditions = [line for line in columns.values() if line[:1] != '"']
+    alone = len(columns) == 1
     named = (
-        f"{', '.join(columns)} {'is no candidate' if len(columns) == 1 else 'are no candidates'}"
+        f"{', '.join(columns)} {'has no bins and is' if alone else 'have no bins and are'} left out"
     )
     ways = []
     if lines:
@@ -68,4 +69,4 @@ def unbinned_sentence(columns: Mapping[str, str]) -> str:
         ways.append(f"declare bins in the schema, such as {', '.join(lines[:MOST_LINES])}{more}")
     if conditions:
         ways.append(f'list conditions as predicates, such as ["{conditions[0]}"]')
-    return f"Without bins {named}. To use {'it' if len(columns) == 1 else 'them'}, {', or '.join(ways)}."
+    return f"{named}. To use {'it' if alone else 'them'}, {', or '.join(ways)}."

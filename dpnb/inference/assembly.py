@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from dpnb.answers.assembly import ordered
-from dpnb.answers.formula import linear
+from dpnb.answers.assembly import asked_groups, ordered
 from dpnb.answers.intervals import shifted
 from dpnb.engines.base import Sum
 from dpnb.errors import RequestError
@@ -24,6 +23,7 @@ from dpnb.inference.posterior import Joint
 from dpnb.provenance.views import View, transposition, views_of
 from dpnb.provenance.wording import cell_text, view_text
 from dpnb.schema import Schema
+from dpnb.sql.formulas import linear
 from dpnb.sql.query import Aggregate, Derived, Query
 from dpnb.sql.values import Column, bounds_of
 
@@ -164,6 +164,7 @@ def infer(
     ]
     confidence, met, inferred = asked(inferred, joint, options, groups * len(outputs))
     numbers = list(itertools.product(*(range(len(column)) for column in cells)))
+    chosen = asked_groups(query, schema, numbers)
     return Inference(
         sql=sql.strip(),
         table=query.table,
@@ -174,7 +175,8 @@ def infer(
             for place in numbers
         ),
         aggregates=tuple(inferred),
-        rows=ordered(query, schema, numbers, {one.alias: one.estimate for one in inferred}),
+        rows=ordered(query, chosen, numbers, {one.alias: one.estimate for one in inferred}),
+        asked=len(chosen),
         confidence=confidence,
         intervals="each" if options.each else "simultaneous",
         method=options.method,

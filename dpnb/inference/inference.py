@@ -41,7 +41,9 @@ class Inference:
     groups : tuple of tuples
     aggregates : tuple of Inferred
     rows : tuple of int
-        Indices of the groups to show, after ORDER BY and LIMIT.
+        Indices of the groups to show, after WHERE, ORDER BY and LIMIT.
+    asked : int
+        Number of groups in which WHERE leaves room for rows; of the others nothing is to be told.
     confidence : float
         Of the intervals; of a wished half-width or interval, what was found for it.
     intervals : {'simultaneous', 'each'}
@@ -76,6 +78,7 @@ class Inference:
     groups: tuple[tuple[str | int, ...], ...]
     aggregates: tuple[Inferred, ...]
     rows: tuple[int, ...]
+    asked: int
     confidence: float
     intervals: str
     method: str
@@ -347,7 +350,7 @@ class Inference:
         )
 
     def _promise(self) -> str:
-        sure, number = self.sure, len(self.groups) * len(self.aggregates)
+        sure, number = self.sure, self.asked * len(self.aggregates)
         if self.method == "guaranteed":
             return (
                 f"With {sure} confidence all values lie within their bounds, however a question about this "

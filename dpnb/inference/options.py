@@ -110,7 +110,7 @@ def _chosen(chosen: object) -> int | Literal["any"]:
         return "any"
     if isinstance(chosen, bool) or not isinstance(chosen, int) or not 1 <= chosen <= MOST_CHOSEN:
         raise RequestError(
-            "chosen is no number of questions",
+            "chosen is not a whole number of questions",
             "Give chosen=10 when this was the best of 10, or chosen='any'.",
         )
     return chosen
@@ -121,7 +121,7 @@ def _number(value: object, name: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         right = {"confidence": "0.95", "error": "50", "between": "(100, 200)"}[name]
-        raise RequestError(f"{name} is no number", f"Write {name}={right}.")
+        raise RequestError(f"{name} is not a number", f"Write {name}={right}.")
     if not -(10**30) < value < 10**30:
         raise RequestError(f"{name} is out of range", "Give a finite number.")
     return float(value)
@@ -131,10 +131,10 @@ def _pair(value: object) -> tuple[float, float] | None:
     if value is None:
         return None
     if not isinstance(value, (list, tuple)) or len(value) != 2:
-        raise RequestError("between is no pair of numbers", "Write between=(100, 200).")
+        raise RequestError("between takes two numbers", "Write between=(100, 200).")
     low, high = (_number(end, "between") for end in value)
     if low is None or high is None:
-        raise RequestError("between is no pair of numbers", "Write between=(100, 200).")
+        raise RequestError("between takes two numbers", "Write between=(100, 200).")
     if low > high:
         raise RequestError("the interval's low end is above its high end", "Swap them.")
     return low, high

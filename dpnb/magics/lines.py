@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +13,7 @@ from dpnb.answers.numbers import loss_text, share_text
 from dpnb.curator import Curator
 from dpnb.decide.price import DecisionPrice
 from dpnb.errors import RequestError
-from dpnb.kinds import nearest
+from dpnb.kinds import closest, nearest
 from dpnb.opening import read_analysts, read_budget, read_policy
 from dpnb.privacy.budget import Budget
 from dpnb.schema import read_toml
@@ -55,8 +54,8 @@ def _meant(magic: Any, problem: str) -> str | None:
     """Return what a mistyped option was meant to be, if that is clear."""
     found = _UNKNOWN.fullmatch(problem)
     known = [option for option in magic.parser._option_string_actions if option[:2] == "--"]
-    close = difflib.get_close_matches(found[1], known, n=1, cutoff=0.7) if found else []
-    return f"Did you mean {close[0]}?" if close else None
+    close = closest(found[1], known, alike=0.7) if found else ""
+    return f"Did you mean {close}?" if close else None
 
 
 def split_binding(line: str) -> tuple[str | None, str]:

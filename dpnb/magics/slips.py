@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable
 from typing import Any
 
 from dpnb.errors import RequestError
+from dpnb.kinds import closest
 
 _CALL = re.compile(
     r"\s*(?:[\w, ]+=\s*)?get_ipython\(\)\.run_(line|cell)_magic\('([^']+)', (.*)\)\s*"
@@ -46,10 +46,10 @@ def _check(magics: Any, kind: str, name: str, given: str) -> None:
         return
     if magics.shell.find_magic(name, kind) is None:
         other = magics.magics["line" if kind == "cell" else "cell"]
-        close = difflib.get_close_matches(name, [*own, *other], n=1, cutoff=0.75)
+        close = closest(name, [*own, *other], alike=0.75)
         if close:
-            mark = "%%" if kind == "cell" and close[0] in own else "%"
+            mark = "%%" if kind == "cell" and close in own else "%"
             raise RequestError(
                 f"there is no magic {'%%' if kind == 'cell' else '%'}{name}",
-                f"Did you mean {mark}{close[0]}?",
+                f"Did you mean {mark}{close}?",
             )

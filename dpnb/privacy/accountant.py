@@ -575,7 +575,12 @@ def left_of(cap: PrivacyLoss, spent: PrivacyLoss, currency: Currency) -> Privacy
 
 
 def check(
-    charge: PrivacyLoss, spent: PrivacyLoss, cap: PrivacyLoss, currency: Currency, whose: str = ""
+    charge: PrivacyLoss,
+    spent: PrivacyLoss,
+    cap: PrivacyLoss,
+    currency: Currency,
+    whose: str = "",
+    limit: str = "",
 ) -> None:
     """Refuse a charge that would pass a cap; depends on charges alone (privacy filter).
 
@@ -585,6 +590,8 @@ def check(
     currency : Currency
     whose : str
         Whose cap it is, to go after "0.05 is left".
+    limit : str
+        Which one it is, for the owner alone.
 
     Raises
     ------
@@ -608,6 +615,7 @@ def check(
     raise BudgetError(
         f"this costs {name} {price}, but {left_over} is left{whose}",
         f"{hint}Only the owner of the data can allow more. Nothing was charged.",
+        limit=limit,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -389,12 +389,12 @@ class ProvenanceTable:
         cost: Cost,
         names: Mapping[str, Sequence[str]],
         now: str,
-        definitions: Mapping[str, Mapping[str, Any]],
+        definitions: Callable[[], Mapping[str, Mapping[str, Any]]],
     ) -> list[tuple[int, Fraction]]:
         """Refuse what would pass a limit; return what is taken from which grant.
 
-        ``names`` has the names of the declared views among those of the cost, ``definitions`` the public
-        definitions of its views, or of the request where it is a one-off release. Everything rests on
+        ``names`` has the names of the declared views among those of the cost, ``definitions`` gives
+        the public ones of its views, or of the request where it is a one-off release. Everything rests on
         charges alone. What others did shows in nothing but the one text of
         :func:`exhausted`: a row's own price and what is left of it are its own (spec/dprovdb.md E21).
 
@@ -434,12 +434,8 @@ class ProvenanceTable:
                     taken.append((place, part))
                     missing -= part
         if missing > 0 or cost.delta > left.delta:
-            try:
-                own = self.spent(row)
-                check(cost, own, own + self.remaining(row, now), currency, " to you")
-            except BudgetError as error:
-                error.limit = _OWN
-                raise
+            own = self.spent(row)
+            check(cost, own, own + self.remaining(row, now), currency, " to you", _OWN)
             # a giver has spent what she granted
             raise exhausted(_OWN)
         if self._answering(row, cost, taken) is None:
@@ -478,19 +474,20 @@ class ProvenanceTable:
                 if limit is None:
                     continue
                 whose = f" of the limit of view {name!r}"
-                try:
-                    check(step.column - spent, spent, limit, self.currency, whose)
-                except BudgetError as error:
-                    error.limit = f"the limit of the view {name}"
-                    raise
+                named = f"the limit of the view {name}"
+                check(step.column - spent, spent, limit, self.currency, whose, named)
 
     def _check_columns(
-        self, row: str, request: str, cost: Cost, definitions: Mapping[str, Mapping[str, Any]]
+        self,
+        row: str,
+        request: str,
+        cost: Cost,
+        definitions: Callable[[], Mapping[str, Mapping[str, Any]]],
     ) -> None:
         """Refuse what would tell more of a column than its limit, by whatever statement."""
         if not self.columns:
             return
-        state = self.state
+        state, known = self.state, definitions()
         everyone = {row, *(who for who, _ in (*state.synopses.cells, *state.once))}
         for (name, columns), limit in self.columns.items():
             if name is not None and name != person(row):
@@ -498,7 +495,7 @@ class ProvenanceTable:
             rows = everyone if name is None else {row, *self.rows_of([name])}
 
             def counts(made: str, columns: frozenset[Named] = columns) -> bool:
-                return reads(self._columns_of(made, definitions), columns)
+                return reads(self._columns_of(made, known), columns)
 
             once = not cost.steps and not any((other, request) in state.once for other in rows)
             changed = state.changed(row if name else None, cost)

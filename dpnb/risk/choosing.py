@@ -229,7 +229,6 @@ def counted(
         _check(profile, limit_, wish, policy)
     drawn = profile.spend(Histogram(), (wish.cost, picked), progress)
     counts, upper, least = bounds(drawn.values, wish.cost, profile.currency)
-    budget = profile.budget
     own = float(wish.cost) if policy == "alone" else 0.0
     first = _usable(_within(profile, limit_, policy) - own)
     conditional = picked or drawn.charge.conditional
@@ -249,17 +248,8 @@ def counted(
         least_n=least,
         confidence=1 - FAILURE,
         levels=tuple(levels),
-        currency=profile.currency,
-        delta=budget.delta,
-        spent=drawn.charge.spent if drawn.fresh else PrivacyLoss.none(),
-        remaining=budget.remaining,
-        cap=budget.cap,
-        stored=not drawn.fresh,
-        kept=budget.kept,
-        stamp=profile.stamp,
         conditional=conditional,
-        ledger=profile.ledger,
-        ids=profile.ids,
+        **_released(profile, drawn),
     )
 
 
@@ -458,7 +448,6 @@ def shared(profile: RiskProfile, bins: int, cost: Cost, progress: Progress | Non
     """Release the histogram of contributions with noise on each count (spec/rdr.md 9.7)."""
     mechanism = Counts(bins)
     drawn = profile.spend(mechanism, cost, progress)
-    budget = profile.budget
     # whole numbers lie further out than a quantile t of the continuous law no oftener once t is
     # rounded up: the sum of their law beyond m is at most the integral beyond m
     half = math.floor(law(cost[0], 1.0, profile.currency).quantile(0.05 / (bins + 1))) + 1
@@ -469,18 +458,26 @@ def shared(profile: RiskProfile, bins: int, cost: Cost, progress: Progress | Non
         low=tuple(max(0.0, value - half) for value in drawn.values),
         high=tuple(max(0.0, value + half) for value in drawn.values),
         confidence=0.95,
-        currency=profile.currency,
-        delta=budget.delta,
-        spent=drawn.charge.spent if drawn.fresh else PrivacyLoss.none(),
-        remaining=budget.remaining,
-        cap=budget.cap,
-        stored=not drawn.fresh,
-        kept=budget.kept,
-        stamp=profile.stamp,
         conditional=drawn.charge.conditional,
-        ledger=profile.ledger,
-        ids=profile.ids,
+        **_released(profile, drawn),
     )
+
+
+def _released(profile: RiskProfile, drawn: Drawn) -> dict[str, Any]:
+    """Return what every result of a release says of its cost and origin."""
+    budget = profile.budget
+    return {
+        "currency": profile.currency,
+        "delta": budget.delta,
+        "spent": drawn.charge.spent if drawn.fresh else PrivacyLoss.none(),
+        "remaining": budget.remaining,
+        "cap": budget.cap,
+        "stored": not drawn.fresh,
+        "kept": budget.kept,
+        "stamp": profile.stamp,
+        "ledger": profile.ledger,
+        "ids": profile.ids,
+    }
 
 
 def _affordable(profile: RiskProfile, level: Fraction) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from statistics import NormalDist
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy.typing as npt
 
 from dpnb.errors import RequestError
 from dpnb.privacy.loss import Currency
-from dpnb.scale import scalar
+from dpnb.scale import number
 
 Values = npt.NDArray[np.float64]
 
@@ -215,17 +214,13 @@ def read_guesses(value: object) -> float:
     ------
     RequestError
     """
-    number = scalar(value)
-    if (
-        isinstance(number, bool)
-        or not isinstance(number, (int, float, Fraction))
-        or not COIN <= number < 100
-    ):
+    given = number(value)
+    if given is None or not COIN <= given < 100:
         raise RequestError(
             "guesses must be at least 50 and below 100",
             "Give guesses=60: a guess who is in the table is then right 60 times in 100 at most.",
         )
-    return float(number)
+    return float(given)
 
 
 def at_most_text(found: float) -> str:

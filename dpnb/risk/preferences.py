@@ -19,7 +19,7 @@ from dpnb.errors import RequestError
 from dpnb.privacy.loss import amount
 from dpnb.risk.indicator import Form, Values, limit
 from dpnb.risk.rows import Rows
-from dpnb.scale import scalar
+from dpnb.scale import number
 
 CANDIDATES: tuple[Fraction, ...] = (
     Fraction(10),
@@ -39,16 +39,12 @@ def threshold(value: object, name: str = "tau") -> float:
     ------
     RequestError
     """
-    number = scalar(value)
-    if (
-        isinstance(number, bool)
-        or not isinstance(number, (int, float, Fraction))
-        or not 0 <= number <= 1
-    ):
+    given = number(value)
+    if given is None or not 0 <= given <= 1:
         raise RequestError(f"{name} is not between 0 and 1", f"Give {name}=0.95, or nearer to 1.")
-    if 0 < number < LEAST:
+    if 0 < given < LEAST:
         raise RequestError(f"{name} is too near to 0", f"Give {name}=0 for no limit at all.")
-    return float(number)
+    return float(given)
 
 
 def positive(value: object, name: str) -> float:

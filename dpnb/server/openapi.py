@@ -263,12 +263,12 @@ def _schemas() -> dict[str, Any]:
         "PrivacyLoss": _object({"rho": _TEXT, "epsilon": _or_null(_TEXT), "delta": _TEXT}),
         "Answer": _object(
             {**losses, "sql": _TEXT, "table": _TEXT, "keys": _LIST, "groups": _LIST,
-             "estimates": _LIST, "rows": _LIST, "currency": _TEXT, "confidence": _NUMBER,
+             "estimates": _LIST, "rows": _LIST, "asked": _WHOLE, "currency": _TEXT, "confidence": _NUMBER,
              "stored": _TRUTH, "ledger": _TEXT, "request": _TEXT, "origin": _or_null(origin)}
         ),
         "Inference": _object(
             {"sql": _TEXT, "table": _TEXT, "keys": _LIST, "groups": _LIST, "aggregates": _LIST,
-             "rows": _LIST, "confidence": _NUMBER, "method": _TEXT, "prior": inference["prior"],
+             "rows": _LIST, "asked": _WHOLE, "confidence": _NUMBER, "method": _TEXT, "prior": inference["prior"],
              "joint": _OBJECT,
              "shares": _LIST, "missing": _LIST, "consistency": _OBJECT, "ledger": _TEXT}
         ),

@@ -80,52 +80,49 @@ def nodes(formula: Formula) -> Iterator[Formula]:
         yield from nodes(formula.argument)
 
 
-def weights(formula: Formula) -> dict[int, Fraction] | None:
-    """Return the weight of each leaf in a linear formula; None for one that is not linear.
-
-    The interval of a linear formula is as wide as those of its leaves, times their weights, together.
+def linear(formula: Formula) -> tuple[Fraction, dict[int, Fraction]] | None:
+    """Return a formula as a constant and a factor for each leaf; None when it is no weighted sum.
 
     Examples
     --------
-    >>> weights(Combined("-", Combined("*", Constant(Fraction(2)), Leaf(0)), Leaf(1)))
-    {0: Fraction(2, 1), 1: Fraction(-1, 1)}
-    >>> weights(Combined("/", Leaf(0), Leaf(1)))
+    >>> linear(Combined("-", Combined("*", Constant(Fraction(2)), Leaf(0)), Constant(Fraction(10))))
+    (Fraction(-10, 1), {0: Fraction(2, 1)})
     """
-    found = _linear(formula)
-    return None if found is None else {leaf: w for leaf, w in found[0].items() if w}
-
-
-def _linear(formula: Formula) -> tuple[dict[int, Fraction], Fraction] | None:
-    """Return weights and constant of a linear formula."""
     if isinstance(formula, Leaf):
-        return {formula.place: Fraction(1)}, Fraction(0)
+        return Fraction(0), {formula.place: Fraction(1)}
     if isinstance(formula, Constant):
-        return {}, formula.value
+        return formula.value, {}
     if not isinstance(formula, Combined):
         return None
-    left, right = _linear(formula.left), _linear(formula.right)
+    left, right = linear(formula.left), linear(formula.right)
     if left is None or right is None:
         return None
-    if formula.operator in ("+", "-"):
-        sign = 1 if formula.operator == "+" else -1
-        return _times(left[0], 1, right[0], sign), left[1] + sign * right[1]
-    if formula.operator == "*" and not left[0]:
+    if formula.operator in "+-":
+        return _sum(left, right, Fraction(1 if formula.operator == "+" else -1))
+    if formula.operator == "/":
+        return None if right[1] or not right[0] else _scaled(left, 1 / right[0])
+    if right[1]:
         left, right = right, left
-    if right[0] or (formula.operator == "/" and right[1] == 0):
-        return None
-    factor = right[1] if formula.operator == "*" else 1 / right[1]
-    return _times(left[0], factor, {}, 0), left[1] * factor
+    return None if right[1] else _scaled(left, right[0])
 
 
-def _times(
-    one: dict[int, Fraction], by: Fraction | int, other: dict[int, Fraction], sign: int
-) -> dict[int, Fraction]:
-    """Return ``by`` times one sum of leaves and ``sign`` times another."""
-    leaves = dict.fromkeys([*one, *other])
-    return {
-        leaf: by * one.get(leaf, Fraction(0)) + sign * other.get(leaf, Fraction(0))
-        for leaf in leaves
+def _scaled(
+    form: tuple[Fraction, dict[int, Fraction]], factor: Fraction
+) -> tuple[Fraction, dict[int, Fraction]]:
+    return form[0] * factor, {place: weight * factor for place, weight in form[1].items()}
+
+
+def _sum(
+    left: tuple[Fraction, dict[int, Fraction]],
+    right: tuple[Fraction, dict[int, Fraction]],
+    sign: Fraction,
+) -> tuple[Fraction, dict[int, Fraction]]:
+    constant, weights = _scaled(right, sign)
+    both = {
+        place: left[1].get(place, Fraction(0)) + weights.get(place, Fraction(0))
+        for place in sorted(left[1] | weights)
     }
+    return left[0] + constant, {place: weight for place, weight in both.items() if weight}
 
 
 def statistics_of(formula: Formula) -> tuple[Statistic, ...]:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dpnb.scale import Interval
-from dpnb.sql.formulas import Leaf, Quantile, Statistic, Variance, nodes, statistics_of, weights
+from dpnb.sql.formulas import Leaf, Quantile, Statistic, Variance, linear, nodes, statistics_of
 
 if TYPE_CHECKING:
     from dpnb.sql.formulas import Formula
@@ -138,10 +138,10 @@ class Derived:
 
     def weights(self) -> tuple[tuple[Aggregate, Fraction], ...] | None:
         """Return its aggregates with their weights where it is a weighted sum of them; else None."""
-        found = weights(self.formula)
+        found = linear(self.formula)
         if found is None:
             return None
-        return tuple((self.leaves[place], weight) for place, weight in found.items())
+        return tuple((self.leaves[place], weight) for place, weight in found[1].items())
 
     @property
     def claims(self) -> int:

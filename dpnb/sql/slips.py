@@ -10,15 +10,17 @@ import atexit
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 from dpnb.errors import EngineError
+from dpnb.kinds import closest
 
 CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT")
 """In the order in which they are written."""
+ALIKE = 0.75
+"""How much a mistyped word resembles the one that was meant."""
 SHAPE = "Write SELECT columns, aggregates FROM table WHERE ... GROUP BY columns."
 _PLACE = re.compile(r'"location":"\[(\d+),(\d+)\]"|"position":"(\d+)"')
 _NEXT = (",", "FROM")
@@ -85,17 +87,6 @@ def slip(text: str, tokens: Sequence[Any]) -> Slip | None:
     return None
 
 
-def meant(word: str, known: Sequence[str]) -> str:
-    """Return which of some words was meant by one that is none of them; "" where that is not clear.
-
-    Examples
-    --------
-    >>> meant("SELCT", ["SELECT", "WITH"]), meant("DELETE", ["SELECT", "WITH"])
-    ('SELECT', '')
-    """
-    return next(iter(get_close_matches(word.upper(), known, n=1, cutoff=0.75)), "")
-
-
 def _advice(tokens: Sequence[Any], start: int) -> str:
     """Return what to write instead, where the reader stopped at a place."""
     place = next((i for i, token in enumerate(tokens) if token.end >= start), None)
@@ -116,7 +107,8 @@ def _advice(tokens: Sequence[Any], start: int) -> str:
         name, earlier = tokens[place - 1], tokens[place - 2]
         if _ends_value(earlier):
             return f"Put a comma between {_cut(earlier.text)} and {_cut(name.text)}."
-    known = meant(tokens[place - 1].text, [one.split()[0] for one in CLAUSES]) if place else ""
+    begun = [one.split()[0] for one in CLAUSES]
+    known = closest(tokens[place - 1].text.upper(), begun, alike=ALIKE) if place else ""
     if known and not any(one.startswith(known) for one in before):
         return f"Did you mean {next(one for one in CLAUSES if one.startswith(known))}?"
     after = tokens[place + 1].text.upper() if place + 1 < len(tokens) else ""

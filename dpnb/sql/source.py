@@ -10,7 +10,8 @@ import sqlglot
 from sqlglot import expressions as exp
 
 from dpnb.errors import SqlError
-from dpnb.sql.slips import SHAPE, Slip, meant, slip
+from dpnb.kinds import closest
+from dpnb.sql.slips import ALIKE, SHAPE, Slip, slip
 
 Node: TypeAlias = Any
 """A node of sqlglot's tree; its classes are told apart at run time."""
@@ -123,7 +124,7 @@ class Source:
         if not tokens:
             raise SqlError("there is no statement", "Write SELECT ... FROM a table.")
         if tokens[0].text.upper() not in ("SELECT", "WITH"):
-            known = meant(tokens[0].text, ["SELECT"])
+            known = closest(tokens[0].text.upper(), ["SELECT"], alike=ALIKE)
             raise self.error_at(
                 tokens[0].start, tokens[0].end, "only SELECT is supported",
                 f"Did you mean {known}?" if known else "Write SELECT ... FROM a table.",

@@ -779,7 +779,7 @@ def test_a_decision_survives_json(session, mode):
     assert list(frame.city[frame.selected]) == made.selected
     record = json.dumps(back.record())
     assert "row (add or remove one)" in record
-    with pytest.raises(RequestError, match=r"no session|no further step"):
+    with pytest.raises(RequestError, match=r"no session|no more steps"):
         back.refine()
 
 

@@ -552,7 +552,7 @@ class TestWidget:
     def test_why_there_is_no_step_is_said(self, further):
         first = sample.decision(further=further)
         assert step_offer(first)["closed"] == ""
-        assert step_offer(sample.refined())["closed"] == "There is no further step."
+        assert step_offer(sample.refined())["closed"] == "This decision has no more steps."
         assert "session" in step_offer(sample.decision())["closed"]
         poor = replace(first, remaining=sample.loss("0.01"))
         assert step_offer(poor)["closed"] == (

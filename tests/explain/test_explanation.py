@@ -887,7 +887,7 @@ class TestColumnsWithoutBins:
         line = '"wage": dpnb.Real(0, 10, bins=[0, 2.5, 5, 7.5, 10])'
         for made in (session.price(counted, rho=1), session.explain(counted, rho=1)):
             assert set(made.unbinned) == {"pay", "wage"}
-            assert "Without bins pay, wage are no candidates." in repr(made)
+            assert "pay, wage have no bins and are left out." in repr(made)
             assert line in repr(made)
             assert line in Reading(made._repr_html_()).text
         # pay is what the question is about
@@ -901,7 +901,7 @@ class TestColumnsWithoutBins:
         answer = session.query("SELECT g, COUNT(*) AS n FROM t GROUP BY g", rho=1)
         found = session.explain(answer.compare("north", "south"), k=1, rho=1, **options)
         assert found.unbinned == {}
-        assert "Without bins" not in repr(found)
+        assert "no bins" not in repr(found)
 
     @pytest.mark.parametrize(
         "kind",

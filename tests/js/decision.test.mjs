@@ -31,8 +31,8 @@ test("it takes two presses, and a double click is one", () => {
 
 test("what cannot be taken says why, at any stage", () => {
   for (const stage of ["ready", "asked", "busy"]) {
-    const { said, open } = offered({ ...offer, closed: "There is no further step." }, stage);
-    assert.deepEqual([said, open], ["There is no further step.", false]);
+    const { said, open } = offered({ ...offer, closed: "This decision has no more steps." }, stage);
+    assert.deepEqual([said, open], ["This decision has no more steps.", false]);
   }
 });
 

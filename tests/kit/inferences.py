@@ -49,6 +49,7 @@ def inference(**changes):
             Inferred("n", "COUNT", None, (48841.6,), (48814.0,), (48841.6 + half,), ((0,),)),
         ),
         rows=(0,),
+        asked=1,
         confidence=0.95,
         intervals="simultaneous",
         method="blue",
@@ -70,7 +71,7 @@ def inference(**changes):
         ledger="ab12",
         look=1,
     )
-    return replace(made, **changes)
+    return replace(made, **{"asked": len(changes.get("groups", made.groups)), **changes})
 
 
 def groups(names=("Divorced", "Married", "Never-married", "Widowed"), **changes):

@@ -187,7 +187,7 @@ class Driver:
         """Serve a wish as a curator commits it; False when a limit forbids it."""
         cost = self.state.cost(analyst, {view: wish}, {view: BINS_OF_ALL})
         try:
-            self.table.check(analyst, "", cost, self.names, "", {})
+            self.table.check(analyst, "", cost, self.names, "", dict)
         except dpnb.DpnbError:
             return False
         self.state.note(analyst, cost)
