@@ -27,7 +27,7 @@ from dpnb.privacy.path import find
 from dpnb.provenance.accuracy import ANY_LOOK
 
 _LATTICE = 8
-"""Lattice units by which thresholds are moved further: more than rounding and discrete noise take."""
+"""Lattice units by which thresholds are moved further: more than discrete noise takes up to rho 10**9."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

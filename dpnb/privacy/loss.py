@@ -222,26 +222,23 @@ def rho_of_epsilon(epsilon: Fraction | float, delta: Fraction | float) -> Fracti
     return floor_digits(-_minimum(cost, centre - 12, centre + 12) * (1 - 1e-12))
 
 
-GDP_SLACK = 1e-12
-"""Part of delta that is kept back for the lattice of the noise: far more than it needs."""
-
-
-def gdp_delta(delta: Fraction | float) -> float:
-    """Return the delta at which GDP is converted."""
-    return float(delta) - min(GDP_SLACK, float(delta) / 100)
+RESERVE = 1e-12
+"""What a mu-GDP cap keeps back for noise that is whole numbers: X of spec/accounting.md A1.5."""
 
 
 def rho_within(epsilon: Fraction | float, delta: Fraction, currency: Currency) -> Fraction:
     """Return the largest rho that respects (epsilon, delta)-DP, rounded down.
 
-    ``gdp``: mu^2 / 2 with the largest mu on the exact curve, for Gaussian releases alone; else the
-    sharp conversion of zCDP.
+    ``gdp``: mu^2 / 2 with the largest mu on the exact curve, for Gaussian releases alone, at
+    (epsilon - 2X, delta e^-X): what is drawn on a lattice is within a factor e^X of noise that is mu-GDP
+    (``path``, and spec/accounting.md A1.5). Else the sharp conversion of zCDP.
     """
     if currency != "gdp":
         return rho_of_epsilon(epsilon, delta)
     from dpnb.privacy.gaussian import mu_from
 
-    return floor_digits(mu_from(float(epsilon), gdp_delta(delta)) ** 2 / 2)
+    mu = mu_from(float(epsilon) - 2 * RESERVE, float(delta) * math.exp(-RESERVE))
+    return floor_digits(mu**2 / 2)
 
 
 def epsilon_shown(rho: Fraction, delta: Fraction | float, currency: Currency) -> float:
@@ -250,7 +247,8 @@ def epsilon_shown(rho: Fraction, delta: Fraction | float, currency: Currency) ->
         return epsilon_of_rho(rho, delta)
     from dpnb.privacy.gaussian import epsilon_from
 
-    return epsilon_from(math.sqrt(2 * rho), gdp_delta(delta))
+    found = epsilon_from(math.sqrt(2 * rho), float(delta) * math.exp(-RESERVE))
+    return found + 2 * RESERVE if rho else 0.0
 
 
 def rho_meant(epsilon: object, delta: Fraction | None, currency: Currency) -> Fraction:

@@ -1,7 +1,8 @@
 """How several analysts are served from one view: noise paths, additive noise, independent noise.
 
 A **level** says how fine a version is: rho of its Gaussian noise, whatever the ledger counts; with unit
-sensitivity its variance is 1 / (2 level), and precisions add as levels do. Each analyst's entry of the
+sensitivity its variance is 1 / (2 level) and a little for the lattice (``path``), and precisions add as
+levels do. Each analyst's entry of the
 provenance table (her *cell*) and each view's sum over all analysts (its *column*) are losses.
 """
 
@@ -14,9 +15,8 @@ from fractions import Fraction
 from typing import Any, Literal, Protocol, TypeAlias
 
 from dpnb.privacy.cells import Place, Region
-from dpnb.privacy.gaussian import epsilon_from, mu_from
-from dpnb.privacy.loss import Currency, PrivacyLoss, ceiling_digits, floor_digits
-from dpnb.privacy.noise import Noise
+from dpnb.privacy.loss import Currency, PrivacyLoss, ceiling_digits, epsilon_shown, rho_within
+from dpnb.privacy.noise import Noise, gaussian_around
 from dpnb.privacy.path import Knot, find, gaussian_knot, variance_of
 
 Name: TypeAlias = Literal["path", "additive", "vanilla"]
@@ -311,7 +311,7 @@ class Additive:
         extra = variance_of(sensitivity, step.level) - variance_of(sensitivity, synopsis.level)
         vector = synopsis.vector
         if extra > 0:
-            vector = tuple(noise.gaussian(vector, math.sqrt(extra)))
+            vector = tuple(gaussian_around(vector, 1, Fraction(extra), noise))
         return Drawn(knots, Local(step.level, synopsis.level, vector))
 
     def together(self, state: Synopses, view: str, rows: Iterable[str]) -> PrivacyLoss:
@@ -370,12 +370,12 @@ def _passed(precision: float, variance: float) -> float:
 
 def epsilon_of_level(level: Fraction, delta: Fraction) -> Fraction:
     """Return the smallest epsilon at which noise of a level is (epsilon, delta)-DP, rounded up."""
-    return ceiling_digits(epsilon_from(math.sqrt(2 * level), float(delta)))
+    return ceiling_digits(epsilon_shown(level, delta, "gdp"))
 
 
 def level_of_epsilon(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return the largest level that is (epsilon, delta)-DP, rounded down."""
-    return floor_digits(mu_from(float(epsilon), float(delta)) ** 2 / 2)
+    return rho_within(epsilon, delta, "gdp")
 
 
 def _price(state: Synopses, wish: Wish) -> PrivacyLoss:

@@ -8,10 +8,12 @@ that depend on data or hide them.
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import warnings
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -46,6 +48,74 @@ class Noise(Protocol):
         ...
 
 
+def gaussian_around(
+    numerators: Sequence[int], denominator: int, variance: Fraction, noise: Noise
+) -> list[int]:
+    """Return independent discrete Gaussians around centres that need not be whole.
+
+    Each value y has a probability in proportion to exp(-(y - c)^2 / (2 ``variance``)), with
+    c = numerator / ``denominator``, exactly. The candidate y is a discrete Gaussian of parameter w
+    around the whole number n next to c, w a little more than v = ``variance``. With f = c - n it is
+    kept with probability exp(-q), q = (w - v) (y - n - f w / (w - v))^2 / (2 v w) >= 0: times
+    exp(-(y - n)^2 / (2 w)) this is in proportion to exp(-(y - c)^2 / (2 v)). About one in 2 sqrt(v)
+    candidates is drawn again. Centres are rounded by floor(c + 1/2), which does not depend on parity
+    (spec/accounting.md C2 and C4 (iii)).
+
+    Noise that is not private stays around the whole number.
+
+    Parameters
+    ----------
+    numerators : sequence of int
+        The centres, in parts of ``denominator``.
+    denominator : int
+        Positive.
+    variance : Fraction
+        In squares of lattice units; at least 1.
+    """
+    halves = [divmod(2 * value + denominator, 2 * denominator) for value in numerators]
+    whole = [number for number, _ in halves]
+    if not noise.private:
+        return noise.gaussian(whole, math.sqrt(variance))
+    near = float(variance)
+    sigma = math.sqrt(near + max(math.sqrt(near), near / 2**40))
+    wide = Fraction(sigma) ** 2
+    rate, reach = (wide - variance) / (2 * variance * wide), wide / (wide - variance)
+    found, waiting = [0] * len(whole), list(range(len(whole)))
+    while waiting:
+        drawn = noise.gaussian([whole[i] for i in waiting], sigma)
+        offsets = [value - whole[i] for i, value in zip(waiting, drawn, strict=True)]
+        # a power of two that no q exceeds: such a coin is exact
+        most = float(rate) * (float(max(map(abs, offsets))) + float(reach) / 2) ** 2
+        share = math.ldexp(1.0, min(0, max(-60, math.frexp(most)[1] + 1)))
+        again = []
+        for place, doubted in enumerate(noise.coins(share, len(waiting))):
+            i = waiting[place]
+            if doubted:
+                rest = Fraction(halves[i][1] - denominator, 2 * denominator)
+                q = rate * (offsets[place] - rest * reach) ** 2
+                if not _kept(q, Fraction(share), noise):
+                    again.append(i)
+                    continue
+            found[i] = drawn[place]
+        waiting = again
+    return found
+
+
+def _kept(q: Fraction, share: Fraction, noise: Noise) -> bool:
+    """Flip a coin of exp(-q), where a first coin of ``share`` >= min(q, 1) came up true.
+
+    Canonne, Kamath, Steinke 2020, Algorithm 1: of coins of q/1, q/2, q/3, ... the number of those
+    that come up true before the first that does not is even with probability exp(-q), for q <= 1.
+    """
+    if q > 1:
+        return _kept(Fraction(1), share, noise) and _kept(q - 1, Fraction(1), noise)
+    odds, trues = q / share, 0
+    while noise.below(odds.denominator) < odds.numerator:
+        trues += 1
+        odds = q / (trues + 1)
+    return trues % 2 == 0
+
+
 @lru_cache(maxsize=1)
 def _opendp() -> Any:
     with warnings.catch_warnings():
@@ -70,8 +140,8 @@ class SecureNoise:
         """Add discrete Gaussian noise.
 
         With L2 sensitivity D the release is (D^2 / (2 sigma^2))-zCDP, exactly, on the integers
-        (Canonne, Kamath, Steinke 2020, Theorem 4). 64-bit integers: ``T=int`` would be 32 bits and
-        saturate silently.
+        (Canonne, Kamath, Steinke 2020, Theorem 4). It is not (D / sigma)-GDP: see ``path``. 64-bit
+        integers: ``T=int`` would be 32 bits and saturate silently.
         """
         dp = _opendp()
         vectors = dp.vector_domain(dp.atom_domain(T="i64"))

@@ -2,6 +2,33 @@
 
 A knot is one version: its level and its vector of lattice integers. Two kinds: Gaussian paths (zCDP)
 can be refined to any level; Laplace chains (pure DP) hold the levels of a fixed public grid.
+
+Why a Gaussian path costs its levels, no more, although its numbers are whole
+-----------------------------------------------------------------------------
+With L2 sensitivity D, a version at level rho has variance V(rho) = 64 (ceil(s / 64) + 1), where
+s = D^2 / (2 rho) is that of continuous noise, all in squares of lattice units. So V - 64 >= s, and two
+variances on a path are equal, which makes them one version, or at least 64 apart. Every version is a
+discrete Gaussian with exactly the centre and the variance of the Gaussian process with
+Cov(y, y') = min(V, V') given its neighbours on the path (given the exact vector where it is the
+finest): its parameter h is at least 32.
+
+1. Versions that nobody sees may be left out. Given the others, a hidden version is Gaussian with a
+   parameter of at least 32, and a sum of exp(-(z - c)^2 / (2h)) / sqrt(2 pi h) over all whole z is within
+   1 +- 2T of 1, T = exp(-2 pi^2 32) < 1e-274 (Poisson summation, spec/accounting.md C1). So what
+   somebody sees is within e^(+-X) of the process at whole points, X < 1e-200 for any path that fits
+   into a computer; only the elements that one unit changes count.
+2. GDP. Let u_1, u_2, ... be continuous Gaussian releases merged by precision, u_k of variance V_k - 64
+   when version k is seen; each costs mu^2 = D^2 (1/(V_k - 64) - 1/(V_(k-1) - 64)), and all together at
+   most twice the level. The versions can be drawn from them alone: y_1 around u_1 with parameter 64, and
+   y_2 around b y_1 + (1 - b) u_2 with parameter 64 g / (64 + g) >= 32, where b = 64 / (64 + g) and
+   g = V_1 - V_2: this gives Var(y_2) = Cov(y_1, y_2) = V_2 and Cov(y_2, u_2) = V_2 - 64, so that it
+   can go on; coarser ones are drawn from those seen. Up to e^(+-X) the path is a post-processing of releases that cost the levels,
+   however the next level was chosen. The X is taken off the cap (``loss.RESERVE``).
+3. zCDP. All versions together cost D_a <= a D^2 / (2V) + X (2a - 1) / (a - 1) at each order a. The first
+   term is less than a rho by the share 64 / V > 1e-60 of it, which exceeds the second for a >= 1 + 1e-100;
+   and D_a grows with a, so that a rho bounds it for the orders below as well. Nothing has to be added.
+
+The sums in 2 and 3 are of what was charged on the path so far, never less than what was learned of it.
 """
 
 from __future__ import annotations
@@ -14,11 +41,12 @@ from fractions import Fraction
 from typing import Any
 
 from dpnb.privacy.calibrate import safe_scale
-from dpnb.privacy.noise import Noise
+from dpnb.privacy.noise import Noise, gaussian_around
 
 LEAST_LEVEL = Fraction(1, 10**9)
 """Smallest level of a vector: below it the noise tells nothing, and far below it leaves 64 bits."""
-LEAST_INCREASE = LEAST_LEVEL / 10**6
+VARIANCE_STEP = 64
+"""Variances of Gaussian versions are whole multiples of this, in squares of lattice units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +90,12 @@ def gaussian_knot(
     sensitivity: int,
     noise: Noise,
 ) -> Knot:
-    """Return the version of a Gaussian path at ``level`` (spec/dprovdb.md 3.7).
+    """Return the version of a Gaussian path at ``level`` (spec/dprovdb.md 3.7, accounting.md C4).
 
-    The path is the reverse-time process y(s) = x + B(s), with s = sensitivity^2 / (2 rho) the noise
-    variance and Cov(B(s), B(s')) = min(s, s'); all four cases below keep this law.
+    The path is the reverse-time process y = x + B(V) with Cov(B(V), B(V')) = min(V, V') for the
+    variances V of :func:`variance_of`. A version is drawn given the next finer one, or the exact vector
+    where there is none, and the next coarser one, where there is one. Levels of equal variance are one
+    version.
 
     Parameters
     ----------
@@ -78,59 +108,38 @@ def gaussian_knot(
     sensitivity : int
         L2 sensitivity in lattice units.
     """
-    known = find(path, level)
-    if known is not None:
-        return known
     place = bisect_left(path, level, key=_by_level)
-    if place == len(path):
-        if exact is None:
-            raise ValueError("a finer version needs the exact vector")
-        return _refined(path, level, exact, sensitivity, noise)
-    finer = path[place]
-    variance = variance_of(sensitivity, level) - variance_of(sensitivity, finer.level)
+    variance = variance_of(sensitivity, level)
+    for near in (*path[place : place + 1], *path[max(0, place - 1) : place]):
+        if near.level == level:
+            return near
+        if variance_of(sensitivity, near.level) == variance:
+            return Knot(level, near.vector)
+    fine: Sequence[int]
+    if place < len(path):
+        fine, least = path[place].vector, variance_of(sensitivity, path[place].level)
+    elif exact is not None:
+        fine, least = exact, 0
+    else:
+        raise ValueError("a finer version needs the exact vector")
     if place == 0:
-        # coarser than all: more noise on the coarsest, no data
-        return Knot(level, tuple(noise.gaussian(finer.vector, math.sqrt(variance))))
-    # between two versions: a Brownian bridge, no data
-    coarser = path[place - 1]
-    gap = variance_of(sensitivity, coarser.level) - variance_of(sensitivity, finer.level)
-    weight = variance / gap
-    centre = [
-        round(a + weight * (b - a)) for a, b in zip(finer.vector, coarser.vector, strict=True)
-    ]
-    return Knot(level, tuple(noise.gaussian(centre, math.sqrt(variance * (1 - weight)))))
+        return Knot(level, tuple(gaussian_around(fine, 1, Fraction(variance - least), noise)))
+    coarse = path[place - 1]
+    most = variance_of(sensitivity, coarse.level)
+    # both parts of the gap are multiples of the step, which keeps the numbers short
+    above, below = (most - variance) // VARIANCE_STEP, (variance - least) // VARIANCE_STEP
+    centres = [above * a + below * b for a, b in zip(fine, coarse.vector, strict=True)]
+    spread = Fraction((variance - least) * (most - variance), most - least)
+    return Knot(level, tuple(gaussian_around(centres, above + below, spread, noise)))
 
 
-def variance_of(sensitivity: int, level: Fraction) -> Fraction:
-    """Return the noise variance of a Gaussian version, in squares of lattice units."""
-    return Fraction(sensitivity * sensitivity) / (2 * level)
+def variance_of(sensitivity: int, level: Fraction) -> int:
+    """Return the noise variance of a Gaussian version, in squares of lattice units.
 
-
-def _refined(
-    path: Sequence[Knot],
-    level: Fraction,
-    exact: Sequence[int],
-    sensitivity: int,
-    noise: Noise,
-) -> Knot:
-    """Merge a fresh release that costs only the increase with the finest version, by precision.
-
-    An increase below ``LEAST_INCREASE`` would need noise beyond 64 bits and tell nothing: the finest
-    version stands for it, its variance right to 1e-6 of itself and paid for in full.
+    That of continuous noise, sensitivity^2 / (2 rho), and between one and two ``VARIANCE_STEP`` more.
     """
-    if not path:
-        return Knot(level, tuple(noise.gaussian(exact, safe_scale(level, sensitivity, "zcdp"))))
-    finest = path[-1]
-    if level - finest.level < LEAST_INCREASE:
-        return Knot(level, finest.vector)
-    fresh = noise.gaussian(exact, safe_scale(level - finest.level, sensitivity, "zcdp"))
-    share = finest.level / level
-    old, whole = share.numerator, share.denominator
-    merged = (
-        (2 * (old * a + (whole - old) * b) + whole) // (2 * whole)
-        for a, b in zip(finest.vector, fresh, strict=True)
-    )
-    return Knot(level, tuple(merged))
+    nominal = Fraction(sensitivity * sensitivity) / (2 * level)
+    return VARIANCE_STEP * (math.ceil(nominal / VARIANCE_STEP) + 1)
 
 
 GRID_STEPS = 4

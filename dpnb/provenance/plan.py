@@ -31,7 +31,7 @@ from dpnb.sql.canonical import describe
 from dpnb.sql.query import Aggregate, Query
 
 MOST_LEVEL = Fraction(10**12)
-"""Largest level of a vector: far above it the lattice would be felt."""
+"""Largest level of a vector: from about 10**9 on, the lattice's own noise is felt (``View.law``)."""
 
 
 @dataclass(frozen=True, slots=True)

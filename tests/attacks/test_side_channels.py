@@ -93,7 +93,7 @@ def work(session):
     yield session.explain(question, k=1, rho="0.5", anyway=True)
     yield session.explain(question, k=2, length=2, rho="0.5", anyway=True)
     for options in ({"u": 40}, {"mode": "rr", "alpha": 0.4}):
-        sql = "SELECT sex FROM t GROUP BY sex HAVING COUNT(*) > 20"
+        sql = "SELECT sex FROM t WHERE age > 30 GROUP BY sex HAVING COUNT(*) > 20"
         yield session.decide(sql, beta=0.4, **options)
     yield session.infer("SELECT COUNT(*) AS n FROM t WHERE sex = 'F'")
     for sql, rho in ((BY_SEX, 99), ("SELECT MAX(age) FROM t", 1), ("SELECT COUNT(*) FROM u", 1)):

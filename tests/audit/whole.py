@@ -27,7 +27,7 @@ from dpnb import Category, Integer, Real, Schema, Table, Unit
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.privacy.calibrate import safe_scale
 from dpnb.privacy.noise import Noise
-from dpnb.privacy.path import Knot
+from dpnb.privacy.path import Knot, variance_of
 from dpnb.provenance.views import View
 from tests.kit.loaded import LoadedEngine
 from tests.kit.noise import BlindNoise, Draw
@@ -46,6 +46,13 @@ class Blind(BlindNoise):
         """Stand for ``privacy.path.laplace_chain``; the scale of what was shown is known at the end."""
         shown = tuple(self._pattern("chain", exact, float(sensitivity)))
         return tuple(Knot(level, shown) for level in levels)
+
+    def gaussian_around(
+        self, numerators: Sequence[int], denominator: int, variance: Fraction, _: Noise
+    ) -> list[int]:
+        """Stand for ``privacy.noise.gaussian_around``, whose centres need not be whole."""
+        scale = denominator * math.sqrt(variance)
+        return [value // denominator for value in self._pattern("gaussian", numerators, scale)]
 
     def settled(self, finest: Sequence[Fraction]) -> tuple[Draw, ...]:
         """Return the draws; each chain at the finest level that was shown of it."""
@@ -185,6 +192,7 @@ def run(table: Table, script: Script, currency: Currency) -> Run:
     ):
         curator = dpnb.Curator(table, budget=BUDGETS[currency], noise=noise)
     with (
+        mock.patch("dpnb.privacy.path.gaussian_around", noise.gaussian_around),
         mock.patch("dpnb.explain.mechanism.top_k", noise.top_k),
         mock.patch("dpnb.answers.request.laplace_chain", noise.laplace_chain),
         mock.patch("dpnb.decide.request.laplace_chain", noise.laplace_chain),
@@ -368,7 +376,10 @@ EXPLANATIONS: dict[str, Audited] = {
 
 def less_noise() -> AbstractContextManager[object]:
     """Draw noise of a scale that is smaller by 1 %."""
-    return mock.patch("dpnb.privacy.path.safe_scale", lambda *given: safe_scale(*given) * 0.99)
+    return mock.patch(
+        "dpnb.privacy.path.variance_of",
+        lambda sensitivity, level: variance_of(sensitivity, level * Fraction(102, 100)),
+    )
 
 
 def half_sensitivity() -> AbstractContextManager[object]:

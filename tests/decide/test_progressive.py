@@ -223,7 +223,7 @@ class TestIncrements:
         count = size(self.COUNT)
         errors = merged([self.LEVELS[i] for i in order], count, 5 * UNIT, seeded(8))
         for level, error in errors.items():
-            assert float(variance_of(1, level)) == 1 / (2 * level)
+            assert variance_of(UNIT, level) / UNIT**2 == pytest.approx(1 / (2 * float(level)))
             assert like(error, 1 / math.sqrt(2 * level))
             assert not like(self.WIDE * error, 1 / math.sqrt(2 * level))
         for low, high in itertools.combinations(self.LEVELS, 2):

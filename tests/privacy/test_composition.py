@@ -9,8 +9,8 @@ import pytest
 
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.composition import epsilons, kov, rdp_epsilon
-from dpnb.privacy.gaussian import epsilon_from, mu_from
-from dpnb.privacy.loss import PrivacyLoss, gdp_delta
+from dpnb.privacy.gaussian import epsilon_from, log_delta, mu_from
+from dpnb.privacy.loss import RESERVE, PrivacyLoss, epsilon_shown, rho_within
 from dpnb.privacy.mechanisms import epsilon_of_level, level_of_epsilon
 
 pytestmark = pytest.mark.fast
@@ -61,9 +61,20 @@ class TestGdp:
                 math.sqrt(2 * level), DELTA
             )
 
-    def test_a_part_of_delta_is_kept_back_for_the_lattice(self) -> None:
-        assert gdp_delta(1e-9) == pytest.approx(1e-9 - 1e-12, rel=1e-12)
-        assert 0 < gdp_delta(1e-15) < 1e-15
+    @pytest.mark.parametrize(("epsilon", "delta"), [(1, 1e-6), (3, 1e-6), (0.1, 1e-9), (5, 1e-15)])
+    def test_the_reserve_for_the_lattice_is_kept_back_at_any_budget(
+        self, epsilon: float, delta: float
+    ) -> None:
+        """spec/accounting.md A1.5: noise within e^X of mu-GDP is (epsilon, delta)-DP."""
+        rho = rho_within(Fraction(epsilon), Fraction(delta), "gdp")
+        # an absolute slack of delta is worth less in epsilon, the larger the slope of the curve
+        worst = log_delta(epsilon - 2 * RESERVE, math.sqrt(2 * rho)) + RESERVE
+        assert worst <= math.log(delta) + 1e-14
+        assert rho >= rho_within(
+            Fraction(epsilon) * (1 - Fraction(1, 10**9)), Fraction(delta), "gdp"
+        )
+        assert rho <= Fraction(mu_from(epsilon, delta)) ** 2 / 2
+        assert epsilon * (1 - 1e-10) <= epsilon_shown(rho, delta, "gdp") <= epsilon
 
 
 class TestRules:
@@ -73,9 +84,9 @@ class TestRules:
         loss = PrivacyLoss(rho=rho)
         found = epsilons(loss, delta, "gdp")
         assert epsilon_from(math.sqrt(2 * rho), delta) == pytest.approx(1.99452690070, rel=CLOSE)
-        # a slack of 1e-12 in delta is kept back
-        assert found["gdp"] == pytest.approx(1.99452690070, rel=1e-6)
-        assert found["gdp"] >= 1.99452690070
+        # what is kept back for the lattice
+        assert found["gdp"] == pytest.approx(1.99452690070, rel=1e-10)
+        assert found["gdp"] >= epsilon_from(math.sqrt(2 * rho), delta) + 2 * RESERVE
         assert found["rdp"] == rdp_epsilon(rho, delta) == pytest.approx(2.45078800048, rel=CLOSE)
         # the least over all orders, met at 12.754
         orders = [1 + i / 1000 for i in range(1, 40_000)]

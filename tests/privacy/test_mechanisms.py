@@ -30,6 +30,7 @@ from dpnb.privacy.mechanisms import (
 )
 from dpnb.privacy.noise import Noise, SecureNoise
 from dpnb.privacy.path import Knot, gaussian_knot, insert
+from tests.kit.noise import NoNoise
 
 LONG = os.environ.get("DPNB_LONG") == "1"
 DELTA = Fraction(1, 10**9)
@@ -207,16 +208,11 @@ class TestCombination:
         fresh = [3.1, 3.9, 2.9, 9.2, 5.1, 0.9]
         scale = 10**10
 
-        class Given:
-            private = False
-
-            def gaussian(self, exact: Sequence[int], sigma: float) -> list[int]:
-                return [round(value * scale) for value in fresh]
-
         first = level_of(113.932073219)
         second = first + level_of(663.762900461)
         path = [Knot(first, tuple(round(value * scale) for value in old))]
-        knot = gaussian_knot(path, second, [0] * 6, scale, Given())
+        given = [round(value * scale) for value in fresh]
+        knot = gaussian_knot(path, second, given, scale, NoNoise())
         assert [value / scale for value in knot.vector] == pytest.approx(
             [3.44140012, 4.24140012, 2.81464997, 9.54140012, 5.1, 0.47324985], abs=1e-8
         )

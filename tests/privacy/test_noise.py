@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from dpnb.privacy.noise import SecureNoise
+from dpnb.privacy.noise import SecureNoise, gaussian_around
+from tests.kit.noise import NoNoise
 
 pytestmark = pytest.mark.entropy
 P_FLOOR = 1e-9
@@ -90,6 +92,53 @@ class TestVectors:
 
     def test_the_sampler_says_that_it_is_private(self, family: str) -> None:
         assert SecureNoise().private is True
+
+
+class TestCentres:
+    """Discrete Gaussians around centres that are not whole (spec/accounting.md C4 (iii))."""
+
+    @pytest.mark.parametrize(
+        ("centre", "variance"),
+        [("1/2", "5/2"), ("-1/2", "5/2"), ("-11/3", "13/4"), ("7", "2"), ("2/5", "40")],
+    )
+    def test_they_have_the_exact_law(
+        self, centre: str, variance: str, size: Callable[[int], int]
+    ) -> None:
+        middle, spread = Fraction(centre), Fraction(variance)
+        count = size(5_000)
+        drawn = gaussian_around(
+            [middle.numerator] * count, middle.denominator, spread, SecureNoise()
+        )
+        reach = math.ceil(2 * math.sqrt(spread))
+        places = np.arange(-200, 201)
+
+        def fits(around: float, parameter: float) -> bool:
+            weights = np.exp(-((places - around) ** 2) / (2 * parameter))
+            ends = np.clip(places - round(middle), -reach, reach)
+            cells = [weights[ends == place].sum() for place in range(-reach, reach + 1)]
+            law = np.array(cells) / weights.sum()
+            return chi_square(np.array(drawn) - round(middle), law, reach) > P_FLOOR
+
+        assert fits(float(middle), float(spread))
+        assert not fits(float(middle) + 0.25 * math.sqrt(spread), float(spread))
+        assert not fits(float(middle), 1.35 * float(spread))
+
+    def test_fine_lattices_hardly_ever_take_a_second_draw(self) -> None:
+        drawn: list[int] = []
+
+        class Counting(SecureNoise):
+            def gaussian(self, exact: Sequence[int], sigma: float) -> list[int]:
+                drawn.append(len(exact))
+                return super().gaussian(exact, sigma)
+
+        found = gaussian_around([2**40 + 1] * 500, 2, Fraction(2**44), Counting())
+        assert drawn[0] == 500
+        assert sum(drawn) <= 503
+        assert abs(np.mean(found) - 2**39) < 7 * 2**22 / math.sqrt(500)
+        assert gaussian_around([], 3, Fraction(2**44), SecureNoise()) == []
+
+    def test_centres_are_rounded_without_regard_to_parity(self) -> None:
+        assert gaussian_around([-3, -1, 1, 3, 5], 2, Fraction(9), NoNoise()) == [-1, 0, 1, 2, 3]
 
 
 class TestCoins:

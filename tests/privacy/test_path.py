@@ -11,16 +11,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpnb.privacy.calibrate import safe_scale
+from dpnb.privacy.gaussian import log_delta
 from dpnb.privacy.noise import SecureNoise
 from dpnb.privacy.path import (
-    LEAST_INCREASE,
+    VARIANCE_STEP,
     Knot,
     gaussian_knot,
     grid,
     laplace_chain,
     needs_data,
     snap,
+    variance_of,
 )
 
 UNIT = 2**21
@@ -131,29 +132,30 @@ class TestGaussianCases:
         assert knot == Knot(Fraction(1, 10), (3, -4))
         ((exact, sigma),) = noise.asked
         assert exact == (3, -4)
-        assert sigma == safe_scale(Fraction(1, 10), UNIT, "zcdp")
-        assert sigma == pytest.approx(UNIT / math.sqrt(0.2), rel=1e-12)
+        assert sigma**2 == pytest.approx(variance_of(UNIT, Fraction(1, 10)), rel=1e-14)
+        assert sigma == pytest.approx(UNIT / math.sqrt(0.2), rel=1e-11)
 
-    def test_refining_draws_at_the_increase_and_merges_by_precision(self) -> None:
+    def test_refining_draws_around_the_finest_and_the_exact_vector_by_precision(self) -> None:
         noise = Recorder()
         coarse = Knot(level_of(100), (40 * UNIT,))
         knot = gaussian_knot([coarse], level_of(25), [80 * UNIT], UNIT, noise)
-        ((exact, sigma),) = noise.asked
-        assert exact == (80 * UNIT,)
-        # fresh variance 1/(1/25 - 1/100) = 33.3, weight of the fresh part 0.75
-        assert (sigma / UNIT) ** 2 == pytest.approx(100 / 3, rel=1e-12)
-        assert knot == Knot(level_of(25), (70 * UNIT,))
+        ((centre, sigma),) = noise.asked
+        # variances 100 and 25: the exact vector has a weight of 0.75
+        assert centre[0] / UNIT == pytest.approx(70, rel=1e-10)
+        assert (sigma / UNIT) ** 2 == pytest.approx(25 * 75 / 100, rel=1e-10)
+        assert knot == Knot(level_of(25), centre)
 
-    def test_the_fresh_draw_never_costs_more_than_the_increase(self) -> None:
-        noise, path, spent = Recorder(), [], Fraction(0)
-        for level in (Fraction(1, 7), Fraction(1, 5), Fraction(1, 3), Fraction(9, 10)):
-            before = path[-1].level if path else Fraction(0)
-            extend(path, level, [0], noise)
-            cost = Fraction(UNIT) ** 2 / (2 * Fraction(noise.asked[-1][1]) ** 2)
-            assert cost <= level - before
-            spent += cost
-        assert spent <= Fraction(9, 10)
-        assert float(spent) == pytest.approx(0.9, rel=1e-12)
+    def test_a_refinement_costs_the_increase_given_what_was_seen(self) -> None:
+        # shift of the centre by one unit of sensitivity, and its variance: precisions add
+        noise, path = Recorder(), [Knot(Fraction(1, 7), (0,))]
+        for low, high in pairwise(
+            (Fraction(1, 7), Fraction(1, 5), Fraction(1, 3), Fraction(9, 10))
+        ):
+            extend(path, high, [2**20 * UNIT], noise)
+            path[-1] = Knot(high, (0,))
+            (shift,), sigma = noise.asked[-1]
+            cost = (shift / 2**20) ** 2 / (2 * sigma**2)
+            assert cost == pytest.approx(float(high - low), rel=1e-9)
 
     def test_between_two_versions_a_bridge_needs_no_data(self) -> None:
         noise = Recorder()
@@ -190,15 +192,14 @@ class TestGaussianCases:
         with pytest.raises(ValueError, match="needs the exact vector"):
             gaussian_knot([], Fraction(1), None, UNIT, Recorder())
 
-    def test_an_increase_too_small_for_64_bits_draws_nothing(self) -> None:
+    def test_levels_that_the_lattice_does_not_tell_apart_are_one_version(self) -> None:
         noise = Recorder()
-        path = [Knot(Fraction(1, 10), (7 * UNIT,))]
-        level = Fraction(1, 10) + LEAST_INCREASE / 2
-        assert gaussian_knot(path, level, [0], UNIT, noise) == Knot(level, (7 * UNIT,))
+        path = [Knot(Fraction(3, 20), (14 * UNIT,)), Knot(Fraction(3, 7), (10 * UNIT,))]
+        for held in path:
+            for level in (held.level * (1 + Fraction(1, 10**15)), held.level - Fraction(1, 10**15)):
+                assert variance_of(UNIT, level) == variance_of(UNIT, held.level)
+                assert gaussian_knot(path, level, [0], UNIT, noise) == Knot(level, held.vector)
         assert noise.asked == []
-        gaussian_knot(path, Fraction(1, 10) + LEAST_INCREASE, [0], UNIT, noise)
-        ((_, sigma),) = noise.asked
-        assert sigma < 2**48
 
     def test_versions_are_whole_lattice_numbers(self) -> None:
         path: list[Knot] = []
@@ -206,6 +207,80 @@ class TestGaussianCases:
             knot = extend(path, level, [1, 2, 3], SecureNoise())
             assert all(type(value) is int for value in knot.vector)
             assert len(knot.vector) == 3
+
+
+class TestLattice:
+    """What whole numbers cost: spec/accounting.md A1.5 and C."""
+
+    def test_variances_are_equal_or_a_whole_step_apart_and_leave_a_step_free(self) -> None:
+        for sensitivity in (1, 327_680, UNIT):
+            for level in (Fraction(1, 10**9), Fraction(1, 7), Fraction(1), Fraction(10**12)):
+                nominal = Fraction(sensitivity) ** 2 / (2 * level)
+                variance = variance_of(sensitivity, level)
+                assert variance % VARIANCE_STEP == 0
+                assert nominal <= variance - VARIANCE_STEP < nominal + VARIANCE_STEP
+
+    @pytest.mark.parametrize(
+        ("sensitivity", "level"), [(1, 0.5), (1, 2.0), (8, 0.5), (3, 0.01), (16, 1.0)]
+    )
+    def test_a_version_is_no_easier_to_tell_apart_than_its_level(
+        self, sensitivity: int, level: float
+    ) -> None:
+        """sqrt(2 rho)-GDP, by enumeration; a discrete Gaussian of variance D^2 / (2 rho) is not."""
+
+        def deltas(variance: float, epsilons: Sequence[float]) -> list[float]:
+            reach = sensitivity + math.ceil(12 * math.sqrt(variance)) + 12
+            places = np.arange(-reach, reach + sensitivity + 1)
+            near, far = (np.exp(-((places - c) ** 2) / (2 * variance)) for c in (0, sensitivity))
+            whole = near.sum()
+            return [np.maximum(far - math.exp(e) * near, 0).sum() / whole for e in epsilons]
+
+        epsilons = [i / 40 for i in range(160)]
+        allowed = [math.exp(log_delta(e, math.sqrt(2 * level))) for e in epsilons]
+        drawn = deltas(variance_of(sensitivity, Fraction(level)), epsilons)
+        assert all(d <= a * (1 + 1e-9) for d, a in zip(drawn, allowed, strict=True))
+        plain = deltas(sensitivity**2 / (2 * level), epsilons)
+        assert any(d > a * (1 + 1e-7) for d, a in zip(plain, allowed, strict=True))
+
+    @pytest.mark.parametrize("coarse", [0, 7, -31])
+    def test_a_version_that_nobody_sees_leaves_no_trace(self, coarse: int) -> None:
+        """A bridge given a hidden finest version, by enumeration: as if there had been none."""
+        hidden, between, most = 2 * VARIANCE_STEP, 3 * VARIANCE_STEP, 5 * VARIANCE_STEP
+        places = np.arange(-150, 151)
+
+        def law(centre: np.ndarray, variance: float) -> np.ndarray:
+            """Probabilities of all places, by row of centres; exact discrete Gaussians."""
+            weights = np.exp(-((places - centre[:, None]) ** 2) / (2 * variance))
+            return weights / weights.sum(axis=1, keepdims=True)
+
+        weight = (between - hidden) / (most - hidden)
+        spread = (between - hidden) * (most - between) / (most - hidden)
+        bridge = law((1 - weight) * places + weight * coarse, spread)
+        given = law(np.array([0.0]), hidden)[0] * law(places, most - hidden)[:, coarse + 150]
+        seen = given @ bridge / given.sum()
+        # no finer version: the next version is drawn from the coarse one and the exact vector, 0
+        plain = law(np.array([coarse * between / most]), between * (most - between) / most)[0]
+        assert np.allclose(seen, plain, rtol=1e-9, atol=1e-14)
+        # negative control: around a rounded centre the two differ
+        rounded = law(np.floor((1 - weight) * places + weight * coarse + 0.5), spread)
+        assert not np.allclose(given @ rounded / given.sum(), plain, rtol=1e-9, atol=1e-6)
+
+    def test_a_path_can_be_drawn_from_continuous_releases_that_cost_its_levels(self) -> None:
+        """The kernels of the proof in ``path``: variances and covariances come out as they must."""
+        step = VARIANCE_STEP
+        seen, between = [Fraction(40 * step)], [[Fraction(40 * step)]]
+        for variance in (Fraction(n * step) for n in (39, 17, 16, 3, 2)):
+            gap = seen[-1] - variance
+            weight, extra = step / (step + gap), step * gap / (step + gap)
+            assert extra >= 32
+            least = variance - step
+            across = [weight * c + (1 - weight) * least for c in between[-1]]
+            own = weight**2 * seen[-1] + 2 * weight * (1 - weight) * least
+            own += (1 - weight) ** 2 * least + extra
+            assert [*across, own] == [variance] * (len(seen) + 1)
+            assert weight * least + (1 - weight) * least == variance - step
+            seen.append(variance)
+            between.append([*across, own])
 
 
 class TestGrid:
