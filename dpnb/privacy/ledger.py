@@ -23,7 +23,7 @@ from dpnb.errors import LedgerError
 from dpnb.locks import hold
 from dpnb.privacy.sqlite import SQLiteStorage
 
-FORMAT = 4
+FORMAT = 5
 _GENESIS = hashlib.sha256(b"dpnb ledger").hexdigest()
 _ANCHOR = re.compile(r"([0-9]{1,18}) ([0-9a-f]{64})\n")
 

@@ -478,7 +478,7 @@ class TestLedgerRows:
                     assert place.content() == before
 
     def test_another_format_is_refused(self, place):
-        for number in (0, 3, 5, -1, 4.5, "4", None, True, [4]):
+        for number in (0, 4, 6, -1, 5.5, "5", None, True, [5]):
             bodies = [row[1] for row in rows_of(place.home / "ledger")]
             bodies[0] = json.dumps({**json.loads(bodies[0]), "format": number})
             place.put()

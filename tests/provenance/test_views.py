@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpnb.engines.base import Count, Measure, Scan, Sum, sum_of
+from dpnb.engines.base import Count, Measure, Scan, Sum, Units, sum_of
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.kinds import Category, Integer, Kind, Real
 from dpnb.provenance.views import View, transposition, view_keys, views_of
@@ -318,6 +318,13 @@ class TestSensitivity:
             view.measure.sensitivity * view.measure.step
         )
         assert view.values([view.lattice_sensitivity("zcdp")]) == [view.sensitivity("zcdp")]
+
+    @pytest.mark.parametrize("groups", [1, 2, 4, 5, 100, 101, 5000])
+    def test_the_lattice_of_ids_is_fine_in_both_norms(self, groups: int) -> None:
+        view = View("t", 1, ("g",), EVERY, Units(groups, cut=False))
+        assert view.lattice_sensitivity("zcdp") >= 2**21
+        assert view.lattice_sensitivity("pure") == groups * view.scale >= 2**21
+        assert view.lattice_sensitivity("zcdp") ** 2 >= groups * view.scale**2
 
     @pytest.mark.parametrize("group", [None, "undeclared"])
     def test_a_row_outside_the_declared_groups_moves_nothing(self, group: str | None) -> None:
