@@ -15,7 +15,7 @@ from dpnb.answers.numbers import percent
 from dpnb.answers.origin import Origin
 from dpnb.answers.plain import listed
 from dpnb.answers.question import Question, label
-from dpnb.answers.words import cost_text, interval_sentence, ledger_note
+from dpnb.answers.words import bought_sentence, cost_text, interval_sentence, ledger_note
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
 from dpnb.privacy.loss import Currency, PrivacyLoss, guarantee
@@ -74,6 +74,9 @@ class Answer:
         How an answer of a wished error was come by, where past answers to other statements helped.
     shared : bool
         Whether answers to other statements had shown the same noise before.
+    bought : str or None
+        The epsilon that its views have where it is less than was asked for: levels of a pure session
+        lie on a grid. None where it is not.
     """
 
     sql: str
@@ -103,6 +106,7 @@ class Answer:
     request: str
     origin: Origin | None = None
     shared: bool = False
+    bought: str | None = None
 
     def estimates_of(self, alias: str | None = None) -> Estimates:
         """Return one aggregate by its alias; the first one without an alias."""
@@ -227,6 +231,8 @@ class Answer:
             self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored,
             worked_out=self.origin is not None and self.origin.way == "history",
         )  # fmt: skip
+        if self.bought is not None:
+            cost = f"{cost} {bought_sentence([self.bought])}"
         return f"{cost} A finer answer is held: ask with more." if self.finer else cost
 
     def origin_sentence(self) -> str:

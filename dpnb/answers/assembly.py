@@ -123,7 +123,17 @@ def answer(
         ledger=store.name,
         request=charge.request,
         shared=state.shown_before(charge),
+        bought=_bought(wanted, charge.levels),
     )
+
+
+def _bought(wanted: Plan, levels: Mapping[str, Fraction]) -> str | None:
+    """Return the epsilon of a pure session's levels where it is less than was asked for."""
+    asked = wanted.accuracy.level
+    if asked is None or wanted.currency != "pure":
+        return None
+    bought = sum((levels[view] for view in wanted.views), Fraction(0))
+    return str(bought) if bought < asked else None
 
 
 def _part(aggregate: Aggregate, wanted: Plan) -> Part:
@@ -290,10 +300,12 @@ def price(
     cost: PrivacyLoss,
     left: PrivacyLoss,
     store: Store,
+    levels: Mapping[str, Fraction],
     expected: tuple[Width, ...],
     origin: Origin | None = None,
 ) -> Price:
-    """Return the price of a plan: ``cost`` of ``left``, and the widths to expect."""
+    """Return the price of a plan at ``levels``: ``cost`` of ``left``, and the widths to expect."""
+    bought = _bought(wanted, levels)
     budget = status(store, analyst)
     return Price(
         sql=sql.strip(),
@@ -307,4 +319,5 @@ def price(
         widths=expected,
         origin=origin,
         stamp=store.stamp,
+        bought=() if bought is None else (bought,),
     )

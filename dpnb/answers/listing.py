@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dpnb.answers.numbers import figure, loss_text
 from dpnb.answers.origin import Origin
 from dpnb.answers.plain import listed
-from dpnb.answers.words import KERNEL, left_text
+from dpnb.answers.words import KERNEL, bought_sentence, left_text
 from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text, unit
 from dpnb.stamps import Stamp
 
@@ -84,6 +84,9 @@ class Price:
         How the answer would be come by, where past answers to other statements help.
     stamp : str
         As in ``Answer``.
+    bought : tuple of str
+        For each statement the epsilon that it would have, where that is less than it asks for: levels
+        of a pure session lie on a grid.
     """
 
     sql: str
@@ -97,6 +100,7 @@ class Price:
     widths: tuple[Width, ...]
     origin: Origin | None = None
     stamp: Stamp = ""
+    bought: tuple[str, ...] = ()
 
     @classmethod
     def together(cls, prices: Sequence[Price]) -> Price:
@@ -113,6 +117,7 @@ class Price:
                 for alias, size, width in price.widths
             ),
             origin=None,
+            bought=tuple(epsilon for price in prices for epsilon in price.bought),
         )
 
     def share(self) -> float:
@@ -134,6 +139,8 @@ class Price:
             affordable=self.affordable,
         )  # fmt: skip
         notes = [note]
+        if self.bought:
+            notes.append(bought_sentence(self.bought, priced=True))
         if self.origin is not None:
             notes.append(self.origin.forecast(self.currency, self.delta))
         header = ("aggregate", "group size", "half-width to expect")
@@ -151,6 +158,7 @@ class Price:
         origin = values["origin"]
         values["origin"] = None if origin is None else Origin.from_dict(origin)
         values["widths"] = tuple(tuple(width) for width in values["widths"])
+        values["bought"] = tuple(values["bought"])
         return cls(**values)
 
     def __repr__(self) -> str:

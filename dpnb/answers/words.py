@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fractions import Fraction
+
 from dpnb.answers.numbers import loss_text
 from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text, unit
 
@@ -37,6 +40,15 @@ def cost_text(
     else:
         cost = f"Cost {loss_text(spent, currency, delta)}"
     return f"{cost}; left {left_text(remaining, cap, currency)}."
+
+
+def bought_sentence(bought: Sequence[str], *, priced: bool = False) -> str:
+    """Return what was bought, or would be, where that is less than was asked for; else ''."""
+    if not bought:
+        return ""
+    amounts = " and ".join(amount_text(Fraction(epsilon)) for epsilon in bought)
+    verb = "would be" if priced else "was"
+    return f"No more than epsilon {amounts} {verb} bought: levels of a pure session lie on a grid."
 
 
 def ledger_note(spent: PrivacyLoss, currency: Currency, *, kept: bool) -> str:

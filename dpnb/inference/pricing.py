@@ -41,7 +41,7 @@ def priced(store: Store, requests: Sequence[AnswerRequest | OnlineRequest]) -> l
             else online.widths()
         )
         prices.append(
-            assembly.price(request.sql, wanted, row, cost.row, rest, store, widths, origin)
+            assembly.price(request.sql, wanted, row, cost.row, rest, store, levels, widths, origin)
         )
         if prices[-1].affordable:
             left[row] = rest - cost.row

@@ -253,6 +253,24 @@ class TestSentences:
         assert answer.cost_sentence() == "Cost epsilon 0.5; left epsilon 1.5 of 2."
         assert "restart spends again" in answer.note()
 
+    def test_what_was_bought_where_that_is_less_than_was_asked_for(self, opened: Open) -> None:
+        session = opened(epsilon=4)
+        less = session.query(COUNT, epsilon="0.9999")
+        assert less.cost_sentence() == (
+            "Cost epsilon 0.8409; left epsilon 3.159 of 4. "
+            "No more than epsilon 0.8409 was bought: levels of a pure session lie on a grid."
+        )
+        assert Answer.from_dict(json.loads(json.dumps(less.to_dict()))) == less
+        assert "was bought" in session.query(COUNT, epsilon="0.9999").cost_sentence()
+        # the sum of its views' levels; then one that the grid has
+        mean = session.query("SELECT AVG(score) AS m FROM people", epsilon=1)
+        assert "No more than epsilon 0.9482 was bought" in mean.cost_sentence()
+        assert session.query(COUNT, epsilon=1).bought is None
+        # who holds more than she asks for gets that
+        assert session.query(COUNT, epsilon="0.98").bought is None
+        assert session.query(COUNT, error=50).bought is None
+        assert opened().query(COUNT, rho="0.9999").bought is None
+
     def test_unknown_aggregates_are_refused(self, opened: Open) -> None:
         answer = opened().query(ALL, rho=1)
         assert answer.estimates_of("total").alias == "total"
