@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import cycle, islice
@@ -318,10 +318,21 @@ def examine_chosen(seed: int, world: str) -> Report:
 # many processes
 
 
-@contextmanager
-def spark_frames() -> Iterator[Any]:
-    """Lend a function that makes a cached Spark frame of an arrow table."""
+def frames_of(session: Any, folder: Path) -> Callable[[Any], Any]:
+    """Return a function that makes a cached Spark frame of an arrow table."""
     import pyarrow.parquet as pq
+
+    def frame(rows: Any) -> Any:
+        path = folder / f"rows{len(list(folder.iterdir()))}.parquet"
+        pq.write_table(rows, path)
+        return session.read.parquet(str(path)).cache()
+
+    return frame
+
+
+@contextmanager
+def spark_frames() -> Iterator[Callable[[Any], Any]]:
+    """Lend what makes Spark frames, in a Spark of its own."""
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -340,13 +351,7 @@ def spark_frames() -> Iterator[Any]:
             builder = builder.config(name, value)
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("OFF")
-
-        def frame(rows: Any) -> Any:
-            path = Path(folder) / f"rows{len(list(Path(folder).iterdir()))}.parquet"
-            pq.write_table(rows, path)
-            return session.read.parquet(str(path)).cache()
-
-        yield frame
+        yield frames_of(session, Path(folder))
         session.stop()
 
 

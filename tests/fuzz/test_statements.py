@@ -6,11 +6,8 @@ The long form is ``python -m tests.fuzz.run --statements 1000000``.
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from contextlib import closing
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
@@ -65,17 +62,6 @@ def test_a_feature_that_is_no_longer_written_is_missed(world):
     for feature in choice.register.features:
         left = choice.register.without(feature, choice.pairs).bit_count()
         assert left < 0.995 * PAIRS[world]["valid"], feature
-
-
-@pytest.mark.spark
-def test_spark_answers_alike():
-    command = [Path(run.__file__), "--statements", "64", "--spark", "15", "--seed", "3"]
-    done = subprocess.run(
-        [sys.executable, *map(str, command)], capture_output=True, text=True, check=False,
-        timeout=900,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert "compared with Spark" in done.stdout
 
 
 def is_found(problem, world, features):
