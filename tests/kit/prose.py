@@ -32,9 +32,9 @@ def markdown_of(path: Path) -> str:
 
 def sentences(markdown: str) -> list[str]:
     """Return the sentences of Markdown, without code blocks, tables, headings and formulas."""
-    markdown = re.sub(r"^(```|~~~).*?^\1", "", markdown, flags=re.S | re.M)
-    markdown = re.sub(r"\$\$.*?\$\$", "", markdown, flags=re.S)
-    markdown = re.sub(r"<!--.*?-->|<[^>\n]+>", "", markdown, flags=re.S)
+    markdown = re.sub(r"^(```|~~~).*?^\1", "", markdown, flags=re.DOTALL | re.MULTILINE)
+    markdown = re.sub(r"\$\$.*?\$\$", "", markdown, flags=re.DOTALL)
+    markdown = re.sub(r"<!--.*?-->|<[^>\n]+>", "", markdown, flags=re.DOTALL)
     found = []
     for block in _blocks(markdown):
         text = _LINK.sub(lambda m: m[0][m[0].index("[") + 1 : m[0].index("]")], block)
@@ -66,7 +66,7 @@ def mean_length(markdown: str) -> float:
 
 def links(markdown: str) -> list[str]:
     """Return the targets of the links and pictures of Markdown, outside of code blocks."""
-    markdown = re.sub(r"^(```|~~~).*?^\1", "", markdown, flags=re.S | re.M)
+    markdown = re.sub(r"^(```|~~~).*?^\1", "", markdown, flags=re.DOTALL | re.MULTILINE)
     return _LINK.findall(markdown) + re.findall(r'(?:src|srcset|href)="([^"]+)"', markdown)
 
 
