@@ -1,6 +1,6 @@
-"""What was measured, as a report with plots, a table for README.md, and what dpnb must reach.
+"""What was measured, as a report with plots, a table for docs/comparison.md, and what dpnb must reach.
 
-python -m tests.benchmarks.peers.report [--write-readme]      # again, from results.json
+python -m tests.benchmarks.peers.report [--write-docs]      # again, from results.json
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ OURS = {"dpnb": "(ε, δ) session", "dpnb_pure": "pure session"}
 SYSTEMS = [*OWN, *PEERS]
 SQL = ["smartnoise", "opendp"]
 """Peers whose queries are relational; the others are libraries for arrays and pipelines."""
+DOCS = Path(__file__).parents[3] / "docs" / "comparison.md"
 START, END = "<!-- peers: start -->", "<!-- peers: end -->"
 SIZE = "32k", "1M", "10M"
 
@@ -110,14 +111,15 @@ def reasons(results: Results) -> list[str]:
     ]
 
 
-def readme(results: Results) -> str:
-    """Return the section between README's markers."""
+def section(results: Results) -> str:
+    """Return the section between the markers of docs/comparison.md."""
     return f"""{START}
-CPU seconds from opening a Parquet file to the answer of `SELECT grp, COUNT(*), AVG(age) FROM t GROUP BY grp`,
-16 public groups, at (ε, δ) = (1, 10⁻⁶) for the query; the unit protected is a row, or a person with at most 10
-rows (the later queries have the same bound). Peak memory is that at 10M rows, row / person. Then the mean absolute error of
-counts and of means at 32,561 rows. Measured with `python -m tests.benchmarks.peers.run --write-readme` on
-{results.figures["machine"]}; each peer as its file in `tests/benchmarks/peers/systems` says.
+What was measured is `SELECT grp, COUNT(*), AVG(age) FROM t GROUP BY grp` on 16 public groups. Each query has
+(ε, δ) = (1, 10⁻⁶). The unit protected is a row, or a person with at most 10 rows; the later queries have the same
+bound. The first columns are CPU seconds from opening a Parquet file to the answer. Peak memory is that at 10M rows,
+row / person. Then follows the mean absolute error of counts and of means at 32,561 rows. The command was
+`python -m tests.benchmarks.peers.run --write-docs`, on {results.figures["machine"]}.
+Each system ran as its file in `tests/benchmarks/peers/systems` says.
 
 {table(results)}
 
@@ -261,7 +263,7 @@ def plot(results: Results, folder: Path) -> list[str]:
 
 
 def write(figures: dict, folder: Path, target: Path | None) -> None:
-    """Write report.md with plots, replace README's section if wanted, print verdicts and leave."""
+    """Write report.md with plots, replace the section of docs/comparison.md if wanted, print verdicts and leave."""
     results = Results(figures)
     pictures = "\n\n".join(f"![{name}]({name})" for name in plot(results, folder))
     missing = "\n".join(f"- {line}" for line in reasons(results)) or "- none"
@@ -277,7 +279,7 @@ def write(figures: dict, folder: Path, target: Path | None) -> None:
         _, found, after = rest.partition(END)
         if not found:
             raise SystemExit(f"{target} lacks the markers {START} and {END}")
-        target.write_text(before + readme(results) + after, "utf-8")
+        target.write_text(before + section(results) + after, "utf-8")
     print(table(results))
     print(f"\n{folder / 'report.md'}")
     verdicts(results)
@@ -287,10 +289,10 @@ def write(figures: dict, folder: Path, target: Path | None) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--report", type=Path, default=HERE.parent / "report" / "peers")
-    parser.add_argument("--write-readme", action="store_true")
+    parser.add_argument("--write-docs", action="store_true")
     options = parser.parse_args()
     figures = json.loads((options.report / "results.json").read_text())
-    target = HERE.parents[2] / "README.md" if options.write_readme else None
+    target = DOCS if options.write_docs else None
     write(figures, options.report, target)
 
 

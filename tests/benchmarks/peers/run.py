@@ -1,7 +1,7 @@
 """dpnb against its peers: cost and error of one GROUP BY at equal privacy, and plain DuckDB as the limit.
 
     python -m tests.benchmarks.peers.install      # once: an environment for each peer
-    python -m tests.benchmarks.peers.run [--sizes 32k,1M,10M,100M] [--repeat 5] [--write-readme]
+    python -m tests.benchmarks.peers.run [--sizes 32k,1M,10M,100M] [--repeat 5] [--write-docs]
 
 SELECT grp, COUNT(*), AVG(age) FROM t GROUP BY grp: 16 public groups, age within 17..90, no value
 missing, all of epsilon 1 and delta 1e-6 for this query. The unit is a row, or a person, of whom at
@@ -11,7 +11,7 @@ is left out (whatever a query imports late is imported before). Later queries ar
 WHERE age <= 60, in the same process. Errors are means over groups and repetitions, at 32,561
 rows; those of the unit person on a table where nobody has more than 10 rows, so that they are noise
 alone. 100M is for dpnb and plain DuckDB. With --add, figures of systems that are not measured now are kept from the
-last run; with --write-readme the table in README.md is replaced.
+last run; with --write-docs the table in docs/comparison.md is replaced.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pathlib import Path
 
 from tests.benchmarks.peers.data import GROUPS, HIGH, LOW, SIZES, make, truth
 from tests.benchmarks.peers.install import FOLDER, OWN, interpreter
-from tests.benchmarks.peers.report import SYSTEMS, write
+from tests.benchmarks.peers.report import DOCS, SYSTEMS, write
 
 HERE = Path(__file__).parent
 MAX_ROWS = 10
@@ -168,7 +168,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="of environments and data")
     parser.add_argument("--report", type=Path, default=HERE.parent / "report" / "peers")
     parser.add_argument("--add", action="store_true", help="keep the last run's other figures")
-    parser.add_argument("--write-readme", action="store_true")
+    parser.add_argument("--write-docs", action="store_true")
     options = parser.parse_args()
     systems = options.systems.split(",")
     runner = Runner(options.folder)
@@ -198,8 +198,7 @@ def main() -> None:
             found = errors(runner, private, unit, options.draws)
             results["errors"].setdefault(unit, {}).update(found)
             save(results, runner, options.report)
-    readme = HERE.parents[2] / "README.md" if options.write_readme else None
-    write(results, options.report, readme)
+    write(results, options.report, DOCS if options.write_docs else None)
 
 
 if __name__ == "__main__":
