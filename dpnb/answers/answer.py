@@ -164,8 +164,8 @@ class Answer:
         """Return approximate intervals of an AVG or a formula, often narrower. Free.
 
         Released values are resampled with fresh noise of their own laws (DPXPlain, appendix C.5;
-        spec/dpxplain.md 4.6). Nothing guarantees the level, which is for each interval on its own;
-        questions never use these intervals.
+        docs/methods/estimation.md, algorithm 15). Nothing guarantees the level, which is for each
+        interval on its own; questions never use these intervals.
 
         Parameters
         ----------

@@ -1,4 +1,6 @@
-"""Approximate intervals of means and formulas, by resampling released values (spec/dpxplain.md 4.6).
+"""Approximate intervals of means and formulas, by resampling released values.
+
+Algorithm 15 of docs/methods/estimation.md.
 
 numpy's generator is used here and nowhere else beside data sets: it draws on released values, so it
 hides nothing and its quality is no matter of privacy.
@@ -112,9 +114,9 @@ def bootstrap(answer: Answer, alias: str | None, draws: object, seed: object) ->
     """Resample the released values behind one result; see :meth:`Answer.bootstrap`.
 
     DPXPlain, appendix C.5, Algorithm 7, with the index slips of its lines 9 and 10 mended
-    (spec/dpxplain.md 4.6, E22): bias-corrected percentiles. With theta*_b = f(released + fresh
-    noise), z0 = Phi^-1(share of theta*_b below f(released)); the ends are the quantiles of theta* at
-    Phi(2 z0 + Phi^-1((1 -+ confidence) / 2)).
+    (docs/methods/estimation.md, algorithm 15): bias-corrected percentiles. With theta*_b =
+    f(released + fresh noise), z0 = Phi^-1(share of theta*_b below f(released)); the ends are the
+    quantiles of theta* at Phi(2 z0 + Phi^-1((1 -+ confidence) / 2)).
     """
     from numpy.random import default_rng
 

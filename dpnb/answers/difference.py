@@ -41,7 +41,9 @@ def difference(
     mode: Mode = "tight",
     share: float = 1.0,
 ) -> Pair:
-    """Return the interval of sum(weight x exact value) - constant (spec/dpxplain.md 3.3).
+    """Return the interval of sum(weight x exact value) - constant.
+
+    Theorems 8 to 11 of docs/methods/estimation.md.
 
     COUNT and SUM: the noise of the sum. AVG: one interval for each group, at alpha / compared groups
     each for planned questions and at alpha / groups otherwise, combined by their ends. FORMULA, and

@@ -220,9 +220,9 @@ def derived(
 
     The intervals spend no failure probability of their own. Simultaneous intervals of all
     aggregates in all groups hold together with probability 1 - alpha; where they do, so do their
-    images under any formulas, however many (spec/dpxplain.md 4.5). Intervals that hold each on its
-    own rest on leaves at alpha / h each for h leaves: by the union bound, a formula's interval fails
-    with probability alpha at most.
+    images under any formulas, however many (docs/methods/estimation.md, theorem 7). Intervals that
+    hold each on its own rest on leaves at alpha / h each for h leaves: by the union bound, a
+    formula's interval fails with probability alpha at most.
     """
     values: list[float | None] = []
     ends: list[tuple[float, float]] = []

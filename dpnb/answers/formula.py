@@ -2,8 +2,8 @@
 
 Interval arithmetic always gives a superset of the formula's image of the box of the leaves'
 intervals, so the exact value is inside whenever all leaves' exact values are inside theirs
-(DPXPlain, appendix C.4; spec/dpxplain.md 4.5). No optimiser is used: one that stops early would
-lose coverage.
+(DPXPlain, appendix C.4; docs/methods/estimation.md, theorem 7). No optimiser is used: one that
+stops early would lose coverage.
 """
 
 from __future__ import annotations

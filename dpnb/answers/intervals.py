@@ -48,13 +48,16 @@ def _plus(value: float, by: float, towards: float) -> float:
 
 
 def around(value: float, law: Law, alpha: float) -> Pair:
-    """Return value -+ quantile: the interval of a COUNT or SUM (spec/dpxplain.md 3.2). Exact."""
+    """Return value -+ quantile: the interval of a COUNT or SUM.
+
+    Theorem 2 of docs/methods/estimation.md.
+    """
     half = law.quantile(alpha)
     return value - half, value + half
 
 
 def ratio(total: Pair, count: Pair) -> Pair:
-    """Return the range of S/C over a box (spec/dpxplain.md 3.3, RATIO).
+    """Return the range of S/C over a box (docs/methods/estimation.md, definition 14).
 
     All reals when the count's interval reaches 0 or lies below it.
     """
@@ -78,8 +81,9 @@ def mean_around_zero(
     """Return the interval of a mean that lies in [-reach, reach], from a centred sum and a count.
 
     {m : |S - m C| <= q(m)} with q(m) the quantile of the noise of S - m C, cut to the bounds
-    (Fieller's set, spec/dpxplain.md 3.3; exact before the cut). Outside the bounds nothing can lie,
-    so the cut keeps the level. When C is within its own noise of 0 the bounds are returned.
+    (docs/methods/estimation.md, theorem 5: Fieller's set; exact before the cut). Outside the bounds
+    nothing can lie, so the cut keeps the level. When C is within its own noise of 0 the bounds are
+    returned.
     """
     if count <= count_law.quantile(alpha):
         return -reach, reach
@@ -162,8 +166,9 @@ def range_quantile(alpha: float, groups: int) -> float:
 def combine(ends: Sequence[Pair], weights: Sequence[Fraction], shift: Fraction) -> Pair:
     """Return the interval of a weighted sum plus ``shift``, from an interval of each term.
 
-    It holds whenever all of ``ends`` hold (spec/dpxplain.md 3.3): on a box, a linear function is
-    least and greatest at corners. All reals when a number is too large for a float.
+    It holds whenever all of ``ends`` hold (docs/methods/estimation.md, theorem 11): on a box, a
+    linear function is least and greatest at corners. All reals when a number is too large for a
+    float.
     """
     turned = [
         (weight, pair if weight > 0 else pair[::-1])
@@ -181,7 +186,9 @@ def combine(ends: Sequence[Pair], weights: Sequence[Fraction], shift: Fraction) 
 def combination_half_width(
     law: Law, alpha: float, weights: Sequence[Fraction], groups: int, *, planned: bool
 ) -> float:
-    """Return the half-width of a weighted sum of groups' COUNTs or SUMs (spec/dpxplain.md 3.3).
+    """Return the half-width of a weighted sum of groups' COUNTs or SUMs.
+
+    Theorems 8 to 10 of docs/methods/estimation.md.
 
     Parameters
     ----------
@@ -204,7 +211,7 @@ def combination_half_width(
     groups seen, pairs included (Tukey's method: Scheffe, The Analysis of Variance, 1959, section
     3.6). With P = sum|w| / 2, the positive weights add up to P and the negative ones to -P, so
     |sum w e| <= P (max e - min e); the range of the noises is bounded by the studentised range for
-    Gaussians, and by the union bound over pairs for Laplace (E9). Exact for pairs of Gaussians.
+    Gaussians, and by the union bound over pairs for Laplace. Exact for pairs of Gaussians.
 
     Not planned, other weights: simultaneous over **all weights**, from each group's interval at
     alpha / groups: |sum w e| <= sum|w| max|e|.

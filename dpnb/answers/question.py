@@ -63,7 +63,7 @@ class Question:
         For AVG the smallest released count of the groups.
     enough : bool
         For AVG whether every released count lies above its own noise at this confidence
-        (spec/dpxplain.md E12).
+        (docs/methods/dpxplain.md, definition 2).
     joint_low, joint_high : float
         A wider interval of left - right, which holds together with the next two: all of them with the
         square root of the confidence.

@@ -112,8 +112,9 @@ def variance(
     the interval, and the quantile is taken at the largest factors of e_T and e_C there; the spread of
     a sum of independent symmetric unimodal noises grows with each factor (Birnbaum, On random
     variables with comparable peakedness, 1948). For Gaussians the ends are those of two Fieller sets
-    (spec/dpxplain.md 3.3), one for each end of the range of t; for Laplace noise any range of V that is
-    known bounds the factor of e_C, so an interval found that way narrows the next one.
+    (docs/methods/estimation.md, theorem 12), one for each end of the range of t; for Laplace noise
+    any range of V that is known bounds the factor of e_C, so an interval found that way narrows the
+    next one.
 
     The interval is cut to what is possible: 0 <= V <= H^2 - u^2 for values within H of the origin
     (Bhatia and Davis, A better bound on the variance, 2000), twice that with the divisor n - 1. Where

@@ -1,1 +1,1 @@
-"""Decisions: which groups meet a condition, with bounded errors (ProBE, corrected; spec/probe.md)."""
+"""Decisions: which groups meet a condition, with bounded errors; see docs/methods/probe.md."""

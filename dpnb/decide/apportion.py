@@ -3,7 +3,8 @@
 A condition's noisy aggregate is compared with its threshold moved by ``u``: a group at the threshold is
 missed with probability P(noise > u), its share. When the whole is true, all conditions of some prime
 implicant are, and the whole is missed only if one of these is: shares that add up to the bound within
-every prime implicant are enough, however the noises depend on each other (spec/probe.md A3.4).
+every prime implicant are enough, however the noises depend on each other (docs/methods/probe.md,
+theorem 5).
 """
 
 from __future__ import annotations
@@ -62,8 +63,9 @@ def shift(share: float, level: Fraction, sensitivity: float, currency: Currency)
 def level_for(share: float, bar: Bar, currency: Currency) -> Fraction:
     """Return the least level at which a bar's share suffices, rounded up.
 
-    Laplace: epsilon = sensitivity ln(1/(2 share)) / u (spec/probe.md A1). Gaussian, by the same
-    argument on its own tail: rho = (sensitivity z / u)^2 / 2 with P(N(0, 1) > z) = share.
+    Laplace: epsilon = sensitivity ln(1/(2 share)) / u (docs/methods/probe.md, theorem 4). Gaussian,
+    by the same argument on its own tail: rho = (sensitivity z / u)^2 / 2 with P(N(0, 1) > z) =
+    share.
     """
     return level_for_error(bar.u, bar.sensitivity, 2 * share, currency)
 

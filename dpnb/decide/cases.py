@@ -1,7 +1,7 @@
 """What a study mode is given, and what it found: conditions with the exact values of a public table.
 
 Everything is turned into margins first, sign times (aggregate minus threshold), so that every condition
-reads "margin above 0" and protects what it calls true (spec/probe.md 2.2).
+reads "margin above 0" and protects what it calls true (docs/methods/probe.md, definition 1).
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ class Studied:
     mode : str
     status : str
         'OK' is the method's own claim that the bound on false alarms is met: an estimate for
-        all modes but ``gradual`` (spec/probe.md 7.1 E1), and no claim at all for 'naive', 'ppwlm' and 'ddpwlm'.
+        all modes but ``gradual`` (docs/methods/probe.md, error 1), and no claim at all for 'naive',
+        'ppwlm' and 'ddpwlm'.
     chosen : bool array, shape (groups,)
         What was found up to a denial, nothing after DENIED_PLAN.
     epsilon : float

@@ -2,7 +2,7 @@
 
 Intervals that hold for all groups and noisy aggregates at once, with confidence 1 - alpha, settle
 conditions; Kleene's logic settles the groups; and the shares of false and missed groups *of this very
-result* are bounded by counting. Nothing is released for it (spec/probe.md A17).
+result* are bounded by counting. Nothing is released for it (docs/methods/probe.md, theorem 11).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ at that level its intervals are a fifth wider than those of a level that was fix
 def half_width(level: Fraction, sensitivity: float, currency: Currency, alpha: float) -> float:
     """Return the half-width of an interval that fails with probability ``alpha``.
 
-    Laplace: sensitivity ln(1/alpha) / epsilon; with alpha = delta / (n k G) that is spec/probe.md A17.
+    Laplace: sensitivity ln(1/alpha) / epsilon, for docs/methods/probe.md, theorem 11.
     Gaussian: the two-sided quantile; no other property of Laplace noise is used there.
     """
     return law(level, sensitivity, currency).quantile(alpha)
@@ -50,7 +50,7 @@ def past_half_width(
 
     Gaussian paths: precision times error is a Brownian motion in the level, so with r > 0 fixed before
     its first value was seen, |error| <= sigma sqrt((1 + r/level) (ln(1 + level/r) + 2 ln(1/alpha)))
-    at all levels at once (Robbins 1970, normal mixture); r is a sixteenth of the first level.
+    at all levels at once (docs/methods/probe.md, theorem 12); r is a sixteenth of the first level.
     Laplace chains: the levels of a chain are fixed, and the i-th one from the first seen gets 6/(pi i)^2
     of alpha (union bound).
 
@@ -111,7 +111,8 @@ def shares(selected: Bools, verdict: Verdicts) -> tuple[float, float]:
 
     F / (F + T) with F the selected groups that are not surely true and T the others that are surely
     false: every selected group that is false is among F, and moving one from true to false raises the
-    rate (spec/probe.md A17). 0 where nothing is selected or missed that is in doubt.
+    rate (docs/methods/probe.md, theorem 11). 0 where nothing is selected or missed that is in
+    doubt.
     """
     yes, no = verdict == 1, verdict == -1
 

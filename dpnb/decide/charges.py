@@ -16,19 +16,19 @@ from dpnb.decide.conditions import Bools, Condition, Tree
 
 
 def level_of(share: float, sensitivity: float, u: float) -> float:
-    """Return epsilon = sensitivity ln(1/(2 share)) / u (A1)."""
+    """Return epsilon = sensitivity ln(1/(2 share)) / u (docs/methods/probe.md, theorem 4)."""
     return sensitivity * math.log(1 / (2 * share)) / u
 
 
 def equal_shares(condition: Condition, bound: float) -> tuple[float, ...]:
-    """Return bound / L for each condition, with L the leaves as written (A3.2)."""
+    """Return bound / L for each condition, with L the leaves as written (algorithm 19)."""
     return (bound / len(condition.leaves),) * len(condition.atoms)
 
 
 def written_shares(
     condition: Condition, weights: Sequence[float], bound: float
 ) -> tuple[float, ...]:
-    """Return the published shares, bound w_i / sum o_y w_y (Eq. 21 made readable, A3.1).
+    """Return the published shares, bound w_i / sum o_y w_y (Eq. 21 made readable, algorithm 19).
 
     ``weights`` are sensitivity / u, and o_y is how often condition y is written.
     """
@@ -84,7 +84,10 @@ class Meter:
 
 
 def traverse(case: Case, leaf: Callable[[int], Bools], costs: Sequence[float]) -> Bools:
-    """Return the groups that a condition selects; once an AND is empty, the rest is not run (A4)."""
+    """Return the groups that a condition selects; once an AND is empty, the rest is not run.
+
+    Algorithm 19 of docs/methods/probe.md.
+    """
     costs = costs if case.ordered else [0.0] * len(costs)
     return _selected(case.condition.tree, leaf, costs, case.groups)
 

@@ -80,11 +80,13 @@ def climb(
     choose: bool,
     stop: Callable[[Floats], float] | None = None,
 ) -> Stepped:
-    """Decide a condition level by level, groups for good once they are clear of the threshold (A12, A13).
+    """Decide a condition level by level, groups for good once they are clear of the threshold.
+
+    Algorithm 21 of docs/methods/probe.md.
 
     Each level of the grid has an equal part of the share, visited or not. With one for each level that
-    is visited, misses may pass the bound when levels are chosen by what was seen (spec/probe.md 7.1
-    E7).
+    is visited, misses may pass the bound when levels are chosen by what was seen
+    (docs/methods/probe.md, error 7).
 
     Parameters
     ----------
@@ -133,7 +135,9 @@ def next_level(
     end: int,
     sensitivity: float,
 ) -> int:
-    """Return the next level, the one after which epsilons are expected to be most even (A14).
+    """Return the next level, the one after which epsilons are expected to be most even.
+
+    Algorithm 22 of docs/methods/probe.md.
 
     Of the undecided groups, as many as are expected to stay so cost the last level, the others the
     one in question. Released values decide, so it costs nothing.
@@ -155,7 +159,7 @@ def next_level(
 
 
 def stepwise(case: Case, rng: Generator, mode: Mode) -> Studied:
-    """Run PPWLM or DDPWLM on each condition, with the published shares (A12, A13)."""
+    """Run PPWLM or DDPWLM on each condition, with the published shares (algorithm 21)."""
     betas = first_shares(mode, case.condition, case.weights, case.beta)
     count = COARSE if mode == "ppwlm" else 1 + (COARSE - 1) * FINE
     last = [
@@ -206,7 +210,9 @@ def public_grid(share: float, sensitivity: float, u: float, most: float) -> Floa
 
 
 def entropic(case: Case, rng: Generator) -> Studied:
-    """Run ProBE-Ent: DDPWLM on each condition, what it leaves of the bound passed on (A16).
+    """Run ProBE-Ent: DDPWLM on each condition, what it leaves of the bound passed on.
+
+    Algorithm 23 of docs/methods/probe.md.
 
     Estimates are over all groups, whatever other conditions say. After a denial, conditions that were not
     run count as true.
@@ -220,7 +226,8 @@ def entropic(case: Case, rng: Generator) -> Studied:
         if i in seen:
             return seen[i].chosen
         waiting = sum(weight for j, weight in enumerate(weights) if j not in seen)
-        # the printed algorithm takes off what the last condition used alone (spec/probe.md 7.1 E10)
+        # the printed algorithm takes off what the last condition used alone (docs/methods/probe.md,
+        # error 10)
         share = (case.beta - sum(used.values())) * weights[i] / waiting
         bar, rest = bars[i], case.most - meter.spent
         grid = public_grid(share, bar.sensitivity, bar.u, rest)

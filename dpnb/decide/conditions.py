@@ -1,7 +1,8 @@
 """HAVING as a Boolean function of conditions: signed aggregates above signed thresholds.
 
-NOT is pushed to the leaves, so every condition protects what it calls true (spec/probe.md 2.2). The
-function is monotone in its conditions; it is kept as a table over all their truth values.
+NOT is pushed to the leaves, so every condition protects what it calls true (docs/methods/probe.md,
+definition 1). The function is monotone in its conditions; it is kept as a table over all their
+truth values.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 With a uniform prior, and after releases that cost a row of group i at most epsilon_i, the probability p_i
 that it is in group i lies in [e^(-epsilon_i) / sum e^epsilon, e^epsilon_i / sum e^(-epsilon)]. The figure is
-the least Shannon entropy of such p, as a share of ln k (spec/probe.md 1.4 and A15). It serves for
-comparison, and is never a budget.
+the least Shannon entropy of such p, as a share of ln k (docs/methods/probe.md, definition 24). It
+serves for comparison, and is never a budget.
 """
 
 from __future__ import annotations

@@ -209,7 +209,10 @@ def is_certified(plan: DecisionPlan, found: Found) -> bool:
 
 
 def three_way(stage: Stage, found: Found) -> Verdicts:
-    """Return what one pass settles by its own shifts, whatever the data (spec/probe.md A19, hybrid)."""
+    """Return what one pass settles by its own shifts, whatever the data.
+
+    Theorem 16 of docs/methods/probe.md.
+    """
     plan, sure = stage.plan, np.zeros_like(found.kept)
     for i, term in enumerate(plan.terms):
         line = plan.lines[term.line]

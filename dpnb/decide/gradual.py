@@ -1,7 +1,8 @@
 """The certified method on public data: steps that are fixed beforehand, and a stop by certificate.
 
-ProBE-GR (spec/probe.md A18) with simulated noise, to be compared with the published methods. Its steps and
-its rule of giving up are those of :mod:`dpnb.decide.progressive`, which serves private data.
+Algorithm 8 of docs/methods/probe.md with simulated noise, to be compared with the published
+methods. Its steps and its rule of giving up are those of :mod:`dpnb.decide.progressive`, which
+serves private data.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Ladder:
 def plan_gradual(
     case: Case, currency: Currency = "pure", *, steps: int = STEPS, failure: float = 0.05
 ) -> Ladder:
-    """Return the steps of :func:`gradual`; the certificate fails with probability ``failure`` (A17, A18)."""
+    """Return the steps of :func:`gradual`; the certificate fails with probability ``failure``."""
     betas = apportion(case.condition, case.bars, case.beta / steps, currency)
     first = levels_for(case.bars, betas, currency)
     lines = range(len(case.sensitivities))
@@ -74,7 +75,7 @@ def _reach(case: Case, line: int, level: Fraction, currency: Currency, alpha: fl
 
 
 def gradual(case: Case, made: Ladder, rng: Generator, *, give_up: bool = True) -> Studied:
-    """Decide step by step until the certificate reaches alpha (A18).
+    """Decide step by step until the certificate reaches alpha.
 
     Laplace noise is a path of gradual release, which costs its last level; Gaussian increments of rho are
     merged, which costs their sum, the level reached. Status 'OK' is certified; 'ALPHA_NOT_MET' means

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class _Pass:
-    """Conditions as they were run, each at most once for a phase: threshold shifts (A1)."""
+    """Conditions as they were run, each at most once for a phase: threshold shifts (theorem 4)."""
 
     def __init__(self, case: Case, betas: Sequence[float], rng: Generator) -> None:
         self.case = case
@@ -75,12 +75,15 @@ class _Pass:
 
 
 def naive(case: Case, rng: Generator) -> Studied:
-    """Run each condition once at an equal share; false alarms are not looked at (A10)."""
+    """Run each condition once at an equal share; false alarms are not looked at (algorithm 19)."""
     return one_phase(case, first_shares("naive", case.condition, case.weights, case.beta), rng)
 
 
 def one_phase(case: Case, betas: Sequence[float], rng: Generator) -> Studied:
-    """Run each condition once at a share of its own; false alarms are not looked at (A4)."""
+    """Run each condition once at a share of its own; false alarms are not looked at.
+
+    Algorithm 19 of docs/methods/probe.md.
+    """
     made = _Pass(case, betas, rng)
     if sum(map(made.price, range(len(case.us)))) > case.most:
         return denied(case, "naive")
@@ -88,10 +91,12 @@ def one_phase(case: Case, betas: Sequence[float], rng: Generator) -> Studied:
 
 
 def false_positives(noisy: Floats, u: float, beta: float, selected: Bools) -> tuple[float, float]:
-    """Return ProBE's estimates of the false positives and of the negatives of a condition (A6).
+    """Return ProBE's estimates of the false positives and of the negatives of a condition.
+
+    Algorithm 20 of docs/methods/probe.md.
 
     Printed as bounds, which they are not: groups just below the threshold lie above it half of
-    the time (spec/probe.md 7.1 E1).
+    the time (docs/methods/probe.md, error 1).
 
     Parameters
     ----------
@@ -106,7 +111,9 @@ def false_positives(noisy: Floats, u: float, beta: float, selected: Bools) -> tu
 
 
 def smaller_region(noisy: Floats, u: float, selected: Bools, surplus: float) -> float | None:
-    """Return the largest u that drops ``surplus`` of the selected groups below the threshold (A7).
+    """Return the largest u that drops ``surplus`` of the selected groups below the threshold.
+
+    Algorithm 20 of docs/methods/probe.md.
 
     None when there is none.
     """
@@ -119,10 +126,12 @@ def smaller_region(noisy: Floats, u: float, selected: Bools, surplus: float) -> 
 
 
 def two_phases(case: Case, rng: Generator, mode: Mode = "probe") -> Studied:
-    """Run ProBE: a cheap phase, an estimate of its false positives, and a second phase (A5 to A9).
+    """Run ProBE: a cheap phase, an estimate of its false positives, and a second phase.
+
+    Algorithm 20 of docs/methods/probe.md.
 
     Phase two draws fresh noise for the undecided groups of the conditions with too many; with
-    refined noise misses would pass their bound (spec/probe.md 7.1 E7).
+    refined noise misses would pass their bound (docs/methods/probe.md, error 7).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a decision will look at and how finely, from public facts alone (spec/probe.md A0)."""
+"""What a decision will look at and how finely, from public facts alone (docs/methods/probe.md)."""
 
 from __future__ import annotations
 
@@ -355,8 +355,8 @@ def _first_levels(
     """Return the level of each line at the first step.
 
     In mode 'margin' u is the whole grey width d, which both shifts share: for Laplace noise
-    epsilon = sensitivity (ln(1/(2 beta)) + ln(1/(2 alpha))) / d (spec/probe.md A19), for Gaussian
-    sigma = d / (z_beta + z_alpha).
+    epsilon = sensitivity (ln(1/(2 beta)) + ln(1/(2 alpha))) / d (docs/methods/probe.md, theorem
+    14), for Gaussian sigma = d / (z_beta + z_alpha).
     """
     if mode != "margin":
         return levels_for(bars, shares, currency)

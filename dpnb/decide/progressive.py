@@ -1,8 +1,8 @@
 """Decisions that become surer step by step, each step half as uncertain as the one before.
 
-ProBE-GR (spec/probe.md A18): conditions are rejected for good as soon as one step's noisy value lies below
-the moved threshold, and every step has its own share of the bound on misses, so that the bound holds
-whatever the rule by which one stops.
+Algorithm 8 of docs/methods/probe.md: conditions are rejected for good as soon as one step's noisy
+value lies below the moved threshold, and every step has its own share of the bound on misses, so
+that the bound holds whatever the rule by which one stops.
 
 Both noises serve. Laplace chains reveal epsilons e, 2e, 4e, ... of one line and cost the last.
 Gaussian paths reveal rhos r, 4r, 16r, ...; a step's value is the merge of fresh Gaussian releases, whose
@@ -96,7 +96,7 @@ def hopeless(
     True values are taken to scatter about the newest ones by their noise. A group counts as a doubtful
     selected one then when its last value would neither be rejected nor surely lie above the threshold;
     there is no hope when so many are expected, less two standard deviations, that the share passes the
-    goal (a milder rule than spec/probe.md A18, which takes one noisy value for exact).
+    goal (docs/methods/probe.md, algorithm 13).
 
     Parameters
     ----------

@@ -1,7 +1,8 @@
 """Simulated noise that becomes finer: a value at a higher level, given the one at the level held.
 
 Noise is continuous and drawn by a numpy Generator, so nothing here hides anything; algorithms are numbered
-as in spec/probe.md. The noise of decisions about private data is drawn by :mod:`dpnb.privacy.noise`.
+as in docs/methods/probe.md. The noise of decisions about private data is drawn by
+:mod:`dpnb.privacy.noise`.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
 def finer(noise: Floats, held: float, level: float, sensitivity: float, rng: Generator) -> Floats:
     """Return Laplace noise at a higher epsilon, given that at the one held; both cost ``level``.
 
-    The law of the finer value of gradual release given the coarser one (A11, forward). Measured from
-    0 towards the old value at distance x: it stays there, or lies below 0, between, or beyond. The
-    published sampler forgets on which side the old value was (spec/probe.md 7.1 E6). With ``held``
-    = 0 the noise is fresh.
+    The law of the finer value of gradual release given the coarser one (algorithm 18). Measured
+    from 0 towards the old value at distance x: it stays there, or lies below 0, between, or beyond.
+    The published sampler forgets on which side the old value was (error 6). With ``held`` = 0 the
+    noise is fresh.
     """
     if held == 0:
         return rng.laplace(0.0, sensitivity / level, noise.shape)
@@ -52,7 +53,10 @@ def merged(noise: Floats, held: float, level: float, sensitivity: float, rng: Ge
 
 
 def predicted(y: Floats, held: float, level: float, limit: float, sensitivity: float) -> Floats:
-    """Return P(finer value > limit) for a value y at the level held, with a flat prior (A14)."""
+    """Return P(finer value > limit) for a value y at the level held, with a flat prior.
+
+    Algorithm 22 of docs/methods/probe.md.
+    """
     stay = (held / level) ** 2
     z = (limit - y) * held / sensitivity
     half = 0.5 * np.exp(-np.abs(z))

@@ -1,7 +1,8 @@
 """Randomised response on the truth of each group: bounds on both errors for every database.
 
 One row touches one group, so all groups together cost what one costs. No mechanism with these two bounds has
-a smaller epsilon: apply its privacy to neighbours with different truth (spec/probe.md A19).
+a smaller epsilon: apply its privacy to neighbours with different truth (docs/methods/probe.md,
+theorem 15).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def level(missed: float, false: float, currency: Currency) -> Fraction:
 
     Pure epsilon-DP implies zCDP of that rho: Renyi divergences of pure DP are largest for symmetric
     randomised response, and there the ratio of divergence and order is largest at order 1, where it is
-    the Kullback-Leibler divergence (spec/probe.md 7.3, rule 10).
+    the Kullback-Leibler divergence (docs/methods/probe.md, theorem 15).
     """
     loss = epsilon(missed, false)
     cost = loss if currency == "pure" else loss * math.tanh(loss / 2)

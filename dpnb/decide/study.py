@@ -1,8 +1,8 @@
 """Study modes: the published methods as simulations, for data that are declared public.
 
 ProBE (Lahjouji, Ghayyur, He, Mehrotra, arXiv:2406.15655) and what it is compared with; algorithms are numbered
-as in spec/probe.md. Noise is continuous and drawn by a numpy Generator, so nothing here hides anything:
-decisions about private data use :mod:`dpnb.decide.progressive`.
+as in docs/methods/probe.md. Noise is continuous and drawn by a numpy Generator, so nothing here
+hides anything: decisions about private data use :mod:`dpnb.decide.progressive`.
 
 What they are given and what they find is in :mod:`dpnb.decide.cases`.
 

@@ -1,7 +1,8 @@
 """What a decision says of itself: which error is bounded, which is certified, which is estimated.
 
-Three different claims, never mixed (spec/probe.md 7.1 E2, E9): a bound that every group has beforehand,
-whatever the data and whatever was found; a certificate on this very result; and an estimate.
+Three different claims, never mixed (docs/methods/probe.md, definition 3): a bound that every group
+has beforehand, whatever the data and whatever was found; a certificate on this very result; and an
+estimate.
 """
 
 from __future__ import annotations

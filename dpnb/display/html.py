@@ -152,7 +152,10 @@ def view_data(answer: Answer) -> dict[str, Any]:
 
 
 def _pairs(answer: Answer, found: Estimates) -> dict[str, Any]:
-    """Return the parts of every pair's interval (spec/dpxplain.md 3.3), after the fact."""
+    """Return the parts of every pair's interval, after the fact.
+
+    Theorem 9 of docs/methods/estimation.md.
+    """
     rows = answer.rows[:MAX_ROWS]
     if len(rows) < 2:
         return {}

@@ -43,7 +43,8 @@ def has_levels(inference: Inference, found: Inferred, group: int) -> bool:
 def curve(inference: Inference, found: Inferred, group: int) -> list[tuple[float, float]]:
     """Return values around an estimate, each with its density by past answers.
 
-    From finite differences of the probability that the exact value is above (spec/bayes.md 3.4).
+    From finite differences of the probability that the exact value is above (docs/methods/bayes.md,
+    theorem 9).
 
     Returns
     -------

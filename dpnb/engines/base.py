@@ -149,9 +149,9 @@ def _power_of_two_above(value: Fraction | float) -> Fraction:
 def sum_of(value: Value, schema: Schema, *, centred: bool) -> Sum:
     """Return the measure SUM(value), or with ``centred`` the sum of distances from mid-range.
 
-    The middle of the bounds as origin halves the sensitivity of [0, M] (spec/dpxplain.md 3.1). The
-    step is a power of two >= the largest distance / 2**22, from the bounds alone; whole numbers of
-    moderate size need no rounding.
+    The middle of the bounds as origin halves the sensitivity of [0, M]
+    (docs/methods/expressions.md, theorem 7). The step is a power of two >= the largest distance /
+    2**22, from the bounds alone; whole numbers of moderate size need no rounding.
     """
     bounds = bounds_of(value, schema)
     shift = (bounds.low + bounds.high) / 2 if centred else Fraction(0)
@@ -167,7 +167,7 @@ def sum_about(value: Value, schema: Schema, origin: Fraction) -> Sum:
     """Return the measure SUM(value - origin): above 0 exactly where the average is above ``origin``.
 
     Values that are no whole numbers, and those of a long origin, are rounded to ticks of 2**-22 of
-    the largest distance (spec/probe.md 2.4).
+    the largest distance (docs/methods/probe.md, definition 2).
     """
     bounds = bounds_of(value, schema)
     reach = max(abs(bounds.high - origin), abs(bounds.low - origin))

@@ -2,7 +2,7 @@
 
 For scores whose sensitivity is huge or infinite, but whose reach within d edits is known: pass
 :func:`edits_below` as the statistic of ``ranks.rank_intervals`` and :func:`edits_above` as the
-statistic of its lower bounds. Both have sensitivity 1 (spec/dpxplain.md 4.3).
+statistic of its lower bounds. Both have sensitivity 1 (docs/methods/dpxplain.md, theorem 14).
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from collections.abc import Callable, Sequence
 
 EditBounds = Callable[[int], tuple[Sequence[float], Sequence[float]]]
 """From a number of edits d to ILB(p, d) and IUB(p, d) of every predicate: the least and the largest
-influence that at most d added or removed rows can give it (spec/dpxplain.md 4.3)."""
+influence that at most d added or removed rows can give it (docs/methods/dpxplain.md, theorem
+14)."""
 
 
 def worst_place(row: int, edits: int, bounds: EditBounds) -> int:
     """Return Bd(p, d): the rank of predicate ``row`` cannot exceed it after ``edits`` edits.
 
     |P| less the number of predicates with IUB(q, d) < ILB(p, d) (DPXPlain, appendix C.2;
-    spec/dpxplain.md 4.3). Bounds that are not exact keep the sensitivity of :func:`edits_below` only
-    if IUB(q, d) on D is at most IUB(q, d + 1) on every neighbour, and ILB likewise (E20).
+    docs/methods/dpxplain.md, theorem 14). Bounds that are not exact keep the sensitivity of
+    :func:`edits_below` only if IUB(q, d) on D is at most IUB(q, d + 1) on every neighbour, and ILB
+    likewise.
     """
     least, largest = bounds(edits)
     return len(largest) - sum(other < least[row] for other in largest)
@@ -28,7 +30,8 @@ def worst_place(row: int, edits: int, bounds: EditBounds) -> int:
 def best_place(row: int, edits: int, bounds: EditBounds) -> int:
     """Return the place that predicate ``row`` cannot be better than after ``edits`` edits.
 
-    One more than the number of predicates with ILB(q, d) > IUB(p, d) (spec/dpxplain.md 4.3).
+    One more than the number of predicates with ILB(q, d) > IUB(p, d) (docs/methods/dpxplain.md,
+    theorem 14).
     """
     least, largest = bounds(edits)
     return 1 + sum(other > largest[row] for other in least)
@@ -38,7 +41,7 @@ def edits_below(row: int, place: int, bounds: EditBounds, most: int) -> int:
     """Return omega(p, t): how many edits it takes until p may rank at ``place`` or below.
 
     min{d >= 0 : Bd(p, d) >= t}, at most ``most``: 0 up to the place of p, non-decreasing in the place,
-    and of sensitivity 1, with or without the cap (DPXPlain, Theorem C.8; E20). For upper bounds in
+    and of sensitivity 1, with or without the cap (DPXPlain, Theorem C.8). For upper bounds in
     :func:`rank_intervals`, with a spread of 1. Noise is discrete: multiply omega and the spread by a
     large number, such as 2**20, or the margin of a continuous law is too small for it.
     """
@@ -49,6 +52,6 @@ def edits_above(row: int, place: int, bounds: EditBounds, most: int) -> int:
     """Return omega-(p, t): the counterpart of :func:`edits_below` for lower bounds, at most 0.
 
     -min{d >= 0 : p may rank at ``place`` or above after d edits}, at least ``-most``: 0 from the place
-    of p on, non-decreasing in the place, of sensitivity 1 (spec/dpxplain.md 4.3).
+    of p on, non-decreasing in the place, of sensitivity 1 (docs/methods/dpxplain.md, theorem 14).
     """
     return -next((d for d in range(most) if best_place(row, d, bounds) <= place), most)

@@ -6,8 +6,8 @@ p, n0, s0 of those that do not. With f = min n0 and G = max (n1 + n0) + 1 over t
     COUNT, SUM:  I(p) = (sum of w_t times the group's n1 or s1) * f / G
     AVG:         I(p) = f * sum of w_t (mean of the group - mean of its rows that do not satisfy p)
 
-(DPXPlain, Equation 3 and Definition C.2; spec/dpxplain.md section 2). Values are exact rationals until
-they are rounded to a public lattice.
+(DPXPlain, Equation 3 and Definition C.2; docs/methods/dpxplain.md, definition 1). Values are exact
+rationals until they are rounded to a public lattice.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def sensitivity(
     low, high : Fraction
         Bounds of one row's value; ignored by COUNT.
     mode : {'tight', 'paper'}
-        The exact supremum Delta* (spec/dpxplain.md section 2, verified in 6b), or the published
+        The exact supremum Delta* (docs/methods/dpxplain.md, theorem 3), or the published
         bound (DPXPlain, Proposition 4.4 and Theorem C.3), which is 4 to 8 times as large.
     """
     norm = sum(map(abs, weights), Fraction(0))
@@ -67,7 +67,7 @@ def spread(
     """Return the largest change of the difference of two predicates' influences.
 
     It bounds how much I(p) - I(t-th largest) changes, too. At most twice the sensitivity; less where
-    that is proven (spec/dpxplain.md 6b (ii)). Parameters as in :func:`sensitivity`.
+    that is proven (docs/methods/dpxplain.md, theorem 4). Parameters as in :func:`sensitivity`.
     """
     twice = 2 * sensitivity(function, weights, low, high, mode)
     if mode == "paper" or function == "SUM":

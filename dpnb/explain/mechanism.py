@@ -68,7 +68,7 @@ class Influences:
 
 
 def measure(plan: ExplanationPlan, engine: Engine, schema: Schema) -> Influences:
-    """Look at the data once and return the exact influences (spec/dpxplain.md 3.4)."""
+    """Look at the data once and return the exact influences."""
     space, target = plan.space, plan.target
     scan = MarginalScan(
         keys=target.keys,

@@ -71,7 +71,7 @@ class Design:
         Between 0 and 1.
     joint : bool
         Whether the confidence is for all k rows together (of influences, and of ranks) or for each
-        row on its own (spec/dpxplain.md E10).
+        row on its own (docs/methods/dpxplain.md, theorem 10).
     lower : Fraction
         Share of the ranks' budget that goes to lower bounds; small, since whether a predicate is at
         the top is asked of the upper ones (DPXPlain, section 4.3.3).
@@ -178,7 +178,10 @@ class ExplanationPlan:
 
     @property
     def sigma(self) -> float:
-        """Standard deviation of an influence's noise, in lattice units (spec/dpxplain.md 3.6)."""
+        """Standard deviation of an influence's noise, in lattice units.
+
+        Theorem 10 of docs/methods/dpxplain.md.
+        """
         return influence_sigma(self.lattice.sensitivity, self.design.k, self.budgets.influence)
 
     @property

@@ -2,7 +2,7 @@
 
 Single predicates say that an attribute has one of its declared values; longer ones join several
 attributes by AND or OR; ranges join neighbouring bins; or the analyst lists conditions. Nothing here
-looks at data (DPXPlain, Definition 3.3; spec/dpxplain.md section 2 and 4.2).
+looks at data (DPXPlain, Definition 3.3).
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def space(
     table : Table
     taken : set of str
         Columns of the question: its group-by and aggregated columns. They and their aliases do not
-        explain (spec/dpxplain.md E26).
+        explain (docs/methods/dpxplain.md, what is not covered).
     attributes : sequence of str, optional
         Columns to use; by default every other column with declared values or bins, one of each set
         of aliases.

@@ -29,7 +29,7 @@ def scale_of(question: Question) -> tuple[float | None, str]:
     """Return what influences are divided by to be shares of the released difference, or why they are not.
 
     d = |difference| for COUNT and SUM, times the smallest count for AVG (DPXPlain, Equation 7). Near
-    0 it would explode or flip (spec/dpxplain.md E12). Released values only.
+    0 it would explode or flip (docs/methods/dpxplain.md, definition 2). Released values only.
     """
     if question.estimate is None or not question.enough:
         return None, "Influences are absolute: a group may have too few rows to divide by."

@@ -1,7 +1,8 @@
 """Between which places a predicate ranks: a noisy binary search for each bound.
 
-DPXPlain, Algorithm 4, corrected (spec/dpxplain.md 3.7, E1 to E4): the loop is strict, so that at most
-floor(log2 |P|) draws are made, all of which are paid for; both bounds are as tight as proven.
+DPXPlain, Algorithm 4, corrected (docs/methods/dpxplain.md, algorithm 11, errors 1 to 4): the loop
+is strict, so that at most floor(log2 |P|) draws are made, all of which are paid for; both bounds
+are as tight as proven.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _NORMAL = NormalDist()
 
 Statistic = Callable[[int, int], int]
 """From a row of the explanation and a place to S(p, place): non-decreasing in the place, and 0 at the
-place of p (spec/dpxplain.md 4.3)."""
+place of p (docs/methods/dpxplain.md, algorithm 11)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def rank_intervals(
         Noise of the two bounds, in lattice units.
     noise : Noise
     mode : {'tight', 'paper'}
-        The paper's lower bound is one place looser (E3).
+        The paper's lower bound is one place looser (docs/methods/dpxplain.md, error 3).
     lower_statistic : callable, optional
         Another statistic for the lower bounds, 0 from the place of p on and at most 0 before it.
 

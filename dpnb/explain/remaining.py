@@ -6,9 +6,10 @@ rows that remain in the group where fewest do, and N the rows of the largest gro
     AVG:         I(p) = f * (difference - difference without the rows)
     COUNT, SUM:  I(p) = f / (N + 1) * (difference - difference without the rows)
 
-(spec/dpxplain.md section 2). The factor itself is not released, but f is at most the rows of the smallest
-group, so each influence whose sign is known bounds what remains on one side. No more follows: an
-influence of 5 % may stand for rows that make the whole difference, and leave few others.
+(docs/methods/dpxplain.md, definition 1 and theorem 15). The factor itself is not released, but f is
+at most the rows of the smallest group, so each influence whose sign is known bounds what remains on
+one side. No more follows: an influence of 5 % may stand for rows that make the whole difference,
+and leave few others.
 """
 
 from __future__ import annotations

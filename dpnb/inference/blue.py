@@ -1,8 +1,9 @@
 """The best linear unbiased estimate of a query from noisy linear answers, on as few numbers as it takes.
 
 Rows become vectors on atoms, vectors become coordinates in a basis of the row space, and the number of
-cells disappears from the arithmetic (spec/bayes.md 3.1, 3.2). Nothing here ever sees data: answers enter
-only when weights are there, so rows that are merely planned have all but estimates.
+cells disappears from the arithmetic (docs/methods/bayes.md, theorems 6 and 7). Nothing here ever
+sees data: answers enter only when weights are there, so rows that are merely planned have all but
+estimates.
 """
 
 from __future__ import annotations
@@ -23,9 +24,15 @@ if TYPE_CHECKING:
     from dpnb.inference.support import Cells, Floats, Ints, Values
 
 TOLERANCE = 1e-10
-"""Largest residual, relative to the largest value of a row, that counts as none (spec/bayes.md P3)."""
+"""Largest residual, relative to the largest value of a row, that counts as none.
+
+Definition 3 of docs/methods/bayes.md.
+"""
 CHECK = 1e-8
-"""How far the weights of an estimate may be from reproducing its query (spec/bayes.md 3.2)."""
+"""How far the weights of an estimate may be from reproducing its query.
+
+Algorithm 8 of docs/methods/bayes.md.
+"""
 REFACTOR = 64
 """After so many rows the covariance is factored anew, where that takes less than WORK products."""
 WORK = 2e7
@@ -33,7 +40,7 @@ CERTAIN = (1e-11, 1e-7)
 """Rows whose part outside the space has at most the first relative length are no new direction, from the
 second on they are; in between the order decides."""
 ROOM = 5e7
-"""Largest number of values of rows on atoms, without the disjoint ones (spec/bayes.md 3.1)."""
+"""Largest number of values of rows on atoms, without the disjoint ones."""
 
 
 class NotEstimable(RequestError):  # noqa: N818  the term of the field
@@ -79,7 +86,7 @@ class Solutions:
         Of the queries in the basis of the row space.
     residuals : float array, shape (g,)
         Largest value of the part outside the row space that was taken for rounding; with real values
-        widen intervals by this times a public bound on the number of rows (spec/bayes.md P3).
+        widen intervals by this times a public bound on the number of rows.
     """
 
     estimates: Floats
@@ -89,7 +96,7 @@ class Solutions:
     _weights: Floats = field(repr=False)
 
     def weights(self) -> Floats:
-        """Return A, shape (g, m), with estimates = A y (Xiao and Xiong, Theorem 3.1; spec 3.2)."""
+        """Return A, shape (g, m), with estimates = A y (docs/methods/bayes.md, theorem 7)."""
         return self._weights
 
     def __getitem__(self, place: int) -> Solution:
@@ -124,7 +131,7 @@ class RowSpace:
     *near* coordinates, whose estimates are independent. All other rows are stored by their *far*
     coordinates in an orthonormal basis of the rest. Given the near answers, the other rows have the
     covariance near S near' + V; with W the inverse of its Cholesky factor, W times the far coordinates
-    are the rows of a plain least-squares problem (spec/bayes.md 3.1 and 3.2, rearranged).
+    are the rows of a plain least-squares problem (docs/methods/bayes.md, algorithm 8).
 
     Parameters
     ----------
@@ -352,7 +359,7 @@ class RowSpace:
         return new
 
     def _factor(self) -> None:
-        """Compute the covariance of the far coordinates by a QR factorisation (spec/bayes.md 3.1)."""
+        """Compute the covariance of the far coordinates by a QR factorisation."""
         import numpy as np
         from scipy import linalg
 
@@ -364,7 +371,7 @@ class RowSpace:
             self._covariance[:r, :r] = inverse @ inverse.T
 
     def _coordinates(self, rows: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return near and far coordinates and residuals of rows on atoms (spec/bayes.md 3.1, COORD)."""
+        """Return near and far coordinates and residuals of rows on atoms."""
         import numpy as np
         from scipy.sparse import csr_array
 
@@ -394,7 +401,10 @@ class RowSpace:
         return near, far, left, left / largest
 
     def estimable(self, index: Cells, value: Values) -> bool:
-        """Return whether a query is a combination of the rows (spec/bayes.md D12)."""
+        """Return whether a query is a combination of the rows.
+
+        Definition 3 of docs/methods/bayes.md.
+        """
         row = self.partition.reduce(support(self.cells, index, value))
         return row is not None and bool(self._located(row[None, :])[3][0] <= TOLERANCE)
 
@@ -416,7 +426,7 @@ class RowSpace:
         return found
 
     def solve(self, index: Cells, value: Values) -> Solution:
-        """Return the best linear unbiased estimate of a query (spec/bayes.md 3.2, ESTIMATE).
+        """Return the best linear unbiased estimate of a query (docs/methods/bayes.md, theorem 7).
 
         Raises
         ------
@@ -452,7 +462,7 @@ class RowSpace:
         return self._solution(near, far, left)
 
     def _solution(self, near: Floats, far: Floats, left: Floats) -> Solutions:
-        """Return the weights a that minimise a' V a and reproduce the queries (spec/bayes.md 3.2)."""
+        """Return the weights a that minimise a' V a and reproduce the queries."""
         import numpy as np
         from scipy import linalg
 
@@ -489,7 +499,10 @@ class RowSpace:
         )
 
     def misfit(self) -> float:
-        """Return the sum over rows of (answer - fitted)^2 / variance (spec/bayes.md P16)."""
+        """Return the sum over rows of (answer - fitted)^2 / variance.
+
+        Definition 17 of docs/methods/bayes.md.
+        """
         return float(self.misfits([self.answers[None, :]])[0])
 
     def misfits(self, noises: Iterable[Floats]) -> Floats:
@@ -537,7 +550,7 @@ def _disjoint(table: Any, sizes: Floats) -> Ints:
 
 
 def _reproduces(found: Floats, wanted: Floats, largest: Floats) -> bool:
-    """Return whether weights give the queries back, to rounding (spec/bayes.md 3.2)."""
+    """Return whether weights give the queries back, to rounding."""
     import numpy as np
 
     return bool((np.abs(found - wanted).max(axis=1, initial=0.0) <= CHECK * largest).all())

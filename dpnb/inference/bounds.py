@@ -2,7 +2,7 @@
 
 Every noise keeps within its own allowance with a chance that adds up to the confidence; then the exact
 counts solve a system of inequalities, and a query lies between the least and the greatest value it takes
-there, two linear programs over atoms (spec/bayes.md 3.9, ALG-9).
+there, two linear programs over atoms (docs/methods/bayes.md, theorem 14).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def allowances(
     """Return q_i with P(some |noise i| > q_i) <= ``alpha``.
 
     Shares of alpha are alpha / m each, or 6 alpha / (pi^2 i^2) for a history that may grow without
-    end (spec/bayes.md 3.9).
+    end (docs/methods/bayes.md, theorem 14).
 
     Parameters
     ----------

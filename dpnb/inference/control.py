@@ -1,6 +1,6 @@
 """Claims that an owner protects: answers that would all but settle one are withheld.
 
-Xiao and Xiong, section 5 (statistical inference control; spec/bayes.md 3.4). A policy tool, no guarantee of
+Xiao and Xiong, section 5 (docs/methods/bayes.md, definition 19). A policy tool, no guarantee of
 privacy: it is decided from what the analyst holds already, so a refusal tells her nothing new, and the
 first answer that bears on a claim is never withheld.
 """

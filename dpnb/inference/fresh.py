@@ -1,4 +1,6 @@
-"""How much noise a fresh answer may have, given what past answers say already (spec/bayes.md 3.5).
+"""How much noise a fresh answer may have, given what past answers say already.
+
+Theorem 11 of docs/methods/bayes.md.
 
 The past estimate and the fresh answer are combined with weights by their variances, so the fresh one
 alone need not be as accurate as what is asked for. Everything here depends on noise laws only, never
@@ -96,7 +98,7 @@ def level(family: Family, scale: float, sensitivity: float) -> float:
 def combine(estimate: float, variance: float, answer: float, fresh_variance: float) -> Combined:
     """Return the best combination of a past estimate and a fresh answer to the same query.
 
-    w = var / (var + v), variance 1 / (1/var + 1/v) (spec/bayes.md 3.5).
+    w = var / (var + v), variance 1 / (1/var + 1/v) (docs/methods/bayes.md, theorem 11).
 
     Parameters
     ----------
@@ -158,7 +160,7 @@ def least(
 
     For Gaussian noises sigma^2 = 1 / (1/v* - 1/var) with v* = (h/z)^2. Else the scale is doubled and
     bisected on what the law of the combination says, and the last scale that passed is kept, so that no
-    monotonicity is needed (spec/bayes.md 3.5).
+    monotonicity is needed (docs/methods/bayes.md, theorem 11).
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """The rows with noisy answers that inference may rest on, and what they say together.
 
 Only what a mechanism released with its own independent noise belongs here: raw, once, at full precision,
-of one version of the data, with the law of its noise (spec/bayes.md 3.11, H1-H7). An estimate has no such
-law, so no row can be made of one.
+of one version of the data, with the law of its noise (docs/methods/bayes.md, definition 5). An
+estimate has no such law, so no row can be made of one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpnb.inference.support import Cells, Floats, Values
 
 ALARM = 0.999
-"""Share of consistent histories that raise no alarm (spec/bayes.md P16)."""
+"""Share of consistent histories that raise no alarm (docs/methods/bayes.md, definition 17)."""
 WORK = 4e9
 """Products that the simulation of its threshold may take."""
 
@@ -105,7 +105,10 @@ class Row:
 
     @property
     def sensitivity(self) -> float:
-        """Largest absolute value: what one added or removed record can change (spec/bayes.md D1)."""
+        """Largest absolute value: what one added or removed record can change.
+
+        Definition 1 of docs/methods/bayes.md.
+        """
         return self.support.largest
 
     @property
@@ -116,7 +119,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Consistency:
-    """Whether past answers contradict each other more than their noise explains (spec/bayes.md P16).
+    """Whether past answers contradict each other more than their noise explains.
+
+    Definition 17 of docs/methods/bayes.md.
 
     Attributes
     ----------
@@ -243,7 +248,7 @@ class History:
         return made
 
     def _admit(self, rows: Iterable[Row]) -> None:
-        """Refuse what would make estimates wrong (spec/bayes.md H2, H4)."""
+        """Refuse what would make estimates wrong (docs/methods/bayes.md, definition 5)."""
         names: set[str] = set()
         for row in rows:
             if not isinstance(row, Row):
@@ -297,7 +302,7 @@ class History:
         return made.index, made.value
 
     def estimable(self, index: Cells, value: Values) -> bool:
-        """Return whether the rows determine a query (spec/bayes.md D12)."""
+        """Return whether the rows determine a query (docs/methods/bayes.md, definition 3)."""
         return self.space.estimable(index, value)
 
     def estimate(self, index: Cells, value: Values) -> Joint:
@@ -329,7 +334,7 @@ class History:
         )
 
     def consistency(self, draws: int = 100_000, seed: int = 0) -> Consistency:
-        """Return whether the answers fit together (spec/bayes.md P16).
+        """Return whether the answers fit together (docs/methods/bayes.md, definition 17).
 
         Parameters
         ----------
@@ -360,9 +365,9 @@ class History:
         Three rows would do: the query itself; its *part* on cells that nothing determines yet, as the
         rest of it is known from past answers; and the *complement*, what is left of the total of all
         cells when the total is estimable. The least sensitivity wins, as it sets the budget for a given
-        noise; then the fewest cells, as only these are charged (spec/bayes.md 3.6, 3.7); then the query
-        itself, whose answer alone carries no noise of older ones. The other two inherit the noise of
-        the past answers that complete them.
+        noise; then the fewest cells, as only these are charged (docs/methods/bayes.md, theorem 13);
+        then the query itself, whose answer alone carries no noise of older ones. The other two
+        inherit the noise of the past answers that complete them.
 
         Parameters
         ----------

@@ -144,7 +144,8 @@ class Inference:
         """Return the probability that a true value is above (>, >=) or below (<, <=) a number.
 
         With a flat prior (or no prior at all) it is the one-sided p-value of the opposite
-        (spec/bayes.md 3.4); so it is where only bounds are known, which it never contradicts.
+        (docs/methods/bayes.md, theorem 9); so it is where only bounds are known, which it never
+        contradicts.
 
         Parameters
         ----------

@@ -16,7 +16,9 @@ Width: TypeAlias = Callable[[Mixture], float]
 
 
 def count_interval(estimate: float, half: float) -> Pair:
-    """Return the interval of a count: whole numbers, not negative (spec/bayes.md 3.4).
+    """Return the interval of a count: whole numbers, not negative.
+
+    Theorem 9 of docs/methods/bayes.md.
 
     Neither step lowers the coverage. An interval wholly below 0 has missed already and must not look
     like certainty: it ends at the half-width.
@@ -31,7 +33,8 @@ def mean_interval(joint: Joint, total: int, count: int, width: Width, reach: flo
     """Return the interval of a mean in [-reach, reach], from a centred sum and a count.
 
     {m : |S - m C| <= q(m)}, with q(m) the half-width for the noise of S - m C, which the two may share
-    (Fieller's set; spec/dpxplain.md 3.3). The bounds when C is within its own noise of 0.
+    (docs/methods/bayes.md, theorem 10: Fieller's set). The bounds when C is within its own noise of
+    0.
 
     Parameters
     ----------

@@ -105,7 +105,7 @@ def _reached(one: Wanted, halves: Sequence[float]) -> bool:
     """Return whether a value has its wished error.
 
     The half-width of an AVG is at most max |m| <= H of q(m) / C with C >= rows - q_C, and q is convex,
-    so the ends +-H decide (spec/dpxplain.md 3.3).
+    so the ends +-H decide (docs/methods/bayes.md, theorem 11).
     """
     if len(halves) == 1:
         return halves[0] <= one.error
@@ -118,8 +118,8 @@ def missing_levels(
     """Return the least level of each view, given the releases of other views, and those used.
 
     With Gaussian noise the row of a value, released with variance s, and what is known of it otherwise,
-    with variance v, give 1 / (1/s + 1/v) at most, so 1/s = 1/v* - 1/v suffices for v* (spec/bayes.md
-    3.5). With Laplace noise the law of the merged estimate decides.
+    with variance v, give 1 / (1/s + 1/v) at most, so 1/s = 1/v* - 1/v suffices for v*
+    (docs/methods/bayes.md, theorem 11). With Laplace noise the law of the merged estimate decides.
     """
     wanted = wanted_of(plan, schema)
     evidence = _evidence(schema, others, wanted)

@@ -2,7 +2,8 @@
 
 X = A N is symmetric and log-concave. Its distribution function is exact where a closed form exists,
 and otherwise the midpoint inversion of its characteristic function with a proven error of at most
-:data:`ERROR` (spec/bayes.md 3.3); what is promised to a reader is rounded to the safe side by it.
+:data:`ERROR` (docs/methods/bayes.md, theorem 4); what is promised to a reader is rounded to the
+safe side by it.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ class Mixture:
     def half_width(self, alpha: float) -> float:
         """Return a half-width that |X| exceeds with probability at most ``alpha``.
 
-        The least one in closed forms; otherwise above it by at most ERROR / density (spec/bayes.md
-        3.3), and Chernoff's for ``alpha`` below :data:`LEAST_ALPHA`.
+        The least one in closed forms; otherwise above it by at most ERROR / density, and
+        Chernoff's for ``alpha`` below :data:`LEAST_ALPHA`.
 
         Parameters
         ----------
@@ -119,7 +120,7 @@ class Mixture:
 def mixture(
     weights: Sequence[float], laws: Sequence[Law], granularities: Sequence[float] | None = None
 ) -> Mixture:
-    """Return the law of the weighted sum of independent noises (spec/bayes.md 3.3).
+    """Return the law of the weighted sum of independent noises (docs/methods/bayes.md, theorem 4).
 
     Parameters
     ----------
@@ -135,7 +136,7 @@ def mixture(
     Lattice noise enters with the scale of its continuous law and half the largest weighted step as
     margin. For one Laplace row this is safe: with p = e^(-g/b), the discrete law has
     P(|N| >= kg) = 2 p^k / (1 + p) <= p^(k - 1/2) = P(|Laplace(b)| > (k - 1/2) g). A Laplace law of
-    equal variance instead, as spec/bayes.md 3.3 has it, is too narrow: six rows of b = 0.2, g = 1
+    equal variance instead is too narrow: six rows of b = 0.2, g = 1
     would miss 1.8 times as often as said at alpha = 0.001, two rows 2.6 times at 0.01.
     """
     scales: list[float] = []
@@ -239,7 +240,7 @@ def _one_laplace(scale: float, variance: float, x: Any) -> tuple[Any, Any]:
 
     With s^2 the variance, a = s / scale, z = x / s: P(X > x) = Qf(z) + (T1 - T2) / 2 and
     f(x) = (T1 + T2) / (2 scale), T1 = e^(a^2/2 - a z) Phi(z - a), T2 = e^(a^2/2 + a z) Phi(-z - a),
-    by erfcx where that keeps their digits (spec/bayes.md 3.3).
+    by erfcx where that keeps their digits.
     """
     import numpy as np
     from scipy.special import erfcx, ndtr
@@ -332,7 +333,7 @@ class _Grid:
 
 @lru_cache(maxsize=32)
 def _inversion(scales: tuple[float, ...], variance: float, *, wide: bool) -> _Grid:
-    """Tabulate the characteristic function for 0 <= x <= reach (spec/bayes.md 3.3).
+    """Tabulate the characteristic function for 0 <= x <= reach (docs/methods/bayes.md, theorem 4).
 
     Aliasing: with period u + reach and P(X > u) <= e, at most e. Truncation: slope(t) is the
     negative logarithmic derivative of phi and never falls, so phi(t) <= phi(T) (T / t)^slope(T) for

@@ -1,7 +1,8 @@
 """Answers of a wished error: from past answers where they suffice, else buying only what is missing.
 
-Xiao and Xiong, section 5; spec/bayes.md 3.5 and 3.7. What is decided rests on public facts alone: rows,
-laws of noise and the wished accuracy, never on released values, let alone on data.
+Xiao and Xiong, section 5; docs/methods/bayes.md, algorithm 12. What is decided rests on public
+facts alone: rows, laws of noise and the wished accuracy, never on released values, let alone on
+data.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The cells of a domain in atoms: sets of cells that no row tells apart.
 
 Cells with identical columns in the matrix of rows are interchangeable, so a row is one number for each
-atom, and a query is a combination of the rows only when it is constant on atoms (spec/bayes.md 3.1).
+atom, and a query is a combination of the rows only when it is constant on atoms
+(docs/methods/bayes.md, theorem 6).
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class Partition:
         return made
 
     def refine(self, row: Support) -> Ints:
-        """Split atoms so that a row is constant on them (spec/bayes.md 3.1, REFINE).
+        """Split atoms so that a row is constant on them.
 
         Returns
         -------
@@ -131,7 +132,7 @@ class Partition:
         return found, cut
 
     def reduce(self, row: Support) -> Floats | None:
-        """Return a row on atoms, shape (atoms,); None when it cuts one (spec/bayes.md 3.1, REDUCE)."""
+        """Return a row on atoms, shape (atoms,); None when it cuts one."""
         found, cut = self.read(row)
         return None if cut.any() else found
 

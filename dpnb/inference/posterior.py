@@ -1,9 +1,9 @@
 """What the noise of several estimates says about the exact values, one by one and together.
 
 An estimate is the exact value plus X = A N, a known combination of independent noises, so the exact value
-is est - X (spec/bayes.md 3.3, 3.4). Claims about one combination come from the law of X, the largest group
-comes from joint draws of X. For Gaussian noises, and only for these, this is also the
-exact posterior under a flat prior (spec/bayes.md P1).
+is est - X (docs/methods/bayes.md, theorems 4 and 9). Claims about one combination come from the law
+of X, the largest group comes from joint draws of X. For Gaussian noises, and only for these, this
+is also the exact posterior under a flat prior (docs/methods/bayes.md, error 1).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Combination: TypeAlias = "int | Mapping[int, float] | Sequence[float] | Floats"
 Operator: TypeAlias = Literal[">", ">=", "<", "<="]
 
 DRAWS = 20_000
-"""Joint draws for the largest group (spec/bayes.md 3.4)."""
+"""Joint draws for the largest group (docs/methods/bayes.md, theorem 10)."""
 CHUNK = 1 << 22
 """Numbers that are drawn at once."""
 
@@ -38,7 +38,7 @@ def noise_variance(law: Law, granularity: float = 0.0) -> float:
     """Return the variance of a noise.
 
     2 b^2 for Laplace, sigma^2 for Gaussian noise; on a lattice of step g a Laplace has
-    2 g^2 p / (1 - p)^2 with p = exp(-g/b) (spec/bayes.md D2-D4).
+    2 g^2 p / (1 - p)^2 with p = exp(-g/b) (docs/methods/bayes.md, definition 2).
 
     Examples
     --------
@@ -59,7 +59,7 @@ def simulated(
     """Yield draws of independent noises, arrays of shape (some, m), ``draws`` rows in all.
 
     For the laws of statistics only: no released value is ever made of these. Laplace noise on a lattice of
-    step g is g times the difference of two geometric numbers (spec/bayes.md D4).
+    step g is g times the difference of two geometric numbers (docs/methods/bayes.md, definition 2).
     """
     import numpy as np
 
@@ -83,7 +83,9 @@ def simulated(
 
 
 def snapped(low: float, high: float) -> Pair:
-    """Return the ends of an interval for a whole number, moved inward (spec/bayes.md 3.4).
+    """Return the ends of an interval for a whole number, moved inward.
+
+    Theorem 9 of docs/methods/bayes.md.
 
     The coverage stays: an interval holds a whole number iff the moved one does. When it holds none, the
     whole number next to its middle is returned.
@@ -280,7 +282,7 @@ class Joint:
     def probability(self, i: int, operator: Operator, value: float) -> float:
         """Return the probability that exact value i compares so, under a flat prior.
 
-        It is also 1 minus the p-value of the opposite claim (spec/bayes.md 3.4, hypothesis testing).
+        It is also 1 minus the p-value of the opposite claim (docs/methods/bayes.md, theorem 9).
 
         Parameters
         ----------
@@ -309,8 +311,8 @@ class Joint:
     def variance_shares(self, i: int) -> list[tuple[str, float, float]]:
         """Return what each answer adds to estimate i: (name, weight, share of the variance).
 
-        Shares are A_i^2 v_i / variance, largest first (spec/bayes.md 3.2); answers without weight are
-        left out.
+        Shares are A_i^2 v_i / variance, largest first (docs/methods/bayes.md, theorem 7); answers
+        without weight are left out.
         """
         weights = self.weights[i]
         parts = weights**2 * self.variances

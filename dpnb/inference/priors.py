@@ -1,8 +1,8 @@
 """What is known beforehand about a number, joined with what noisy answers say about it.
 
 The posterior is the prior times the density of est - theta, normalised (Xiao and Xiong, section 3;
-spec/bayes.md 3.10, ALG-10). A prior must come from public knowledge: one that is built from the data
-must be paid for.
+docs/methods/bayes.md, definition 16). A prior must come from public knowledge: one that is built
+from the data must be paid for.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Updated:
         half-width, cut to the bounds. The cut never lowers the share of intervals that hold the
         exact value, in repeated releases. The narrowest interval of the truncated posterior does:
         nominal 95 % cover 94.3 % of the time at theta = 4 sd, and an equal-tailed one covers theta = 0
-        never (spec/bayes.md P19).
+        never (docs/methods/bayes.md, definition 16).
         """
         import numpy as np
 

@@ -2,7 +2,7 @@
 
 A weighted sum A N of noises N_i with variances v_i has the variance sum A_i^2 v_i, so by Cauchy and
 Schwarz |A N| is at most sqrt(sum N_i^2 / v_i) of its standard deviations, whatever made one look at it
-(Scheffe; spec/bayes.md 3.9).
+(Scheffe; docs/methods/bayes.md, theorem 15).
 """
 
 from __future__ import annotations

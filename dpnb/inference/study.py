@@ -1,8 +1,8 @@
 """The approximations of a noise law that the paper uses, for study beside the exact one.
 
 Xiao and Xiong, section 4.2: convolution of mass vectors ("PC") and Monte Carlo ("MC"), each in a
-corrected form and as printed (spec/bayes.md 3.3, ALG-3b and ALG-3c), and the normal approximation
-(ALG-3d). Answers use :mod:`dpnb.inference.mixture`, which is exact and faster.
+corrected form and as printed (docs/methods/bayes.md, bound 18), and the normal approximation.
+Answers use :mod:`dpnb.inference.mixture`, which is exact and faster.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ class Masses:
 
     @property
     def lost(self) -> float:
-        """Probability outside the grid (D11)."""
+        """Probability outside the grid."""
         return 1 - float(self.masses.sum())
 
     def half_width(self, alpha: float, mode: Mode = "corrected") -> float:
         """Return the half-width at which the masses around 0 reach 1 - ``alpha`` (Algorithm 3).
 
         ``paper`` returns k cells for the mass of k + 1/2, so its intervals are short by half a cell
-        on either side (spec/bayes.md P7): one Laplace of scale 0.5 is covered by .865 instead of
-        .95, and one of 0.05 by 0.
+        on either side (docs/methods/bayes.md, error 4): one Laplace of scale 0.5 is covered by .865
+        instead of .95, and one of 0.05 by 0.
 
         Raises
         ------
         RequestError
-            If the grid ends first, where the printed algorithm would never end (P8).
+            If the grid ends first, where the printed algorithm would never end.
         """
         import numpy as np
 
@@ -82,7 +82,7 @@ def lengths(
 
     ``corrected`` is 2 ceil(c ln(m / gamma) / step) + 1, which loses at most gamma / m for each term
     (Lemma 4.15); ``paper`` is the printed ceil(c ln(m / gamma) / step) + 1, made odd, half as long
-    as that lemma needs (spec/bayes.md P5).
+    as that lemma needs (docs/methods/bayes.md, error 2).
     """
     reaches = [math.ceil(c * math.log(len(scales) / gamma) / step) for c in scales]
     if mode == "corrected":
@@ -107,7 +107,7 @@ def grid(
         Probability that may be lost, 0 < gamma < 1.
     step : float, optional
         Width of a cell; sd / 200 when left out, and always 1 in the paper, whose grid distorts terms
-        that are not much wider (spec/bayes.md P6).
+        that are not much wider (docs/methods/bayes.md, error 3).
     mode : {'corrected', 'paper'}
         Which :func:`lengths`; ``paper`` also makes the step 1.
     """
@@ -127,7 +127,7 @@ def grid(
 
 
 def exact_cells(law: Mixture, count: int, step: float = 1.0) -> Masses:
-    """Return the exact masses of ``law`` on ``count`` cells (D10); ``count`` is odd."""
+    """Return the exact masses of ``law`` on ``count`` cells; ``count`` is odd."""
     return Masses(_cells(law, count, step), step)
 
 
@@ -183,7 +183,7 @@ def histogram(sample: Floats, step: float = 1.0) -> Masses:
 
 
 def error(found: Masses, expected: Masses) -> float:
-    """Return sum (u_i - E u_i)^2 over the cells of both grids, which share their step (D11)."""
+    """Return sum (u_i - E u_i)^2 over the cells of both grids, which share their step."""
     import numpy as np
 
     length = max(len(found.masses), len(expected.masses))
@@ -192,7 +192,7 @@ def error(found: Masses, expected: Masses) -> float:
 
 
 def normal_half_width(law: Mixture, alpha: float) -> float:
-    """Return the half-width of the normal law with the variance of ``law`` (ALG-3d).
+    """Return the half-width of the normal law with the variance of ``law``.
 
     Raises
     ------

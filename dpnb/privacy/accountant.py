@@ -48,8 +48,9 @@ def loss(
     ``counts`` tells by their names which views and one-off releases are asked about; by default all.
 
     What the rows together know of each view, which on noise paths is the most that one of them knows,
-    adds up where views can tell about the same row of a table: the worst-off cell counts (spec/bayes.md
-    3.6). On top comes every one-off release that any of them holds, each distinct one counted once.
+    adds up where views can tell about the same row of a table: the worst-off cell counts
+    (docs/methods/bayes.md, theorem 13). On top comes every one-off release that any of them holds,
+    each distinct one counted once.
     """
     views = dict.fromkeys(view for row, view in synopses.cells if row in rows and counts(view))
     held = {name: price for (row, name), price in once.items() if row in rows and counts(name)}

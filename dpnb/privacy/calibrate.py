@@ -63,7 +63,7 @@ def law(level: Fraction, sensitivity: float, currency: Currency) -> Law:
     """Return the noise law of a vector released at ``level``.
 
     Gaussian: sigma = sensitivity / sqrt(2 rho); Laplace: scale = sensitivity / epsilon
-    (spec/dpxplain.md section 1).
+    (docs/methods/estimation.md, definition 1).
     """
     if currency == "pure":
         return Law("laplace", sensitivity / float(level))

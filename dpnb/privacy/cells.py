@@ -3,8 +3,8 @@
 A row lies in one cell of its table for ever, for its normalised values are fixed, and a view tells
 nothing about rows outside the region that its conditions and keys describe. So what is known of a row is
 the sum over the views that cover its cell, and the loss is that of the worst-off cell (Xiao and Xiong,
-Theorem 5.5; spec/bayes.md 3.6): sound for any adaptive choice of views and levels, because regions and
-levels are public facts, never data.
+Theorem 5.5; docs/methods/bayes.md, theorem 13): sound for any adaptive choice of views and levels,
+because regions and levels are public facts, never data.
 """
 
 from __future__ import annotations

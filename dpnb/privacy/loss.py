@@ -188,7 +188,7 @@ def epsilon_of_rho(rho: Fraction | float, delta: Fraction | float) -> float:
     """Return the smallest epsilon such that rho-zCDP implies (epsilon, delta)-DP.
 
     epsilon = min over alpha > 1 of  alpha rho + (ln(1/delta) - ln alpha)/(alpha - 1) + ln(1 - 1/alpha),
-    the sharp conversion of spec/dpxplain.md section 1 (Canonne, Kamath, Steinke 2020, Proposition
+    the sharp conversion (Canonne, Kamath, Steinke 2020, Proposition
     12). Every alpha gives a valid bound, so the numeric minimum is one too.
     """
     if rho <= 0:

@@ -170,7 +170,7 @@ class SecureNoise:
         """Select one score by Gumbel noise: the exponential mechanism.
 
         When the differences of scores change by at most W, the release is ((W / scale)^2 / 8)-zCDP
-        (spec/dpxplain.md 3.5 and 6b (iii)), exactly: see ``gumbel``.
+        (docs/methods/dpxplain.md, theorem 7), exactly: see ``gumbel``.
         """
         from dpnb.privacy import gumbel
 

@@ -170,8 +170,8 @@ def laplace_chain(
 
     eta_G ~ DLap(scale_G); going coarser, eta_g = eta_{g+1} + B_g DLap(scale_g) with
     P(B_g = 0) = (a_{g+1} / a_g) ((1 - a_g) / (1 - a_{g+1}))^2 and a = exp(-1/scale)
-    (spec/probe.md A11). Each level is discrete Laplace; levels 1..g together cost epsilon_g, since
-    the coarser ones are a data-free randomisation of the finest one shown.
+    (docs/methods/probe.md, theorem 17). Each level is discrete Laplace; levels 1..g together cost
+    epsilon_g, since the coarser ones are a data-free randomisation of the finest one shown.
     """
     scales = [safe_scale(level, sensitivity, "pure") for level in levels]
     vector = noise.laplace(exact, scales[-1])

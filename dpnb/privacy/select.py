@@ -1,7 +1,7 @@
 """Private selection of the k best of many candidates, most of which may have the same score.
 
-Gumbel noise (DPXPlain, Algorithm 2; spec/dpxplain.md 3.5) in its form for large spaces, which draws
-one Gumbel for all idle candidates together (Algorithm 5; 4.4).
+Gumbel noise (DPXPlain, Algorithm 2; docs/methods/dpxplain.md, theorem 7) in its form for large
+spaces, which draws one Gumbel for all idle candidates together (Algorithm 5; algorithm 8 there).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def gumbel_scale(spread: float, k: int, rho: Fraction) -> float:
     """Return the Gumbel scale b at which selecting k candidates costs ``rho``, rounded up.
 
     b = W sqrt(k / (8 rho)), where W bounds how much the difference of two candidates' scores
-    changes between neighbouring tables (spec/dpxplain.md 3.5 with 2 Delta, 6b (iii) with W).
+    changes between neighbouring tables (docs/methods/dpxplain.md, theorem 7).
     """
     return spread * math.sqrt(k / (8 * rho)) * (1 + 2.0**-48)
 

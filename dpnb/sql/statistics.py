@@ -186,7 +186,7 @@ class Statistics:
 
         With the middle of the bounds as origin and H half their width, squares lie in [0, H^2], and
         with H^2 / 2 taken off each the sum has sensitivity H^2 / 2, a quarter or less of that of
-        SUM(x * x) (spec/dpxplain.md 3.1, centred sums).
+        SUM(x * x) (docs/methods/estimation.md, theorem 12).
         """
         bounds = bounds_of(value, self.schema)
         # numbers that floats hold, so that engines compute with the very same

@@ -140,7 +140,7 @@ def transcript(session, unit):
 
 @pytest.mark.parametrize("currency", BUDGETS)
 def test_with_the_same_releases_other_data_change_nothing(currency, curators, tmp_path):
-    """Ways, levels, costs, refusals and intervals follow from what was released (bayes.md U4)."""
+    """Ways, levels, costs, refusals and intervals follow from what was released."""
     unit, seen = {"zcdp": "rho", "pure": "epsilon"}[currency], []
     listed = compared(OTHERS, zcdp=("a neighbour", "strange values"), pure=("other people",))
     others = [OTHERS[name] for each, name in listed if each == currency]

@@ -127,7 +127,7 @@ def _independent_levels(given: int, runs: int, noise: Noise) -> Features:
 
 
 def _published_noise_down(given: int, runs: int, noise: Noise) -> Features:
-    """From level 1/2 to 1 by the sampler of the published code (spec/probe.md E6).
+    """From level 1/2 to 1 by the sampler of the published code (docs/methods/probe.md, error 6).
 
     It draws one uniform for the decision and for the amount, and forgets the sign of the old noise.
     """

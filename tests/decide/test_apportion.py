@@ -1,4 +1,7 @@
-"""How the bound on misses is shared: spec/probe.md 8.1 to 8.3, and a proof that nothing is cheaper."""
+"""How the bound on misses is shared, and a proof that nothing is cheaper.
+
+Theorems 4 to 7 of docs/methods/probe.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What intervals prove of a result: spec/probe.md A17, its figures in 8.4 and its coverage in 8.7."""
+"""What intervals prove of a result: docs/methods/probe.md, theorems 11 and 12."""
 
 from __future__ import annotations
 
@@ -185,7 +185,8 @@ class TestCoverage:
     def test_certified_rates_hold_as_often_as_is_said(
         self, formula: Formula, currency: Currency, seldom: Reaches
     ) -> None:
-        # spec/probe.md E1: 30 groups just below the threshold, 10 far above, the rest far below
+        # docs/methods/probe.md, error 1: 30 groups just below the threshold, 10 far above, the rest
+        # far below
         values = np.array([self.LIMIT - 0.001] * 30 + [1e4] * 10 + [-1e4] * 436)
         assert seldom(self.measured(formula("a"), values, currency, 1.0), self.DELTA)
 

@@ -13,7 +13,7 @@ from dpnb.decide.entropy import box, dual, enumerated, greedy, min_entropy
 pytestmark = pytest.mark.fast
 
 ORACLES = [
-    # spec/probe.md 8.6: exact, and the lower bound
+    # docs/methods/probe.md, definition 24: exact, and the lower bound
     ([0.1] * 4, 0.9878370737578037, 0.9856209478),
     ([0.5] * 4, 0.7020649983900173, 0.6666529344),
     ([1.0] * 4, 0.31730656975078425, 0.2566195384),

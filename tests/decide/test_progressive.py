@@ -180,7 +180,7 @@ class TestMisses:
         self, formula: Formula, currency: Currency, seldom: Reaches, size: Callable[[int], int],
         seeded: Seeded,
     ) -> None:  # fmt: skip
-        # negative control: spec/probe.md E7
+        # negative control: docs/methods/probe.md, error 7
         condition, count = formula("a"), size(6_000)
         (first,) = levels_for([Bar(0, 1.0, 30.0)], [BETA], currency).values()
         levels = ladder(first, STEPS, currency)

@@ -57,7 +57,7 @@ def near(share, count, expected):
 
 
 class TestEstimates:
-    """Spec/probe.md 8.4: 60 noisy values about c = 100."""
+    """60 noisy values about c = 100."""
 
     G = np.array([50.0] * 50 + [91, 95, 98, 99.5, 104, 120, 130, 140, 150, 160]) - 100
     U, BETA = 10.0, 0.0125
@@ -103,7 +103,7 @@ class TestEstimates:
 
 
 class TestTwoPhases:
-    """Spec/probe.md 8.5: six groups, two conditions, no noise."""
+    """Six groups, two conditions, no noise."""
 
     def case(self, most, *, mirrored=False):
         exact = np.array([(120, 98, 60, 130, 20, 101), (55, 49, 70, 10, 5, 52)], dtype=float)
@@ -179,7 +179,7 @@ class TestShares:
         ],
     )
     def test_published_ones(self, sensitivities, us, wanted, total):
-        """Spec/probe.md 8.2."""
+        """Worked by hand."""
         weights = [s / u for s, u in zip(sensitivities, us, strict=True)]
         found = written_shares(condition(every(len(us)), len(us)), weights, 0.05)
         assert found == pytest.approx(wanted, rel=1e-9)
@@ -219,7 +219,7 @@ class TestNoise:
         assert abs(product.mean() - wanted) <= ERRORS * product.std() / math.sqrt(self.COUNT)
 
     def test_forgetting_the_sign_is_seen(self):
-        """7.1 E6, the published sampler: the negative control of the test above."""
+        """The published sampler (docs/methods/probe.md, error 6): a negative control."""
 
         def published(coarse, *other):
             return refinement.finer(np.abs(coarse), *other)
@@ -265,7 +265,7 @@ class TestNoise:
 
 class TestLevels:
     def test_progressive_grid(self):
-        """Spec/probe.md 8.6, PPWLM."""
+        """Of PPWLM."""
         last = level_of(0.05 / 4, 1.0, 100.0)
         assert last == pytest.approx(0.036888794541139365, rel=1e-9)
         grid = climbing.geometric(0.001, last, 4)
@@ -280,7 +280,7 @@ class TestLevels:
         assert grid == pytest.approx([0.0005, 0.001, 0.002, 0.004])
 
     def test_certified_ladder(self):
-        """Spec/probe.md 8.6, GR."""
+        """Algorithm 8 of docs/methods/probe.md."""
         made = plan_gradual(atom(np.zeros(60), u=100.0))
         assert made.levels[:, 0] == pytest.approx(
             [0.040943445622221006 * 2**step for step in range(6)], rel=1e-9
@@ -337,7 +337,7 @@ class TestMisses:
     @pytest.mark.parametrize("mode", [*MODES, "pure", "zcdp"])
     @pytest.mark.parametrize("sign", [1, -1])
     def test_no_method_misses_more_than_promised(self, mode, sign):
-        """Just above c, and mirrored just below it (7.1 E8); half of the groups are far off."""
+        """Just above c, and mirrored just below it (error 8); half of the groups are far off."""
         values = sign * np.append(np.full(20_000, 1e-3), np.full(20_000, -50.0))
         case = replace(atom(values, most=1e6), condition=condition(0, 1, (sign,)))
         assert case.truth().sum() == 20_000
@@ -353,14 +353,14 @@ class TestMisses:
 
     @pytest.mark.parametrize("currency", ["pure", "zcdp"])
     def test_the_certified_method_may_take_all_steps(self, currency):
-        """Spec/probe.md 8.7, 5: .045 with Laplace noise, all six steps taken."""
+        """About .045 with Laplace noise, all six steps taken."""
         case = atom(np.full(20_000, 1e-3), most=1e6)
         made = plan_gradual(case, currency)
         missed = 1 - gradual(case, made, rng(2), give_up=False).chosen.mean()
         assert 0.035 < missed <= 0.05 + ERRORS * math.sqrt(0.05 * 0.95 / 20_000)
 
     def test_refined_noise_in_a_second_phase_breaks_the_bound(self):
-        """7.1 E7: a region chosen by a group's own value, .081 with refined and .037 with fresh noise."""
+        """Error 7: u chosen by a group's own value, .081 with refined and .037 with fresh noise."""
         source, count, beta = rng(4), 200_000, 0.025
         first = level_of(beta, 1.0, 1.0)
         noise = source.laplace(0, 1 / first, count)
@@ -373,7 +373,7 @@ class TestMisses:
 
     @pytest.mark.parametrize("ratio", [10, 50])
     def test_each_level_of_the_grid_needs_its_own_share(self, ratio):
-        """7.1 E7: beta / m for each coarse step passes the bound, beta / G keeps it."""
+        """Error 7: beta / m for each coarse step passes the bound, beta / G keeps it."""
         source = rng(5)
         grid = climbing.subdivided(climbing.geometric(1 / ratio, 1.0, 4), 3)
         for parts, holds in ((4, False), (len(grid), True)):
@@ -384,7 +384,7 @@ class TestMisses:
             assert (missed.mean() <= 0.05) == holds
 
     def test_what_a_condition_leaves_is_passed_on_once(self):
-        """7.1 E10: the shares used never add up to more than the bound."""
+        """Error 10: the shares used never add up to more than the bound."""
         values = np.full((3, 600), -200.0)
         values[:, :25] = 100.0
         values[0, 25:35] = -0.5
@@ -454,14 +454,14 @@ class TestSpending:
 
 
 def crowded(just_below=30, **other):
-    """7.1 E1: 476 groups, some of them just below the threshold, 10 far above it."""
+    """Error 1: 476 groups, some of them just below the threshold, 10 far above it."""
     values = np.full(476, -1000.0)
     values[:just_below], values[just_below : just_below + 10] = -0.001, 5000.0
     return atom(values, u=100.0, **other)
 
 
 class TestClaims:
-    """Spec/probe.md 8.7, 7: what is said of false alarms, and what is so."""
+    """What is said of false alarms, and what is so."""
 
     @pytest.mark.parametrize(("just_below", "alpha"), [(30, 0.05), (60, 0.1)])
     def test_the_printed_claim_is_accepted_and_false(self, just_below, alpha):
@@ -523,7 +523,7 @@ class TestClaims:
 
 
 class TestFlights:
-    """A short form of the benchmark: real data, figures of spec/probe.md 6.3."""
+    """A short form of the benchmark: real data, and figures of an earlier run."""
 
     def test_the_counts_are_those_of_the_specification(self):
         for (_, limit, width, above, below), values in zip(

@@ -326,7 +326,7 @@ class TestEnds:
 
 
 class TestInvariance:
-    """S13: what lies outside the question, and the order of things, changes nothing."""
+    """What lies outside the question, and the order of things, changes nothing."""
 
     SQL = "SELECT g, AVG(r) AS m FROM t WHERE h < 2 GROUP BY g"
 

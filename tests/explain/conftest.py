@@ -61,7 +61,7 @@ def fast() -> type[FastNoise]:
 
 @pytest.fixture(scope="session")
 def twelve() -> Table:
-    """The 12 rows of oracle T6, and a declared group D without any."""
+    """Twelve rows with known influences, and a declared group D without any."""
     rows = [
         *(("A", x, v) for x, v in zip("uuwwww", (4, 6, 1, 3, 5, 7), strict=True)),
         *(("B", x, v) for x, v in zip("uwww", (9, 2, 4, 6), strict=True)),

@@ -94,7 +94,7 @@ def drawn(explanation):
 
 
 class TestBudget:
-    """Oracle T13."""
+    """Charges and what is free."""
 
     def test_totals(self):
         paper = Fraction("0.1") + Fraction("0.5") + Fraction("0.5") + 1

@@ -258,7 +258,7 @@ MARRIED = {"Married-civ-spouse": 1, "Never-married": -1}
 
 
 class TestAdult:
-    """Oracle T8, on both files."""
+    """Known influences, on both files."""
 
     @pytest.mark.parametrize(
         ("place", "aggregate"),
@@ -315,7 +315,10 @@ def tables(rng, groups, candidates, values, large):
 
 
 def sharp(function, weights, values, size):
-    """The tables of 6b on which Delta* and the spread are nearly attained, for each group i."""
+    """Tables on which sensitivity and spread are nearly attained, for each group i.
+
+    Theorems 3 and 4 of docs/methods/dpxplain.md.
+    """
     low, high = values
     m = len(weights)
     for i, top in itertools.product(range(m), (False, True)):
@@ -354,7 +357,7 @@ SETTINGS = [
 
 
 class TestNeighbours:
-    """S8: through the function that is released, lattice and all, on random and on nasty tables."""
+    """Through the function that is released, lattice and all, on random and on nasty tables."""
 
     @pytest.mark.parametrize(("function", "weights", "values"), SETTINGS)
     def test_one_row_changes_influences_by_at_most_what_is_paid_and_nearly_by_as_much(

@@ -99,7 +99,7 @@ class TestRelease:
     def test_influence_intervals_hold_exactly_also_after_selection(
         self, spaced, scored, fast, size, equals
     ):
-        """S4, for each place of the selection."""
+        """For each place of the selection."""
         plan, scores = spaced(confidence=0.9)
         half = plan.half_width / float(plan.unit)
         exact, noise = scored(scores), fast(4)
@@ -135,7 +135,7 @@ class TestRelease:
         assert equals(hits, 0.8)
 
     def test_the_noise_of_influences_has_the_law_it_says(self, spaced, scored, size):
-        """S9, with the noise of real releases."""
+        """With the noise of real releases."""
         plan, scores = spaced(k=40)
         exact = scored(scores)
         errors = []
@@ -147,7 +147,7 @@ class TestRelease:
 
 
 class TestInvariance:
-    """S13: all that happens before the noise is the same, bit for bit."""
+    """All that happens before the noise is the same, bit for bit."""
 
     SQL = "SELECT g, {} AS m FROM t WHERE h < 2 GROUP BY g"
 
@@ -264,7 +264,7 @@ def loaded(adult, adult_engine, planned):
 
 
 class TestAdult:
-    """S11: the published experiment on 48,842 rows, at a fraction of its budget."""
+    """The published experiment on 48,842 rows, at a fraction of its budget."""
 
     @pytest.mark.parametrize(("mode", "expected"), [("tight", 0.973), ("paper", 0.648)])
     def test_precision_of_the_selection(self, mode, expected, loaded, size):
@@ -305,7 +305,7 @@ class TestAdult:
     def test_half_widths(self, loaded):
         assert loaded("paper")[0].half_width == pytest.approx(221.744611896, rel=1e-5)
         assert loaded("tight")[0].half_width == pytest.approx(221.744611896 / 8, rel=1e-5)
-        # relative to the released difference of T5: 6455.716172168031
+        # relative to the released difference of 6455.716172168031
         width = 2 * loaded("paper")[0].half_width / 6455.716172168031
         assert width == pytest.approx(0.06869713784876, rel=1e-5)
         assert loaded("tight")[0].design.lower == Fraction(1, 10)

@@ -46,7 +46,7 @@ def labels(found):
 
 
 class TestSize:
-    """Oracle T9."""
+    """Known numbers of candidates."""
 
     @pytest.mark.parametrize(
         ("sizes", "counts"),

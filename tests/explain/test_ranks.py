@@ -22,7 +22,7 @@ def statistic_of(scores, places):
 
 
 class TestSearch:
-    """Oracle T10; the spread there is 2 Delta."""
+    """Known noise and margins; the spread there is 2 Delta."""
 
     @pytest.mark.parametrize(
         ("delta", "size", "rho", "lower", "upper"),
@@ -76,7 +76,7 @@ class TestSearch:
 
 
 class TestZeroNoise:
-    """Oracle T11: the path of the binary search."""
+    """The path of the binary search."""
 
     SMALL = tuple(100 - 3 * place for place in range(15))
     LARGE = tuple(150 - 10 * place for place in range(15))
@@ -161,7 +161,7 @@ class TestRankIntervals:
     def test_each_side_of_flat_scores_holds_exactly_as_often_as_it_says(
         self, candidates, fast, size, equals
     ):
-        """S5: the worst case of each bound, predicates that all score nearly the same."""
+        """The worst case of each bound, predicates that all score nearly the same."""
         rows = size(8_000)
         law = search(2.0**21, candidates, 1, Fraction(1), 0.95, "tight")
         found = rank_intervals(lambda row, place: 0, rows, candidates, law, law, fast(candidates))
@@ -219,7 +219,7 @@ def linear(values, delta):
 
 
 class TestEditDistance:
-    """Oracle T12."""
+    """Theorem 14 of docs/methods/dpxplain.md."""
 
     def test_omega_is_the_first_distance_whose_worst_place_is_as_low(self):
         # Bd(p, d) = 2, 2, 4, 6, 10 for d = 0 to 4: so many predicates are not surely above p

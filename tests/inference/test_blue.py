@@ -1,4 +1,4 @@
-"""The row space: oracles O2, O3, O7, O10, O12, O13, many rows at once, disjoint rows, rounding (U12)."""
+"""The row space: worked examples, many rows at once, disjoint rows, rounding."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def built(cells, rows):
 
 
 def least_squares(matrix, answers, variances, queries):
-    """Weighted least squares by the singular value decomposition (spec/bayes.md P4)."""
+    """Weighted least squares by the singular value decomposition.
+
+    Theorem 7 of docs/methods/bayes.md.
+    """
     root = np.sqrt(variances)
     weights = queries @ np.linalg.pinv(matrix / root[:, None]) / root
     return weights @ answers, weights**2 @ variances

@@ -1,4 +1,4 @@
-"""Bounds for everything at once: oracle O18, coverage after any choice, contradictions."""
+"""Bounds for everything at once: a worked example, coverage after any choice, contradictions."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class TestDraws:
             assert equals(chances <= level, level)
 
     def test_the_largest_of_many(self, session, size, reaches):
-        """Picked because it looked largest: only intervals that know of the choice hold (bayes.md U11)."""
+        """Picked because it looked largest: only intervals that know of the choice hold."""
         sql = "SELECT g, COUNT(*) + 0 AS n FROM t GROUP BY g"
         plain = session.infer(sql, confidence=CONFIDENCE, intervals="each")
         chosen = session.infer(sql, confidence=CONFIDENCE, intervals="each", chosen=20)

@@ -1,4 +1,4 @@
-"""How much noise a fresh answer may have: oracles O5 and O15."""
+"""How much noise a fresh answer may have: worked examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histories: hygiene (U10), consistency (O17, P16), what is missing, and that no data can come near."""
+"""Histories: hygiene, consistency, what is missing, and that no data can come near."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The law of a weighted sum of noises: oracles of spec/bayes.md 6, bounds that hold, and power."""
+"""The law of a weighted sum of noises: known values, bounds that hold, and power.
+
+Theorem 4 of docs/methods/bayes.md.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,7 @@ def random_mixtures(count, seed=5):
 
 
 class TestWorkedHistory:
-    """O3 and O4."""
+    """The worked history: its weights and half-widths."""
 
     def test_its_variance_and_kurtosis(self, worked):
         assert worked.sd**2 == pytest.approx(554.4500359454, rel=1e-8)
@@ -96,7 +99,7 @@ class TestWorkedHistory:
 
 
 class TestMixedHistory:
-    """O9."""
+    """A history of Laplace and Gaussian answers."""
 
     def test_its_half_widths(self, mixed):
         expected = (21.62608217757, 33.2958146836, 44.16341318524)
@@ -109,7 +112,7 @@ class TestMixedHistory:
 
 
 class TestSmallMixtures:
-    """O11."""
+    """Known half-widths."""
 
     @pytest.mark.parametrize(
         ("scales", "variance", "halves"),
@@ -247,7 +250,7 @@ class TestScreening:
 
 
 def lattice(law, reach):
-    """The exact law of noise on the integers from -reach to reach (D4)."""
+    """The exact law of noise on the integers from -reach to reach."""
     k = np.abs(np.arange(-reach, reach + 1))
     raw = np.exp(-k / law.scale) if law.family == "laplace" else np.exp(-((k / law.scale) ** 2) / 2)
     return raw / raw.sum()
@@ -266,7 +269,7 @@ def misses(laws, weights, half):
 
 
 class TestLatticeNoise:
-    """U13, by exact probabilities instead of draws."""
+    """By exact probabilities instead of draws."""
 
     @pytest.mark.parametrize("scale", [0.2, 0.3, 0.5, 1.0, 2.0, 3.0])
     @pytest.mark.parametrize("weights", [(1,), (1, 1), (1,) * 6, (3, 2, 1), (7, 1, 1, 2)])

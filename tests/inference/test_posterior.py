@@ -1,4 +1,4 @@
-"""Claims about exact values: oracles O4, O6, O9, O10, O12, coverage (U1, U3, U11), joint quantities."""
+"""Claims about exact values: worked examples, coverage, joint quantities."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ class TestCoverage:
             assert max(scores) > 4
 
     def test_lattice_noise_is_covered(self):
-        """U13: six answers on a lattice that is coarse beside their noise."""
+        """Six answers on a lattice that is coarse beside their noise."""
         rng = np.random.default_rng(13)
         for scale in (0.3, 1.0, 3.0):
             history = History(6)
@@ -248,7 +248,7 @@ class TestCoverage:
             assert missed <= 0.052
 
     def test_the_largest_of_many_needs_more(self):
-        """U11: of 100 empty groups the largest answer is covered pointwise in 8 % of all runs."""
+        """Of 100 empty groups the largest answer is covered pointwise in 8 % of all runs."""
         rng = np.random.default_rng(11)
         history = History.of(np.eye(100), [0.0] * 100, Law("laplace", 1.0))
         found = history.joint([([cell], 1.0) for cell in range(100)])

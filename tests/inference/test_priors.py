@@ -1,4 +1,4 @@
-"""Priors: oracle O16, intervals that keep their level (P19), contradictions."""
+"""Priors: worked examples, intervals that keep their level, contradictions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SUM = Mixture((1.0, 2.0), 1.0, 0.5)
 
 class TestUniform:
     def test_on_whole_numbers(self):
-        """O16."""
+        """A worked example."""
         found = update(Uniform(0, 50), 3.0, LAPLACE, integer=True)
         assert found.probability(0, 0) == pytest.approx(0.059675878757, abs=1e-10)
         assert found.probability(high=2) == pytest.approx(0.320280626233, abs=1e-10)
@@ -54,7 +54,7 @@ class TestUniform:
 
 class TestNormal:
     def test_with_normal_noise_it_is_the_weighted_mean(self):
-        """O16."""
+        """A worked example."""
         found = update(Normal(50, 10), 42.0, Mixture((), 225.0))
         assert found.mean == pytest.approx(47.538461538, abs=1e-8)
         assert found.sd == pytest.approx(8.320502943, abs=1e-8)
@@ -87,7 +87,7 @@ class TestValues:
 
 
 class TestKnownBounds:
-    """P19."""
+    """Definition 16 of docs/methods/bayes.md."""
 
     def test_the_interval_is_cut_and_no_narrower(self):
         half = SUM.half_width(0.05)

@@ -33,7 +33,7 @@ class TestWithoutInference:
         [("unbounded", 1 / (2 * math.log(5))), ("rho .5", math.sqrt(2 / math.pi) / (2 * 1.281552))],
     )
     def test_the_error_is_what_the_law_of_the_noise_makes_it(self, setting, error):
-        """Spec/bayes.md 4.4: E = .31067 or .31130, R = .8, whatever the wishes."""
+        """E = .31067 or .31130, R = .8, whatever the wishes."""
         drawn = online.draw(9, 20_000)
         found = online.play(online.SETTINGS[setting], drawn, "base")["base"].metrics(20_000)
         answered = found["R_a"] * 20_000
@@ -68,7 +68,7 @@ class TestWithInference:
 
     @pytest.mark.parametrize("setting", ["unbounded", "epsilon 1", "rho .01"])
     def test_metrics_depend_on_the_noise_alone(self, setting):
-        """U5."""
+        """With the same noise and other data."""
         found, drawn = [], online.draw(0, 80)
         for counts in (np.zeros(64), 1000 + np.arange(64.0) ** 2):
             records = online.play(online.SETTINGS[setting], drawn, "paper", counts)
@@ -100,7 +100,10 @@ class TestWithInference:
 
 
 def test_reliability_against_the_wish_flatters_narrow_intervals():
-    """P14: intervals of confidence .8, a quarter to all of what was wished for."""
+    """Intervals of confidence .8, a quarter to all of what was wished for.
+
+    Error 9 of docs/methods/bayes.md.
+    """
     count = 100_000
     z = stats.norm.ppf((np.arange(count) + 0.5) / count)
     for share, expected in ((1, 0.8), (0.75, 0.884), (0.5, 0.9), (0.25, 0.9)):
@@ -114,7 +117,7 @@ def test_reliability_against_the_wish_flatters_narrow_intervals():
 
 
 def test_the_worked_example():
-    """Spec/bayes.md 4.1."""
+    """Of the paper, section 3."""
     before = len(verdicts._verdicts)
     timings.worked_example()
     found = verdicts._verdicts[before:]

@@ -1,4 +1,4 @@
-"""The paper's approximations: what they give as printed, and how they should be (O19, U8, U9)."""
+"""The paper's approximations: what they give as printed, and how they should be."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ class TestGridMethod:
         assert grid(SCALES, step=1.0).lost == pytest.approx(0.0073492, abs=1e-7)
 
     def test_the_printed_lengths_lose_nineteen_times_gamma(self):
-        """P5."""
+        """Error 2 of docs/methods/bayes.md."""
         assert lengths(SCALES, mode="paper") == [65, 27, 7, 35, 35, 71, 21, 17]
         assert grid(SCALES, mode="paper").lost == pytest.approx(0.18982041, abs=1e-8)
 
     def test_the_printed_algorithm_would_never_end_on_them(self):
-        """P8."""
+        """Error 4."""
         with pytest.raises(RequestError, match="holds only 0.81018"):
             grid(SCALES, mode="paper").half_width(0.05, "paper")
 
     def test_whole_cells_are_counted_or_returned(self):
-        """O19: k = 48 on the unit grid; P7: the printed ends leave out half a cell."""
+        """k = 48 on the unit grid; error 4: the printed ends leave out half a cell."""
         unit = grid(SCALES, step=1.0)
         assert unit.half_width(0.05, "paper") == 48
         assert unit.half_width(0.05) == 48.5
@@ -56,20 +56,20 @@ class TestGridMethod:
         assert LAW.confidence(fine.half_width(0.05)) >= 0.95 - 1e-5
 
     def test_printed_ends_of_a_narrow_law_cover_too_little(self):
-        """P7: one Laplace of scale 0.5."""
+        """Error 4: one Laplace of scale 0.5."""
         exact = exact_cells(Mixture((0.5,), 0.0), 101)
         held = Mixture((0.5,), 0.0).confidence(exact.half_width(0.05, "paper"))
         assert held == pytest.approx(0.865, abs=0.0005)
         assert Mixture((0.5,), 0.0).confidence(exact.half_width(0.05)) >= 0.95
 
     def test_the_unit_grid_distorts_many_small_terms(self):
-        """P6: 1,000 terms of scale 0.1 have variance 20, on the unit grid 6.7."""
+        """Error 3: 1,000 terms of scale 0.1 have variance 20, on the unit grid 6.7."""
         found = grid([0.1] * 1000, step=1.0)
         places = np.arange(len(found.masses)) - len(found.masses) // 2
         assert float(found.masses @ places**2) == pytest.approx(6.7, abs=0.1)
 
     def test_cells_lie_around_the_middle(self):
-        """D10: three cells, the middle one from -1/2 to 1/2."""
+        """Three cells, the middle one from -1/2 to 1/2."""
         found = exact_cells(Mixture((2.0,), 0.0), 3)
         inner = 1 - np.exp(-0.25)
         outer = (np.exp(-0.25) - np.exp(-0.75)) / 2
@@ -78,7 +78,7 @@ class TestGridMethod:
 
 class TestMonteCarlo:
     def test_draws_follow_the_exact_law(self, size):
-        """U8: Kolmogorov's distance; a scale off by 2 % is seen."""
+        """Kolmogorov's distance; a scale off by 2 % is seen."""
         count = size(200_000)
         sample = np.sort(draws(LAW, count, seed=3))
         steps = np.arange(count + 1) / count
@@ -101,7 +101,7 @@ class TestMonteCarlo:
         assert found[0] == pytest.approx(LAW.half_width(0.05), rel=0.03)
 
     def test_the_error_of_its_masses(self):
-        """U9: (1 - sum p^2) / m_s = 9.87e-6 on average for 10^5 draws and unit cells."""
+        """(1 - sum p^2) / m_s = 9.87e-6 on average for 10^5 draws and unit cells."""
         exact = exact_cells(LAW, 401)
         count = 100_000
         expected = (1 - float(np.sum(exact.masses**2))) / count

@@ -1,4 +1,4 @@
-"""An explanation with the numbers of spec/dpxplain.md 5.4, Fig. 1(d), made by hand.
+"""An explanation with the numbers of DPXPlain, Fig. 1(d), made by hand.
 
 Notebooks that tests open use it, too.
 """

@@ -1,4 +1,7 @@
-"""Which rows a view tells about, and what views cost the worst-off row (spec/bayes.md 3.6)."""
+"""Which rows a view tells about, and what views cost the worst-off row.
+
+Theorem 13 of docs/methods/bayes.md.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +118,7 @@ class TestWorst:
         assert total(EVERY) == TENTH
 
     def test_the_worked_history(self) -> None:
-        """Its rows of 0 and 1 (spec/bayes.md section 6), over cells 0 to 3 of one column."""
+        """Rows of 0 and 1 of Xiao and Xiong's example, over cells 0 to 3 of one column."""
         history = [
             ((0, 1), "0.05"), ((2, 3), "0.1"), ((3, 3), "0.05"), ((2, 2), "0.1"),
         ]  # fmt: skip

@@ -58,7 +58,7 @@ class TestGumbelScale:
 
 
 class TestLoss:
-    """S10: the divergence of the exact law, between tables whose scores differ."""
+    """The divergence of the exact law, between tables whose scores differ."""
 
     ORDERS = (1.01, 1.5, 2, 4, 10, 50)
 
@@ -116,7 +116,7 @@ class TestTopK:
         return [top_k(active, scores, size, k, scale, noise) for _ in range(times)]
 
     def test_one_selection_is_the_exponential_mechanism(self, size, fits):
-        """S6: scores 3, 2.5, 1, 0 at scale 2 / 1.3."""
+        """Scores 3, 2.5, 1, 0 at scale 2 / 1.3."""
         scores, scale = np.array([3, 2.5, 1, 0]) * FINE, 2 / 1.3 * FINE
         found = self.run(range(4), scores, 4, 1, scale, size(12_000))
         law = softmax(scores, scale)
@@ -135,7 +135,7 @@ class TestTopK:
         assert not fits([found.count(list(pair[::-1])) for pair in pairs], expected)
 
     def test_idle_candidates_take_part_as_if_each_had_its_own_noise(self, size, fits):
-        """S7: active scores 5, 2, -1 among 50 idle ones, at scale 2."""
+        """Active scores 5, 2, -1 among 50 idle ones, at scale 2."""
         scores, scale = np.array([5, 2, -1]) * FINE, 2.0 * FINE
         active = [7, 30, 52]
         found = self.run(active, scores, 53, 1, scale, size(12_000))

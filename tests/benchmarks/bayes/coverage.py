@@ -44,7 +44,7 @@ LAWS = tuple(
     Law("laplace" if place % 2 == 0 else "gaussian", scale)
     for place, scale in enumerate((20.0, 12.0, 20.0, 12.0, 10.0, 30.0, 40.0, 12.0))
 )
-"""Of the worked history, mixed (spec/bayes.md O9)."""
+"""Of the worked history, mixed (tests/inference/test_mixture.py)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
     python -m tests.benchmarks.bayes.online          # 6 sessions
     python -m tests.benchmarks.bayes.online --long   # 40 sessions
 
-1,000 queries over 64 cells at confidence .8 (spec/bayes.md 4.4), in four settings: wide wishes without a
-bound after a tree of counts released at epsilon .3, and narrow ones within epsilon 1, rho .5 and rho .01.
-The systems:
+1,000 queries over 64 cells at confidence .8 (Xiao and Xiong, section 6.4), in four settings: wide
+wishes without a bound after a tree of counts released at epsilon .3, and narrow ones within epsilon
+1, rho .5 and rho .01. The systems:
 
 * base: every query is bought, with the most noise that its wish allows.
 * static: every query is bought at one and the same price, with which the bound (where there is none: what base
@@ -20,10 +20,10 @@ Sessions (queries, wishes, noises) are the same for all systems and settings. Th
 E, the error by the width wished for; R_i and R_u, the share of exact values in [L, L + 2h] and in the interval
 [L, U] itself. They depend on noise alone, so no data are needed.
 
-Each figure must be that of the specification but for chance: Student's t at 1e-4, with the spread of our
-sessions and the six others that the reference is of. So must intervals hold as often as stated; all inferred
-answers of a session share their noises, and the share that holds varies from session to session by .09, so one
-session is looked at under thousands of other noises too.
+Each figure must be that of an earlier run but for chance: Student's t at 1e-4, with the spread of
+our sessions and the six others that the reference is of. So must intervals hold as often as stated;
+all inferred answers of a session share their noises, and the share that holds varies from session
+to session by .09, so one session is looked at under thousands of other noises too.
 
 With Laplace noise the systems with inference must do no worse than the reference. Its runs used the inversion
 of 3.3 beyond its range |x| <= xmax, and so bought what past answers told much better than wished. With
@@ -108,7 +108,10 @@ def draw(seed: int, count: int) -> Drawn:
 
 
 class Ledger:
-    """What each cell has cost (spec/bayes.md 3.6): epsilon |H| / b, or rho H^2 / (2 sigma^2)."""
+    """What each cell has cost: epsilon |H| / b, or rho H^2 / (2 sigma^2).
+
+    Theorem 13 of docs/methods/bayes.md.
+    """
 
     def __init__(self, bound: float) -> None:
         self.bound = bound
@@ -150,7 +153,10 @@ class Record:
         self.costs.append(cost)
 
     def metrics(self, count: int) -> dict[str, float]:
-        """Return the metrics of the first ``count`` queries (spec/bayes.md D13)."""
+        """Return the metrics of the first ``count`` queries.
+
+        Definition 20 of docs/methods/bayes.md.
+        """
         error, half, wished = (
             np.array(each[:count]) for each in (self.errors, self.halves, self.wished)
         )
@@ -259,7 +265,7 @@ class System:
             self.note(half, {self.run: (answer - float(query @ self.counts), reached)})
 
     def _inferred(self, query: np.ndarray, half: float, unit: float) -> None:
-        """Answer from past answers, or buy an answer (spec/bayes.md 3.7)."""
+        """Answer from past answers, or buy an answer (docs/methods/bayes.md, algorithm 12)."""
         index = np.flatnonzero(query)
         asked, exact = (index, query[index]), float(query @ self.counts)
         past = self._known(asked)
@@ -413,7 +419,7 @@ REFERENCE: dict[tuple[str, str], dict[str, tuple[float, ...]]] = {
         "free": _same("44 119 378 811"),
     },
 }  # fmt: skip
-"""Spec/bayes.md 4.4: at each of MARKS, or (two numbers) the range over them."""
+"""Of an earlier run: at each of MARKS, or (two numbers) the range over them."""
 SESSIONS_OF_REFERENCE = 6
 CHANCE = 1e-4
 REDRAWS = 4000
@@ -541,7 +547,7 @@ def main() -> None:
     given = parser.parse_args()
     sessions = given.sessions or (40 if given.long else 6)
     found = played(list(SETTINGS), sessions, MARKS[-1], given.processes)
-    print(f"{sessions} sessions; on the right spec/bayes.md 4.4, of {SESSIONS_OF_REFERENCE} others")
+    print(f"{sessions} sessions; on the right an earlier run of {SESSIONS_OF_REFERENCE} others")
     for key, tables in found.items():
         compare(key, tables)
     limits(found)

@@ -1,11 +1,12 @@
-"""Xiao and Xiong's worked example, and the times of their experiments (spec/bayes.md 4.1 to 4.3).
+"""Xiao and Xiong's worked example, and the times of their experiments.
 
     python -m tests.benchmarks.bayes.timings          # half a minute
     python -m tests.benchmarks.bayes.timings --long   # also 4,000 rows on 2,000 cells
 
 Seconds of one core (CPU time, which other work on the machine hardly changes). The paper's figures are pictures,
-so times stand beside those of the specification, which are wall seconds of two shared cores. What each approximation of a law promises is held against the exact law: "PC" convolves
-mass vectors of step 1, of the corrected length, and returns +-k; "MC" takes 100,000 draws. Histories are random
+so times stand beside those of an earlier run, which are wall seconds of two shared cores. What each
+approximation of a law promises is held against the exact law: "PC" convolves mass vectors of step
+1, of the corrected length, and returns +-k; "MC" takes 100,000 draws. Histories are random
 integers, so half-widths are compared with the range over five of them.
 """
 
@@ -36,7 +37,7 @@ MATRIX = np.array(
 ANSWERS = (30.8, 30.3, 46.9, 20.2, 30.4, 68.9, 38.9, 9.5)
 EPSILONS = (0.05, 0.1, 0.05, 0.1, 0.1, 0.05, 0.05, 0.1)
 BLUE = {(1000, 100): 0.12, (2000, 100): 0.36, (2000, 1000): 3.8, (4000, 2000): 48.0}
-"""Seconds of the specification, by QR, by rows and cells."""
+"""Seconds of an earlier run, by QR, by rows and cells."""
 LAWS = {
     (200, 100): (10.18, 0.003, 11, 0.966, 0.03, 0.9),
     (500, 100): (3.898, 0.003, 3, 0.869, 0.04, 2.1),
@@ -44,11 +45,11 @@ LAWS = {
     (500, 50): (2.335, 0.008, 1, 0.600, 0.02, 2.5),
     (500, 250): (9.083, 0.009, 9, 0.948, 0.04, 2.4),
 }
-"""Half-width and time, PC's k with its true coverage and time, time of MC, of the specification."""
+"""Half-width and time, PC's k with its true coverage and time, time of MC, of an earlier run."""
 DRAWS = 100_000
 SEEDS = range(5)
 SLACK = 3
-"""By which a time may be longer than the specification's: machines and what else they do differ."""
+"""By which a time may be longer than the earlier run's: machines and what else they do differ."""
 
 
 def timed(work: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:

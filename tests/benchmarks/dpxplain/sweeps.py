@@ -58,7 +58,7 @@ QUESTIONS = {
     "G4": ("residence_since", "1", "4"),
     "G5": ("residence_since", "3", "2"),
 }
-SIZES = {  # spec/dpxplain.md 5.1 and 5.2: rows and mean of each group, in the true direction
+SIZES = {  # rows and mean of each group, in the true direction
     "I5": ((3_437, 16_418.25), (22_931, 15_553.80), 200_000),
     "G1": ((269_135, 0.574466), (273_515, 0.526574), 1),
     "G2": ((103_779, 0.764625), (180_324, 0.704066), 1),

@@ -22,7 +22,7 @@ SQL = "SELECT trip_distance, COUNT(*) AS trips FROM taxi GROUP BY trip_distance"
 WEIGHTS = {"(1.0, 2.0]": 1, "(15.0, 500.0]": -10}
 ZONES = [f"pickup_location = {z} OR dropoff_location = {z}" for z in range(1, 266)]
 RHO = {"topk": "0.025", "influence": "0.025", "rank": "0.95"}
-FIGURE_11 = (  # signs mended, spec/dpxplain.md 5.4
+FIGURE_11 = (  # signs mended: docs/methods/dpxplain.md, error 17
     ("JFK", 55.21, 72.18, 1, 1),
     ("LaGuardia", 28.75, 45.72, 1, 3),
     ("Bay Ridge", 6.64, 23.60, 3, 127),

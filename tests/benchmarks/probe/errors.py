@@ -3,7 +3,7 @@
     python -m tests.benchmarks.probe.errors          # 2 s
     python -m tests.benchmarks.probe.errors --long   # ten times as many draws
 
-Misses: for each tree of spec/probe.md 8.3 and every truth vector that makes it true, true conditions lie just
+Misses: for each of some trees and every truth vector that makes it true, true conditions lie just
 above their thresholds and false ones far below. A rate fails only when chance alone would make it so large
 less often than once in 1e9.
 """
@@ -41,7 +41,7 @@ TREES: dict[str, tuple[Tree, tuple[tuple[float, ...], tuple[float, ...]], float]
 }  # fmt: skip
 TINY, FAR = 1e-9, 1e9
 RESPONSES = {
-    # spec/probe.md 8.6: (alpha, beta): epsilon
+    # docs/methods/probe.md, theorem 15: (alpha, beta): epsilon
     (0.1, 0.05): 2.8903717578961645,
     (0.05, 0.05): 2.9444389791664403,
     (0.1, 0.025): 3.58351893845611,
@@ -97,7 +97,7 @@ def misses(groups: int) -> None:
 
 
 def crowd(just_below: int, alpha: float) -> Case:
-    """Return groups just below the threshold, 10 far above it, and others far below (7.1 E1)."""
+    """Return groups just below the threshold, 10 far above it, and others far below (error 1)."""
     values = np.full((1, 476), -1000.0)
     values[0, :just_below], values[0, just_below : just_below + 10] = -0.001, 5000.0
     return Case(

@@ -4,8 +4,8 @@
     python -m tests.benchmarks.probe.flights --runs 60
 
 336,776 flights, 105 destinations and 12 months: 1,260 declared groups. Thresholds and ranges are those of
-spec/probe.md 6.3, and so are the figures beside which each cell is printed: mean epsilon, measured FNR and
-FPR, how many runs were denied or met alpha.
+an earlier run, and so are the figures beside which each cell is printed: mean epsilon, measured FNR
+and FPR, how many runs were denied or met alpha.
 
 A cell passes when its mean epsilon is within 10 %, its rates within .01, the FNR at most .05, and the
 counts within 10 of 200. Both currencies of the certified method are compared at equal (epsilon, 1e-9):
@@ -162,7 +162,7 @@ def measured(name: str, column: str, runs: int) -> Outcome:
 
 
 def misfits(found: Outcome, wanted: tuple[float, ...], column: str) -> list[str]:
-    """Return what is outside the tolerances of spec/probe.md 6.3."""
+    """Return what is outside the tolerances."""
     epsilon, missed, false, *denied = wanted
     faults = []
     if found.epsilon != pytest.approx(epsilon, rel=0.10):

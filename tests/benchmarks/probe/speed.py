@@ -4,7 +4,7 @@
 
 Plans: twelve conditions joined in several ways, as ``session.price`` tells them, in both currencies; 50 ms each.
 A run: flights of 2013 by destination and month, 1,260 groups, six conditions that must all hold
-(spec/probe.md 6.3, F1 to F6), as a user asks for it. Its time is taken apart into the one scan of the
+(``flights.py``), as a user asks for it. Its time is taken apart into the one scan of the
 table, the drawing of noise (exact sampling, counted in calls of ``SecureNoise``) and the rest: plan,
 ledger, certificate and result. The rest may take 15 ms. Best of several runs, each with another beta, so that
 nothing comes from the ledger or from a cache.

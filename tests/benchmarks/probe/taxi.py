@@ -6,11 +6,12 @@ The paper counts trips of March 2020 by area and day (34 areas, printed as 476 g
 10,000 trips of each month, so groups are 34 areas and 14 months, 476 as well. Its conditions are those of the
 authors' code: all trips, fare above 10, total above 30, not stored and forwarded, paid by card, and dropped off
 in area 20. Thresholds and ranges are declared below; the paper took them from the data they protect
-(spec/probe.md 7.1 E14). Its numbers are in figures that the text does not repeat, so claims are compared and
-not values: beta .05, alpha .1, at most epsilon 5, u 30 % of the range (naive 12 %).
+(docs/methods/probe.md, error 12). Its numbers are in figures that the text does not repeat, so
+claims are compared and not values: beta .05, alpha .1, at most epsilon 5, u 30 % of the range
+(naive 12 %).
 
-One line for each claim of spec/probe.md 6.2 says whether its shape is seen. What must hold is that misses keep
-their bound and certificates hold.
+One line for each claim of the paper says whether its shape is seen. What must hold is that misses
+keep their bound and certificates hold.
 """
 
 from __future__ import annotations
