@@ -622,7 +622,7 @@ class Curator(Ownership):
         cumulative : bool
             Add what the releases already made in this ledger tell about each row.
         form : {'bound', 'exact', 'linear'}
-            Form of the indicator (spec/rdr.md 2.4).
+            Form of the indicator (docs/methods/rdr.md, definition 5).
         split : number
             Share of an AVG's level that goes to its sum.
         mode : {'tight', 'paper'}

@@ -53,7 +53,7 @@ class RiskPicker(anywidget.AnyWidget):
     """A limit, and three ways from it to a level. For the owner of the data.
 
     The public rule and safe counts come before any exact figure; a look shows whom each level would
-    expose, and what is changed after it is marked (spec/exposure.md C, J).
+    expose, and what is changed after it is marked (docs/methods/rdr.md, statement 17).
 
     Parameters
     ----------

@@ -103,7 +103,7 @@ class Shelf:
         """Return the finest version of each view of a data version that some rows hold together.
 
         On a noise path it is a sufficient statistic of all coarser ones: these are the finest one
-        plus independent noise (docs/methods/bayes.md, definition 5; spec/dprovdb.md 3.7). Of
+        plus independent noise (docs/methods/bayes.md, definition 5; noise.md, definition 4). Of
         independent or additive versions the others are left aside. ``levels`` instead: the versions
         that one row held at some moment.
         """

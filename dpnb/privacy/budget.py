@@ -32,8 +32,8 @@ class Budget:
         Delta of one release under ``basic``.
     doubling : bool
         Declares the caps B, 2B, 4B, ... from the start, for who does not know the last one yet:
-        ``Curator.double_cap`` goes on to the next (spec/rdr.md 3.6). Each is a hard cap while it
-        lasts. In zCDP only.
+        ``Curator.double_cap`` goes on to the next (docs/methods/accounting.md, statement 14). Each
+        is a hard cap while it lasts. In zCDP only.
 
     Examples
     --------

@@ -1,4 +1,7 @@
-"""What a loss means by other rules of composition: for reports, never for limits (spec/dprovdb.md 3.8)."""
+"""What a loss means by other rules of composition: for reports, never for limits.
+
+Statement 16 of docs/methods/accounting.md.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The exact privacy of Gaussian noise: mu-GDP and its conversions (spec/dprovdb.md 1.4 and 3.1).
+"""The exact privacy of Gaussian noise: mu-GDP (docs/methods/accounting.md, theorem 6).
 
 A release of x with Gaussian noise and total precision I about x is mu-GDP with mu = Delta sqrt(I): no
 easier to test than N(0, 1) against N(mu, 1). In rho, mu^2 = 2 rho. All searches work on logarithms and
-stop on relative width, on the safe side: an absolute tolerance on delta is wrong for small deltas (E14).
+stop on relative width, on the safe side: an absolute tolerance on delta is wrong for small ones
+(docs/methods/dprovdb.md, E14).
 """
 
 from __future__ import annotations
@@ -90,8 +91,8 @@ def translate(
 ) -> float | None:
     """Return the smallest epsilon in (0, ``most``] whose noise has at most the given variance.
 
-    By bisection to ``precision`` (spec/dprovdb.md 3.3, DProvDB Definition 5.1); None when even
-    ``most`` does not suffice.
+    By bisection to ``precision`` (DProvDB, Definition 5.1; docs/methods/dprovdb.md, bound 11); None
+    when even ``most`` does not suffice.
     """
     if sigma_from(most, delta, sensitivity) ** 2 > variance:
         return None

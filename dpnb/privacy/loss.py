@@ -70,7 +70,7 @@ _DIGITS = 12
 
 
 PICKED = "epsilon was picked by looking at the data"
-"""Why a guarantee is conditional: differential privacy takes amounts for public (spec/rdr.md 7.1)."""
+"""Why a guarantee is conditional: amounts must not depend on data (docs/methods/rdr.md, E1)."""
 
 
 class PickedRational(Fraction):
@@ -105,7 +105,7 @@ def is_picked(*amounts: object) -> bool:
 
 
 def guarantee(conditional: bool) -> str:
-    """Return what the privacy guarantee of a release rests on, for its record (spec/rdr.md 3.9)."""
+    """Return what a release's privacy guarantee rests on (docs/methods/rdr.md, statement 17)."""
     return f"conditional: {PICKED}" if conditional else "unconditional"
 
 
@@ -223,7 +223,7 @@ def rho_of_epsilon(epsilon: Fraction | float, delta: Fraction | float) -> Fracti
 
 
 RESERVE = 1e-12
-"""What a mu-GDP cap keeps back for noise that is whole numbers: X of spec/accounting.md A1.5."""
+"""What a mu-GDP cap keeps back for the lattice: X of docs/methods/accounting.md, bound 8."""
 
 
 def rho_within(epsilon: Fraction | float, delta: Fraction, currency: Currency) -> Fraction:
@@ -231,7 +231,7 @@ def rho_within(epsilon: Fraction | float, delta: Fraction, currency: Currency) -
 
     ``gdp``: mu^2 / 2 with the largest mu on the exact curve, for Gaussian releases alone, at
     (epsilon - 2X, delta e^-X): what is drawn on a lattice is within a factor e^X of noise that is mu-GDP
-    (``path``, and spec/accounting.md A1.5). Else the sharp conversion of zCDP.
+    (docs/methods/accounting.md, bound 8). Else the sharp conversion of zCDP.
     """
     if currency != "gdp":
         return rho_of_epsilon(epsilon, delta)

@@ -171,9 +171,10 @@ def unchanged(state: Synopses, row: str, view: str) -> Step:
 
 
 class Path:
-    """All versions of a view lie on one noise path: the finest pays for all (spec/dprovdb.md 3.7).
+    """All versions of a view lie on one noise path: the finest pays for all.
 
-    Any coalition knows of a view what its best-served member knows, exactly.
+    Any coalition knows of a view what its best-served member knows, exactly: theorem 5 of
+    docs/methods/dprovdb.md.
     """
 
     def step(self, state: Synopses, row: str, view: str, wish: Wish) -> Step:
@@ -207,7 +208,7 @@ class Path:
 
 
 class Vanilla:
-    """Independent noise for each analyst and release (spec/dprovdb.md 3.5, DProvDB Algorithm 2)."""
+    """Independent noise for each analyst and release (docs/methods/dprovdb.md, algorithm 6)."""
 
     def step(self, state: Synopses, row: str, view: str, wish: Wish) -> Step:
         """Buy a release of its own, unless what is held is at least as fine."""
@@ -240,8 +241,9 @@ class Vanilla:
 class Additive:
     """One synopsis of all, which the curator refines; locals are made from it by adding noise.
 
-    The corrected DProvDB Algorithm 4 (spec/dprovdb.md 3.6): local noise rests on the actual variance of
-    the synopsis, locals are made from the stored synopsis alone, and no entry ever decreases.
+    DProvDB, Algorithm 4, corrected (docs/methods/dprovdb.md, algorithm 7): local noise rests on the
+    actual variance of the synopsis, locals are made from the stored synopsis alone, and no entry
+    ever decreases.
     """
 
     def step(self, state: Synopses, row: str, view: str, wish: Wish) -> Step:
@@ -337,9 +339,9 @@ def star_level(made: Iterable[Local]) -> Fraction:
     """Return the level of the best estimate from several synopses together, rounded up.
 
     1' K^-1 1 / 2 for K_kl = min of the variances of the sources of k and l, K_kk = own variance
-    (spec/dprovdb.md 3.8). The sources form a random walk, so their precisions pass from the coarsest
-    to the finest: what is known of a source with precision I gives I / (1 + I d) on one that is finer
-    by the variance d, and each synopsis adds the inverse of its extra noise.
+    (docs/methods/dprovdb.md, theorem 9). The sources form a random walk, so their precisions pass
+    from the coarsest to the finest: what is known of a source with precision I gives I / (1 + I d)
+    on one that is finer by the variance d, and each synopsis adds the inverse of its extra noise.
     """
     attached: dict[Fraction, list[Fraction]] = {}
     best = total = _ZERO
@@ -357,7 +359,7 @@ def star_level(made: Iterable[Local]) -> Fraction:
     if not attached:
         return _ZERO
     level = Fraction(_passed(known, float(before)) / 2 * (1 + 1e-12))
-    # all three bounds are proven (spec/dprovdb.md E9)
+    # all three bounds are proven (docs/methods/dprovdb.md, theorem 9)
     return min(max(level, best), max(attached), total)
 
 

@@ -59,7 +59,7 @@ def gaussian_around(
     kept with probability exp(-q), q = (w - v) (y - n - f w / (w - v))^2 / (2 v w) >= 0: times
     exp(-(y - n)^2 / (2 w)) this is in proportion to exp(-(y - c)^2 / (2 v)). About one in 2 sqrt(v)
     candidates is drawn again. Centres are rounded by floor(c + 1/2), which does not depend on parity
-    (spec/accounting.md C2 and C4 (iii)).
+    (docs/methods/noise.md, algorithm 10).
 
     Noise that is not private stays around the whole number.
 

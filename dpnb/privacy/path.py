@@ -14,9 +14,9 @@ finest): its parameter h is at least 32.
 
 1. Versions that nobody sees may be left out. Given the others, a hidden version is Gaussian with a
    parameter of at least 32, and a sum of exp(-(z - c)^2 / (2h)) / sqrt(2 pi h) over all whole z is within
-   1 +- 2T of 1, T = exp(-2 pi^2 32) < 1e-274 (Poisson summation, spec/accounting.md C1). So what
-   somebody sees is within e^(+-X) of the process at whole points, X < 1e-200 for any path that fits
-   into a computer; only the elements that one unit changes count.
+   1 +- 2T of 1, T = exp(-2 pi^2 32) < 1e-274 (Poisson summation; docs/methods/noise.md, lemma 3).
+   So what somebody sees is within e^(+-X) of the process at whole points, X < 1e-200 for any path
+   that fits into a computer; only the elements that one unit changes count.
 2. GDP. Let u_1, u_2, ... be continuous Gaussian releases merged by precision, u_k of variance V_k - 64
    when version k is seen; each costs mu^2 = D^2 (1/(V_k - 64) - 1/(V_(k-1) - 64)), and all together at
    most twice the level. The versions can be drawn from them alone: y_1 around u_1 with parameter 64, and
@@ -29,6 +29,7 @@ finest): its parameter h is at least 32.
    and D_a grows with a, so that a rho bounds it for the orders below as well. Nothing has to be added.
 
 The sums in 2 and 3 are of what was charged on the path so far, never less than what was learned of it.
+The same with all steps: docs/methods/noise.md, theorems 6 to 8.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def gaussian_knot(
     sensitivity: int,
     noise: Noise,
 ) -> Knot:
-    """Return the version of a Gaussian path at ``level`` (spec/dprovdb.md 3.7, accounting.md C4).
+    """Return the version of a Gaussian path at ``level`` (docs/methods/noise.md, algorithm 5).
 
     The path is the reverse-time process y = x + B(V) with Cov(B(V), B(V')) = min(V, V') for the
     variances V of :func:`variance_of`. A version is drawn given the next finer one, or the exact vector

@@ -1,4 +1,4 @@
-"""Which statements a declared view answers, and how: W x (spec/dprovdb.md 3.10).
+"""Which statements a declared view answers, and how: W x (docs/methods/dprovdb.md, theorem 13).
 
 A view answers an aggregate when each condition and each group is a union of its bins.
 """

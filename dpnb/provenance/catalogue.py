@@ -123,7 +123,8 @@ class Choice:
     def part(self, aggregate: Aggregate, query: Query, accuracy: Accuracy) -> Part | None:
         """Return the cheapest way to answer an aggregate from them; None where there is none.
 
-        Least for all together, then least for the row (spec/dprovdb.md 3.4), then with the least noise.
+        Least for all together, then least for the row, then with the least noise
+        (docs/methods/dprovdb.md, algorithm 16).
         On noise paths the row alone decides: what others did must not show in what she is answered.
         """
         needed = columns_of(aggregate, query)

@@ -36,7 +36,7 @@ _LARGEST = 2**20
 class Strategy:
     """What is measured instead of the bins themselves: B x for a public matrix of whole numbers.
 
-    Answers are W B^+ y, with variance sigma^2 ||W B^+||^2 (spec/dprovdb.md 5.3).
+    Answers are W B^+ y, with variance sigma^2 ||W B^+||^2 (docs/methods/dprovdb.md, theorem 15).
 
     Parameters
     ----------

@@ -1,4 +1,7 @@
-"""How limits follow from privileges, and what the owner promises beyond them (spec/dprovdb.md 3.11)."""
+"""How limits follow from privileges, and what the owner promises beyond them.
+
+Definitions 17 to 20 of docs/methods/dprovdb.md.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +121,7 @@ class Policy:
         }
 
     def view_shares(self, sensitivities: Mapping[str, int]) -> dict[str, Fraction]:
-        """Return each declared view's share of the cap (spec/dprovdb.md 3.11, E19)."""
+        """Return each declared view's share of the cap (docs/methods/dprovdb.md, definition 18)."""
         if self.views == "water-filling":
             return dict.fromkeys(sensitivities, Fraction(1))
         if self.views == "equal":

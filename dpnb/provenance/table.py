@@ -360,7 +360,8 @@ class ProvenanceTable:
     def _total_limit(self, rows: Collection[str]) -> PrivacyLoss:
         """Return the limit of all rows of one analyst together: the largest that one of them has.
 
-        What the rows have learned together is at most the sum of what each has (spec/dprovdb.md 3.12).
+        What the rows have learned together is at most the sum of what each has
+        (docs/methods/dprovdb.md, definition 17).
         """
         return max(map(self.limit, rows), key=lambda limit: limit.level(self.currency))
 
@@ -396,7 +397,8 @@ class ProvenanceTable:
         ``names`` has the names of the declared views among those of the cost, ``definitions`` gives
         the public ones of its views, or of the request where it is a one-off release. Everything rests on
         charges alone. What others did shows in nothing but the one text of
-        :func:`exhausted`: a row's own price and what is left of it are its own (spec/dprovdb.md E21).
+        :func:`exhausted`: a row's own price and what is left of it are its own
+        (docs/methods/dprovdb.md, statement 22).
 
         Raises
         ------

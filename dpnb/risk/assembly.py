@@ -72,7 +72,7 @@ def options(desk: Desk, by: str | Sequence[str], cumulative: bool, form: str) ->
 
 
 def profile(desk: Desk, asked: Options) -> RiskProfile:
-    """Measure a profile: one scan, small results; closed forms afterwards (spec/rdr.md 3.1)."""
+    """Measure a profile: one scan, then closed forms (docs/methods/rdr.md, theorem 2)."""
     plan, earlier = desk.plan, asked.earlier
     pure = plan.currency == "pure"
     weights = {
@@ -121,7 +121,7 @@ def profile(desk: Desk, asked: Options) -> RiskProfile:
 
 
 def paper_look(desk: Desk, mechanism: str) -> Callable[[], PaperProfile]:
-    """Return the look at a statement of RDR's algorithms as printed; not private (7.1, 7.2)."""
+    """Return the look of RDR's algorithms as printed; not private (docs/methods/rdr.md, E1, E2)."""
     query = desk.plan.query
     if not desk.table.public:
         raise RequestError(
@@ -190,7 +190,7 @@ class Earlier:
 
 
 def _earlier(wanted: Plan, table: Table, store: Store) -> Earlier:
-    """Return what anybody holds of a table already (spec/rdr.md 2.5, composition of releases)."""
+    """Return what anybody holds of a table already (docs/methods/rdr.md, theorem 7)."""
     state, version = store.accountant, store.version(table.name)
     views: dict[str, View] = {}
     once: dict[str, Fraction] = {}
@@ -220,7 +220,7 @@ def _earlier(wanted: Plan, table: Table, store: Store) -> Earlier:
 
 
 def signed_losses(shown: RiskProfile, desk: Desk, answer: Answer) -> Exact:
-    """Return what an answer tells about each different row (spec/rdr.md 2.2, without the absolute value).
+    """Return what an answer tells about each different row (docs/methods/rdr.md, theorem 3).
 
     With v what a row adds to its cell and z the noise there: (2 z v + v^2) / (2 sigma^2), or
     (|z + v| - |z|) / b; summed over the views.

@@ -206,7 +206,7 @@ class Choice:
         return said
 
     def _several(self) -> str:
-        """Return what single rows leave open (spec/exposure.md A6)."""
+        """Return what single rows leave open (docs/methods/rdr.md, statement 13)."""
         if self.detail.get("k"):
             return "This counts single rows. Someone with several may be guessed more easily."
         total = level_of_guesses(self.guesses, self.currency)

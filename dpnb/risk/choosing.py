@@ -91,7 +91,7 @@ def suggest(
     policy: str,
     candidates: Sequence[object] | None,
 ) -> Choice:
-    """Apply the public rule (spec/rdr.md 3.5, S0); see :meth:`RiskProfile.suggest`."""
+    """Apply the public rule (docs/methods/rdr.md, theorem 16); see :meth:`RiskProfile.suggest`."""
     picked = is_picked(tau, guesses)
     return by_rule(profile, read_limit(profile, tau, guesses), policy, candidates, picked=picked)
 
@@ -152,7 +152,7 @@ def by_preference(
     p: object,
     candidates: Sequence[object] | None,
 ) -> Choice:
-    """Choose by exact values: RDR, Algorithm 1, but for the release (spec/rdr.md 3.2)."""
+    """Choose by exact values: RDR, Algorithm 1, but for the release."""
     if guesses is not None:
         found = read_limit(profile, tau, guesses)
         wanted: Preference = preferences.MaxLoss(found.level)
@@ -216,7 +216,10 @@ def counted(
     picked: bool,
     progress: Progress | None,
 ) -> SafeCounts:
-    """Release the histogram, unless it is held, and say what follows from it (spec/exposure.md D)."""
+    """Release the histogram, unless it is held, and say what follows from it.
+
+    Algorithm 20 of docs/methods/rdr.md.
+    """
     _one_of(policy, POLICIES[:2], "policy")
     if math.isinf(limit_.level):
         raise RequestError("there is no limit", "Give one below 100: guesses=60.")
@@ -254,7 +257,10 @@ def counted(
 
 
 def _check(profile: RiskProfile, limit_: Limit, wish: Wish, policy: str) -> None:
-    """Refuse what could hardly show anything, by public numbers and before any draw (D3)."""
+    """Refuse what could hardly show anything, by public numbers and before any draw.
+
+    Bound 21 of docs/methods/rdr.md.
+    """
     name, budget = unit(profile.currency), profile.budget
     if wish.at_most is not None and wish.at_most < 2 * wish.noise * (1 - 1e-9):
         cost, enough = price(wish.at_most, profile.currency), math.ceil(2 * wish.noise)
@@ -291,7 +297,7 @@ def privately(
     candidates: Sequence[object] | None,
     progress: Progress | None,
 ) -> Choice:
-    """Choose from safe counts the largest level that meets the wish; else the rule's (D2)."""
+    """Choose from safe counts the largest level that meets the wish; else the rule's."""
     wanted, wish = read_limit(profile, tau, guesses), read_wish(profile, at_most, p, *cost)
     listed = None if candidates is None else descending(candidates)
     late = not profile.desk.settle("counts", wanted, wish.at_most, wish.share, cost, policy, listed)
@@ -358,7 +364,7 @@ def on_paper(
     candidates: Sequence[object] | None,
     progress: Progress | None,
 ) -> Choice:
-    """Choose by S1, S2 or S4 of spec/rdr.md 3.5: private and charged, but without a margin."""
+    """Choose by S1, S2 or S4 of docs/methods/rdr.md: private and charged, but without a margin."""
     _one_of(method, METHODS, "method")
     if profile.cumulative:
         raise RequestError(
@@ -445,7 +451,7 @@ def choice(
 
 
 def shared(profile: RiskProfile, bins: int, cost: Cost, progress: Progress | None) -> RiskHistogram:
-    """Release the histogram of contributions with noise on each count (spec/rdr.md 9.7)."""
+    """Release the histogram of contributions with noise (docs/methods/rdr.md, theorem 22)."""
     mechanism = Counts(bins)
     drawn = profile.spend(mechanism, cost, progress)
     # whole numbers lie further out than a quantile t of the continuous law no oftener once t is

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpnb.risk.rows import Rows
 
 PRESETS = (50.5, 55.0, 60.0, 70.0, 80.0)
-"""Limits in guesses right of 100 (spec/exposure.md J)."""
+"""Limits in guesses right of 100."""
 BINS = 25
 MOST_GROUPS = 40
 TOP = 10

@@ -1,4 +1,6 @@
-"""How often, of 100, the best guess whether one person is in the table is right (spec/exposure.md A).
+"""How often, of 100, the best guess whether one person is in the table is right.
+
+Definition 9 to bound 15 of docs/methods/rdr.md; the theorems named below are there.
 
 The guesser starts from a fair coin and knows every other row: 50 is a coin toss, 100 is certain. The
 number rests on the total variation TV between what is released with the person and without her:
@@ -25,18 +27,18 @@ COIN = 50.0
 LIMIT = 55.0
 """The limit that a picker opens with when nothing is said."""
 OVER = 99.5
-"""From here on a number reads "over 99" (A8)."""
+"""From here on a number reads "over 99" (bound 15)."""
 _NORMAL = NormalDist()
 _CUT = 1e-4
-"""The part of an overlap that is cut off, and subtracted (A3)."""
+"""The part of an overlap that is cut off, and subtracted (theorem 11)."""
 _BLOCK = 1 << 20
 """Numbers that are worked out at a time."""
 
 
 def gaussian(mu_squared: npt.ArrayLike) -> Values:
-    """Return 2 Phi(mu/2) - 1: Gaussian noise on any vector, mu^2 = sum (v/sigma)^2 = 2 rho_i (A2).
+    """Return 2 Phi(mu/2) - 1: Gaussian noise on any vector, mu^2 = sum (v/sigma)^2 = 2 rho_i.
 
-    Several releases that were fixed beforehand: the mu^2 add (A3).
+    Theorem 10. Several releases that were fixed beforehand: the mu^2 add (theorem 11).
     """
     from scipy import special
 
@@ -45,7 +47,7 @@ def gaussian(mu_squared: npt.ArrayLike) -> Values:
 
 
 def discrete_gaussian(sigma: float, steps: int) -> float:
-    """Return TV of a discrete Gaussian on whole numbers that is moved by some steps (A2)."""
+    """Return TV of a discrete Gaussian that is moved by some whole steps (theorem 10)."""
     reach = math.ceil(40 * sigma) + steps
     drawn = np.arange(-reach, reach + 1)
     masses = np.exp(-(drawn.astype(np.float64) ** 2) / (2 * sigma**2))
@@ -54,7 +56,7 @@ def discrete_gaussian(sigma: float, steps: int) -> float:
 
 
 def discrete_laplace(rate: float, steps: int) -> float:
-    """Return TV of a discrete Laplace variable of scale 1/rate that is moved by some steps (A2)."""
+    """Return TV of a discrete Laplace of scale 1/rate, moved by some steps (theorem 10)."""
     overlap = math.exp(-rate * steps / 2)
     return 1 - overlap / (math.cosh(rate / 2) if steps % 2 else 1)
 
@@ -63,7 +65,8 @@ def laplace(sizes: npt.ArrayLike) -> Values:
     """Return TV of Laplace noise on vectors, shape (..., J): t_j = |v_j| / b_j in each coordinate.
 
     One coordinate: 1 - e^(-t/2). Where t_1 >= t_2 + ... + t_J, with T the sum of all:
-    1 - e^(-T/2) prod over j >= 2 of (1 + t_j/2); elsewhere the integral of A3, rounded up by 2e-4 at most.
+    1 - e^(-T/2) prod over j >= 2 of (1 + t_j/2); elsewhere the integral of theorem 11, rounded up
+    by 2e-4 at most.
     """
     rising = np.sort(np.asarray(sizes, dtype=np.float64), axis=-1)
     rest, total = rising[..., :-1], rising.sum(axis=-1)
@@ -76,29 +79,30 @@ def laplace(sizes: npt.ArrayLike) -> Values:
 
 
 def laplace_at_most(total: npt.ArrayLike) -> Values:
-    """Return the largest TV of Laplace noise where only the sum of all t_j is known (A2)."""
+    """Return the largest TV of Laplace noise of which the sum of all t_j is known (theorem 10)."""
     return np.asarray(-np.expm1(-np.asarray(total, dtype=np.float64) / 2))
 
 
 def response(epsilon: float) -> float:
-    """Return tanh(epsilon/2): randomised response, and the most of any epsilon-DP step (A2)."""
+    """Return tanh(epsilon/2): randomised response, the most of any epsilon-DP step (theorem 10)."""
     return math.tanh(epsilon / 2)
 
 
 def selection(eta: float) -> float:
-    """Return tanh(eta/4): the most of a selection whose losses span ``eta`` (bounded range; A2)."""
+    """Return tanh(eta/4): the most of a selection of bounded range ``eta`` (theorem 10)."""
     return math.tanh(eta / 4)
 
 
 def approximate(epsilon: float, delta: float) -> float:
-    """Return 1 - 2 (1 - delta)/(1 + e^epsilon): the most that (epsilon, delta)-DP allows (A2)."""
+    """Return 1 - 2 (1 - delta)/(1 + e^epsilon): the most of (epsilon, delta)-DP (theorem 10)."""
     return 1 - 2 * (1 - delta) / (1 + math.exp(epsilon))
 
 
 def zcdp(rho: npt.ArrayLike) -> Values:
-    """Return the most that rho-zCDP allows, by any mechanism: TV ln((1+TV)/(1-TV)) = rho (B1).
+    """Return the most that rho-zCDP allows, by any mechanism: TV ln((1+TV)/(1-TV)) = rho.
 
-    With e = ln((1+TV)/(1-TV)) this reads e tanh(e/2) = rho: randomised response is the worst.
+    Theorem 12. With e = ln((1+TV)/(1-TV)) this reads e tanh(e/2) = rho: randomised response is the
+    worst.
     """
     wanted = np.asarray(rho, dtype=np.float64)
     low, high = np.zeros_like(wanted), wanted + 2
@@ -110,7 +114,7 @@ def zcdp(rho: npt.ArrayLike) -> Values:
 
 
 def several(distances: Sequence[npt.ArrayLike]) -> Values:
-    """Return the most of several releases: 1 - TV >= the product of all 1 - TV_j (A3)."""
+    """Return the most of several releases: 1 - TV >= the product of all 1 - TV_j (theorem 11)."""
     overlap: Values = np.ones(())
     for one in distances:
         overlap = overlap * (1 - np.asarray(one, dtype=np.float64))
@@ -123,8 +127,9 @@ def composed(
     laplaces: npt.ArrayLike = (),
     responses: Sequence[float] = (),
 ) -> Values:
-    """Return TV of Gaussian, Laplace and randomised-response parts that were fixed beforehand (A3).
+    """Return TV of Gaussian, Laplace and randomised-response parts that were fixed beforehand.
 
+    Theorem 11:
     1 - TV = (1/pi) int_0^inf prod_j H_j(v) / (1/4 + v^2) dv, the Fourier transform of e^(-|l|/2), cut
     where the rest is 1e-4 at most, which counts as part of TV: the result errs upward, by 2e-4 at most.
 
@@ -162,7 +167,7 @@ def composed(
 
 
 def _rest(cut: float, mu2: Values, t: Values) -> Values:
-    """Return a bound on the integral beyond ``cut`` (A3), for each line."""
+    """Return a bound on the integral beyond ``cut`` (theorem 11), for each line."""
     laplaces = np.exp(-t / 2) * (1 + np.minimum(t / 2, 1 / (2 * cut)))
     found: Values = np.exp(-mu2[:, 0] / 8) * np.prod(laplaces, axis=1) / (math.pi * cut)
     return found
@@ -177,10 +182,11 @@ def guesses(distance: npt.ArrayLike) -> Values:
 
 
 def guesses_within(level: float, currency: Currency, times: float = 1.0) -> float:
-    """Return the most guesses right of 100 of answers that cost a level in all (B1).
+    """Return the most guesses right of 100 of answers that cost a level in all (theorem 12).
 
     rho: 100 Phi(sqrt(rho/2)), of Gaussian noise; pure epsilon: 100/(1 + e^-epsilon). ``times`` is how
-    much more than one privacy unit a person adds: Phi(m mu/2), 1/(1 + e^(-m epsilon)) (A6).
+    much more than one privacy unit a person adds: Phi(m mu/2), 1/(1 + e^(-m epsilon)) (statement
+    13).
     """
     if math.isinf(level):
         return 100.0
@@ -190,9 +196,9 @@ def guesses_within(level: float, currency: Currency, times: float = 1.0) -> floa
 
 
 def level_of_guesses(limit: float, currency: Currency) -> float:
-    """Return the level at which nobody is guessed right more often than ``limit`` times in 100 (B1).
+    """Return the level at which nobody is guessed right more often than ``limit`` times in 100.
 
-    rho = 2 Phi^-1(q)^2 of Gaussian noise, epsilon = ln(q/(1-q)).
+    Theorem 12: rho = 2 Phi^-1(q)^2 of Gaussian noise, epsilon = ln(q/(1-q)).
 
     Examples
     --------
@@ -224,7 +230,7 @@ def read_guesses(value: object) -> float:
 
 
 def at_most_text(found: float) -> str:
-    """Return a bound in guesses, rounded up: whole ones, below 55 with one decimal (A8).
+    """Return a bound in guesses, rounded up: whole ones, below 55 with one decimal (bound 15).
 
     Examples
     --------
@@ -242,7 +248,7 @@ def at_most_text(found: float) -> str:
 
 
 def about_text(found: float) -> str:
-    """Return an exact figure in guesses, to the nearest digit that :func:`at_most_text` has (A8).
+    """Return an exact figure in guesses, to the nearest digit of :func:`at_most_text` (bound 15).
 
     Examples
     --------

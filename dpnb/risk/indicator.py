@@ -2,8 +2,8 @@
 
 Everything is a function of a person's own privacy loss at the level of the release: epsilon_i for
 Laplace noise, rho_i for Gaussian noise. The indicator is stated against its floor, which is that of
-someone whose row adds nothing, or who is not in the table (spec/rdr.md 2.7): with one coordinate of
-noise, k = 1, the excess over the floor says the person's own loss and nothing else (2.6).
+someone whose row adds nothing, or who is not in the table: with one coordinate of noise, k = 1, the
+excess over the floor says the person's own loss and nothing else (docs/methods/rdr.md, theorem 6).
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def relative(losses: Values, currency: Currency, form: Form = "bound", k: int = 
     form : {'bound', 'exact', 'linear'}
         'bound' is RDR's Lemma 3.6, d + k b, for Laplace noise, and for Gaussian noise the root mean
         square sqrt(d^2 + k sigma^2) of Lemma 3.7; 'exact' is the mean distance itself; 'linear' is
-        d + sqrt(k) sigma for Gaussian noise (spec/rdr.md 2.4).
+        d + sqrt(k) sigma for Gaussian noise (docs/methods/rdr.md, definition 5).
     k : int
         Coordinates of noise that count.
     """
     if currency == "pure":
         if form == "exact":
             parts = losses if losses.ndim == 2 else losses[:, None]
-            # E|z + v| = b (t + e^-t) for t = |v| / b: 1 + KL / k (spec/rdr.md 2.5, T2)
+            # E|z + v| = b (t + e^-t) for t = |v| / b: 1 + KL / k (docs/methods/rdr.md, theorem 4)
             divergence: Values = np.sum(parts + np.expm1(-parts), axis=1)
             return 1 + divergence / k
         return 1 + losses / k
@@ -76,8 +76,8 @@ def limit(tau: float, currency: Currency, form: Form = "bound") -> float:
     """Return the largest loss of one person at which floor / indicator >= ``tau``.
 
     1/tau - 1 for Laplace noise, (1/tau^2 - 1)/2 for Gaussian noise, (1/tau - 1)^2/2 for 'linear'
-    (spec/rdr.md T3). Since no loss exceeds the level of the release, it is also the level of the
-    public rule, which needs no data (2.9).
+    (docs/methods/rdr.md, theorem 6). Since no loss exceeds the level of the release, it is also the
+    level of the public rule, which needs no data (theorem 16).
     """
     if tau <= 0:
         return math.inf
@@ -109,7 +109,7 @@ def expected_size(loss: float, currency: Currency) -> float:
     """Return the mean size of the log-likelihood ratio that the answer has for one person.
 
     Gaussian: the signed loss is N(rho, 2 rho), so 2 sqrt(rho/pi) e^(-rho/4) + rho erf(sqrt(rho)/2)
-    (spec/rdr.md 2.5). Laplace, one coordinate: t - 1 + 2 e^(-t/2) - e^(-t).
+    (docs/methods/rdr.md, theorem 3). Laplace, one coordinate: t - 1 + 2 e^(-t/2) - e^(-t).
     """
     if currency == "pure":
         return loss - 1 + 2 * math.exp(-loss / 2) - math.exp(-loss)

@@ -1,5 +1,6 @@
-"""Which statements the owner has looked at, and what was settled about each before (spec/exposure.md C).
+"""Which statements the owner has looked at, and what was settled about each before.
 
+Statement 17 of docs/methods/rdr.md.
 A limit, a wish or a way to a level that is settled after an exact figure of the statement was shown
 may have been chosen by it: what is released then is marked as data-dependent.
 """

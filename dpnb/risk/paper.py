@@ -1,7 +1,8 @@
 """Disclosure risk as published, for public tables only: nothing here keeps a promise of privacy.
 
 Zhu and Castro Fernandez, Within-Dataset Disclosure Risk for Differential Privacy (arXiv 2310.13104),
-to the letter; what is wrong with it is in spec/rdr.md 7. Curators must refuse it on other tables.
+to the letter; what is wrong with it is in docs/methods/rdr.md. Curators must refuse it on other
+tables.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ Mechanism: TypeAlias = Literal["laplace", "gaussian"]
 MECHANISMS: tuple[Mechanism, ...] = ("laplace", "gaussian")
 
 CANDIDATES = tuple(float(level) for level in preferences.CANDIDATES)
-"""The 37 epsilons of the paper's experiments: 10, ..., 1, 0.9, ..., 0.001 (spec/rdr.md 3.2)."""
-"""Of the budget of a sparse vector, for its threshold: 1 : 2^(2/3) (section 5.1; spec/rdr.md 3.3)."""
+"""The 37 epsilons of the paper's experiments: 10, ..., 1, 0.9, ..., 0.001."""
+"""Of the budget of a sparse vector, for its threshold: 1 : 2^(2/3) (section 5.1)."""
 LATTICE = 2.0**20
 """Steps of the lattice of noise in one scale."""
 
@@ -61,7 +62,7 @@ class PaperProfile:
     counts : int64 array, shape (u,)
         Rows with each distance.
     sensitivity : float
-        Delta as in the authors' code (spec/rdr.md 3.1, mode 'paper').
+        Delta as in the authors' code (docs/methods/rdr.md, E8 and E9).
     k : int
         Rows of the answer.
     values : tuple of float
@@ -88,7 +89,7 @@ class PaperProfile:
 
     @property
     def delta(self) -> float:
-        """1/n^2 for Gaussian noise, else 0 (the authors' code; spec/rdr.md 3.2)."""
+        """1/n^2 for Gaussian noise, else 0 (the authors' code)."""
         return self.n**-2.0 if self.mechanism == "gaussian" else 0.0
 
     def scale(self, epsilon: float) -> float:
@@ -99,7 +100,7 @@ class PaperProfile:
         return scale * math.sqrt(2 * math.log(1.25 / self.delta)) if self.delta else scale
 
     def rdr(self, epsilon: float) -> Floats:
-        """Return d + k b or sqrt(d^2 + k sigma^2), shape (u,) (Lemmas 3.6, 3.7; spec/rdr.md 2.4)."""
+        """Return d + k b or sqrt(d^2 + k sigma^2), shape (u,) (Lemmas 3.6 and 3.7)."""
         return self._rdr(self.distances, epsilon)
 
     def _rdr(self, distances: Floats, epsilon: float) -> Floats:
@@ -109,12 +110,12 @@ class PaperProfile:
         return np.hypot(distances, math.sqrt(self.k) * scale)
 
     def ratio(self, epsilon: float) -> float:
-        """Return the smallest over the largest RDR; 1 when all are 0 (spec/rdr.md 2.9, 7.13)."""
+        """Return the smallest over the largest RDR; 1 when all are 0 (docs/methods/rdr.md, E13)."""
         low, high = self._rdr(self.distances[[0, -1]], epsilon)
         return float(low / high) if high > 0 else 1.0
 
     def variance(self, epsilon: float) -> float:
-        """Return the population variance of RDR / largest RDR (section 5.1; spec/rdr.md 2.10)."""
+        """Return the population variance of RDR / largest RDR (section 5.1)."""
         risks = self.rdr(epsilon)
         if not risks[-1] > 0:
             return 0.0
@@ -123,7 +124,7 @@ class PaperProfile:
         return float(np.dot(self.counts, (shares - mean) ** 2) / self.n)
 
     def find(self, tau: float = 0.95, candidates: Sequence[float] = CANDIDATES) -> float | None:
-        """Return the largest epsilon with ``ratio >= tau``, if any (Algorithm 1; spec/rdr.md 3.2)."""
+        """Return the largest epsilon with ``ratio >= tau``, if any (Algorithm 1)."""
         least = tau * (1 - preferences.TIE)
         return next((e for e in sorted(candidates, reverse=True) if self.ratio(e) >= least), None)
 
@@ -136,8 +137,8 @@ class PaperProfile:
     ) -> PaperRelease | None:
         """Choose the largest epsilon whose variance seems at most ``tau``; release, or None.
 
-        A sparse vector (Algorithms 2 and 3; spec/rdr.md 3.3, 3.4): ``selection`` is what it is said
-        to cost. It takes the sensitivity to be 1/n, which is wrong (spec/rdr.md 7.2).
+        A sparse vector (Algorithms 2 and 3): ``selection`` is what it is said
+        to cost. It takes the sensitivity to be 1/n, which is wrong (docs/methods/rdr.md, E2).
         """
         spread = 1 / self.n / selection
         threshold = -tau + _drawn(noise, "laplace")[0] * spread / FIRST
@@ -178,7 +179,7 @@ def measure(
 ) -> PaperProfile:
     """Return the paper's profile of a statement.
 
-    A row's distance is the change of the answer when the row goes, in closed form (spec/rdr.md 3.1).
+    A row's distance is the change of the answer when the row goes, in closed form.
     As in the authors' code, an average that becomes NULL counts as no change, a group that vanishes
     as 0, and Delta comes from the data: the column's range for SUM, range/n for AVG.
 
@@ -267,7 +268,9 @@ def _changes(
 
 @dataclass(slots=True)
 class Dynamic:
-    """The paper's rule for many queries without a preset total (section 5.2; spec/rdr.md 3.6).
+    """The paper's rule for many queries without a preset total (section 5.2).
+
+    What is wrong with it: docs/methods/rdr.md, E16.
 
     ``selection``, what the search of Algorithm 3 costs, is charged with each answer; with ``rejected``
     also when there is none, which the paper leaves out. ``spent`` is the exact sum of the charges.

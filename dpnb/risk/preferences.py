@@ -1,6 +1,7 @@
-"""What the owner wants of the indicators, and the largest level that grants it (spec/rdr.md 2.9).
+"""What the owner wants of the indicators, and the largest level that grants it.
 
-A preference that holds at a level holds at every smaller one (T4), so searching the candidates from
+Theorem 8 of docs/methods/rdr.md.
+A preference that holds at a level holds at every smaller one, so searching the candidates from
 the largest down and the closed forms agree.
 """
 
@@ -25,7 +26,7 @@ CANDIDATES: tuple[Fraction, ...] = (
     Fraction(10),
     *(Fraction(digit, power) for power in (1, 10, 100, 1000) for digit in range(9, 0, -1)),
 )
-"""The 37 levels from 10 down to 0.001 of RDR, Algorithm 1 (spec/rdr.md 3.2)."""
+"""The 37 levels from 10 down to 0.001 of RDR, Algorithm 1."""
 LEAST = 1e-6
 """Smallest threshold of a ratio above 0: it allows factors of a million."""
 TIE = 1e-12
@@ -181,7 +182,8 @@ class QuantileRatio:
 class GroupRatio:
     """Median indicators of two groups within ``threshold`` of each other, whichever is larger.
 
-    The published form is one-sided and lets one group be much more exposed (spec/rdr.md 7.18).
+    The published form is one-sided and lets one group be much more exposed
+    (docs/methods/rdr.md, E18).
     """
 
     threshold: float
@@ -207,8 +209,8 @@ class GroupRatio:
 class Variance:
     """Variance of the indicators, as parts of their public maximum, at most ``threshold``.
 
-    No safety criterion: one exposed person among many hardly moves it (spec/rdr.md 7.14). Gaussian
-    indicators enter squared (2.10).
+    No safety criterion: one exposed person among many hardly moves it (docs/methods/rdr.md, E14).
+    Gaussian indicators enter squared (theorem 8).
     """
 
     threshold: float
@@ -252,7 +254,7 @@ class Difference:
     """Largest minus smallest indicator, as multiples of the floor, at most ``threshold``.
 
     In the paper's units the difference of the bound does not depend on a Laplace epsilon at all
-    (spec/rdr.md 7.5); against the floor it is the difference of two persons' losses.
+    (docs/methods/rdr.md, E5); against the floor it is the difference of two persons' losses.
     """
 
     threshold: float
@@ -373,7 +375,7 @@ def level_of(r: float, tau: float, pure: bool, form: Form = "bound") -> float:
 
 
 def level_for_variance(limit: float, variance: float, pure: bool) -> float:
-    """Return the largest level at which R^2 V <= limit (spec/rdr.md 2.10).
+    """Return the largest level at which R^2 V <= limit (docs/methods/rdr.md, theorem 8).
 
     R = level / (level + 1), or 2 level / (2 level + 1) for rho: level = R / (1 - R), halved for rho.
     """

@@ -1,6 +1,6 @@
 """Whom an answer would expose: the disclosure risk of one statement, for the owner's eyes.
 
-RDR is computed from the very views and noise of the release (spec/rdr.md 3.8). Its values are exact:
+RDR is computed from the very views and noise of the release. Its values are exact:
 they are no private output, and never leave the owner's side (1.3).
 """
 
@@ -67,7 +67,7 @@ class RiskProfile:
     groups : tuple of str
         Labels of their declared cells.
     form : {'bound', 'exact', 'linear'}
-        Form of the indicator (spec/rdr.md 2.4).
+        Form of the indicator (docs/methods/rdr.md, definition 5).
     delta : Fraction or None
         At which epsilons are meant and shown.
     desk : Desk
@@ -131,10 +131,10 @@ class RiskProfile:
     def rdr(self, *, epsilon: object = None, rho: object = None) -> Indicators:
         """Return the indicators of all rows if the statement were released at a level.
 
-        RDR, Lemmas 3.6 and 3.7; spec/rdr.md 2.4 with k = 1 (2.6). In units of the answer where the
-        statement rests on one vector; else in units of the noise, whitened (2.5). In a pure session a
-        release rounds each vector's level down to a public grid, so it tells a little less than the
-        level that is named here; ``price`` says what it costs.
+        RDR, Lemmas 3.6 and 3.7 with k = 1 (docs/methods/rdr.md, definition 5). In units of the
+        answer where the statement rests on one vector; else in units of the noise, whitened. In a
+        pure session a release rounds each vector's level down to a public grid, so it tells a
+        little less than the level that is named here; ``price`` says what it costs.
 
         Parameters
         ----------
@@ -170,8 +170,9 @@ class RiskProfile:
     def guesses(self, *, epsilon: object = None, rho: object = None) -> Exact:
         """Return how often, of 100, a guess whether each row is in the table is right.
 
-        Of somebody who knows every other row and starts from a coin toss, which is 50 (spec/exposure.md
-        A1). A row that adds nothing hides whether it is there, and not what is in it.
+        Of somebody who knows every other row and starts from a coin toss, which is 50
+        (docs/methods/rdr.md, definition 9). A row that adds nothing hides whether it is there, and
+        not what is in it.
         """
         level = self.level(rho, epsilon)
         self.desk.note_look()
@@ -184,7 +185,7 @@ class RiskProfile:
         )
 
     def losses(self, *, epsilon: object = None, rho: object = None) -> Exact:
-        """Return each row's own loss, epsilon_i or rho_i, at a level (spec/rdr.md 2.5)."""
+        """Return each row's own loss, epsilon_i or rho_i, at a level."""
         self.desk.note_look()
         rows = self._rows
         columns = {"loss": rows.losses(self.level(rho, epsilon)), rows.noun(): rows.counts}
@@ -280,8 +281,8 @@ class RiskProfile:
         """Return what a released answer tells about each row: its signed log-likelihood ratio.
 
         ln p(o | x) / p(o | x without the row), above 0 where the answer speaks for the row's presence
-        (spec/rdr.md 2.2). Rows are not ranked by the distance of one output: that order is often
-        wrong (7.4).
+        (docs/methods/rdr.md, theorem 3). Rows are not ranked by the distance of one output: that
+        order is often wrong (E4).
         """
         from dpnb.risk import assembly
 
@@ -319,8 +320,8 @@ class RiskProfile:
         """Return the level of the public rule: nobody is guessed more easily than the limit. Free.
 
         No data are read: it rests on the largest contribution that the schema allows, so it may be
-        published (spec/rdr.md 3.5, S0; T7). A limit that is new after an exact figure of the
-        statement was shown marks the choice (spec/exposure.md C).
+        published (docs/methods/rdr.md, theorem 16). A limit that is new after an exact figure of
+        the statement was shown marks the choice (statement 17).
 
         Parameters
         ----------
@@ -329,8 +330,9 @@ class RiskProfile:
         guesses : number
             The limit in guesses right of 100, in place of ``tau``: from 50, a coin toss, to below 100.
         policy : {'cumulative', 'alone', 'paper-dynamic'}
-            What is spent already counts against the limit (3.6 f), or not; or a candidate above all
-            that was spent is taken, as in the paper, which then spends twice as much each time (7.16).
+            What is spent already counts against the limit, or not; or a candidate above all
+            that was spent is taken, as in the paper, which then spends twice as much each time
+            (E16).
         candidates : sequence of numbers, optional
             Levels to round down to; those of the paper for 'paper-dynamic', else any level.
         """
@@ -358,7 +360,7 @@ class RiskProfile:
         Without a wish this is :meth:`suggest`, which is free. A wish buys safe counts, one noisy
         histogram, and takes the largest level at which they show that the wish is met, or else the
         rule's: a choice never fails, and what it says is false at most 1 time in 20
-        (spec/exposure.md D).
+        (docs/methods/rdr.md, theorem 19 and algorithm 20).
 
         Parameters
         ----------
@@ -375,7 +377,8 @@ class RiskProfile:
             As in :meth:`suggest`.
         private : bool
             False looks at exact values, as the paper does; on a sensitive table the choice, and
-            whatever is released with it, is then marked as conditional on it (spec/rdr.md 7.1).
+            whatever is released with it, is then marked as conditional on it (docs/methods/rdr.md,
+            E1).
         preference : str or Preference
             For ``private=False``; see ``dpnb.risk.preferences``.
         candidates : sequence of numbers
@@ -431,7 +434,7 @@ class RiskProfile:
         """Release how many people are above the limit at which level, with noise: charged.
 
         The owner may pick a level from it by eye, having seen no exact figure, and publish both
-        (spec/exposure.md D1). Arguments as in :meth:`choose`.
+        (docs/methods/rdr.md, theorem 19). Arguments as in :meth:`choose`.
         """
         wanted = choosing.read_limit(self, tau, guesses)
         wish = choosing.read_wish(self, at_most, p, rho, epsilon)

@@ -130,8 +130,9 @@ class Rows:
     def losses(self, level: float, *, lowest: bool = False) -> Values:
         """Return each row's loss, epsilon_i or rho_i, once the release is made at ``level``.
 
-        sum over views of level |x| for Laplace noise, level x^2 for Gaussian (spec/rdr.md 2.5). Where
-        scores were rounded, and of other releases, this is an upper bound; ``lowest`` gives the lower.
+        sum over views of level |x| for Laplace noise, level x^2 for Gaussian (docs/methods/rdr.md,
+        theorem 7). Where scores were rounded, and of other releases, this is an upper bound;
+        ``lowest`` gives the lower.
         """
         r = self.r_low if lowest else self.r
         before = 0.0 if lowest else self.constant
@@ -163,9 +164,9 @@ class Rows:
     def guesses(self, level: float) -> Values:
         """Return how often, of 100, a guess whether each row is in the table is right.
 
-        Had all that is counted been fixed beforehand (spec/exposure.md A2, A3, A4). An upper bound
-        where :attr:`at_most`: of rounded scores, of one-off releases, and where it is not known how
-        what an id adds lies on the groups.
+        Had all that is counted been fixed beforehand (docs/methods/rdr.md, theorems 10 to 12). An
+        upper bound where :attr:`at_most`: of rounded scores, of one-off releases, and where it is
+        not known how what an id adds lies on the groups.
         """
         if not self.pure:
             losses = self.losses(level)
@@ -226,7 +227,7 @@ class Rows:
     def variance(self, values: Values | None = None) -> float:
         """Return the population variance of values of all rows.
 
-        By default of r, or for Gaussian noise of r^2 (spec/rdr.md 2.10).
+        By default of r, or for Gaussian noise of r^2 (docs/methods/rdr.md, theorem 8).
         """
         if values is None:
             values = self.r if self.pure else self.r**2

@@ -1,4 +1,6 @@
-"""Safe counts: one noisy histogram from which a level may be picked by eye (spec/exposure.md D).
+"""Safe counts: one noisy histogram from which a level may be picked by eye.
+
+Algorithm 18 to bound 21 of docs/methods/rdr.md; the theorems named below are there.
 
 How many people have a normalised contribution r in (1/2, 1], (1/4, 1/2], (1/8, 1/4] and below. At 4^k
 times the rho of the public rule, or 2^k times its epsilon, only those with r above 2^-k are above the
@@ -85,10 +87,10 @@ def lattice(currency: Currency) -> int:
 
 @lru_cache(maxsize=256)
 def margins(cost: Fraction, currency: Currency) -> tuple[float, ...]:
-    """Return m_1, ..., m_K and m_n: how far sums of 1, ..., K + 1 noises may lie below 0 (D1).
+    """Return m_1, ..., m_K and m_n: how far sums of 1, ..., K + 1 noises may lie below 0.
 
-    Each sum lies further down with probability gamma/(K+1) at most, so that all sentences hold
-    together. Gaussian: z sqrt(k s^2) + k/L. Discrete Laplace: the exact convolution.
+    Theorem 19. Each sum lies further down with probability gamma/(K+1) at most, so that all
+    sentences hold together. Gaussian: z sqrt(k s^2) + k/L. Discrete Laplace: the exact convolution.
     """
     share = FAILURE / (BINS + 1)
     steps = lattice(currency)
@@ -116,7 +118,7 @@ def _laplace_margin(rate: float, k: int, share: float) -> int:
 
 
 def price(at_most: int, currency: Currency) -> Fraction:
-    """Return the least cost at which twice the first margin is no more than so many people (D3)."""
+    """Return the least cost at which two first margins are at most so many people (bound 21)."""
     share = FAILURE / (BINS + 1)
     if currency == "zcdp":
         return ceiling_digits(2 * (_NORMAL.inv_cdf(1 - share) / at_most) ** 2 * (1 + 1e-6))
@@ -195,8 +197,8 @@ class SafeCounts:
     """How many people stand out how much, with noise, and what follows for each level.
 
     It may be published, and a level may be picked from it by eye: whatever limit or level is picked,
-    all its sentences hold together with the confidence (spec/exposure.md D1). They speak of the
-    answer, given these counts.
+    all its sentences hold together with the confidence (theorem 19). They speak of the answer,
+    given these counts.
 
     Attributes
     ----------
@@ -337,7 +339,7 @@ def share_at_most(share: float | None) -> str:
 def bounds(
     drawn: Sequence[int], cost: Fraction, currency: Currency
 ) -> tuple[tuple[float, ...], tuple[int, ...], int]:
-    """Return the released counts, people with r above 2^-k at most, and people at least (D1)."""
+    """Return released counts, people with r above 2^-k at most, people at least (theorem 19)."""
     steps, margin = lattice(currency), margins(cost, currency)
     counts = [value / steps for value in drawn]
     upper = [max(0, math.floor(math.fsum(counts[: k + 1]) + margin[k] + 1e-9)) for k in range(BINS)]

@@ -1,5 +1,6 @@
-"""Ways to let the data take part in choosing a level, privately (spec/rdr.md 3.5, T7).
+"""Ways to let the data take part in choosing a level, privately.
 
+Theorems 22 to 26 of docs/methods/rdr.md.
 All rest on one table of counts: how many rows have a normalised contribution r in which of STEPS
 public steps, each row rounded upward on its own. A row that comes or goes changes one count by 1.
 """
@@ -27,7 +28,7 @@ STEPS = 4096
 GRID = 64
 """Steps of the public grid from which a quantile is drawn."""
 FIRST = 1 / (1 + 2 ** (2 / 3))
-"""Share of a sparse vector's epsilon that its threshold gets (RDR, Algorithm 2; spec/rdr.md 3.3)."""
+"""Share of a sparse vector's epsilon that its threshold gets (RDR, Algorithm 2)."""
 _ONE = 1 << 24
 """Lattice units in 1 for the moments of r: the squares of whole steps."""
 
@@ -56,7 +57,8 @@ def exponential_scale(spread: float, cost: Fraction, currency: Currency) -> floa
     """Return the Gumbel scale at which the exponential mechanism costs ``cost``, rounded up.
 
     ``spread`` bounds how much the difference of two scores changes. Selection at scale W / epsilon is
-    epsilon-DP and (epsilon^2 / 8)-zCDP (bounded range; spec/rdr.md 1.4).
+    epsilon-DP and (epsilon^2 / 8)-zCDP (bounded range; docs/methods/noise.md,
+    algorithm 13).
     """
     return gumbel_scale(spread, 1, cost if currency == "zcdp" else cost * cost / 8)
 
@@ -100,7 +102,8 @@ class Tail:
 
     The count has sensitivity 1. Threshold noise Lap(1/e1), noise of each count Lap(2/e2), with
     e1 : e2 = 1 : 2^(2/3), cost e1 + e2 = epsilon or epsilon^2 / 2 of zCDP, however many candidates
-    are asked (spec/rdr.md 3.3). All noises are drawn at once; those after the first pass are unused.
+    are asked (docs/methods/rdr.md, theorem 26). All noises are drawn at once; those after the first
+    pass are unused.
     """
 
     candidates: tuple[Fraction, ...]
@@ -179,7 +182,7 @@ class Moments:
     def variance(self, drawn: Sequence[int], cost: Fraction, currency: Currency) -> float:
         """Return the largest variance with each sum within two noise scales of what was drawn.
 
-        It is too small only when a sum is further off (spec/rdr.md S2 moves n one way only).
+        It is too small only when a sum is further off (docs/methods/rdr.md, theorem 24).
         """
         margin = 2 * self.scale(cost, currency)
         fewest = max(float(_ONE), drawn[0] - margin)
@@ -191,7 +194,7 @@ class Moments:
     def level(
         self, drawn: Sequence[int], limit: float, cost: Fraction, currency: Currency
     ) -> float:
-        """Return the largest level at which the variance keeps to ``limit`` (2.10)."""
+        """Return the largest level at which the variance keeps to ``limit``."""
         return level_for_variance(limit, self.variance(drawn, cost, currency), currency == "pure")
 
 

@@ -43,7 +43,8 @@ def bounded(words: str, value: float, digits: int = 3) -> str:
 def odds(loss: float, rows: Rows) -> str:
     """Return how an answer shifts the odds that one row, or id, of the given loss is in the table.
 
-    Laplace noise: by at most e^loss. Gaussian noise: the logarithm is N(rho, 2 rho) (spec/rdr.md 2.5).
+    Laplace noise: by at most e^loss. Gaussian noise: the logarithm is N(rho, 2 rho)
+    (docs/methods/rdr.md, theorems 3 and 4).
     With other releases counted in full only the tails of zCDP hold: each lies beyond
     rho + 2 sqrt(rho ln(1/a)) with probability a at most (Bun and Steinke 2016, Lemma 3.5; the lower
     one by the same argument with the two tables exchanged).

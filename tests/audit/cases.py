@@ -101,7 +101,10 @@ def _coarser_from_data(given: int, runs: int, noise: Noise) -> Features:
 
 
 def _local_from_exact_view(given: int, runs: int, noise: Noise) -> Features:
-    """An analyst's coarser synopsis gets the difference noise only, but about the exact view (spec/dprovdb.md E11)."""
+    """An analyst's coarser synopsis gets the difference noise only, but about the exact view.
+
+    E11 of docs/methods/dprovdb.md.
+    """
     fine = gaussian_knot([], LEVELS[-1], [given * UNIT] * runs, UNIT, noise)
     difference = float(variance_of(UNIT, LEVELS[1]) - variance_of(UNIT, LEVELS[-1]))
     local = noise.gaussian([given * UNIT] * runs, math.sqrt(difference))
@@ -202,7 +205,7 @@ def _quantile(factor: float) -> Draw:
 
 
 def _sparse(given: int, runs: int, noise: Noise, *, fresh: bool) -> Features:
-    """The first level from above at which few rows break tau (spec/rdr.md S4).
+    """The first level from above at which few rows break tau (docs/methods/rdr.md, theorem 26).
 
     The defect compares exact counts with a threshold that has a quarter of its noise.
     """
@@ -227,7 +230,10 @@ def _public_level(given: int, runs: int, noise: Noise) -> Features:
 
 
 def _level_from_data(given: int, runs: int, noise: Noise) -> Features:
-    """The published Algorithm 1 finds epsilon 10 where nobody counts, and 1 where one row does (spec/rdr.md 7.1)."""
+    """The published Algorithm 1 finds epsilon 10 where nobody counts, and 1 where one row does.
+
+    E1 of docs/methods/rdr.md.
+    """
     distances, rows = (np.array([0.0, 1.0]), [99, 1]) if given else (np.array([0.0]), [100])
     profile = PaperProfile("laplace", distances, np.array(rows), 1.0, 1, (float(given),))
     epsilon = profile.find(0.5)
@@ -242,8 +248,9 @@ def _beyond_two(values: list[int]) -> Features:
 
 
 def _published_sparse(given: int, runs: int, noise: Noise) -> Features:
-    """The published Algorithm 3 divides by the table's own maximum and claims 1/n (spec/rdr.md 7.2).
+    """The published Algorithm 3 divides by the table's own maximum and claims 1/n.
 
+    E2 of docs/methods/rdr.md.
     Half of a thousand people count for nothing, half for 0.4, and perhaps one for 1.
     """
     distances, rows = [0.0, 0.4, 1.0], [500, 500, 1]

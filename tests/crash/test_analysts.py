@@ -1,4 +1,4 @@
-"""Two processes serve several analysts of one ledger and are killed at random moments (dprovdb.md, S7).
+"""Two processes serve several analysts of one ledger and are killed at random moments.
 
 No analyst's limit and not the cap is ever passed, no answer is shown without a committed row, and a
 repeated identifier gives the same answer, whichever process is asked.

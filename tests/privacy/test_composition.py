@@ -1,4 +1,7 @@
-"""Other rules of composition, for reports (spec/dprovdb.md 3.8, T14 and T15)."""
+"""Other rules of composition, for reports (docs/methods/accounting.md, statement 16).
+
+T and E numbers are those of docs/methods/dprovdb.md.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ class TestGdp:
     def test_the_reserve_for_the_lattice_is_kept_back_at_any_budget(
         self, epsilon: float, delta: float
     ) -> None:
-        """spec/accounting.md A1.5: noise within e^X of mu-GDP is (epsilon, delta)-DP."""
+        """Bound 8 of docs/methods/accounting.md: noise within e^X of mu-GDP."""
         rho = rho_within(Fraction(epsilon), Fraction(delta), "gdp")
         # an absolute slack of delta is worth less in epsilon, the larger the slope of the curve
         worst = log_delta(epsilon - 2 * RESERVE, math.sqrt(2 * rho)) + RESERVE

@@ -1,4 +1,7 @@
-"""The exact privacy of Gaussian noise, against tables computed elsewhere (spec/dprovdb.md 8)."""
+"""The exact privacy of Gaussian noise, against tables computed elsewhere.
+
+T and E numbers are those of docs/methods/dprovdb.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Three ways to serve several analysts from one view, and what each of them knows (dprovdb.md 3.5-3.8)."""
+"""Three ways to serve several analysts from one view, and what each of them knows.
+
+T, E and S numbers are those of docs/methods/dprovdb.md.
+"""
 
 from __future__ import annotations
 
@@ -342,7 +345,7 @@ class TestCoalitions:
 
 
 def dense_level(made: Sequence[Local]) -> float:
-    """1' K^-1 1 / 2 by solving, as spec/dprovdb.md 3.8 writes it."""
+    """1' K^-1 1 / 2 by solving, as theorem 9 of docs/methods/dprovdb.md writes it."""
     distinct = list(dict.fromkeys((m.level, m.source) for m in made))
     own = [variance_of(level) for level, _ in distinct]
     source = [variance_of(source) for _, source in distinct]

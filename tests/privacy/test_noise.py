@@ -95,7 +95,7 @@ class TestVectors:
 
 
 class TestCentres:
-    """Discrete Gaussians around centres that are not whole (spec/accounting.md C4 (iii))."""
+    """Discrete Gaussians around any centres (docs/methods/noise.md, algorithm 10)."""
 
     @pytest.mark.parametrize(
         ("centre", "variance"),

@@ -210,7 +210,7 @@ class TestGaussianCases:
 
 
 class TestLattice:
-    """What whole numbers cost: spec/accounting.md A1.5 and C."""
+    """What whole numbers cost: docs/methods/noise.md, theorems 6 to 8."""
 
     def test_variances_are_equal_or_a_whole_step_apart_and_leave_a_step_free(self) -> None:
         for sensitivity in (1, 327_680, UNIT):

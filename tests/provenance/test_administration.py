@@ -1,4 +1,7 @@
-"""What the owner does: analysts, views, data versions; and what a changed ledger is refused for."""
+"""What the owner does: analysts, views, data versions; and what a changed ledger is refused for.
+
+Numbers of theorems, errors and oracles are those of docs/methods/dprovdb.md.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ class TestAnalysts:
         ]  # fmt: skip
 
     def test_without_analysts_at_the_opening_the_top_is_10(self, opened: Opened) -> None:
-        """3.11: later and higher ones shrink nobody's limit."""
+        """Definition 17: later and higher ones shrink nobody's limit."""
         curator = opened(analysts=None, policy=Policy())
         curator.add_analyst("c", 1)
         before = curator.provenance.rows[0]
@@ -150,7 +153,7 @@ class TestAnalysts:
                 change(name)
 
     def test_several_privileges_are_several_rows(self, opened: Opened) -> None:
-        """3.12: keyed by analyst and level; the first is in use unless another is named."""
+        """Definition 1: keyed by analyst and level; the first is in use unless another is named."""
         curator = opened(analysts={"a": (4, 1), "b": 2})
         assert names(curator) == ["a", "a#1", "b"]
         assert [row.privilege for row in curator.provenance.rows] == [4, 1, 2]
@@ -191,7 +194,7 @@ class TestAnalysts:
             opened(budget=Budget(epsilon=1))
 
     def test_paths_do_not_add_up_by_basic_composition(self, opened: Opened) -> None:
-        """3.7."""
+        """Algorithm 4."""
         with pytest.raises(RequestError, match="basic composition cannot count noise paths"):
             opened(budget=Budget(epsilon=1, delta=1e-6, accountant="basic"))
 
@@ -201,7 +204,7 @@ class TestCurrencies:
     def test_gaussian_accountants_refuse_what_is_not_gaussian(
         self, opened: Opened, accountant: str
     ) -> None:
-        """3.8: no explanations, no private choices, no risks."""
+        """Definition 2 of docs/methods/accounting.md: no explanations, private choices or risks."""
         policy = Policy(mechanism="additive")
         curator = opened(budget=Budget(epsilon=9, delta=1e-6, accountant=accountant), policy=policy)
         session = curator.session("b")
@@ -325,7 +328,7 @@ class TestVersions:
     def test_new_data_are_counted_anew_and_old_charges_kept(
         self, opened: Opened, people: Table, tmp_path: Path, silent: Any
     ) -> None:
-        """3.12: a person in both versions pays for both."""
+        """Theorem 9 of docs/methods/accounting.md: a person in both versions pays for both."""
         options = {"ledger": tmp_path / "l", "noise": silent}
         curator = opened(views=[["sex"]], **options)
         first = curator.session("b").query(BY_SEX, rho="0.2")
@@ -376,7 +379,7 @@ class TestOpening:
 
 class TestIdentifiers:
     def test_a_request_is_known_again_by_its_name(self, opened: Opened, tmp_path: Path) -> None:
-        """3.4: the same identifier, the same answer; after a restart, too."""
+        """Statement 23: the same identifier, the same answer; after a restart, too."""
         curator = opened(ledger=tmp_path / "l")
         ask = ("b", COUNT.format(1), None, {"rho": "0.1"})
         first = curator.query(*ask, identifier="x1")

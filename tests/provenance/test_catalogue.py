@@ -1,4 +1,4 @@
-"""Which declared view answers a statement (spec/dprovdb.md 3.4)."""
+"""Which declared view answers a statement (docs/methods/dprovdb.md, algorithm 16)."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class TestChoice:
         assert outcomes[0][1] == [["sex"]]
 
     def test_with_one_synopsis_of_all_the_table_decides(self, opened: Opened) -> None:
-        """3.4: least for all together, then least for the row."""
+        """Algorithm 16: least for all together, then least for the row."""
         curator = opened(
             views=[["sex"], ["sex", "job"]],
             budget=Budget(epsilon=9, delta=1e-6, accountant="basic"),

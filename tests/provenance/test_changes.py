@@ -1,4 +1,4 @@
-"""What the owner changes after the opening, and what stays promised (spec/dprovdb.md 3.11, 3.12, 5.1)."""
+"""What the owner changes after the opening, and what stays promised (docs/methods/dprovdb.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may put answers together, and what they then know (spec/dprovdb.md 5.1, 3.8)."""
+"""Who may put answers together, and what they then know (docs/methods/dprovdb.md)."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class TestLimit:
         return opened(analysts=FOUR, budget=Budget(rho=2), policy=policy)
 
     def test_a_component_has_one_limit(self, opened: Opened) -> None:
-        """5.1: sum over views of the most that any of them knows."""
+        """Theorem 5: sum over views of the most that any of them knows."""
         curator = self.opened(opened)
         ask(curator, "a", 1, "0.3")
         ask(curator, "c", 1, "0.3")  # the same knot: nothing new for the three

@@ -1,4 +1,7 @@
-"""Declared histogram views: what they count, and which statements they answer (spec/dprovdb.md 3.10)."""
+"""Declared histogram views: what they count, and which statements they answer.
+
+Theorems and T numbers are those of docs/methods/dprovdb.md.
+"""
 
 from __future__ import annotations
 
@@ -146,7 +149,7 @@ class TestAlign:
         ],
     )
     def test_what_cuts_through_a_bin_is_not(self, statement: str) -> None:
-        """3.10: not by the share that is covered, nor by every bin that is touched."""
+        """Theorem 13: not by the share that is covered, nor by every bin that is touched."""
         assert aligned(statement, schema=self.BINNED) is None
 
     def test_bins_of_the_view_decide(self) -> None:
@@ -194,7 +197,7 @@ class TestAlign:
         assert aligned("SELECT age, AVG(age) AS m FROM t GROUP BY age") is None
 
     def test_noise_on_an_answer_is_that_of_its_weights(self) -> None:
-        """3.10: sigma^2 ||W||^2, of the widest group."""
+        """Theorem 13: sigma^2 ||W||^2, of the widest group."""
         for sql, centred in (
             ("SELECT sex, SUM(age) AS s FROM t WHERE age > 19 GROUP BY sex", False),
             ("SELECT sex, AVG(age) AS s FROM t WHERE age > 19 GROUP BY sex", True),
@@ -221,7 +224,7 @@ class TestStrategy:
     def test_answers_are_unbiased_with_the_variance_of_the_paper(
         self, strategy: Strategy, sql: str
     ) -> None:
-        """5.3: W B^+, variance sigma^2 ||W B^+||^2."""
+        """Theorem 15: W B^+, variance sigma^2 ||W B^+||^2."""
         centred = False if "SUM" in sql else None
         plain, made = found(sql), found(sql, strategy=strategy)
         b = np.array(strategy.matrix)

@@ -1,4 +1,4 @@
-"""How limits follow from privileges (spec/dprovdb.md 3.11, T10)."""
+"""How limits follow from privileges (docs/methods/dprovdb.md, T10)."""
 
 from __future__ import annotations
 

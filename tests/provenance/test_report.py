@@ -1,4 +1,7 @@
-"""The owner's view of a ledger, and how fair it was (DProvDB, section 7)."""
+"""The owner's view of a ledger, and how fair it was (DProvDB, section 7).
+
+Numbers of theorems, errors and oracles are those of docs/methods/dprovdb.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers of answers that corrected DProvDB gives, on the real accounting (spec/dprovdb.md 6.8).
+"""The numbers of answers that corrected DProvDB gives, on the real accounting.
 
 A short form of the benchmarks in tests/benchmarks/dprovdb.
 """

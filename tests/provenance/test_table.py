@@ -1,4 +1,4 @@
-"""Limits of rows, views and the whole; who answers for what (spec/dprovdb.md 3.6, 3.11, 3.12)."""
+"""Limits of rows, views and the whole; who answers for what (docs/methods/dprovdb.md)."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class TestPaper:
         assert max(curator.coalition(name).rho for name in "ab") == 1
 
     def test_delta_runs_out_like_epsilon(self, opened: Opened) -> None:
-        """3.9: three releases of 1e-9 do not fit into 2e-9."""
+        """Algorithm 10: three releases of 1e-9 do not fit into 2e-9."""
         curator = opened(
             budget=Budget(epsilon=10, delta="2e-9", accountant="basic"),
             policy=Policy(mechanism="vanilla"),
@@ -164,7 +164,7 @@ class TestRows:
     def test_where_there_is_a_delta_epsilons_are_shared(
         self, opened: Opened, accountant: str
     ) -> None:
-        """3.11: the formulas are applied to epsilon, and converted each on its own."""
+        """Definition 17: the formulas are applied to epsilon, and converted each on its own."""
         budget = Budget(epsilon=4, delta=1e-6, accountant=accountant)
         curator = opened(budget=budget)
         assert row(curator, "a").limit == Budget(epsilon=1, delta=1e-6, accountant=accountant).cap
@@ -328,7 +328,7 @@ class TestReserve:
 
 class TestGrants:
     def test_who_learned_and_who_answers(self, opened: Opened) -> None:
-        """3.12: knowledge is the receiver's, liability the giver's."""
+        """Definition 21: knowledge is the receiver's, liability the giver's."""
         curator = opened()
         curator.grant("b", "a", rho="0.3")
         assert curator.session("a").budget.remaining.rho == Fraction(55, 100)

@@ -2,6 +2,8 @@
 
 Each audit also rejects a version that is wrong: too little noise, too small a sensitivity, a price that
 leaves out a part, or the algorithms as they are printed.
+
+Numbers of theorems, errors and oracles are those of docs/methods/rdr.md.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ ONE = Fraction(1)
 
 
 def variance_at(level, variance, pure):
-    """Var(u) = R^2 V (spec 2.10)."""
+    """Var(u) = R^2 V (docs/methods/rdr.md, theorem 8)."""
     scaled = level if pure else 2 * level
     return (scaled / (scaled + 1)) ** 2 * variance
 
@@ -290,7 +292,7 @@ class TestPublicRule:
         assert len(levels) == 1
 
     def test_the_printed_choice_is_detected(self, opened, size, equals):
-        """7.1: Algorithm 1 releases with epsilon 0.05 or with 10, and the spread shows which."""
+        """E1: Algorithm 1 releases with epsilon 0.05 or with 10, and the spread shows which."""
         laws, found = {}, {}
         for name, table in self.tables(public=True).items():
             if name == "empty":
@@ -382,7 +384,7 @@ class TestSparseVectorOnVariances:
         assert worst(*(self.sound(np.array(rows, float), wrong=1 / 3) for rows in pair)) > 1
 
     def test_the_largest_of_the_table_as_normaliser_is_detected(self):
-        """7.2: an outlier rescales everyone; n = 1001, where the promise was epsilon 1."""
+        """E2: an outlier rescales everyone; n = 1001, where the promise was epsilon 1."""
 
         def law(d, n):
             first = 0.3864882096
@@ -401,7 +403,7 @@ class TestSparseVectorOnVariances:
 
     @pytest.mark.parametrize(("n", "expected"), [(3, 0.2222), (5, 0.16), (8, 0.109375)])
     def test_a_variance_changes_by_n_minus_1_over_n_squared(self, n, expected):
-        """T5, over all tables on the grid 0, 1/4, ..., 1; also when a row comes to n - 1 others."""
+        """Theorem 25, over all tables on the grid 0, 1/4, ..., 1; also when a row comes."""
         grid = [i / 4 for i in range(5)]
         replaced = added = 0.0
         for others in itertools.combinations_with_replacement(grid, n - 1):

@@ -1,4 +1,7 @@
-"""Choices: what they rest on, what they cost, that they are paid once and survive; shared histograms."""
+"""Choices: what they rest on, what they cost, that they are paid once and survive; shared histograms.
+
+Numbers of theorems, errors and oracles are those of docs/methods/rdr.md.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +96,7 @@ class TestSuggest:
         assert list(curator._store.accountant.history("owner")) == []
 
     def test_what_it_suggests_can_be_asked_for(self, opened, four, budget, unit):
-        """3.6 (f): tau is a total budget, of which the first release may take all."""
+        """Theorem 16: tau is a total budget, of which the first release may take all."""
         curator = opened(four, **budget)
         profile, session = curator.risk(SUM), curator.session()
         choice = profile.suggest(0.9)
@@ -222,7 +225,7 @@ class TestSuggest:
     def test_a_limit_in_guesses_means_a_level(
         self, limit, epsilon, rho, opened, four, budget, unit
     ):
-        """spec/exposure.md B1."""
+        """Theorem 12."""
         choice = opened(four, **budget).risk(SUM).suggest(guesses=limit)
         expected = epsilon if unit == "epsilon" else rho
         assert float(choice.level) == pytest.approx(expected, abs=1e-6)
@@ -230,7 +233,7 @@ class TestSuggest:
         assert f"guessed right more than {limit} times in 100" in choice.sentence
 
     def test_rows_are_not_people(self, opened, four):
-        """A6: 60 for one row, 77.6 for three."""
+        """Statement 13: 60 for one row, 77.6 for three."""
         said = opened(four, rho=9).risk(SUM).suggest(guesses=60).sentences()
         assert "Someone with 3 rows may be guessed right 78 times in 100." in " ".join(said)
 
@@ -531,7 +534,7 @@ class TestByExactValues:
 
 
 class TestConditional:
-    """3.9: what rests on a look at exact values is marked, all the way."""
+    """Statement 17: what rests on a look at exact values is marked, all the way."""
 
     def test_a_level_by_exact_values_marks_the_answer(self, opened, people, budget, unit):
         curator = opened(people, **budget)
@@ -801,7 +804,7 @@ class TestPlainData:
         [(0.99, 0.7592), (0.95, 1.7818), (0.9, 2.6631), (0.75, 5.0247), (0.5, 10.6046)],
     )
     def test_the_total_budget_that_a_tau_means(self, tau, expected, opened, people):
-        """3.6 (f), as epsilon at delta = 1e-6: the table has the simple conversion, we the sharp one."""
+        """Theorem 16, as epsilon at delta = 1e-6 by the sharp conversion."""
         found = opened(people, rho=9, delta=1e-6).risk(SUM).suggest(tau)
         simple = found.rho + 2 * math.sqrt(found.rho * math.log(1e6))
         assert simple == pytest.approx(expected, abs=2e-4)

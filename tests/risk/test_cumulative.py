@@ -1,4 +1,7 @@
-"""What everybody knows about each row by now: losses of all releases together (spec/rdr.md 2.5)."""
+"""What everybody knows about each row by now: losses of all releases together.
+
+Theorem 7 of docs/methods/rdr.md.
+"""
 
 from __future__ import annotations
 

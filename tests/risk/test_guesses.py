@@ -1,4 +1,7 @@
-"""Guesses right of 100: formulas against enumeration, integrals and the numbers of spec/exposure.md K."""
+"""Guesses right of 100: formulas against enumeration, integrals, known numbers.
+
+Theorems and numbers are those of docs/methods/rdr.md.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ class TestOneRelease:
         assert guesses.discrete_gaussian(sigma, steps) == pytest.approx(exact, abs=1e-12)
 
     def test_on_the_lattice_in_use_discrete_and_continuous_agree(self):
-        """A2: to 1e-9 from 2^12 steps per sensitivity on."""
+        """Theorem 10: to 1e-9 from 2^12 steps per sensitivity on."""
         steps = 1 << 12
         assert guesses.discrete_laplace(0.8 / steps, steps) == pytest.approx(
             float(guesses.laplace([0.8])), abs=1e-9
@@ -70,7 +73,7 @@ class TestOneRelease:
         ],
     )
     def test_laplace_noise(self, sizes, overlap, within):
-        """Oracle 1: closed where the largest outweighs the rest, else an integral that errs upward."""
+        """Closed where the largest outweighs the rest, else an integral that errs upward."""
         found = 1 - float(guesses.laplace(sizes))
         assert found == pytest.approx(overlap, abs=within)
         assert found <= overlap + 1e-9
@@ -85,12 +88,12 @@ class TestOneRelease:
         assert found[2] == 0
 
     def test_the_sum_of_sizes_does_not_order_people_in_several_coordinates(self):
-        """A7: (1, 0) is guessed more often than (.8, .8), whose sum is larger."""
+        """Theorem 14: (1, 0) is guessed more often than (.8, .8), whose sum is larger."""
         first, second = guesses.guesses(guesses.laplace([[1, 0], [0.8, 0.8]]))
         assert [first, second] == pytest.approx([69.67, 68.55], abs=0.005)
 
     def test_the_most_of_other_mechanisms(self):
-        """(1, 1e-6) as a definition: 73.11; a selection of range eta; B1's zCDP at 60."""
+        """(1, 1e-6) as a definition: 73.11; a selection of range eta; zCDP at 60."""
         assert 50 + 50 * guesses.approximate(1, 1e-6) == pytest.approx(73.11, abs=0.005)
         assert guesses.response(1) == pytest.approx(math.tanh(0.5))
         # (e^eta - e^t)(1 - e^-t)/(e^eta - 1) is largest at t = eta/2
@@ -110,7 +113,7 @@ class TestSeveralReleases:
         ],
     )
     def test_mixtures(self, parts, overlap):
-        """Oracle 1."""
+        """Theorem 11."""
         found = 1 - float(guesses.composed(**parts)[0])
         assert found == pytest.approx(overlap, abs=2.1e-4)
         assert found <= overlap + 1e-9
@@ -129,7 +132,7 @@ class TestSeveralReleases:
          (95, 2.944439, 5.411087, 2.649995)],
     )  # fmt: skip
     def test_what_a_limit_allows(self, limit, epsilon, rho, any_rho):
-        """B1's table, there and back."""
+        """The table of theorem 12, there and back."""
         assert guesses.level_of_guesses(limit, "pure") == pytest.approx(epsilon, abs=1e-6)
         assert guesses.level_of_guesses(limit, "zcdp") == pytest.approx(rho, abs=1e-6)
         for currency, level in (("pure", epsilon), ("zcdp", rho)):
@@ -144,7 +147,7 @@ class TestSeveralReleases:
 
     @pytest.mark.parametrize(("rows", "found"), [(2, 69.4), (3, 77.6), (5, 89.7)])
     def test_somebody_with_several_rows(self, rows, found):
-        """A6: 60 for one row."""
+        """Statement 13: 60 for one row."""
         level = guesses.level_of_guesses(60, "zcdp")
         assert guesses.guesses_within(level, "zcdp", rows) == pytest.approx(found, abs=0.05)
 

@@ -1,4 +1,7 @@
-"""The indicator against its published values, its simulation, and what it says of losses."""
+"""The indicator against its published values, its simulation, and what it says of losses.
+
+Numbers of theorems, errors and oracles are those of docs/methods/rdr.md.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +105,7 @@ class TestPublishedValues:
         assert limit(tau, "zcdp") == pytest.approx(rho, abs=1e-9)
 
     def test_the_strict_form_is_comparable_with_laplace_noise(self):
-        """7.12: at the same tau Laplace noise of epsilon costs epsilon^2 / 2 of zCDP."""
+        """E12: at the same tau Laplace noise of epsilon costs epsilon^2 / 2 of zCDP."""
         assert limit(0.95, "zcdp", "linear") == pytest.approx(0.001385, abs=1e-6)
         for tau in (0.1, 0.5, 0.95, 0.999):
             assert limit(tau, "zcdp", "linear") == pytest.approx(limit(tau, "pure") ** 2 / 2)
@@ -123,7 +126,7 @@ class TestMeaning:
     @pytest.mark.parametrize("form", FORMS)
     @pytest.mark.parametrize("tau", [0.01, 0.3, 0.5, 0.9, 0.999])
     def test_a_limit_is_where_the_ratio_reaches_tau(self, currency, form, tau):
-        """T3: a ratio to the floor is a cap on the loss of one person."""
+        """Theorem 6: a ratio to the floor is a cap on the loss of one person."""
         most = limit(tau, currency, form)
         assert 1 / relative(np.array([most]), currency, form)[0] == pytest.approx(tau, rel=1e-9)
         assert 1 / relative(np.array([most * 1.01]), currency, form)[0] < tau
@@ -142,7 +145,7 @@ class TestMeaning:
         assert laplace([2.0, 1.0], 1.5, "exact", k=2) < laplace([2.0, 1.0], 1.5, "bound", k=2)
 
     def test_the_exact_form_tells_apart_what_the_laplace_bound_ties(self):
-        """T2: in the mean the order is that of the divergence."""
+        """Theorem 4: in the mean the order is that of the divergence."""
         one, two = [2.0, 0.0], [1.0, 1.0]
         assert laplace(one, 1, "bound", k=2) == laplace(two, 1, "bound", k=2)
         assert laplace(one, 1, "exact", k=2) > laplace(two, 1, "exact", k=2)
@@ -160,7 +163,7 @@ class TestMeaning:
 
 
 class TestSimulated:
-    """Lemmas 3.6 and 3.7, T1, T2 and the mean sizes of losses, by 2e6 draws."""
+    """Theorems 3 and 4 of docs/methods/rdr.md, by 2e6 draws."""
 
     COUNT = 2_000_000
 
@@ -189,7 +192,7 @@ class TestSimulated:
         )
 
     def test_the_gaussian_loss_is_normal_with_twice_its_mean_as_variance(self, size):
-        """T1: v = (1, -2, 0.5), sigma = 3."""
+        """Theorem 3: v = (1, -2, 0.5), sigma = 3."""
         v, sigma, count = np.array([1, -2, 0.5]), 3.0, size(1_000_000)
         z = np.random.default_rng(3).normal(0, sigma, (count, 3))
         losses = (2 * z @ v + v @ v) / (2 * sigma**2)

@@ -1,4 +1,7 @@
-"""Disclosure risk as published: the paper's numbers come out, and so do its flaws."""
+"""Disclosure risk as published: the paper's numbers come out, and so do its flaws.
+
+Numbers of theorems, errors and oracles are those of docs/methods/rdr.md.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +92,7 @@ class TestCandidates:
 
 
 class TestIndicators:
-    """Oracles 1 to 3 of the specification, and its degenerate tables."""
+    """Oracles 1 to 3, and degenerate tables."""
 
     def test_figure_2_three_patients(self):
         found = profile([0, 1], counts=[2, 1])
@@ -273,7 +276,7 @@ class TestMeasure:
         assert found["Q4"].values[0] == pytest.approx(40.4881636405424, abs=1e-9)
         assert found["Q4"].distances[-1] == pytest.approx(0.013450996864243127, abs=1e-12)
         assert found["Q4"].sensitivity == pytest.approx(0.0030097355732317805, abs=1e-15)
-        # what the noise is made for is exceeded: spec/rdr.md 7.8
+        # what the noise is made for is exceeded: docs/methods/rdr.md, E8
         exceeded = found["Q4"].distances[-1] / found["Q4"].sensitivity
         assert exceeded == pytest.approx(4.4691623357, abs=1e-9)
 
@@ -485,10 +488,10 @@ class TestDynamic:
 
 
 class TestFlaws:
-    """Why all this is for public tables only (spec/rdr.md 7)."""
+    """Why all this is for public tables only (docs/methods/rdr.md)."""
 
     def test_a_hidden_epsilon_shows_in_the_spread_of_the_output(self, size, equals):
-        # 7.1: one person matches, or nobody does
+        # E1: one person matches, or nobody does
         draws, noise = size(20_000), ContinuousNoise(2)
         with_one = profile([0, 1], values=(1.0,) * draws)
         without = profile([0], counts=[2], values=(0.0,) * draws)
@@ -500,7 +503,7 @@ class TestFlaws:
 
     @pytest.mark.parametrize(("n", "change"), [(1001, 0.1264), (48843, 0.1269)])
     def test_one_row_moves_the_variance_far_more_than_one_over_n(self, n, change):
-        # 7.2: half at 0, half at 0.4, and one at 1, who rescales them all
+        # E2: half at 0, half at 0.4, and one at 1, who rescales them all
         crowd = [(n - 1) // 2] * 2
         with_one = profile([0, 0.4, 1], counts=[*crowd, 1])
         without = profile([0, 0.4], counts=crowd)
@@ -509,7 +512,7 @@ class TestFlaws:
         assert moved > 100 / n
 
     def test_the_range_of_laplace_indicators_never_shrinks(self):
-        # 7.5: the published box is 1 wide at every epsilon; the Gaussian one is not
+        # E5: the published box is 1 wide at every epsilon; the Gaussian one is not
         for epsilon in CANDIDATES:
             assert np.ptp(profile([0, 1]).rdr(epsilon)) == pytest.approx(1)
         gaussian = profile([0, 1], mechanism="gaussian")
@@ -519,7 +522,7 @@ class TestFlaws:
 
 
 class TestOrderClaim:
-    """One output does not order people by their loss (spec/rdr.md 7.4)."""
+    """One output does not order people by their loss (docs/methods/rdr.md, E4)."""
 
     @pytest.mark.parametrize(
         ("epsilon", "published"),

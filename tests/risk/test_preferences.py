@@ -1,4 +1,7 @@
-"""Preferences: closed forms are what a search finds, and published levels come out."""
+"""Preferences: closed forms are what a search finds, and published levels come out.
+
+Numbers of theorems, errors and oracles are those of docs/methods/rdr.md.
+"""
 
 from __future__ import annotations
 
@@ -133,7 +136,7 @@ class TestPublishedLevels:
         assert level_for_variance(0.1, 0.0, pure=False) == math.inf
 
     def test_the_gaussian_variance_is_that_of_squares_over_their_public_maximum(self, adding):
-        """2.10: w = (r^2 + C) / (1 + C), C = 1 / (2 rho)."""
+        """Theorem 8: w = (r^2 + C) / (1 + C), C = 1 / (2 rho)."""
         rows, rho = adding(np.arange(0, 1_001, 50), pure=False), 0.37
         c = 1 / (2 * rho)
         assert Variance(1).value(rows, rho) == pytest.approx(np.var((rows.r**2 + c) / (1 + c)))
@@ -145,13 +148,13 @@ class TestPublishedLevels:
         )
 
     def test_medians_of_groups(self, adding):
-        """Oracle 10 has a median between two values; ours is a value that occurs (2.8)."""
+        """Oracle 10 has a median between two values; ours is a value that occurs."""
         rows = adding([0, 500, 500, 200, 1_000, 1_000], cells=[0, 0, 0, 1, 1, 1])
         assert GroupRatio(0, 0, 1).value(rows, 1.0) == pytest.approx(15 / 20)
         assert GroupRatio(0, 0, 1).value(rows, 0.1) == pytest.approx(105 / 110)
 
     def test_the_ratio_of_groups_is_symmetric(self, adding):
-        """7.18: the published one passes when A is much more exposed than B."""
+        """E18: the published one passes when A is much more exposed than B."""
         rows = adding([1_000, 0], cells=[0, 1])
         assert GroupRatio(0, 0, 1).value(rows, 9.0) == GroupRatio(0, 1, 0).value(rows, 9.0) == 0.1
         assert not GroupRatio(0.5, 0, 1).met(rows, 9.0)
@@ -187,7 +190,7 @@ TABLES = {
 
 
 class TestClosedForms:
-    """T4: descending search and closed form agree, in every currency and form."""
+    """Theorem 8: descending search and closed form agree, in every currency and form."""
 
     @pytest.mark.parametrize("table", TABLES)
     @pytest.mark.parametrize("name", NAMES)
@@ -216,7 +219,7 @@ class TestClosedForms:
 
     @pytest.mark.parametrize("pure", [True, False])
     def test_a_cap_on_the_loss_is_a_ratio_to_the_floor(self, pure, adding):
-        """T3: 1/tau - 1, or (1/tau^2 - 1)/2."""
+        """Theorem 6: 1/tau - 1, or (1/tau^2 - 1)/2."""
         rows = adding([0, 123, 877], pure=pure)
         for tau in (0.3, 0.8, 0.99):
             cap = 1 / tau - 1 if pure else (1 / tau**2 - 1) / 2
@@ -283,7 +286,7 @@ class TestDegenerate:
             assert search(wanted, rows, CANDIDATES) == 10
 
     def test_a_quantile_below_the_crowd_protects_nobody_above_it(self, adding):
-        """7.14 warns of it: one exposed person in a thousand."""
+        """E14 warns of it: one exposed person in a thousand."""
         rows = adding([0, 1_000], counts=[999, 1])
         assert search(QuantileRatio(0.95, 0.99), rows, CANDIDATES) == 10
         assert search(QuantileRatio(0.95, 1.0), rows, CANDIDATES) == Fraction(1, 20)
@@ -296,7 +299,7 @@ class TestDifference:
         assert search(Difference(0.4), rows, CANDIDATES) == Fraction(1, 2)
 
     def test_gaussian_differences_shrink_with_the_noise(self, adding):
-        """7.5: in units of the noise, d in {0, 1}: 0.414, and 0.010 at a fifth of the scale."""
+        """E5: in units of the noise, d in {0, 1}: 0.414, and 0.010 at a fifth of the scale."""
         rows = adding([0, 1_000], pure=False)
         for sigma, expected in ((1, 0.414), (5, 0.099), (50, 0.010)):
             found = Difference(0).value(rows, 1 / (2 * sigma**2)) * sigma

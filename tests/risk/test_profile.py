@@ -1,4 +1,7 @@
-"""A profile shows what single rows would add to an answer: published examples, brute force, refusals."""
+"""A profile shows what single rows would add to an answer: published examples, brute force, refusals.
+
+Numbers of theorems, errors and oracles are those of docs/methods/rdr.md.
+"""
 
 from __future__ import annotations
 
@@ -151,7 +154,7 @@ class TestPublishedExamples:
         assert np.asarray(first.rdr(epsilon=math.inf)).sum() == 9
         groups = first.by_group(epsilon=1).to_frame().set_index("group")["rows"]
         assert groups.to_dict() == {"White": 87, "Black": 7, "Asian-Pac-Islander": 5, "Other": 1}
-        # the range that the survey showed beside: [1/eps, 1 + 1/eps], as wide at every epsilon (7.5)
+        # the range that the survey showed beside: [1/eps, 1 + 1/eps], as wide at every epsilon (E5)
         for epsilon, shown in ((0.5, (1, 16)), (1, (5, 12)), (5, (8, 9))):
             found = first.rdr(epsilon=epsilon)
             assert (found.minimum, found.maximum) == pytest.approx((1 / epsilon, 1 + 1 / epsilon))
@@ -258,7 +261,7 @@ class TestIndicators:
         assert np.asarray(found, dtype=np.float32).dtype == np.float32
 
     def test_they_are_those_of_the_noise_that_is_drawn(self, opened, four, budget, unit):
-        """3.8: the mean size of the noise in an answer is the floor of its profile."""
+        """Theorem 4: the mean size of the noise in an answer is the floor of its profile."""
         noise = DiscreteNoise(1)
         curator = opened(four, noise=noise, **budget)
         answer = curator.session().query(SUM, **{unit: 0.25})
@@ -443,7 +446,7 @@ def test_the_exact_form_is_there_however_many_contributions_differ(opened, rows)
 
 
 class TestManyContributions:
-    """Oracle 21 and 3.1: more than 4,096 different ones are looked at in 4,096 steps."""
+    """Oracle 21: more than 4,096 different ones are looked at in 4,096 steps."""
 
     @pytest.fixture
     def unit(self, pair):
@@ -573,7 +576,7 @@ class TestSentence:
 
 
 class TestGuesses:
-    """Guesses right of 100 (spec/exposure.md A), for the very noise of the release."""
+    """Guesses right of 100 (docs/methods/rdr.md, theorem 10), for the very noise of the release."""
 
     def test_gaussian_noise(self, opened, single):
         profile = opened(single([0, 5, 10]), rho=9).risk(SUM)
@@ -673,7 +676,7 @@ class Shifted:
 
 class TestSignedLosses:
     def test_they_order_people_where_distances_of_one_output_do_not(self, opened, single):
-        """7.4: contributions 1, 0 and -1, noise of scale 1 that came out as -2."""
+        """E4: contributions 1, 0 and -1, noise of scale 1 that came out as -2."""
         curator = opened(single([1, 0, -1], -1, 1), noise=Shifted(-2), rho=9)
         answer = curator.session().query(SUM, rho=0.5)
         found = curator.risk(SUM).signed_losses(answer).to_frame()
@@ -724,7 +727,7 @@ class TestSignedLosses:
         assert mine == pytest.approx(np.sort(expected), abs=1e-6)
 
     def test_their_mean_is_the_loss_of_the_profile(self, opened, size):
-        """T1: N(rho_i, 2 rho_i), of people who are alone in their groups."""
+        """Theorem 3: N(rho_i, 2 rho_i), of people who are alone in their groups."""
         count = size(400)
         names = [f"g{i}" for i in range(count)]
         frame = pd.DataFrame({"g": names, "x": 10})

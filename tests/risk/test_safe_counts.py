@@ -1,4 +1,7 @@
-"""Safe counts: what they say is false at most once in 20, whatever is picked; and they never fail."""
+"""Safe counts: what they say is false at most once in 20, whatever is picked; and they never fail.
+
+Numbers of theorems, errors and oracles are those of docs/methods/rdr.md.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ class TestMargins:
          ("0.05", (7.1, 10.0, 12.3, 14.2))],
     )  # fmt: skip
     def test_gaussian(self, cost, expected):
-        """D3's margins."""
+        """The margins of bound 21 (docs/methods/rdr.md)."""
         found = margins(Fraction(cost), "zcdp")
         assert found == pytest.approx(expected, abs=0.06)
 
@@ -128,7 +131,7 @@ class TestHistogram:
 
 
 class TestConfidence:
-    """D4: any sentence on counts, shares or the size of the table false in 5 % of draws at most."""
+    """Theorem 19: any sentence on counts, shares or size is false in 5 % of draws at most."""
 
     RUNS = power.shares(0.05, 0.099)
 
@@ -400,7 +403,7 @@ class TestPlainData:
         assert counts.levels[0].ceiling <= 60 + 1e-9
 
     def test_the_ceiling_is_that_of_somebody_who_adds_all(self, opened, patients):
-        """D2: 60: 69.4, 84.5, 97.9, where the counts cost next to nothing."""
+        """Algorithm 20: 60: 69.4, 84.5, 97.9, where the counts cost next to nothing."""
         profile = opened(patients["few"], rho=100).risk(SQL)
         counts = profile.safe_counts(guesses=60, at_most=10**6)
         found = [one.ceiling for one in counts.levels]

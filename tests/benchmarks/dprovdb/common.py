@@ -57,7 +57,7 @@ class RangeCount:
 
 @lru_cache(maxsize=64)
 def range_counts(data: str, count: int, start: int, step: int, run: int) -> tuple[RangeCount, ...]:
-    """Return the randomised range queries of a run (spec/dprovdb.md 6.2, the portable generator)."""
+    """Return the randomised range queries of a run (docs/methods/dprovdb.md, reference values)."""
     r = np.random.default_rng(1025 * run)
     domains = DOMAINS[data]
     names = list(domains)
@@ -240,7 +240,7 @@ def play(case: Case) -> Outcome:
     return Outcome(bytes(served), driver.used(), case.privileges)
 
 
-# baselines (spec/dprovdb.md 6.4)
+# baselines
 
 
 def chorus(case: Case, sensitivity: str = "one", *, rows: bool = False) -> Outcome:

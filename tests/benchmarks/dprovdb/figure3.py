@@ -3,8 +3,8 @@
     python -m tests.benchmarks.dprovdb.figure3 [--processes 2]
 
 Two analysts of privileges 1 and 9, 4,000 range counts each, whose variance goes from 3,000 down by one
-with each query. "reference" are the numbers of the specification (6.8), "published" those of the paper,
-which overran its limits (6.7): for information.
+with each query. "reference" was computed independently of this package, "published" is the paper,
+which overran its limits: for information.
 """
 
 from __future__ import annotations

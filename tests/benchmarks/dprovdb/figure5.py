@@ -3,7 +3,7 @@
     python -m tests.benchmarks.dprovdb.figure5 [--processes 2]
 
 Two analysts of privileges 1 and 4, limits by sum for everybody, variances from 15,000 down by two with
-each query, round robin. "reference" are the numbers of the specification (6.8).
+each query, round robin. "reference" was computed independently of this package.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python -m tests.benchmarks.dprovdb.figure6 [--processes 2]
 
 Analysts of privilege 5 each, 2,500 queries each, variances from 5,000 down by two, round robin.
-"reference" are the numbers of the specification (6.8) for Adult; "published" those of the paper.
+"reference" was computed independently of this package for Adult; "published" those of the paper.
 Figure 11 is the same on TPC-H.
 """
 

@@ -4,7 +4,7 @@
 
 Two analysts of privileges 1 and 4, 4,000 queries each, variances from 15,000 down by two. Expansion
 multiplies the limits in proportion to the highest privilege; "static" shares the limit equally among
-15 views. "reference" are the numbers of the specification (6.8), for additive noise, round robin.
+15 views. "reference" was computed independently of this package, for additive noise, round robin.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tree searches of DProvDB's BFS workload (spec/dprovdb.md 6.2)."""
+"""The tree searches of DProvDB's BFS workload."""
 
 from __future__ import annotations
 
@@ -81,4 +81,4 @@ SEARCHES = {
     "tpch": Search("o_totalprice", 500, 600_000, 6, 4000, 6000),
 }
 SIZES = {"adult": 156, "tpch": 43}
-"""Nodes of the whole trees (spec/dprovdb.md T18)."""
+"""Nodes of the whole trees (docs/methods/dprovdb.md, T18)."""

@@ -80,7 +80,7 @@ def shown() -> None:
         lines[f"Q2 {race} (of {size})"] = displayed(int(degree.get(race, 0)), int(size))
     for name, ranges in lines.items():
         print(f"  {name:28}" + "".join(f"{f'{low}-{high}':>6}" for low, high in ranges))
-    # Lemma 3.6 with distances 0 and 1: a box of width 1 at every epsilon (spec/rdr.md 7.5)
+    # Lemma 3.6 with distances 0 and 1: a box of width 1 at every epsilon (docs/methods/rdr.md, E5)
     print("and of indicators, by the paper's formula")
     for end, name in ((0, "Q1, smallest"), (1, "Q1, largest")):
         print(f"  {name:28}" + "".join(f"{end + 1 / e:>6.2f}" for e in SLIDER))
