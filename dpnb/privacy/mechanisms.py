@@ -283,10 +283,10 @@ class Additive:
                 fresh = level_of_epsilon(more, delta)
         top = finest + fresh
         column = PrivacyLoss(top, spent + more, column.delta + (delta if fresh else _ZERO))
-        # who has the synopsis refined receives it, and knows what all know of the view
-        level, own = (level, own) if enough else (top, spent + more)
+        # who has the synopsis refined receives it, made of all releases of the view
         whole = spent + more, column.delta
-        nominal, failing = min((known + own, cell.delta + delta), whole)
+        level = level if enough else top
+        nominal, failing = min((known + own, cell.delta + delta), whole) if enough else whole
         rho, failing = min(cell.rho + level, top), max(failing, cell.delta)
         return Step(level, top, PrivacyLoss(rho, nominal, failing), column, fresh)
 
