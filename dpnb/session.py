@@ -133,7 +133,8 @@ class Session:
         confidence : float
             Between 0 and 1.
         looks : 1 or 'any'
-            'any' gives intervals that hold at every later look too.
+            'any' gives intervals that hold at all looks together, for levels fixed beforehand:
+            when to stop may depend on the answers.
         intervals : {'simultaneous', 'each'}
             Whether the confidence is for all intervals together or for each on its own.
         split : number

@@ -214,14 +214,16 @@ class Answer:
         sure = percent(self.confidence)
         meaning = interval_sentence(sure, number, each=self.intervals == "each")
         meaning += kept_note(self.unit) + self.past_note()
-        holds = "it holds" if number == 1 else "they hold"
+        holds = "It holds" if number == 1 else "They hold"
         if self.looks == "any":
-            return f"{meaning} This is look {self.look}; {holds} at every look."
+            return (
+                f"{meaning} This is look {self.look}. {holds} at all looks, if their accuracies were "
+                "chosen beforehand; when to stop may depend on the answers."
+            )
         if self.look > 1:
             return (
-                f"{meaning} This is look {self.look}: {holds} for a precision chosen before "
-                "looking. Ask with --any-look (in Python looks='any') for intervals that hold at "
-                "every look."
+                f"{meaning} This is look {self.look}. {holds} if you decided on it beforehand. Ask with "
+                "--any-look (in Python looks='any') to stop whenever you like."
             )
         return meaning
 

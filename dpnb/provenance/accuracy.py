@@ -33,7 +33,8 @@ class Accuracy:
     confidence : float
         Between 0 and 1.
     looks : 1 or 'any'
-        Whether intervals hold for a precision fixed before looking, or at every look.
+        Whether intervals hold for a precision fixed before looking, or at all looks together whose
+        accuracies were fixed beforehand, wherever one stops.
     intervals : {'simultaneous', 'each'}
         Whether the confidence is for all intervals together or for each on its own.
     split : Fraction or None

@@ -212,7 +212,7 @@ class TestSentences:
                 "With 90 % confidence the interval contains the exact value.",
             ),
             (COUNT, {"intervals": "each"}, "95 % confidence, each on its own"),
-            (COUNT, {"looks": "any"}, "This is look 1; they hold at every look."),
+            (COUNT, {"looks": "any"}, "This is look 1. They hold at all looks, if"),
             (ALL, {}, "all 24 intervals"),
         ],
     )
@@ -226,7 +226,7 @@ class TestSentences:
         session.query(COUNT, rho=1)
         second = session.query(COUNT, rho=2)
         assert second.look == 2
-        assert "This is look 2: they hold for a precision chosen before looking" in (
+        assert "This is look 2. They hold if you decided on it beforehand" in (
             second.interval_sentence()
         )
         assert "Ask with --any-look (in Python looks='any')" in second.interval_sentence()
