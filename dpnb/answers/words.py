@@ -47,8 +47,8 @@ def bought_sentence(bought: Sequence[str], *, priced: bool = False) -> str:
     if not bought:
         return ""
     amounts = " and ".join(amount_text(Fraction(epsilon)) for epsilon in bought)
-    verb = "would be" if priced else "was"
-    return f"No more than epsilon {amounts} {verb} bought: levels of a pure session lie on a grid."
+    verb = "would buy" if priced else "bought"
+    return f"Noise in a pure session comes in fixed steps: this {verb} epsilon {amounts}."
 
 
 def ledger_note(spent: PrivacyLoss, currency: Currency, *, kept: bool) -> str:

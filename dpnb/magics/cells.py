@@ -96,7 +96,9 @@ def _accuracy(magic: Callable[..., Any]) -> Callable[..., Any]:
             "--each", action="store_true", help="for each interval on its own, not all together"
         ),
         argument(
-            "--any-look", action="store_true", help="intervals that hold at all looks whose accuracies you chose beforehand"
+            "--any-look",
+            action="store_true",
+            help="intervals that hold at all looks whose accuracies you chose beforehand",
         ),
         argument("--no-history", action="store_true", help="with --error: use no past answers"),
         argument("--on", metavar="NAME", help="session to ask; the one opened last by default"),

@@ -35,7 +35,16 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-COPIED = ("dpnb", "tests", "notebooks", "pyproject.toml", "README.md", "SECURITY.md", "LICENSE")
+COPIED = (
+    "dpnb",
+    "tests",
+    "docs",
+    "notebooks",
+    "pyproject.toml",
+    "README.md",
+    "SECURITY.md",
+    "LICENSE",
+)
 SECONDS = 600
 """A run of the tests that takes longer gives no verdict."""
 
