@@ -738,7 +738,7 @@ class Curator(Ownership):
             try:
                 engine.check()
             except EngineError as error:
-                raise EngineError(error.what, error.mend, f"table {name!r}") from None
+                raise EngineError(error.what, error.hint, f"table {name!r}") from None
 
     def interrupt(self, thread: int) -> None:
         """Stop the scan of the request that runs in the thread of the given identifier."""

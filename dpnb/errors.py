@@ -1,9 +1,9 @@
-"""What dpnb says when it cannot go on: what happened, where, and how to mend it."""
+"""What dpnb says when it cannot go on: what happened, where, and what to do."""
 
 from __future__ import annotations
 
 _MOST_LETTERS = 400
-"""Of what happened, and of the mend."""
+"""Of what happened, and of the hint."""
 
 
 def printable(text: str) -> str:
@@ -18,21 +18,21 @@ class DpnbError(Exception):
     ----------
     what : str
         What happened, in one clause. Never holds a fact about the data.
-    mend : str
+    hint : str
         What to write or do instead, in one clause.
     where : str
         The place in the cell, schema or file, when there is one.
     """
 
-    def __init__(self, what: str, mend: str = "", where: str = "") -> None:
-        super().__init__(what, mend, where)
+    def __init__(self, what: str, hint: str = "", where: str = "") -> None:
+        super().__init__(what, hint, where)
         self.what = what
-        self.mend = mend
+        self.hint = hint
         self.where = where
 
     def __str__(self) -> str:
         place = f" ({self.where})" if self.where else ""
-        advice = f" {self.mend}" if self.mend else ""
+        advice = f" {self.hint}" if self.hint else ""
         stop = "" if self.what.endswith((".", "?", "!")) else "."
         return printable(f"{self.what}{place}{stop}{advice}")
 
@@ -53,10 +53,10 @@ class SqlError(DpnbError):
     """
 
     def __init__(
-        self, what: str, mend: str = "", *, line: int = 0, column: int = 0, text: str = ""
+        self, what: str, hint: str = "", *, line: int = 0, column: int = 0, text: str = ""
     ) -> None:
         where = f"line {line}, column {column}: {text!r}" if line else ""
-        super().__init__(_cut(what), _cut(mend), where)
+        super().__init__(_cut(what), _cut(hint), where)
         self.line = line
         self.column = column
         self.text = text
@@ -76,8 +76,8 @@ class BudgetError(DpnbError):
     ``limit`` says whose limit it is, in a clause for the owner of the data; no text shows it.
     """
 
-    def __init__(self, what: str, mend: str = "", where: str = "", *, limit: str = "") -> None:
-        super().__init__(what, mend, where)
+    def __init__(self, what: str, hint: str = "", where: str = "", *, limit: str = "") -> None:
+        super().__init__(what, hint, where)
         self.limit = limit
 
 

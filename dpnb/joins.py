@@ -250,7 +250,7 @@ def joined(
     ----------
     tables : mapping of str to Table
     obstacle : callable
-        From a table's name and a join to what is in its way and how to mend it, None for nothing. It
+        From a table's name and a join to what is in its way and a hint, or None. It
         depends on public facts only.
 
     Raises

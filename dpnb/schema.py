@@ -264,7 +264,7 @@ class Schema(Mapping[str, Kind]):
                     "A category has values and other; the others have low, high and bins.",
                 ) from None
             except SchemaError as error:
-                raise SchemaError(error.what, error.mend, f"column {name!r}") from None
+                raise SchemaError(error.what, error.hint, f"column {name!r}") from None
         return cls(kinds, aliases, complete, undeclared)
 
     @classmethod
@@ -295,20 +295,20 @@ class Schema(Mapping[str, Kind]):
 
 def _checked_complete(complete: Sequence[str], columns: Mapping[str, Kind]) -> tuple[str, ...]:
     """Return the columns that are never missing, in the order of their declaration."""
-    mend = "Write complete=['age', 'sex']."
+    hint = "Write complete=['age', 'sex']."
     if not isinstance(complete, (list, tuple)):
-        raise SchemaError("complete is a list of column names", mend)
+        raise SchemaError("complete is a list of column names", hint)
     for name in complete:
         if not isinstance(name, str) or name not in columns:
-            raise SchemaError(f"the complete column {name!r} is no column", mend)
+            raise SchemaError(f"the complete column {name!r} is no column", hint)
     return tuple(name for name in columns if name in complete)
 
 
 def _checked_undeclared(names: Sequence[str], folded: Mapping[str, str]) -> tuple[str, ...]:
     """Return the columns whose values are not declared."""
-    mend = "Write undeclared=['city']."
+    hint = "Write undeclared=['city']."
     if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) and n for n in names):
-        raise SchemaError("undeclared is a list of column names", mend)
+        raise SchemaError("undeclared is a list of column names", hint)
     for name in names:
         if name.casefold() in folded:
             raise SchemaError(f"the undeclared column {name!r} is declared, too", "Drop one.")
@@ -321,15 +321,15 @@ def _checked_aliases(
     aliases: Sequence[Sequence[str]], columns: Mapping[str, Kind]
 ) -> tuple[tuple[str, ...], ...]:
     """Return sets of two or more columns; no column is in two of them."""
-    mend = "Write aliases=[['education', 'education_num']]."
+    hint = "Write aliases=[['education', 'education_num']]."
     if not isinstance(aliases, (list, tuple)) or not all(
         isinstance(names, (list, tuple)) and len(names) > 1 for names in aliases
     ):
-        raise SchemaError("aliases are lists of two or more column names", mend)
+        raise SchemaError("aliases are lists of two or more column names", hint)
     listed = [name for names in aliases for name in names]
     for name in listed:
         if not isinstance(name, str) or name not in columns:
-            raise SchemaError(f"the alias {name!r} is no column", mend)
+            raise SchemaError(f"the alias {name!r} is no column", hint)
         if listed.count(name) > 1:
             raise SchemaError(f"the alias {name!r} is named twice", "Put its set in one list.")
     return tuple(tuple(names) for names in aliases)

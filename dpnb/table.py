@@ -134,7 +134,7 @@ class Table:
         try:
             return cls(name, source, schema, public=public, key=content.get("key"))
         except SchemaError as error:
-            raise SchemaError(error.what, error.mend, str(path)) from None
+            raise SchemaError(error.what, error.hint, str(path)) from None
 
     @property
     def unit(self) -> Unit | None:

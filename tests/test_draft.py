@@ -57,7 +57,7 @@ class TestStamp:
         file.write_text(draft)
         with pytest.raises(SchemaError, match="this is a draft made from the data") as caught:
             load(file)
-        assert "then delete the line draft = true" in caught.value.mend
+        assert "then delete the line draft = true" in caught.value.hint
         file.write_text(gone_through(draft))
         load(file)
 

@@ -1,4 +1,4 @@
-"""Every error says how to mend what is wrong."""
+"""Every error says what to do about what is wrong."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def raised() -> list[tuple[str, ast.Call]]:
     ]
 
 
-def test_every_error_names_its_mend():
+def test_every_error_names_its_hint():
     without = []
     for place, call in raised():
         what, *others = call.args
         if isinstance(what, ast.Starred):
             continue
-        named = [one.value for one in call.keywords if one.arg == "mend"]
-        mend = (others or named or [ast.Constant("")])[0]
-        if isinstance(mend, ast.Constant) and not mend.value:
+        named = [one.value for one in call.keywords if one.arg == "hint"]
+        hint = (others or named or [ast.Constant("")])[0]
+        if isinstance(hint, ast.Constant) and not hint.value:
             without.append(f"{place} {ast.unparse(what)}")
     assert without == []
 
 
-def test_a_mend_is_a_sentence():
+def test_a_hint_is_a_sentence():
     wrong = []
     for place, call in raised():
         for one in call.args[1:2]:

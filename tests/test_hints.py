@@ -198,7 +198,7 @@ ASKED: list[tuple[str, str, Ask, Ask]] = [
     ids=[f"{number}: {hint}" for number, (_, hint, _, _) in enumerate(ASKED)],
 )
 def test_what_is_advised_on_a_request_is_accepted(opened, kind, hint, wrong, right):
-    assert hint in failing(lambda: wrong(opened[kind])).mend
+    assert hint in failing(lambda: wrong(opened[kind])).hint
     right(opened[kind])
 
 
@@ -230,7 +230,7 @@ WRONG_SQL = [
 
 @pytest.mark.parametrize(("wrong", "hint", "right"), WRONG_SQL)
 def test_what_is_advised_on_a_statement_is_accepted(opened, wrong, hint, right):
-    assert hint in failing(lambda: opened["rho"].query(wrong, rho=0.1)).mend
+    assert hint in failing(lambda: opened["rho"].query(wrong, rho=0.1)).hint
     opened["rho"].query(right, rho=0.1)
 
 
@@ -270,7 +270,7 @@ WRITTEN: list[Callable[[], object]] = [
 
 @pytest.mark.parametrize("wrong", WRITTEN, ids=range(len(WRITTEN)))
 def test_what_is_written_in_a_declarations_hint_can_be_evaluated(wrong):
-    hint = failing(wrong).mend
+    hint = failing(wrong).hint
     found = _WRITTEN.findall(hint)
     written = [one for one in found if "..." not in one]
     assert written or "..." in hint, hint
@@ -309,7 +309,7 @@ class TestOwner:
         ],
     )  # fmt: skip
     def test_is_accepted(self, curator, hint, wrong, right):
-        assert hint in failing(lambda: wrong(curator)).mend
+        assert hint in failing(lambda: wrong(curator)).hint
         right(curator)
 
     def test_analysts_join_later_under_the_advised_policy(self):
@@ -320,7 +320,7 @@ class TestOwner:
 
         with contextlib.closing(opened("sum")) as curator:
             curator.session("a").query(PART, rho=Fraction(1, 10))
-            hint = failing(lambda: curator.add_analyst("b", 1)).mend
+            hint = failing(lambda: curator.add_analyst("b", 1)).hint
             assert "Policy(rows='max')" in hint
         with contextlib.closing(opened("max")) as curator:
             curator.session("a").query(PART, rho=Fraction(1, 10))

@@ -518,7 +518,7 @@ class TestDamagedLedger:
         DAMAGE[name](path)
         with pytest.raises(LedgerError) as caught:
             opened(path)
-        assert caught.value.mend
+        assert caught.value.hint
         assert str(path) in str(caught.value) or "does not add up" in str(caught.value)
 
     def test_damage_is_noticed_by_an_open_session_too(self, tmp_path):
@@ -642,14 +642,14 @@ def session():
 
 class TestBadRequests:
     @pytest.mark.parametrize(("options", "part"), BAD_REQUESTS, ids=lambda value: str(value)[:30])
-    def test_each_is_refused_with_its_mend_and_charges_nothing(self, options, part, session):
+    def test_each_is_refused_with_its_hint_and_charges_nothing(self, options, part, session):
         for ask in (session.price, session.query):
             if ask == session.price and "left" in part:
                 continue
             with pytest.raises(DpnbError) as caught:
                 ask(COUNT, **options)
             assert part in str(caught.value)
-            assert caught.value.mend
+            assert caught.value.hint
         assert session.budget.spent.rho == 0
         assert len(session.history) == 0
 

@@ -104,12 +104,12 @@ class _Reader:
             "this character has no meaning here", SHAPE, _Token("", token.text[0], place)
         )
 
-    def _error(self, what: str, mend: str, token: _Token) -> RequestError:
+    def _error(self, what: str, hint: str, token: _Token) -> RequestError:
         before = self.text[: token.start]
         line, column = before.count("\n") + 1, token.start - (before.rfind("\n") + 1) + 1
         shown = token.text if len(token.text) <= 60 else token.text[:57] + "..."
         where = f"line {line}, column {column}: {shown!r}" if shown else "at the end"
-        return RequestError(what, mend, where)
+        return RequestError(what, hint, where)
 
     def _peek(self, ahead: int = 0) -> _Token:
         at = self.at + ahead

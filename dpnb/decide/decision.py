@@ -264,10 +264,10 @@ class Decision:
             When it has no more steps, when the step is refused, or when the session that decided is gone.
         """
         if self.next_cost is None:
-            mend = "Decide with a smaller u (--u)."
+            hint = "Decide with a smaller u (--u)."
             if self.mode != "certified":
-                mend = "Only mode='certified' (--mode certified) takes steps: decide with it."
-            raise RequestError("this decision has no more steps", f"{mend} Nothing was charged.")
+                hint = "Only mode='certified' (--mode certified) takes steps: decide with it."
+            raise RequestError("this decision has no more steps", f"{hint} Nothing was charged.")
         if self.further is None:
             raise RequestError(
                 "this decision has no session",

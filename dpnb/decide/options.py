@@ -158,12 +158,12 @@ def positive(value: object, name: str) -> float:
     return number
 
 
-def _real(value: object, mend: str, name: str) -> float:
+def _real(value: object, hint: str, name: str) -> float:
     number = scalar(value)
     if isinstance(number, bool) or not isinstance(number, (int, float, Fraction)):
-        raise RequestError(f"{name} is not a number", mend)
+        raise RequestError(f"{name} is not a number", hint)
     if not -(10**30) < number < 10**30:
-        raise RequestError(f"{name} is out of range", mend)
+        raise RequestError(f"{name} is out of range", hint)
     return float(number)
 
 
@@ -194,19 +194,19 @@ def _width(value: object, name: str) -> float:
 def _thresholds(value: object) -> Mapping[str, Mapping[Any, Fraction]]:
     if value is None:
         return {}
-    mend = (
+    hint = (
         "Write thresholds={'quota': {'a': 100, 'b': 50}}, with every group, HAVING COUNT(*) > :quota, "
         "and u=30."
     )
     if not isinstance(value, Mapping):
-        raise RequestError("thresholds is no mapping", mend)
+        raise RequestError("thresholds is no mapping", hint)
     found: dict[str, Mapping[Any, Fraction]] = {}
     for name, numbers in value.items():
         if hasattr(numbers, "to_dict"):
             numbers = numbers.to_dict()
         if not isinstance(numbers, Mapping):
             raise RequestError(
-                f"the thresholds {name!r} are no mapping from groups to numbers", mend
+                f"the thresholds {name!r} are no mapping from groups to numbers", hint
             )
         found[str(name)] = {group: _number(one, str(name)) for group, one in numbers.items()}
     return found

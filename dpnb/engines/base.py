@@ -310,7 +310,7 @@ class Engine(Protocol):
         ...
 
     def obstacle(self, other: Engine, join: Join) -> tuple[str, str] | None:
-        """Return why the rows of another engine cannot be looked up, and the mend; None where they can.
+        """Return why the rows of another engine cannot be looked up, and the hint; None where they can.
 
         It depends on the types of both sources alone.
         """

@@ -297,7 +297,7 @@ class DuckDBEngine:
                 self._replace_rows("SELECT * FROM rows")
 
     def obstacle(self, other: Engine, join: Join) -> tuple[str, str] | None:
-        """Return why the rows of another engine cannot be looked up, and the mend."""
+        """Return why the rows of another engine cannot be looked up, and the hint."""
         if not isinstance(other, DuckDBEngine):
             return (
                 "tables of different engines are not joined yet",

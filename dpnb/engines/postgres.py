@@ -127,14 +127,14 @@ class PostgresEngine(StatementEngine):
         """Prepare the connection, and return the types of the source's columns."""
         if self._connection.info.parameter_status("server_encoding") != "UTF8":
             raise SchemaError("the database cannot hold every text", "Use one of ENCODING 'UTF8'.")
-        what, mend = "the user may not make temporary tables", "Grant TEMPORARY on the database."
+        what, hint = "the user may not make temporary tables", "Grant TEMPORARY on the database."
         with contextlib.suppress(psycopg.Error):
             self._connection.execute(_SETTINGS.encode())
-            what, mend = "there is no such table that the user may read", "Check the part after #."
+            what, hint = "there is no such table that the user may read", "Check the part after #."
             look = self._connection.execute(f"SELECT * FROM {source} LIMIT 0".encode())
             names = {known.oid: known.name for known in self._connection.adapters.types}
             return {one.name: names.get(one.type_code, "other") for one in look.description or ()}
-        raise SchemaError(what, mend)
+        raise SchemaError(what, hint)
 
     def _load(self, table: Table, source: str, types: dict[str, str]) -> None:
         def found(name: str) -> tuple[str, str]:
@@ -240,9 +240,9 @@ class PostgresEngine(StatementEngine):
                 self._connection.cancel()
 
     def obstacle(self, other: Engine, join: Join) -> tuple[str, str] | None:
-        """Return why the rows of another engine cannot be looked up, and the mend."""
-        mend = "Join them in a view; where it repeats rows, declare as unit whose rows they are."
-        return "tables in PostgreSQL are not joined yet", mend
+        """Return why the rows of another engine cannot be looked up, and the hint."""
+        hint = "Join them in a view; where it repeats rows, declare as unit whose rows they are."
+        return "tables in PostgreSQL are not joined yet", hint
 
     def fingerprint(self, key: bytes) -> str:
         """Seal sums of four parts of each row's SHA-256 after a secret: in any order, one statement."""
@@ -268,13 +268,13 @@ def _dial(source: str) -> tuple[psycopg.Connection, str]:
     """Return a connection, and the SQL name of the table; nothing of the source is ever shown."""
     url, _, name = source.rpartition("#")
     schema, _, table = name.rpartition(".")
-    what, mend = "the source names no table", "Write postgresql://user@host/database#schema.table."
+    what, hint = "the source names no table", "Write postgresql://user@host/database#schema.table."
     # such signs are rather of a password that holds a #
     if table and not set(name) & set("@/:"):
-        what, mend = "the database cannot be reached", "Check server, address, user and password."
+        what, hint = "the database cannot be reached", "Check server, address, user and password."
         with contextlib.suppress(psycopg.Error, UnicodeError):
             return psycopg.connect(
                 url, autocommit=True, prepare_threshold=None, client_encoding="utf8",
                 application_name="dpnb", connect_timeout=10, keepalives_idle=30, keepalives_count=3,
             ), Identifier(unquote(schema) or "public", unquote(table)).as_string()  # fmt: skip
-    raise SchemaError(what, mend)
+    raise SchemaError(what, hint)

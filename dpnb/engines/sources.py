@@ -138,7 +138,7 @@ def undiscovered(name: str, held: str) -> SchemaError:
 
 
 def unlike(join: Join) -> tuple[str, str]:
-    """Return why rows of different types of ids are not joined, and the mend."""
+    """Return why rows of different types of ids are not joined, and the hint."""
     return (
         f"the ids {join.column!r} are texts in one table and whole numbers in the other",
         "Convert those of one of them.",

@@ -185,7 +185,7 @@ class SparkEngine(StatementEngine):
         return list(self._spark.sql(statement).collect())
 
     def obstacle(self, other: Engine, join: Join) -> tuple[str, str] | None:
-        """Return why the rows of another engine cannot be looked up, and the mend.
+        """Return why the rows of another engine cannot be looked up, and the hint.
 
         Tables of the same session of Spark can, and dimension tables also from files and frames.
         """

@@ -65,7 +65,7 @@ def condition(text: str, table: Table) -> Predicate:
         query = parse(prefix + text, {table.name: table})
     except SqlError as error:
         raise RequestError(
-            f"the predicate {text!r} cannot be used: {error.what}", error.mend
+            f"the predicate {text!r} cannot be used: {error.what}", error.hint
         ) from None
     extra = query.keys or query.having or query.order or query.limit is not None
     if extra or text.rstrip().endswith(";"):

@@ -308,7 +308,7 @@ def read_prior(data: object) -> Uniform | NonNegative | AtMost | Normal:
     ------
     RequestError
     """
-    mend = "Write 'nonnegative', {'at most': 1000}, {'uniform': [0, 50]} or {'normal': [100, 20]}."
+    hint = "Write 'nonnegative', {'at most': 1000}, {'uniform': [0, 50]} or {'normal': [100, 20]}."
     if data == "nonnegative":
         return NonNegative()
     if isinstance(data, Mapping) and len(data) == 1:
@@ -324,7 +324,7 @@ def read_prior(data: object) -> Uniform | NonNegative | AtMost | Normal:
             made: Any = kind(*map(float, listed))
             _checked(made)
             return made  # type: ignore[no-any-return]
-    raise RequestError("this is no prior", mend)
+    raise RequestError("this is no prior", hint)
 
 
 def plain_prior(prior: object) -> object:

@@ -55,7 +55,7 @@ def _spelled(magic: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return magic(*given, **named)
         except DpnbError as error:
-            error.what, error.mend = with_options(error.what), with_options(error.mend)
+            error.what, error.hint = with_options(error.what), with_options(error.hint)
             raise
 
     return spelled

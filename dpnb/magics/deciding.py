@@ -48,5 +48,5 @@ def _thresholds(name: str, names: Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(held, Mapping):
         return held
     known = [key for key, value in names.items() if isinstance(value, Mapping) and key[:1] != "_"]
-    mend = nearest(name, known) if known else "Write limits = {'quota': {'a': 100, 'b': 50}} first."
-    raise RequestError(f"there is no mapping called {name!r}", mend)
+    hint = nearest(name, known) if known else "Write limits = {'quota': {'a': 100, 'b': 50}} first."
+    raise RequestError(f"there is no mapping called {name!r}", hint)

@@ -29,8 +29,8 @@ def read_question(name: str, body: str | None, options: Any, names: Mapping[str,
         return held
     if not isinstance(held, Answer):
         answers = [key for key, value in names.items() if isinstance(value, Answer)]
-        mend = nearest(name, answers) if answers else "Bind one with %%dpquery -o name."
-        raise RequestError(f"there is no answer called {name!r}", mend)
+        hint = nearest(name, answers) if answers else "Bind one with %%dpquery -o name."
+        raise RequestError(f"there is no answer called {name!r}", hint)
     if not body:
         raise RequestError("there is no question", "Write 'a' > 'b' below, with groups as shown.")
     return held.compare(

@@ -153,8 +153,8 @@ def find_session(
     if isinstance(found, Curator):
         return found.session()
     if not isinstance(found, Session):
-        mend = nearest(name, list(opened)) if opened else "Open it with %dpopen."
-        raise RequestError(f"there is no session {name!r}", mend)
+        hint = nearest(name, list(opened)) if opened else "Open it with %dpopen."
+        raise RequestError(f"there is no session {name!r}", hint)
     return found
 
 
@@ -290,19 +290,19 @@ def confirm(
     if share <= ask_above or not price.affordable:
         return
     cost = loss_text(price.spent, price.currency, price.delta)
-    what, mend = (
+    what, hint = (
         f"This spends {cost}, {share_text(share)} of what is left.",
         "Add --yes to the cell.",
     )
     if isinstance(price, DecisionPrice):
         # it ends as soon as it is sure enough, or cannot pay for one more step
-        what, mend = _at_most(price, cost, share), "Add --most with an amount, or --yes."
+        what, hint = _at_most(price, cost, share), "Add --most with an amount, or --yes."
     try:
         reply = input(f"{what} Go on? [y/N] ")
     except Exception:  # noqa: BLE001 - every front end without a keyboard has its own error
         reply = None
     if reply is None:
-        raise RequestError(what.rstrip("."), f"{mend} Nothing was charged.")
+        raise RequestError(what.rstrip("."), f"{hint} Nothing was charged.")
     if reply.strip().lower() not in ("y", "yes"):
         raise RequestError("not confirmed", "Nothing was charged.")
 

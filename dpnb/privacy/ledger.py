@@ -148,8 +148,8 @@ class Ledger:
         self._anchored, self._writing = -1, False
         self._new_anchor = new_anchor
 
-    def _refuse(self, what: str, mend: str) -> NoReturn:
-        raise LedgerError(what, mend, self.place) from None
+    def _refuse(self, what: str, hint: str) -> NoReturn:
+        raise LedgerError(what, hint, self.place) from None
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:

@@ -117,24 +117,24 @@ def amount(value: object, name: str) -> Fraction:
     RequestError
         When it is zero, negative, NaN, infinite or no number.
     """
-    mend = f"Give {name} as a positive number, such as 0.1."
+    hint = f"Give {name} as a positive number, such as 0.1."
     value = scalar(value)
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction, str)):
-        raise RequestError(f"{name} is not a number", mend)
+        raise RequestError(f"{name} is not a number", hint)
     exponents = (value.numerator, value.denominator) if isinstance(value, (int, Fraction)) else ()
     if any(part.bit_length() > _BITS // 2 for part in exponents):
-        raise RequestError(f"{name} is out of range", mend)
+        raise RequestError(f"{name} is out of range", hint)
     text = str(value).strip()
     if len(text) > 60 or len(text.lower().partition("e")[2]) > 4:
-        raise RequestError(f"{name} is out of range", mend)
+        raise RequestError(f"{name} is out of range", hint)
     try:
         exact = value if isinstance(value, Fraction) else Fraction(text)
     except (ValueError, ZeroDivisionError):
-        raise RequestError(f"{name} is {value!r}, not a finite number", mend) from None
+        raise RequestError(f"{name} is {value!r}, not a finite number", hint) from None
     if exact <= 0:
-        raise RequestError(f"{name} is {value!r}", mend)
+        raise RequestError(f"{name} is {value!r}", hint)
     if not Fraction(1, 10**18) <= exact <= 10**18:
-        raise RequestError(f"{name} is out of range", mend)
+        raise RequestError(f"{name} is out of range", hint)
     return exact
 
 

@@ -127,12 +127,12 @@ class PostgresStorage:
             self.rollback()
             raise
 
-    def _refuse(self, what: str, mend: str) -> NoReturn:
-        raise LedgerError(what, mend, self.place) from None
+    def _refuse(self, what: str, hint: str) -> NoReturn:
+        raise LedgerError(what, hint, self.place) from None
 
     # the connection, which comes and goes
 
-    def _connect(self, mend: str) -> bool:
+    def _connect(self, hint: str) -> bool:
         """See to a connection outside any transaction; whether it is a new one."""
         if self._closed:
             self._refuse("the session is closed", "Open it again.")
@@ -146,7 +146,7 @@ class PostgresStorage:
         except psycopg.Error:
             self._connection = None
         if self._connection is None:
-            self._refuse(_UNREACHABLE, mend)
+            self._refuse(_UNREACHABLE, hint)
         return True
 
     def _drop(self) -> None:
@@ -299,7 +299,7 @@ def _place(parameters: dict[str, Any]) -> str:
 
 
 def _words(code: str, again: str, denied: tuple[str, str]) -> tuple[str, str]:
-    """Return what happened and the mend, from an SQLSTATE: what it reports was not committed."""
+    """Return what happened and the hint, from an SQLSTATE: what it reports was not committed."""
     match code:
         case "55P03" | "57014" | "40001" | "40P01":
             # waited too long, was cancelled, lost a race

@@ -92,8 +92,8 @@ class SQLiteStorage:
         except OSError:
             self._refuse("the ledger cannot be written", "Check the file's permissions and owner.")
 
-    def _refuse(self, what: str, mend: str) -> NoReturn:
-        raise LedgerError(what, mend, self.place) from None
+    def _refuse(self, what: str, hint: str) -> NoReturn:
+        raise LedgerError(what, hint, self.place) from None
 
     @contextlib.contextmanager
     def _failures(self, again: str = "Try again; nothing was charged.") -> Iterator[None]:
@@ -103,23 +103,23 @@ class SQLiteStorage:
         except sqlite3.OperationalError as error:
             text = str(error)
             if "locked" in text or "busy" in text:
-                what, mend = "the ledger is in use by another kernel", again
+                what, hint = "the ledger is in use by another kernel", again
             elif getattr(error, "sqlite_errorname", "") == "SQLITE_READONLY_DBMOVED":
                 what = self._moved()
-                mend = "Put it back and open the session again; nothing was charged."
+                hint = "Put it back and open the session again; nothing was charged."
             elif "readonly" in text:
-                what, mend = "the ledger cannot be written", "Check the file's permissions."
+                what, hint = "the ledger cannot be written", "Check the file's permissions."
             elif "full" in text:
-                what, mend = "the disk is full", "Make room; nothing was charged."
+                what, hint = "the disk is full", "Make room; nothing was charged."
             else:
-                what, mend = "the ledger cannot be used", "Check that it is a dpnb ledger."
+                what, hint = "the ledger cannot be used", "Check that it is a dpnb ledger."
         except sqlite3.ProgrammingError:
-            what, mend = "the session is closed", "Open it again."
+            what, hint = "the session is closed", "Open it again."
         except sqlite3.DatabaseError:
-            what, mend = "the ledger is damaged or no ledger", "Restore the newest copy of it."
+            what, hint = "the ledger is damaged or no ledger", "Restore the newest copy of it."
         else:
             return
-        self._refuse(what, mend)
+        self._refuse(what, hint)
 
     def _moved(self) -> str:
         """Return what happened to the file since it was opened."""

@@ -80,12 +80,12 @@ class Accuracy:
         }
 
 
-def _real(value: object, name: str, mend: str) -> float:
+def _real(value: object, name: str, hint: str) -> float:
     value = scalar(value)
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
-        raise RequestError(f"{name} is not a number", mend)
+        raise RequestError(f"{name} is not a number", hint)
     if not -(10**30) < value < 10**30:
-        raise RequestError(f"{name} is out of range", mend)
+        raise RequestError(f"{name} is out of range", hint)
     return float(value)
 
 
@@ -172,10 +172,10 @@ def read_confidence(value: object) -> float:
     ------
     RequestError
     """
-    mend = "Give a number between 0 and 1, such as 0.95."
-    sure = _real(value, "confidence", mend)
+    hint = "Give a number between 0 and 1, such as 0.95."
+    sure = _real(value, "confidence", hint)
     if not 0 < sure < 1:
-        raise RequestError(f"confidence is {sure:g}", mend)
+        raise RequestError(f"confidence is {sure:g}", hint)
     return sure
 
 

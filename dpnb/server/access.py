@@ -71,7 +71,7 @@ def read_address(url: object, *, insecure: bool = False) -> Address:
         For a URL with a password, a query or a fragment; for http to another machine, unless
         ``insecure``.
     """
-    mend = "Write https://host:port, or http://127.0.0.1:8899 for a service on this machine."
+    hint = "Write https://host:port, or http://127.0.0.1:8899 for a service on this machine."
     parts, port = SplitResult("", "", "", "", ""), None
     usable = isinstance(url, str) and _VISIBLE.fullmatch(url) is not None
     try:
@@ -91,9 +91,9 @@ def read_address(url: object, *, insecure: bool = False) -> Address:
         or not parts.hostname
         or "\\" in str(url)
     ):
-        raise RequestError("this is no address of a service", mend)
+        raise RequestError("this is no address of a service", hint)
     if not _PATH.fullmatch(parts.path) or ".." in parts.path:
-        raise RequestError("the path of the address is unusable", mend)
+        raise RequestError("the path of the address is unusable", hint)
     if parts.scheme == "http" and not insecure and not is_loopback(parts.hostname):
         raise RequestError(
             "http to another machine shows the token to whoever is on the way",

@@ -111,10 +111,10 @@ class Connection:
 
     def _failure(self, reply: _Reply | None, *, spends: bool) -> tuple[DpnbError, float | None]:
         """Return what went wrong, and after how many seconds a further try may help."""
-        mend = _UNKNOWN if spends else "Check the address, and whether the service runs."
+        hint = _UNKNOWN if spends else "Check the address, and whether the service runs."
         if reply is None:
             what = f"the service at {self.address.url} cannot be reached, or did not reply"
-            return ServiceError(what, mend), 0.0
+            return ServiceError(what, hint), 0.0
         error = refusals.from_dict(reply.data)
         if error is not None:
             failed = reply.status == 500 and isinstance(error, ServiceError)
@@ -124,7 +124,7 @@ class Connection:
                 "the service sends on to another address", "Use that address, if you trust it."
             ), None
         if reply.status >= 500:
-            return ServiceError(f"the service failed (HTTP {reply.status})", mend), 0.0
+            return ServiceError(f"the service failed (HTTP {reply.status})", hint), 0.0
         return ServiceError(
             f"no service of dpnb replies at {self.address.url} (HTTP {reply.status})",
             "Check the address.",

@@ -100,7 +100,7 @@ class HubAuthenticator:
         try:
             return Analyst(check_name(user.get("name")), privilege)
         except RequestError as error:
-            raise RefusedError(403, error.what, error.mend) from None
+            raise RefusedError(403, error.what, error.hint) from None
 
     def __repr__(self) -> str:
         return f"HubAuthenticator({', '.join(self._groups)})"

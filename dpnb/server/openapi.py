@@ -309,5 +309,5 @@ def _schemas() -> dict[str, Any]:
         "Health": _object({"status": {"enum": ["ok", "degraded"]}}),
         "Ready": _object({"status": {"const": "ready"}}),
         "Description": _object({"openapi": _TEXT, "info": _OBJECT, "paths": _OBJECT}),
-        "Error": _object({"kind": _TEXT, "what": _TEXT, "mend": _TEXT, "where": _TEXT}),
+        "Error": _object({"kind": _TEXT, "what": _TEXT, "hint": _TEXT, "where": _TEXT}),
     }  # fmt: skip

@@ -37,13 +37,13 @@ class RefusedError(ServiceError):
     Parameters
     ----------
     status : int
-    what, mend : str
+    what, hint : str
     retry : int, optional
         Seconds after which to ask again.
     """
 
-    def __init__(self, status: int, what: str, mend: str, retry: int | None = None) -> None:
-        super().__init__(what, mend)
+    def __init__(self, status: int, what: str, hint: str, retry: int | None = None) -> None:
+        super().__init__(what, hint)
         self.status = status
         self.retry = retry
 
@@ -83,7 +83,7 @@ def to_dict(error: DpnbError) -> dict[str, Any]:
         )
     kind = next(kind for kind in _KINDS if isinstance(error, kind))
     data: dict[str, Any] = {
-        "kind": kind.__name__, "what": error.what, "mend": error.mend, "where": error.where,
+        "kind": kind.__name__, "what": error.what, "hint": error.hint, "where": error.where,
     }  # fmt: skip
     if isinstance(error, SqlError):
         data |= {"line": error.line, "column": error.column, "text": error.text}
@@ -96,7 +96,7 @@ def from_dict(data: Any) -> DpnbError | None:
         return None
     kinds: dict[str, type[DpnbError]] = {known.__name__: known for known in _KINDS}
     kind = kinds.get(str(data.get("kind")))
-    texts = [data.get(name) for name in ("what", "mend", "where")]
+    texts = [data.get(name) for name in ("what", "hint", "where")]
     if kind is None or not all(isinstance(text, str) for text in texts):
         return None
     if kind is not SqlError:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpnb.errors import RequestError
 
-_MEND = "Send {name: [[[label, ...], number], ...]}, each group once."
+_HINT = "Send {name: [[[label, ...], number], ...]}, each group once."
 
 
 def send_thresholds(value: Any) -> Any:
@@ -68,4 +68,4 @@ def _read_pairs(name: str, pairs: Any) -> Any:
 
 
 def _unreadable(name: str) -> RequestError:
-    return RequestError(f"the thresholds {name[:60]!r} are no list of groups and numbers", _MEND)
+    return RequestError(f"the thresholds {name[:60]!r} are no list of groups and numbers", _HINT)

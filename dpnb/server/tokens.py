@@ -245,8 +245,8 @@ def _with(content: _Content, changed: Entry) -> _Content:
     return replace(content, entries=tuple(kept))
 
 
-def _refuse(path: Path, what: str, mend: str) -> NoReturn:
-    raise RequestError(f"the token file {what}", mend) from None
+def _refuse(path: Path, what: str, hint: str) -> NoReturn:
+    raise RequestError(f"the token file {what}", hint) from None
 
 
 def _read(path: Path) -> _Content:

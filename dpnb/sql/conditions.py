@@ -64,8 +64,8 @@ class Conditions:
         if others(node.args, "this", "table") or not relations:
             joined = len(self.scope.relations) > 1
             shown = ", ".join(one.shown for one in self.scope.relations)
-            mend = f"Tables of FROM: {shown}." if joined else "Write the bare column name."
-            self.refuse("unknown table", mend, node)
+            hint = f"Tables of FROM: {shown}." if joined else "Write the bare column name."
+            self.refuse("unknown table", hint, node)
         found = self.scope.find(node.name, _qualifier(node))
         if not found:
             columns = [name for one in relations for name in one.table.schema]
@@ -177,7 +177,7 @@ class Conditions:
         try:
             found = kind.compare(operator, self.constant(node))
         except SchemaError as error:
-            self.refuse(f"in {column!r}, {error.what}", error.mend, node)
+            self.refuse(f"in {column!r}, {error.what}", error.hint, node)
         if not found and operator == "=" and not isinstance(kind, Category):
             self.refuse(
                 f"no value of {column!r}, from {kind.low} to {kind.high}, equals this",

@@ -1,7 +1,7 @@
 """From the text of a statement to a ``Query``.
 
 sqlglot reads the text; an allow-list of shapes decides. Whatever is not on the list is refused with
-its place and a mend, on public facts only, before any data is touched. The text itself is never run.
+its place and a hint, on public facts only, before any data is touched. The text itself is never run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from dpnb.sql.source import Node, Source, others
 from dpnb.sql.statistics import is_statistic
 from dpnb.table import Table
 
-_MENDS = {
+_HINTS = {
     "with_": ("WITH is not supported", "Write one SELECT over one table."),
     "laterals": ("LATERAL is not supported", "Write one SELECT over one table."),
     "distinct": ("DISTINCT is not supported", "GROUP BY the columns and use COUNT(*)."),
@@ -121,12 +121,12 @@ class _Statement:
             "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "kind",
         )  # fmt: skip
         for name in others(select.args, *known):
-            what, mend = _MENDS.get(
+            what, hint = _HINTS.get(
                 name, (f"{name.strip('_').upper()} is not supported", "Leave it out.")
             )
             value = select.args[name]
             node = value[0] if isinstance(value, list) else value
-            self.refuse(what, mend, node, name.strip("_") if name == "distinct" else "")
+            self.refuse(what, hint, node, name.strip("_") if name == "distinct" else "")
         if select.args.get("kind"):
             self.refuse("SELECT AS is not supported", "List the columns.", select)
         scope = read_from(self.source, self.tables, select)

@@ -157,11 +157,11 @@ class _From:
         )
         if isinstance(node.this, exp.Lateral):
             self.refuse("LATERAL is not supported", _SHAPE, node.this)
-        mend = "Name the other table first, and write LEFT JOIN." if side == "RIGHT" else _SHAPE
+        hint = "Name the other table first, and write LEFT JOIN." if side == "RIGHT" else _SHAPE
         wanted = (side, kind) in (("", ""), ("", "INNER"), ("LEFT", ""), ("LEFT", "OUTER"))
         if not wanted or method:
             word = " ".join(filter(None, (method, side, kind)))
-            self.refuse(f"{word} JOIN is not supported", mend, node.this)
+            self.refuse(f"{word} JOIN is not supported", hint, node.this)
         if others(node.args, "this", "on", "using", "side", "kind"):
             self.refuse("this join is not supported", _SHAPE, node.this)
         if not node.args.get("on") and not node.args.get("using"):
@@ -204,7 +204,7 @@ class _From:
             and self.by_ids(old, column, new, key)
         ):
             if isinstance(made, SchemaError):
-                self.refuse(made.what, made.mend, node.this)
+                self.refuse(made.what, made.hint, node.this)
             if inner and len(listed) == 1:
                 return [replace(old, paired=made), replace(new, paired=made)]
             self.refuse(
@@ -213,7 +213,7 @@ class _From:
                 "that is looked up.", node.this,
             )  # fmt: skip
         if isinstance(found, SchemaError):
-            self.refuse(found.what, found.mend, node.this)
+            self.refuse(found.what, found.hint, node.this)
         if found.name in old.table.obstacles:
             self.refuse(*old.table.obstacles[found.name], node.this)
         if found.name not in old.table.joins:

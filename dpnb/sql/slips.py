@@ -36,7 +36,7 @@ class Slip:
 
     start: int
     end: int
-    mend: str
+    hint: str
 
 
 @lru_cache(maxsize=1)

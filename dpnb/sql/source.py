@@ -51,7 +51,7 @@ class Source:
         self.tokens: list[Any] = []
         self.slip: Slip | None = None
 
-    def refuse(self, what: str, mend: str, node: Node | None = None, word: str = "") -> NoReturn:
+    def refuse(self, what: str, hint: str, node: Node | None = None, word: str = "") -> NoReturn:
         """Raise a SqlError that points at ``node``, or at the first ``word`` where it has no place."""
         spans = _spans(node)
         if not spans or word:
@@ -60,12 +60,12 @@ class Source:
                 words |= {str(node.name).upper(), node.sql(dialect="duckdb").upper()} - {""}
             for token in self.tokens:
                 if token.text.upper() in words:
-                    raise self.error_at(token.start, token.end, what, mend)
+                    raise self.error_at(token.start, token.end, what, hint)
         if not spans:
-            raise SqlError(what, mend)
+            raise SqlError(what, hint)
         start = min(span["start"] for span in spans)
         end = max(span["end"] for span in spans)
-        raise self.error_at(start, end, what, mend)
+        raise self.error_at(start, end, what, hint)
 
     def written(self, node: Node) -> str:
         """Return a node as it was written, without quotes around the whole."""
@@ -75,7 +75,7 @@ class Source:
         start = min(span["start"] for span in spans)
         return self.text[start : max(span["end"] for span in spans) + 1].strip('"')
 
-    def error_at(self, start: int, end: int, what: str, mend: str) -> SqlError:
+    def error_at(self, start: int, end: int, what: str, hint: str) -> SqlError:
         """Return a SqlError that points at the characters start..end."""
         before = self.text[:start]
         shown = self.text[start : end + 1]
@@ -84,7 +84,7 @@ class Source:
             shown += self.text[end]
         return SqlError(
             what,
-            mend,
+            hint,
             line=before.count("\n") + 1,
             column=start - (before.rfind("\n") + 1) + 1,
             text=shown if len(shown) <= 60 else shown[:57] + "...",
@@ -154,10 +154,10 @@ class Source:
         """Refuse a text that has a tree, but that DuckDB would not read."""
         if self.slip is None:
             return
-        what, mend = "this is not valid SQL", self.slip.mend
+        what, hint = "this is not valid SQL", self.slip.hint
         if self.slip.start < 0:
-            raise SqlError(what, mend)
-        raise self.error_at(self.slip.start, self.slip.end, what, mend)
+            raise SqlError(what, hint)
+        raise self.error_at(self.slip.start, self.slip.end, what, hint)
 
     def _check_spaces(self) -> None:
         """Refuse what only looks like a space, outside of quotes: readers differ on what is said then."""

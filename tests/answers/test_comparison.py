@@ -139,7 +139,7 @@ class TestRefusals:
             read(text)
         assert what in refusal.value.what
         assert refusal.value.where.startswith(where)
-        assert refusal.value.mend
+        assert refusal.value.hint
 
     def test_text_and_depth_are_bounded(self) -> None:
         with pytest.raises(RequestError, match=f"more than {MAX_TEXT:,} characters"):
@@ -163,7 +163,7 @@ class TestRefusals:
         try:
             found = read(text)
         except RequestError as refusal:
-            assert refusal.mend
+            assert refusal.hint
             assert str(refusal)
         else:
             assert read(str(found)) == found

@@ -376,7 +376,7 @@ class TestRequests:
         for error in (5, {"share": 0.1}):
             with pytest.raises(RequestError, match="error of 'share'") as caught:
                 session.query(SHARE, error=error)
-            assert "rho" in caught.value.mend
+            assert "rho" in caught.value.hint
         assert session.budget.spent.rho == 0
 
     @pytest.mark.parametrize("intervals", ["simultaneous", "each"])

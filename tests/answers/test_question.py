@@ -51,7 +51,7 @@ class TestGroups:
         with pytest.raises(RequestError) as refusal:
             answer.compare("north", "suth")
         assert refusal.value.what == "'suth' is no group of this answer"
-        assert refusal.value.mend == "Did you mean 'south'?"
+        assert refusal.value.hint == "Did you mean 'south'?"
         with pytest.raises(RequestError, match="Declared: 'north', 'south', 'east', 'west'"):
             answer.compare(17, "south")
 
@@ -413,7 +413,7 @@ class TestText:
     def test_what_is_neither_is_an_unknown_group(self, answer: Answer) -> None:
         with pytest.raises(RequestError, match="'nort' is no group of this answer") as refusal:
             answer.compare("nort")
-        assert refusal.value.mend == "Did you mean 'north'?"
+        assert refusal.value.hint == "Did you mean 'north'?"
 
 
 class TestRefusals:
@@ -440,13 +440,13 @@ class TestRefusals:
             (["north"], "south", {}, "is no group of this answer"),
         ],
     )
-    def test_say_what_and_how_to_mend(
+    def test_say_what_and_what_to_do(
         self, answer: Answer, left: object, right: object, options: dict[str, Any], what: str
     ) -> None:
         with pytest.raises(RequestError) as refusal:
             answer.compare(left, right, **options)
         assert what in refusal.value.what
-        assert refusal.value.mend
+        assert refusal.value.hint
 
     def test_groups_are_few(self, opened: Open, even: Callable[[int, int], dpnb.Table]) -> None:
         answer = opened(even(150, 2)).query("SELECT g, COUNT(*) AS n FROM t GROUP BY g", rho=1)

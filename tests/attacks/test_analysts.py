@@ -350,7 +350,7 @@ class TestNames:
         before = [row.name for row in idle_curator.provenance.rows]
         with pytest.raises(RequestError) as refusal:
             idle_curator.add_analyst(name, 1)
-        assert refusal.value.mend
+        assert refusal.value.hint
         assert [row.name for row in idle_curator.provenance.rows] == before
         if isinstance(name, (str, bytes, int, tuple)) or name is None:
             with pytest.raises(RequestError):

@@ -227,7 +227,7 @@ class TestReplies:
     @pytest.mark.parametrize("status", [400, 403, 500, 503])
     @pytest.mark.parametrize("kind", ["SqlError", "RequestError", "ServiceError", "BudgetError"])
     def test_errors_are_shown_as_text(self, kind, status, served):
-        error = {"kind": kind, "what": HTML, "mend": HTML, "where": HTML, "line": 1, "column": 1, "text": HTML}  # fmt: skip
+        error = {"kind": kind, "what": HTML, "hint": HTML, "where": HTML, "line": 1, "column": 1, "text": HTML}  # fmt: skip
         session, _ = served(query=(status, error))
         with pytest.raises(DpnbError) as caught:
             session.query(SQL, rho=1)
@@ -237,7 +237,7 @@ class TestReplies:
 
     def test_only_our_own_errors_are_raised(self, served):
         for kind in ("SystemExit", "KeyboardInterrupt", "OSError", "_KINDS", "object", HTML, None):
-            error = {"kind": kind, "what": "x", "mend": "", "where": ""}
+            error = {"kind": kind, "what": "x", "hint": "", "where": ""}
             session, _ = served(query=(400, error))
             with pytest.raises(DpnbError) as caught:
                 session.query(SQL, rho=1)
@@ -317,7 +317,7 @@ class TestFollowed:
         assert all(table.source is None for table in session._channel.tables.values())
 
     def test_the_token_is_sent_in_one_header_and_shown_nowhere(self, honest, served):
-        echo = {"kind": "RequestError", "what": f"you sent {TOKEN[:6]}", "mend": "", "where": ""}
+        echo = {"kind": "RequestError", "what": f"you sent {TOKEN[:6]}", "hint": "", "where": ""}
         session, service = served(explain=(400, echo))
         for path in ASKED:
             with suppress(DpnbError):
@@ -360,7 +360,7 @@ class TestNonsense:
             threading.Event, "wait", lambda event, seconds=None: waited.append(seconds or 0)
         )
         monkeypatch.setattr("dpnb.session.wait", lambda work, *_, **__: work(threading.Event()))
-        error = {"kind": "ServiceError", "what": "busy", "mend": "", "where": ""}
+        error = {"kind": "ServiceError", "what": "busy", "hint": "", "where": ""}
         session, _ = served(price=(429, error, f"Retry-After: {'9' * 400}"))
         with pytest.raises(DpnbError, match="busy"):
             session.price(SQL, rho=1)

@@ -179,7 +179,7 @@ class TestPaths:
         for name in (None, "mallory"):
             reply = target.ask("GET", f"/v1/budget?{query.format(token)}", name)
             assert reply.status_code == 400
-            assert "Authorization: Bearer" in reply.json()["mend"]
+            assert "Authorization: Bearer" in reply.json()["hint"]
             assert token not in reply.text
         assert len(lines(caplog, 2)) == 2
         assert token not in caplog.text

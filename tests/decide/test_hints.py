@@ -189,7 +189,7 @@ CASES = {
 def test_what_a_hint_says_is_accepted(refused, hint, followed):
     with pytest.raises(DpnbError) as error:
         refused.decide()
-    assert re.search(hint, error.value.mend), error.value.mend
+    assert re.search(hint, error.value.hint), error.value.hint
     followed.decide()
 
 
@@ -201,8 +201,8 @@ def test_the_u_that_a_refusal_names_fits_in_what_is_left(having, mode, unit):
     small = replace(of(having, mode=mode), budget={unit: "0.0003"})
     with pytest.raises(DpnbError) as error:
         small.decide()
-    assert "mode='rr'" not in error.value.mend
-    given, option = re.search(r"Give u=({.*}) \(--u (.*?)\), with", error.value.mend).groups()
+    assert "mode='rr'" not in error.value.hint
+    given, option = re.search(r"Give u=({.*}) \(--u (.*?)\), with", error.value.hint).groups()
     u = eval(given)  # noqa: S307
     assert _by_alias(option, "--u") == u
     made = replace(small, options={"mode": mode, "u": u}).decide()
@@ -215,7 +215,7 @@ def test_a_spent_budget_has_no_hint_that_does_not_help():
     for mode in ("certified", "margin", "rr", "hybrid"):
         with pytest.raises(DpnbError) as error:
             of(mode=mode).decide(session)
-        assert error.value.mend == "Nothing was charged."
+        assert error.value.hint == "Nothing was charged."
 
 
 def test_a_further_step_that_is_refused_has_no_hint_that_does_not_help():
@@ -256,7 +256,7 @@ def test_values_seen_much_finer_before_send_a_margin_to_a_mode_that_takes_them()
     session.query("SELECT k, COUNT(*) AS n FROM t GROUP BY k", rho=10**8)
     with pytest.raises(RequestError) as error:
         of(mode="margin", u=300).decide(session)
-    assert "Use mode='certified' (--mode certified)" in error.value.mend
+    assert "Use mode='certified' (--mode certified)" in error.value.hint
     of(u=300).decide(session)
 
 
@@ -293,7 +293,7 @@ def test_a_ledger_that_a_hint_names_decides(policy):
 
     with pytest.raises(RequestError, match="Policy") as error:
         ask(**policy)
-    name, value = re.search(r"Policy\((\w+)='([\w-]+)'\)", error.value.mend).groups()
+    name, value = re.search(r"Policy\((\w+)='([\w-]+)'\)", error.value.hint).groups()
     assert ask(**{name: value}).taken
 
 

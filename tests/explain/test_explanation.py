@@ -440,7 +440,7 @@ class TestForgedQuestions:
         spent = session.budget.spent
         with pytest.raises(RequestError) as caught:
             session.explain(replace(question, **change), anyway=True)
-        assert caught.value.mend
+        assert caught.value.hint
         with pytest.raises(RequestError):
             session.price(replace(question, **change))
         assert session.budget.spent == spent
@@ -546,7 +546,7 @@ class TestBadOptions:
         with pytest.raises(RequestError) as caught:
             session.explain(question, **({"k": 1} | options))
         assert caught.value.what
-        assert caught.value.mend
+        assert caught.value.hint
         assert caught.value.__cause__ is None
         assert session.budget.spent == spent
         assert len(session._curator._noise.gaussians) == draws
@@ -693,7 +693,7 @@ class TestEntries:
         rewrite(tmp_path / "l", CHANGES[name])
         with pytest.raises(LedgerError) as caught:
             opened(ledger=tmp_path / "l")
-        assert caught.value.mend
+        assert caught.value.hint
 
     def test_drawn_twice_is_refused(self):
         entry = {

@@ -241,7 +241,7 @@ def declared(world, columns, session, **options):
     def done():
         with pytest.raises(RequestError) as caught:
             session.price(question, **options)
-        line = re.search(r'"wage": dpnb\.Real\(.*?\]\)', caught.value.mend)[0]
+        line = re.search(r'"wage": dpnb\.Real\(.*?\]\)', caught.value.hint)[0]
         kinds = eval(f"{{{line}}}", {"dpnb": dpnb})  # noqa: S307
         binned = opened(world.fast, columns={**columns, **kinds})
         assert binned.price(ask(binned), k=4, **options).candidates == 4
@@ -336,7 +336,7 @@ CASES = [
 )
 def test_options_as_the_hint_says_are_accepted(where, options, hint, done, world):
     caught = refused(partial(price, world, where, options))
-    assert re.search(hint, caught.value.mend), caught.value.mend
+    assert re.search(hint, caught.value.hint), caught.value.hint
     price(world, where, done)
 
 
@@ -345,7 +345,7 @@ def test_what_the_hint_says_is_accepted(case, world, tmp_path):
     hint, make = ELSE[case]
     wrong, right = make(world, tmp_path)
     caught = refused(wrong)
-    assert re.search(hint, caught.value.mend), caught.value.mend
+    assert re.search(hint, caught.value.hint), caught.value.hint
     right()
 
 

@@ -171,7 +171,7 @@ class TestBudgets:
     def test_refusals(self, cost, what, twelve, target):
         with pytest.raises(RequestError, match=what) as caught:
             planning(twelve, target, **cost)
-        assert caught.value.mend
+        assert caught.value.hint
 
     @pytest.mark.parametrize("bound", [1e-140, 1e140])
     @pytest.mark.parametrize("error", [1e-18, 1, 1e18])
@@ -205,7 +205,7 @@ class TestDesign:
         usual = {"k": 5, "confidence": 0.95, "joint": False, "lower": "0.1", "mode": "tight"}
         with pytest.raises(RequestError, match=what) as caught:
             read_design(50, **{**usual, **options})
-        assert caught.value.mend
+        assert caught.value.hint
 
     @pytest.mark.parametrize("confidence", [1e-6, 0.01, 0.5, 0.999999, 1 - 1e-9])
     @pytest.mark.parametrize("mode", ["tight", "paper"])
@@ -271,7 +271,7 @@ class TestTarget:
 
         with pytest.raises(DpnbError) as caught:
             target(twelve, f"SELECT g, AVG({value}) AS m FROM t GROUP BY g", A_B)
-        assert caught.value.mend
+        assert caught.value.hint
 
     def test_a_constant_integer_column_does_not_exist_but_a_filtered_one_may_explain(
         self, twelve, target

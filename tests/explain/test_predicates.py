@@ -177,11 +177,11 @@ class TestRefusals:
             ({"predicates": ["x = 'u'"], "ranges": True}, "stands alone"),
         ],
     )
-    def test_each_says_what_is_wrong_and_how_to_mend_it(self, options, what):
+    def test_each_says_what_is_wrong_and_what_to_do(self, options, what):
         options = {"taken": {"g"}, **options}
         with pytest.raises(RequestError, match=what.replace("(", "\\(")) as caught:
             space(TABLE, **options)
-        assert caught.value.mend
+        assert caught.value.hint
         assert caught.value.__cause__ is None
 
     def test_a_semicolon_inside_a_value_is_none(self):

@@ -222,7 +222,7 @@ def check_reply(status, headers, content):
     assert all(b"\r" not in value and b"\n" not in value for _, value in headers)
     data = json.loads(content)
     if status != 200:
-        assert {"kind", "what", "mend", "where"} <= set(data)
+        assert {"kind", "what", "hint", "where"} <= set(data)
         assert all(isinstance(text, str) for name, text in data.items() if name not in PLACES)
     assert "openapi" in data or not TRACES.search(content), content
 

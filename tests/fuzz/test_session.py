@@ -555,7 +555,7 @@ def telling(monkeypatch):
             return serve(self, *arguments, **named)
         except BudgetError as error:
             rows = len(self._tables["people"].source)
-            raise BudgetError(f"{error.what}, for {rows} rows", error.mend) from None
+            raise BudgetError(f"{error.what}, for {rows} rows", error.hint) from None
 
     monkeypatch.setattr(Curator, "_serve", told)
 

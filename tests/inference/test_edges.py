@@ -262,7 +262,7 @@ def test_no_error_but_its_own_leaves_the_package(session):
         try:
             session.infer(sql, guaranteed="AVG" not in sql)
         except DpnbError as error:
-            assert error.mend
+            assert error.hint
     assert dpnb.Inference is type(session.infer(BY_SEX))
 
 

@@ -324,7 +324,7 @@ def test_what_past_answers_determine_is_exact(kind, curated):
                 told = session.infer(statement.text)
             except RequestError as refused:
                 assert refused.what == "past answers do not determine this", statement.text
-                assert ENOUGH.search(refused.mend), refused.mend
+                assert ENOUGH.search(refused.hint), refused.hint
                 untold = statement
                 continue
             for shown, true in zip(told.aggregates, statement.truth(database), strict=True):
@@ -349,7 +349,7 @@ def mended(session, statement, level):
         try:
             told = session.infer(statement.text)
         except RequestError as refused:
-            advice = refused.mend
+            advice = refused.hint
         else:
             if told.told:
                 return part

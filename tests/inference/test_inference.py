@@ -720,12 +720,12 @@ class TestRefusals:
     def test_options_that_make_no_sense(self, session, options, what):
         with pytest.raises(RequestError, match=what) as refused:
             session.infer(WHOLE, **options)
-        assert refused.value.mend
+        assert refused.value.hint
 
     def test_an_empty_past(self, opened):
         with pytest.raises(RequestError, match="past answers do not determine this") as refused:
             opened(PEOPLE_TABLE).infer(WHOLE)
-        assert "Ask the statement itself." in refused.value.mend
+        assert "Ask the statement itself." in refused.value.hint
         bounds = opened(PEOPLE_TABLE).infer(WHOLE, guaranteed=True)
         assert (bounds.estimate, bounds.low, bounds.high) == (None, 0, math.inf)
 
@@ -734,7 +734,7 @@ class TestRefusals:
         gaussian.query("SELECT score, COUNT(*) FROM people GROUP BY score", rho=0.02)
         with pytest.raises(RequestError) as refused:
             gaussian.infer("SELECT COUNT(*) FROM people WHERE score <= 7")
-        assert "Enough would be: COUNT(*) WHERE score = 7." in refused.value.mend
+        assert "Enough would be: COUNT(*) WHERE score = 7." in refused.value.hint
         gaussian.query("SELECT COUNT(*) FROM people WHERE score = 7", rho=0.02)
         assert gaussian.infer("SELECT COUNT(*) FROM people WHERE score <= 7").told
 
@@ -746,14 +746,14 @@ class TestRefusals:
         sql = f"SELECT {parts[0]} + 2 * {parts[1]} + COUNT(*) FILTER (WHERE score > 6) AS n FROM people"
         with pytest.raises(RequestError) as refused:
             own_gaussian.infer(sql)
-        assert "Enough would be" not in refused.value.mend
-        assert "Ask the statement itself." in refused.value.mend
+        assert "Enough would be" not in refused.value.hint
+        assert "Ask the statement itself." in refused.value.hint
 
     def test_what_is_missing_does_not_speak_of_columns_that_are_never_missing(self, own_gaussian):
         own_gaussian.query("SELECT score, COUNT(*) FROM people GROUP BY score", rho=0.02)
         with pytest.raises(RequestError) as refused:
             own_gaussian.infer("SELECT COUNT(*) FROM people WHERE score <= 7")
-        assert "Enough would be: COUNT(*) WHERE score = 7." in refused.value.mend
+        assert "Enough would be: COUNT(*) WHERE score = 7." in refused.value.hint
         own_gaussian.query("SELECT COUNT(*) FROM people WHERE score = 7", rho=0.02)
         assert own_gaussian.infer("SELECT COUNT(*) FROM people WHERE score <= 7").told
 

@@ -552,14 +552,14 @@ class TestUse:
         assert not found.compare("east", "north").valid
 
     @pytest.mark.parametrize("error", [25, 8])
-    def test_it_is_explained_or_refused_with_a_mend(self, session, error):
+    def test_it_is_explained_or_refused_with_a_hint(self, session, error):
         found = session.query(BY_REGION, error=error)
         before = session.budget.spent
         question = found.compare("north", "east")
         try:
             made = session.explain(question, k=1, rho=0.5)
         except DpnbError as refused:
-            assert refused.mend
+            assert refused.hint
             assert session.budget.spent == before
         else:
             assert len(made.to_frame()) == 1

@@ -148,7 +148,7 @@ class TestRefusals:
     def test_nonsense_is_told(self, prior):
         with pytest.raises(RequestError) as caught:
             update(prior, 3.0, LAPLACE)
-        assert caught.value.mend
+        assert caught.value.hint
 
     def test_without_noise_there_is_nothing_to_update(self):
         with pytest.raises(RequestError, match="without noise"):

@@ -263,7 +263,7 @@ class TestCheck:
         assert accountant.spent.level(accountant.currency) == Fraction(8, 10)
         name = "rho" if accountant.currency == "zcdp" else "epsilon"
         assert refusal.value.what == f"this costs {name} 0.3, but 0.2 is left"
-        assert "Nothing was charged" in refusal.value.mend
+        assert "Nothing was charged" in refusal.value.hint
 
     def test_a_refusal_depends_on_charges_alone(self) -> None:
         texts = set()

@@ -227,7 +227,7 @@ class TestTransactions:
             with pytest.raises(LedgerError) as refusal, second.transaction():
                 raise AssertionError
         assert "in use by another kernel" in refusal.value.what
-        assert "nothing was charged" in refusal.value.mend
+        assert "nothing was charged" in refusal.value.hint
         news(second)
         write(second, {"n": 5})
         first.close()
@@ -280,7 +280,7 @@ class TestChain:
         with pytest.raises(LedgerError) as refusal:
             read(home.address)
         assert "was changed after it was written" in refusal.value.what
-        assert "Restore the newest unchanged copy" in refusal.value.mend
+        assert "Restore the newest unchanged copy" in refusal.value.hint
 
     def test_an_edit_behind_the_back_of_an_open_ledger_stops_it(self, home: Home) -> None:
         ledger = Ledger(home.address)
@@ -313,7 +313,7 @@ class TestChain:
             behind.transaction() as append,
         ):
             append({"n": "without reading what others wrote"})
-        assert "nothing was charged" in refusal.value.mend
+        assert "nothing was charged" in refusal.value.hint
         write(behind, {"n": 5})
         ahead.close()
         behind.close()
@@ -474,7 +474,7 @@ class TestUnusableFiles:
         with pytest.raises(LedgerError, match=said) as refusal:
             write(ledger, {"n": 4})
         ledger.close()
-        assert "nothing was charged" in refusal.value.mend
+        assert "nothing was charged" in refusal.value.hint
         assert "permissions" not in str(refusal.value)
 
     def test_garbage_is_no_ledger(self, tmp_path: Path) -> None:
@@ -550,7 +550,7 @@ class TestUnusableFiles:
         monkeypatch.setattr(os, "open", denied)
         with pytest.raises(LedgerError, match="cannot be written") as refusal:
             Ledger(path)
-        assert "permissions" in refusal.value.mend
+        assert "permissions" in refusal.value.hint
 
     def test_a_file_that_became_read_only_takes_no_entry(self, path: Path) -> None:
         ledger = Ledger(path)

@@ -109,7 +109,7 @@ class TestAmount:
         with pytest.raises(RequestError) as refusal:
             amount(value, "rho")
         assert "rho" in refusal.value.what
-        assert "0.1" in refusal.value.mend
+        assert "0.1" in refusal.value.hint
 
     def test_a_float_means_the_decimal_it_shows(self) -> None:
         assert amount(0.1, "rho") == Fraction(1, 10)

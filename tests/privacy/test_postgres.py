@@ -173,10 +173,10 @@ class TestGoneAndBack:
             for _ in range(2):
                 with pytest.raises(LedgerError, match="cannot be reached") as refusal:
                     write(ledger, {"n": 3})
-                assert refusal.value.mend == "Try again; nothing was charged."
+                assert refusal.value.hint == "Try again; nothing was charged."
                 with pytest.raises(LedgerError, match="cannot be reached") as refusal:
                     news(ledger)
-                assert refusal.value.mend == "Try again; what was paid for is free."
+                assert refusal.value.hint == "Try again; what was paid for is free."
         finally:
             postgres.start()
         write(ledger, {"n": 4})
@@ -207,7 +207,7 @@ class TestGoneAndBack:
 
         with pytest.raises(LedgerError, match="cannot be reached") as refusal:
             work()
-        assert refusal.value.mend == "Try again; nothing was charged."
+        assert refusal.value.hint == "Try again; nothing was charged."
         write(ledger, {"n": 5})
         assert numbers(url) == [1, 2, 5]
 
@@ -235,8 +235,8 @@ class TestGoneAndBack:
         cut.word, cut.heard = COMMIT, heard
         with pytest.raises(LedgerError, match="cannot be reached") as refusal:
             write(ledger, {"n": 2})
-        assert "unknown" in refusal.value.mend
-        assert "nothing was charged" not in refusal.value.mend
+        assert "unknown" in refusal.value.hint
+        assert "nothing was charged" not in refusal.value.hint
         # the next transaction waits for the end of the one before, and so knows
         with ledger.transaction() as append:
             found = [entry["n"] for entry in news(ledger)]
@@ -250,7 +250,7 @@ class TestGoneAndBack:
     ) -> None:
         with pytest.raises(LedgerError, match="cannot be reached") as refusal:
             Ledger(url)
-        assert "Check that the server runs" in refusal.value.mend
+        assert "Check that the server runs" in refusal.value.hint
 
 
 class TestRefusals:
@@ -266,7 +266,7 @@ class TestRefusals:
         )
         with pytest.raises(LedgerError, match="the disk is full") as refusal:
             write(ledger, {"n": 3})
-        assert refusal.value.mend == "Make room; nothing was charged."
+        assert refusal.value.hint == "Make room; nothing was charged."
         postgres.execute("DROP TRIGGER no_room ON dpnb_entry", schema)
         write(ledger, {"n": 4})
         assert numbers(url) == [1, 2, 4]
@@ -294,7 +294,7 @@ class TestRefusals:
         )
         with pytest.raises(LedgerError, match=what) as refusal:
             write(ledger, {"n": 31415, "secret": "kept back"})
-        assert refusal.value.mend
+        assert refusal.value.hint
         assert "knots" not in str(refusal.value)
         assert "kept back" not in str(refusal.value)
         assert refusal.value.__context__ is None
@@ -340,20 +340,20 @@ class TestRefusals:
     def test_a_schema_that_does_not_exist_is_told(self, postgres: Server) -> None:
         with pytest.raises(LedgerError, match="cannot be created") as refusal:
             Ledger(postgres.url(schema="nowhere"))
-        assert "schema" in refusal.value.mend
+        assert "schema" in refusal.value.hint
 
     def test_a_schema_of_somebody_else_is_told(self, postgres: Server) -> None:
         foreign = postgres.schema("chief")
         postgres.execute(f"GRANT USAGE ON SCHEMA {foreign} TO {OWNER}")
         with pytest.raises(LedgerError, match="cannot be created") as refusal:
             Ledger(postgres.url(schema=foreign))
-        assert "may create tables" in refusal.value.mend
+        assert "may create tables" in refusal.value.hint
 
     def test_a_database_of_another_encoding_is_told(self, postgres: Server) -> None:
         postgres.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
         with pytest.raises(LedgerError, match="cannot hold every text") as refusal:
             Ledger(postgres.url("latin"))
-        assert "UTF8" in refusal.value.mend
+        assert "UTF8" in refusal.value.hint
 
 
 class TestRights:
@@ -373,7 +373,7 @@ class TestRights:
             assert len(news(reader)) == 2
             with pytest.raises(LedgerError, match="cannot be written") as refusal:
                 write(reader, {"n": 3})
-            assert "SELECT and INSERT" in refusal.value.mend
+            assert "SELECT and INSERT" in refusal.value.hint
             assert news(reader) == []
 
     def test_select_and_insert_are_enough_and_change_nothing_written(
@@ -452,7 +452,7 @@ class TestAddress:
         monkeypatch.setitem(sys.modules, "psycopg", None)
         with pytest.raises(LedgerError, match="needs psycopg") as refusal:
             Ledger(url)
-        assert "dpnb[postgres]" in refusal.value.mend
+        assert "dpnb[postgres]" in refusal.value.hint
 
 
 class TestPassword:
@@ -479,7 +479,7 @@ class TestPassword:
             Ledger(url.replace("s3cret", "wr0ng"))
         assert "wr0ng" not in repr(refusal.value)
         assert refusal.value.__context__ is None
-        assert "user and password" in refusal.value.mend
+        assert "user and password" in refusal.value.hint
 
     @pytest.mark.parametrize(
         "address",
@@ -498,7 +498,7 @@ class TestPassword:
         assert "s3cret" not in repr(refusal.value)
         assert "t0p" not in repr(refusal.value)
         assert refusal.value.__context__ is None
-        assert "%40" in refusal.value.mend
+        assert "%40" in refusal.value.hint
 
 
 class TestRequests:
@@ -548,8 +548,8 @@ class TestRequests:
             monkeypatch.setattr(ledger._storage, "commit", gone)
             with pytest.raises(LedgerError, match="cannot be reached") as refusal:
                 session.query(self.SQL, rho=0.25)
-        assert "nothing was charged" not in refusal.value.mend
-        assert "what was paid for is free" in refusal.value.mend
+        assert "nothing was charged" not in refusal.value.hint
+        assert "what was paid for is free" in refusal.value.hint
         with self.opened(postgres.url(schema=schema)) as session:
             assert session.query(self.SQL, rho=0.25).stored
 

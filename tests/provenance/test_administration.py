@@ -42,7 +42,7 @@ class TestAnalysts:
     def test_privileges_go_from_1_to_the_top(self, unchanged: Curator, privilege: Any) -> None:
         with pytest.raises(RequestError) as refusal:
             unchanged.add_analyst("c", privilege)
-        assert refusal.value.mend
+        assert refusal.value.hint
         assert names(unchanged) == ["a", "b"]
 
     @pytest.mark.parametrize("privilege", [0, -1, 11, True, 1.5, None, "4", [], [1, 1]])
@@ -54,7 +54,7 @@ class TestAnalysts:
     def test_analysts_are_a_mapping(self, opened: Opened, analysts: Any) -> None:
         with pytest.raises(RequestError) as refusal:
             opened(analysts=analysts)
-        assert refusal.value.mend
+        assert refusal.value.hint
 
     @pytest.mark.parametrize("name", ["a", "b"])
     def test_a_name_is_given_once(self, unchanged: Curator, name: str) -> None:
@@ -552,7 +552,7 @@ class TestChanged:
         with pytest.raises((LedgerError, RequestError)) as caught:
             opened(ledger=ledger, analysts=None, budget=None)
         assert isinstance(caught.value, LedgerError)
-        assert caught.value.mend
+        assert caught.value.hint
 
     def test_the_ledger_itself_is_accepted(self, opened: Opened, ledger: Path) -> None:
         change(ledger, "answer", lambda entry: None)

@@ -42,7 +42,7 @@ def unchanged(curator: Curator, word: str, change: Callable[..., Any], *given: A
     before = curator.provenance
     with pytest.raises(RequestError, match=word) as refusal:
         change(*given)
-    assert refusal.value.mend
+    assert refusal.value.hint
     assert curator.provenance == before
 
 

@@ -109,7 +109,7 @@ class TestReadAccuracy:
         with pytest.raises(RequestError) as refusal:
             read_accuracy(read(COUNT), "zcdp", DELTA, **wished)
         assert word in refusal.value.what
-        assert refusal.value.mend
+        assert refusal.value.hint
 
     def test_the_currency_of_the_session_decides_what_may_be_given(
         self, read: Callable[..., Query]

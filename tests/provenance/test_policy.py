@@ -120,7 +120,7 @@ class TestMaking:
     def test_senseless_rules_are_refused_by_name(self, wrong: dict[str, Any], word: str) -> None:
         with pytest.raises(RequestError, match=word) as refusal:
             Policy(**wrong)
-        assert refusal.value.mend
+        assert refusal.value.hint
 
     def test_it_survives_as_plain_data(self) -> None:
         policy = Policy(
@@ -138,4 +138,4 @@ class TestMaking:
     def test_everything_else_is_refused(self, privilege: object) -> None:
         with pytest.raises(RequestError) as refusal:
             check_privilege(privilege, MOST_PRIVILEGE)
-        assert refusal.value.mend
+        assert refusal.value.hint

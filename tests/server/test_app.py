@@ -269,7 +269,7 @@ class TestRefusals:
             headers=refusing.headers(**{"Content-Type": sent}),
         )
         assert reply.status_code == status
-        assert set(reply.json()) >= {"kind", "what", "mend", "where"}
+        assert set(reply.json()) >= {"kind", "what", "hint", "where"}
 
     def test_a_compressed_body_is_refused(self, house):
         assert house.post("/v1/query", BODY, **{"Content-Encoding": "gzip"}).status_code == 415
@@ -286,7 +286,7 @@ class TestRefusals:
             assert reply.status_code == 500
             assert reply.json() == {
                 "kind": "ServiceError", "what": "the service failed", "where": "",
-                "mend": "Ask again: if it was charged, the answer is kept, and asking again is free.",
+                "hint": "Ask again: if it was charged, the answer is kept, and asking again is free.",
             }  # fmt: skip
         assert secret not in caplog.text
         assert "Traceback" not in caplog.text
@@ -392,7 +392,7 @@ class TestStopping:
         reply = house.post("/v1/query", BODY)
         assert reply.status_code == 503
         assert reply.json()["kind"] == "InterruptedRequestError"
-        assert "Nothing was charged" in reply.json()["mend"]
+        assert "Nothing was charged" in reply.json()["hint"]
         assert slow.stopped.is_set()
 
     def test_one_who_goes_away_after_the_commit_has_paid_and_asks_again_free(

@@ -399,7 +399,7 @@ class TestRepeating:
         assert caught.value.__context__ is None
 
     def test_it_waits_for_as_long_as_the_service_says(self, house, monkeypatch):
-        body = b'{"kind":"ServiceError","what":"too many requests","mend":"Wait.","where":""}'
+        body = b'{"kind":"ServiceError","what":"too many requests","hint":"Wait.","where":""}'
         busy = b"HTTP/1.1 429 X\r\nRetry-After: 1\r\nContent-Length: %d\r\n\r\n%s" % (
             len(body),
             body,

@@ -139,20 +139,20 @@ class TestJson:
         try:
             wire.decode(wire.loads(data))
         except RequestError as error:
-            assert "openapi" in error.mend
+            assert "openapi" in error.hint
 
 
 class TestErrors:
     @pytest.mark.parametrize(
         ("error", "status"),
         [
-            (SqlError("unknown", "Mend.", line=2, column=7, text="x"), 400),
+            (SqlError("unknown", "Hint.", line=2, column=7, text="x"), 400),
             (SqlError("unknown"), 400),
-            (RequestError("no", "Mend."), 400),
+            (RequestError("no", "Hint."), 400),
             (BudgetError("too much", "Less."), 403),
             (EngineError("cannot be read"), 500),
             (ServiceError("busy"), 500),
-            (DpnbError("what", "mend", "where"), 500),
+            (DpnbError("what", "hint", "where"), 500),
         ],
     )
     def test_an_error_is_the_same_on_the_other_side(self, error, status):
@@ -170,8 +170,8 @@ class TestErrors:
 
     @pytest.mark.parametrize(
         "data",
-        [None, [], {}, {"kind": "SqlError"}, {"kind": "object", "what": "", "mend": "", "where": ""},
-         {"kind": "SqlError", "what": "", "mend": "", "where": "", "line": "x"}],
+        [None, [], {}, {"kind": "SqlError"}, {"kind": "object", "what": "", "hint": "", "where": ""},
+         {"kind": "SqlError", "what": "", "hint": "", "where": "", "line": "x"}],
     )  # fmt: skip
     def test_anything_else_is_no_error(self, data):
         assert refusals.from_dict(data) is None

@@ -292,11 +292,11 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "what", "shown", "mend"), REFUSED, ids=[r[0] for r in REFUSED])
-def test_refused_with_reason_place_and_mend(text, what, shown, mend):
+@pytest.mark.parametrize(("text", "what", "shown", "hint"), REFUSED, ids=[r[0] for r in REFUSED])
+def test_refused_with_reason_place_and_hint(text, what, shown, hint):
     error = refusal(text)
     assert what in error.what
-    assert mend in error.mend
+    assert hint in error.hint
     assert error.line == 1
     assert shown is None or error.text == shown
 

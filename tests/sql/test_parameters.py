@@ -104,7 +104,7 @@ class TestRefused:
         with pytest.raises(SqlError, match="parameter :v is not a finite number"):
             where("r = :v", v=value)
 
-    def test_missing_ones_are_named_with_a_mend(self):
+    def test_missing_ones_are_named_with_a_hint(self):
         with pytest.raises(SqlError, match=r":v has no value.*Pass params="):
             where("i = :v")
 

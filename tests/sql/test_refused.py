@@ -28,7 +28,7 @@ ONE = "Write one SELECT over one table."
 JOIN = "Write FROM a JOIN b ON a.x = b.x."
 SHAPE = "Write COUNT(*), COUNT(x), SUM(x) or AVG(x)"
 
-# text, what is said, what it points at, a part of the mend
+# text, what is said, what it points at, a part of the hint
 REFUSED = [
     # other statements
     ("ATTACH 'x.db' AS x", "only SELECT is supported", "ATTACH", "Write SELECT"),
@@ -375,12 +375,12 @@ def refusal(text, params=None):
     return caught.value
 
 
-@pytest.mark.parametrize(("text", "what", "shown", "mend"), REFUSED, ids=[r[0] for r in REFUSED])
-def test_refused_with_reason_place_and_mend(text, what, shown, mend, caplog, capfd):
+@pytest.mark.parametrize(("text", "what", "shown", "hint"), REFUSED, ids=[r[0] for r in REFUSED])
+def test_refused_with_reason_place_and_hint(text, what, shown, hint, caplog, capfd):
     with caplog.at_level(logging.DEBUG):
         error = refusal(text)
     assert what in error.what
-    assert mend in error.mend
+    assert hint in error.hint
     if shown is not None:
         assert shown in error.text
         line = text.split("\n")[error.line - 1]
