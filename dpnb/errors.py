@@ -4,11 +4,30 @@ from __future__ import annotations
 
 _MOST_LETTERS = 400
 """Of what happened, and of the hint."""
+_MOST_SHOWN = 60
+"""Letters of an argument in a message."""
 
 
 def printable(text: str) -> str:
     """Return a text without the characters that steer a terminal; names and values may hold any."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def given(value: object) -> str:
+    """Return an unusable argument for a message; of what may hold data or be long only the type.
+
+    Examples
+    --------
+    >>> given("yes"), given(None), given([1, 2])
+    ("'yes'", 'None', 'a value of type list')
+    """
+    if isinstance(value, str):
+        return repr(value if len(value) <= _MOST_SHOWN else f"{value[: _MOST_SHOWN - 3]}...")
+    if value is None or isinstance(value, bool | float):
+        return repr(value)
+    if isinstance(value, int) and value.bit_length() < 64:
+        return str(value)
+    return f"a value of type {type(value).__name__}"
 
 
 class DpnbError(Exception):

@@ -216,14 +216,14 @@ WRONG_SQL = [
      "SELECT COUNT(*) FROM t WHERE n > 3"),
     ("SELECT COUNT(*) FROM t WHERE n = NULL", "Use IS NULL or IS NOT NULL.",
      "SELECT COUNT(*) FROM t WHERE n IS NULL"),
-    ("SELECT sex, COUNT(*) FROM t GROUP BY 1", "Write the name, not its place.",
+    ("SELECT sex, COUNT(*) FROM t GROUP BY 1", "Write the name, not its position.",
      "SELECT sex, COUNT(*) FROM t GROUP BY sex"),
-    ("SELECT COUNT(*) FROM t ORDER BY n", "Order by a shown column or alias.",
+    ("SELECT COUNT(*) FROM t ORDER BY n", "Order by a column or alias of the SELECT list.",
      "SELECT COUNT(*) AS k FROM t ORDER BY k"),
     ("SELECT QUANTILE(n, 2) FROM t", "Write QUANTILE(x, 0.99).", "SELECT QUANTILE(n, 0.99) FROM t"),
     ("SELECT COUNT(*) FROM t WHERE sex IN (SELECT sex FROM t)", "Write the values out.",
      "SELECT COUNT(*) FROM t WHERE sex IN ('F')"),
-    ("SELECT COUNT(*) FROM t WHERE COUNT(*) > 3", "Test columns of single rows",
+    ("SELECT COUNT(*) FROM t WHERE COUNT(*) > 3", "Compare columns here. Conditions on aggregates are answered by",
      "SELECT COUNT(*) FROM t WHERE n > 3"),
 ]  # fmt: skip
 

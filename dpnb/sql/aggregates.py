@@ -77,7 +77,7 @@ class Aggregates:
         leaves: list[Aggregate] = []
         formula = self._formula(node, leaves, 0)
         if not leaves:
-            self.refuse("this cannot be answered", _SHAPE, node)
+            self.refuse("this expression is not supported", _SHAPE, node)
         if isinstance(formula, Leaf):
             leaf = leaves[0]
             return Aggregate(leaf.function, leaf.value, leaf.filter, alias or leaf.alias)
@@ -100,7 +100,7 @@ class Aggregates:
             inner, condition = node.this, self.conditions.predicate(node.expression.this)
         function = _FUNCTIONS.get(type(inner))
         if isinstance(inner, exp.Window):
-            self.refuse("windows are not supported", "Use GROUP BY.", node)
+            self.refuse("window functions are not supported", "Use GROUP BY.", node)
         if isinstance(inner, (exp.Subquery, exp.Select)):
             self.refuse("subqueries are not supported", "Write one SELECT over one table.", node)
         if isinstance(inner, (exp.Min, exp.Max)):
@@ -110,7 +110,7 @@ class Aggregates:
                 node,
             )
         if function is None:
-            self.refuse("this cannot be answered", _SHAPE, node)
+            self.refuse("this expression is not supported", _SHAPE, node)
         argument = inner.this
         if isinstance(argument, exp.Distinct):
             return self._distinct(inner, function, condition, alias)
@@ -118,7 +118,7 @@ class Aggregates:
             self.refuse(f"{function} takes one column", _SHAPE, node)
         if function == "COUNT" and isinstance(argument, exp.Star):
             if others(argument.args):
-                self.refuse("COUNT(*) stands alone", _SHAPE, node)
+                self.refuse("COUNT(*) takes no EXCLUDE or REPLACE", _SHAPE, node)
             return Aggregate("COUNT", None, condition, alias or "count")
         value = self.arguments.value(function, argument)
         # a constant is never missing: COUNT(1) is COUNT(*)
@@ -135,14 +135,14 @@ class Aggregates:
                 return Aggregate("UNITS", None, condition, alias or f"count_{unit.column}")
             if not self.distinct:
                 self.refuse(
-                    f"only different values of {unit.column!r}, the privacy unit, can be counted",
+                    f"COUNT(DISTINCT) counts only {unit.column!r}, the ids of the privacy unit",
                     f"Write COUNT(DISTINCT {unit.column}).",
                     node,
                 )
         if not self.distinct:
             self.refuse("DISTINCT is not supported", "Count rows with COUNT(*).", node)
         if not alone or others(node.args, "this", "big_int"):
-            self.refuse("DISTINCT is supported as COUNT(DISTINCT column)", "Name one column.", node)
+            self.refuse("COUNT(DISTINCT) takes one column", "Write COUNT(DISTINCT x).", node)
         value = Column(self.conditions.column(columns[0]))
         return Aggregate("DISTINCT", value, condition, alias or default_alias("DISTINCT", value))
 
@@ -166,7 +166,7 @@ class Aggregates:
             return Constant(self.arguments.number(node))
         if isinstance(node, exp.Column):
             self.refuse(
-                "a column cannot stand beside results", "Aggregate it, as in SUM(x) / COUNT(*).",
+                "a formula takes aggregates and numbers, not columns", "Aggregate it, as in SUM(x) / COUNT(*).",
                 node,
             )  # fmt: skip
         return Leaf(_place(leaves, self.aggregate(node, "")))
@@ -181,9 +181,9 @@ class Aggregates:
         argument = self._formula(node.this, leaves, depth + 1)
         if isinstance(argument, Constant):
             if function == "LN" and argument.value <= 0:
-                self.refuse("LN takes numbers above 0", "Change the number.", node)
+                self.refuse("LN needs a number above 0", "Change the number.", node)
             if function == "SQRT" and argument.value < 0:
-                self.refuse("SQRT takes no numbers below 0", "Change the number.", node)
+                self.refuse("SQRT needs a number of 0 or more", "Change the number.", node)
         return Applied(function, argument)
 
     def _combined(self, operator: Operator, left: Formula, right: Formula, node: Node) -> Formula:

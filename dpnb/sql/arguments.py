@@ -61,7 +61,9 @@ class Arguments:
             return Column(column)
         found = self._value(inner, 0)
         if found is None:
-            self.refuse("this is missing in every row", "Give it a value in some rows.", node)
+            self.refuse(
+                "this expression is NULL in every row", "Give it a value in some rows.", node
+            )
         self.check(function, found, node)
         return found
 
@@ -72,7 +74,7 @@ class Arguments:
             if max(-bounds.low, bounds.high) > LARGEST:
                 self.refuse(
                     "the values of this expression can be too large",
-                    "Keep every step within 1e150 in size.",
+                    "Keep each intermediate result within 1e150 in size.",
                     node,
                 )
         bounds = bounds_of(value, self.schema)
@@ -80,21 +82,23 @@ class Arguments:
         if function == "COUNT":
             return
         if reach == 0:
-            self.refuse("this is 0 in every row", "Sum something that can differ from 0.", node)
+            self.refuse(
+                "this expression is 0 in every row", "Sum something that can differ from 0.", node
+            )
         if function == "AVG" and self._narrow(bounds, reach):
             same = bounds.low == bounds.high
             self.refuse(
-                "this is the same number in every row"
+                "this expression is the same number in every row"
                 if same
                 else "the bounds of this expression are too close together for their size",
-                "Its average needs no question; count rows instead."
+                "Its average is that number; count rows instead."
                 if same
-                else "Leave out what is the same in every row.",
+                else "Leave out the part that is the same in every row.",
                 node,
             )
         if reach * LARGEST < 1:
             self.refuse(
-                "the values of this expression are too small", "Multiply by a number.", node
+                "the values of this expression are too small", "Multiply them by a number.", node
             )
 
     @staticmethod
@@ -112,7 +116,7 @@ class Arguments:
             column = self.conditions.column(node)
             if not self.schema[column].numeric:
                 self.refuse(
-                    f"{column!r} holds no numbers",
+                    f"{column!r} is not a numeric column",
                     f"Compare it in a condition: CASE WHEN {column} = ... THEN 1 ELSE 0 END.",
                     node,
                 )
@@ -132,13 +136,13 @@ class Arguments:
             return Number(self.number(node))
         if node.find(exp.Select, exp.Subquery) is not None:
             self.refuse("subqueries are not supported", "Write the values out.", node)
-        self.refuse("this cannot be computed for a row", _ALLOWED, node)
+        self.refuse("this is not supported inside an aggregate", _ALLOWED, node)
 
     def number(self, node: Node) -> Fraction:
         """Return a constant number of moderate size."""
         value = self.conditions.constant(node)
         if not isinstance(value, (int, float, Fraction)):
-            self.refuse("a number is expected here", "Write the number without quotes.", node)
+            self.refuse("this must be a number", "Write the number without quotes.", node)
         return self.moderate(Fraction(value), node)
 
     def moderate(self, value: Fraction, node: Node) -> Fraction:
@@ -165,7 +169,7 @@ class Arguments:
         if operator == "/" and right is not None:
             if not isinstance(right, Number):
                 self.refuse(
-                    "a divisor has to be a number",
+                    "the divisor must be a number",
                     "Divide sums instead: SUM(a) / SUM(b).",
                     node.expression,
                 )

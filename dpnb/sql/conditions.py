@@ -58,21 +58,23 @@ class Conditions:
         """Return the declared spelling of the column that a node names."""
         if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
             self.refuse(
-                "only a column can stand here", "Arithmetic and functions are not supported.", node
+                "this must be a column",
+                "Arithmetic and functions are not supported here.",
+                node,
             )
         relations = self.scope.of(_qualifier(node))
         if others(node.args, "this", "table") or not relations:
             joined = len(self.scope.relations) > 1
             shown = ", ".join(one.shown for one in self.scope.relations)
-            hint = f"Tables of FROM: {shown}." if joined else "Write the bare column name."
-            self.refuse("unknown table", hint, node)
+            hint = f"Tables of FROM: {shown}." if joined else "Write only the name of the column."
+            self.refuse(f"unknown table {_qualifier(node)!r}", hint, node)
         found = self.scope.find(node.name, _qualifier(node))
         if not found:
             columns = [name for one in relations for name in one.table.schema]
             self.refuse(f"unknown column {node.name!r}", nearest(node.name, columns), node)
         if len(found) > 1:
             self.refuse(
-                f"{node.name!r} is a column of several tables",
+                f"several tables have a column {node.name!r}",
                 " or ".join(f"{one.shown}.{node.name}" for one, _ in found).join(("Write ", ".")),
                 node,
             )
@@ -144,8 +146,8 @@ class Conditions:
         for side in (left, right):
             if isinstance(side, exp.AggFunc):
                 self.refuse(
-                    "an aggregate cannot stand in a condition on rows",
-                    "Test columns of single rows; conditions on aggregates are for session.decide.",
+                    "WHERE and FILTER cannot contain aggregates",
+                    "Compare columns here. Conditions on aggregates are answered by session.decide.",
                     side,
                 )
         if not isinstance(left, exp.Column) and (
@@ -154,7 +156,7 @@ class Conditions:
             left, right, operator = right, left, FLIPPED[operator]
         if isinstance(left, exp.Add | exp.Sub | exp.Mul | exp.Div):
             self.refuse(
-                "a column stands alone before a comparison",
+                "one side of a comparison must be a column alone",
                 f"Move the arithmetic to the other side of {operator}.",
                 left,
             )
@@ -169,7 +171,7 @@ class Conditions:
         if isinstance(node, exp.Column | exp.Sub) and node.find(exp.Column) is not None:
             text = self.written(node)
             self.refuse(
-                "a value is expected here, not a column",
+                "this must be a value, not a column",
                 f"Texts take single quotes: '{text}'.",
                 node,
             )
@@ -177,11 +179,11 @@ class Conditions:
         try:
             found = kind.compare(operator, self.constant(node))
         except SchemaError as error:
-            self.refuse(f"in {column!r}, {error.what}", error.hint, node)
+            self.refuse(f"column {column!r}: {error.what}", error.hint, node)
         if not found and operator == "=" and not isinstance(kind, Category):
             self.refuse(
-                f"no value of {column!r}, from {kind.low} to {kind.high}, equals this",
-                "Change it, or compare with < or >.",
+                f"{column!r} never equals this value: it goes from {kind.low} to {kind.high}",
+                "Change the value, or compare with < or >.",
                 node,
             )
         return found
@@ -203,10 +205,8 @@ class Conditions:
         elif isinstance(node, exp.Null):
             self.refuse("nothing equals NULL", "Use IS NULL or IS NOT NULL.", node)
         elif isinstance(node, exp.Column):
-            self.refuse(
-                "a value is expected here, not a column", "Put texts in single quotes.", node
-            )
-        self.refuse("a value is expected here", "Write a constant or :name.", node)
+            self.refuse("this must be a value, not a column", "Put texts in single quotes.", node)
+        self.refuse("this must be a value", "Write a constant or :name.", node)
 
     def _number(self, text: str, node: Node) -> Fraction:
         mantissa, _, exponent = text.lower().partition("e")
@@ -215,12 +215,12 @@ class Conditions:
         try:
             return Fraction(text)
         except ValueError:
-            self.refuse("this is not a plain number", "Write digits.", node)
+            self.refuse("this number cannot be read", "Write it in decimal digits.", node)
 
     def _parameter(self, node: Node) -> Constant:
         name = str(node.this or "")
         if not name.isidentifier():
-            self.refuse("parameters have names", "Write :name.", node)
+            self.refuse("a parameter needs a name", "Write :name.", node)
         if name not in self.params:
             self.refuse(
                 f"the parameter :{name} has no value",
@@ -235,10 +235,12 @@ class Conditions:
         ):
             raise SqlError(
                 f"the parameter :{name} is of type {type(value).__name__}",
-                "Use a text, a number or a date.",
+                "Use a string, a number or a date.",
             )
         if isinstance(value, float):
             if not math.isfinite(value):
-                raise SqlError(f"the parameter :{name} is not a finite number", "Change it.")
+                raise SqlError(
+                    f"the parameter :{name} is not a finite number", "Give a finite number."
+                )
             return Fraction(value)
         return value

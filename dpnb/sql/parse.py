@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from sqlglot import expressions as exp
 
-from dpnb.errors import SqlError
+from dpnb.errors import SqlError, given
 from dpnb.joins import own_name
 from dpnb.kinds import cell_count, nearest
 from dpnb.sql.aggregates import Aggregates, bare, is_formula, same
@@ -41,10 +41,10 @@ _HINTS = {
     "with_": ("WITH is not supported", "Write one SELECT over one table."),
     "laterals": ("LATERAL is not supported", "Write one SELECT over one table."),
     "distinct": ("DISTINCT is not supported", "GROUP BY the columns and use COUNT(*)."),
-    "windows": ("windows are not supported", "Use GROUP BY."),
-    "qualify": ("windows are not supported", "Use GROUP BY."),
+    "windows": ("window functions are not supported", "Use GROUP BY."),
+    "qualify": ("window functions are not supported", "Use GROUP BY."),
     "offset": ("OFFSET is not supported", "Use ORDER BY and LIMIT, or slice the result."),
-    "into": ("a query cannot write", "Leave INTO out."),
+    "into": ("INTO is not supported", "Leave INTO out."),
     "sample": ("sampling is not supported", "Leave it out; noise is added for you."),
     "hint": ("hints are not supported", "Leave the hint out."),
 }
@@ -84,7 +84,9 @@ def parse(
         With line, column, the offending text and what to write instead.
     """
     if params is not None and not isinstance(params, Mapping):
-        raise SqlError("params is no mapping", "Pass params={'name': value}.")
+        raise SqlError(
+            f"params must be a dict, got {given(params)}", "Pass params={'name': value}."
+        )
     source = Source(text)
     try:
         statement = _Statement(source, tables, params or {}, thresholds, deciding)
@@ -163,13 +165,15 @@ class _Statement:
             self.refuse("GROUP BY takes column names", "Write GROUP BY a, b.", group, "ALL")
         for node in group.expressions:
             if isinstance(node, exp.Literal):
-                self.refuse("GROUP BY takes column names", "Write the name, not its place.", node)
+                self.refuse(
+                    "GROUP BY takes column names", "Write the name, not its position.", node
+                )
             self.check_column(node, shown)
         columns = [self.conditions.column(node) for node in group.expressions]
         cells = 1
         for name, node in zip(columns, group.expressions, strict=True):
             if columns.count(name) > 1:
-                self.refuse(f"{name!r} is grouped twice", "Name it once.", node)
+                self.refuse(f"{name!r} is in GROUP BY twice", "Write it once.", node)
             size = cell_count(self.schema[name])
             if size == 0:
                 self.refuse(
@@ -193,7 +197,7 @@ class _Statement:
                 continue
             if one.alias.casefold() == node.name.casefold():
                 self.refuse(
-                    f"GROUP BY takes the column, not its name {node.name!r}",
+                    f"GROUP BY takes the column, not its alias {node.name!r}",
                     f"Write GROUP BY {self.source.written(one.this)}.",
                     node,
                 )
@@ -209,7 +213,7 @@ class _Statement:
             if isinstance(node, exp.Alias):
                 inner, alias = node.this, node.alias
                 if "\0" in alias:
-                    self.refuse("a name holds U+0000", "Name it with letters and digits.", node)
+                    self.refuse("a name contains U+0000", "Name it with letters and digits.", node)
             if isinstance(inner, exp.Star) or (
                 isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)
             ):
@@ -218,10 +222,12 @@ class _Statement:
                 column = self.conditions.column(inner)
                 if column not in grouped:
                     self.refuse(
-                        f"{column!r} is not grouped", "Add it to GROUP BY, or aggregate it.", node
+                        f"{column!r} is not in GROUP BY",
+                        "Add it to GROUP BY, or aggregate it.",
+                        node,
                     )
                 if column in shown:
-                    self.refuse(f"{column!r} is shown twice", "Name it once.", node)
+                    self.refuse(f"{column!r} is in the SELECT list twice", "Write it once.", node)
                 shown[column] = alias or own_name(column)
                 outputs = [shown[column]]
             else:
@@ -281,7 +287,7 @@ class _Statement:
             return str(node.this)
         value = self.conditions.constant(node)
         if not isinstance(value, (int, float, Fraction)):
-            self.refuse("a number is expected here", "Write the number without quotes.", node)
+            self.refuse("this must be a number", "Write the number without quotes.", node)
         return self.aggregates.arguments.moderate(Fraction(value), node)
 
     def measured(self, node: Node, aggregates: Sequence[Aggregate]) -> Aggregate:
@@ -291,7 +297,7 @@ class _Statement:
                 if aggregate.alias.casefold() == node.name.casefold():
                     return aggregate
             self.refuse(
-                f"{node.name!r} is no aggregate of this statement",
+                f"{node.name!r} is not an aggregate of this statement",
                 nearest(node.name, [a.alias for a in aggregates])
                 if aggregates
                 else "Write COUNT(*) > 10.",
@@ -328,7 +334,7 @@ class _Statement:
         for node in order.expressions:
             inner = node.this if isinstance(node, exp.Ordered) else node
             if isinstance(inner, exp.Literal):
-                self.refuse("ORDER BY takes names", "Write the name, not its place.", node)
+                self.refuse("ORDER BY takes names", "Write the name, not its position.", node)
             if isinstance(inner, exp.Column):
                 alias = names.get(inner.name.casefold())
                 if inner.table and len(self.conditions.scope.relations) > 1:
@@ -338,7 +344,9 @@ class _Statement:
                 alias = next((result.alias for result in results if same(result, found)), None)
             if alias is None:
                 self.refuse(
-                    "this is not in the SELECT list", "Order by a shown column or alias.", node
+                    "this is not in the SELECT list",
+                    "Order by a column or alias of the SELECT list.",
+                    node,
                 )
             terms.append(Order(alias, bool(node.args.get("desc"))))
         return tuple(terms)

@@ -135,13 +135,17 @@ class _From:
                 what = "there is no FROM"
             self.refuse(what, f"Tables: {', '.join(self.tables)}.", node)
         if not isinstance(node.this, exp.Identifier):
-            self.refuse("functions cannot be read from", "Name a declared table.", node)
+            self.refuse("table functions are not supported", "Name a declared table.", node)
         alias = node.args.get("alias")
         plain = alias is None or (
             not others(alias.args, "this") and isinstance(alias.this, exp.Identifier)
         )
         if others(node.args, "this", "alias") or not plain:
-            self.refuse(f"only a declared table can follow {word}", "Write its bare name.", node)
+            self.refuse(
+                f"only a declared table can follow {word}",
+                "Write only the name of the table.",
+                node,
+            )
         names = {name.casefold(): name for name in self.tables}
         name = names.get(node.name.casefold())
         if name is None:
@@ -165,7 +169,7 @@ class _From:
         if others(node.args, "this", "on", "using", "side", "kind"):
             self.refuse("this join is not supported", _SHAPE, node.this)
         if not node.args.get("on") and not node.args.get("using"):
-            self.refuse("a join needs its condition", _SHAPE, node.this)
+            self.refuse("a join needs a condition", _SHAPE, node.this)
         return not side
 
     def joined(
@@ -177,12 +181,12 @@ class _From:
         old = listed[place]
         if old.paired:
             self.refuse(
-                "pairs of rows are not joined with further tables",
+                "this join makes pairs of rows, and no third table can be joined",
                 "Join two tables, or declare max_rows=1 for the one that is looked up.", node.this,
             )  # fmt: skip
         if place:
             self.refuse(
-                "tables that are looked up are not joined with each other",
+                "each further table must be joined with the first one",
                 f"Join {new.shown} with {listed[0].shown}.", node.this,
             )  # fmt: skip
         found = self.lookup(old, column, new, key)
@@ -190,7 +194,7 @@ class _From:
             reverse = self.lookup(new, key, old, column)
             if isinstance(reverse, Join) and not inner:
                 self.refuse(
-                    f"this LEFT JOIN keeps the rows of {old.shown!r}, which is what is looked up",
+                    f"this LEFT JOIN keeps the rows of {old.shown!r}, which is the table that is looked up",
                     f"Write FROM {new.shown} LEFT JOIN {old.shown}, or JOIN.", node.this,
                 )  # fmt: skip
             # the reason is that of the way round that was meant
@@ -209,8 +213,8 @@ class _From:
                 return [replace(old, paired=made), replace(new, paired=made)]
             self.refuse(
                 f"both tables may hold several rows of one {column}",
-                "Write FROM one JOIN the other, and nothing else; or declare max_rows=1 for the one "
-                "that is looked up.", node.this,
+                "Join these two tables alone with JOIN, or declare max_rows=1 for the one that is "
+                "looked up.", node.this,
             )  # fmt: skip
         if isinstance(found, SchemaError):
             self.refuse(found.what, found.hint, node.this)
@@ -281,7 +285,7 @@ class _From:
         ]
         if not places and qualified:
             self.refuse(
-                f"{node.table!r} is no table of FROM",
+                f"{node.table!r} is not a table of FROM",
                 nearest(node.table, [one.shown for one in relations]), node,
             )  # fmt: skip
         if not places:
@@ -289,7 +293,7 @@ class _From:
             self.refuse(f"unknown column {name!r}", nearest(name, columns), node)
         if len(places) > 1:
             self.refuse(
-                f"{name!r} is a column of several tables",
+                f"several tables have a column {name!r}",
                 f"Write {relations[places[0]].shown}.{name}.", node,
             )  # fmt: skip
         return places[0], name

@@ -81,7 +81,7 @@ def slip(text: str, tokens: Sequence[Any]) -> Slip | None:
         return Slip(start, start + max(length, 1) - 1, _advice(tokens, start))
     except (duckdb.Error, MemoryError):
         raise EngineError(
-            "the statement could not be read",
+            "the statement could not be parsed",
             "Nothing was charged. Free some memory, and try again.",
         ) from None
     return None
@@ -97,12 +97,12 @@ def _advice(tokens: Sequence[Any], start: int) -> str:
     clause = _clause(tokens[place])
     later = [one for one in before if clause and CLAUSES.index(one) > CLAUSES.index(clause)]
     if later:
-        return f"{clause} stands before {later[0]}."
+        return f"{clause} goes before {later[0]}."
     opened = sum({"(": 1, ")": -1}.get(token.text, 0) for token in tokens)
     if opened:
-        return f"{'Close' if opened > 0 else 'Take out'} a bracket."
+        return f"{'Close' if opened > 0 else 'Remove'} a bracket."
     if place == len(tokens) - 1 and word in ("AND", "OR", "NOT"):
-        return f"Write a condition after {word}, or take it out."
+        return f"Write a condition after {word}, or remove it."
     if place >= 2 and word == "(" and before[-1:] in (["SELECT"], ["GROUP BY"]):
         name, earlier = tokens[place - 1], tokens[place - 2]
         if _ends_value(earlier):

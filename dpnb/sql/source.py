@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeAlias
 import sqlglot
 from sqlglot import expressions as exp
 
-from dpnb.errors import SqlError
+from dpnb.errors import SqlError, given
 from dpnb.kinds import closest
 from dpnb.sql.slips import ALIKE, SHAPE, Slip, slip
 
@@ -42,11 +42,13 @@ class Source:
 
     def __init__(self, text: str) -> None:
         if not isinstance(text, str):
-            raise SqlError("the statement is not a text", "Pass SQL as a string.")
+            raise SqlError(
+                f"the statement must be a string, got {given(text)}", "Pass SQL as a string."
+            )
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise SqlError("the statement holds half a character", "Type it again.") from None
+            raise SqlError("the statement contains half a character", "Type it again.") from None
         self.text = text
         self.tokens: list[Any] = []
         self.slip: Slip | None = None
@@ -117,7 +119,7 @@ class Source:
             if token.text.upper() == "NULLS" and token.token_type not in _QUOTED:
                 raise self.error_at(
                     token.start, token.end, "NULLS FIRST and NULLS LAST are not supported",
-                    "Leave them out: unknown values come last.",
+                    "Leave them out: missing values come last.",
                 )  # fmt: skip
         if len(tokens) > 2 * MAX_NODES:
             raise SqlError(f"the statement has more than {MAX_NODES:,} parts", "Make it shorter.")
@@ -173,8 +175,8 @@ class Source:
                 raise self.error_at(
                     place,
                     place,
-                    f"U+{ord(found[0]):04X} looks like a space, but SQL takes it for a letter",
-                    "Type a space in its place.",
+                    f"U+{ord(found[0]):04X} looks like a space, but SQL reads it as a letter",
+                    "Type a space instead.",
                 )
             start = after
 

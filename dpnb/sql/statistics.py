@@ -99,7 +99,9 @@ class Statistics:
             return Asked("MEDIAN", node.this, Fraction(1, 2))
         share = node.args.get("quantile") or node.args.get("expression")
         if share is None or others(node.args, "this", "quantile", "expression"):
-            self.refuse("QUANTILE takes a column and a share", _QUANTILE_SHAPE, node)
+            self.refuse(
+                "QUANTILE takes a column and a number between 0 and 1", _QUANTILE_SHAPE, node
+            )
         self._alone(node, "QUANTILE", "this", "quantile", "expression")
         return Asked("QUANTILE", node.this, self._share(share))
 
@@ -117,20 +119,22 @@ class Statistics:
             or others(node.this.args, "this")
             or len(terms) != 1
         ):
-            self.refuse("this cannot be answered", _QUANTILE_SHAPE, node)
+            self.refuse("this expression is not supported", _QUANTILE_SHAPE, node)
         (term,) = terms
         column = term.this if isinstance(term, exp.Ordered) else term
         if term.args.get("desc"):
-            self.refuse("quantiles are counted from below", "Write 1 - q, without DESC.", node)
+            self.refuse(
+                "WITHIN GROUP takes no DESC", "Write 1 - q instead of q, without DESC.", node
+            )
         return Asked("QUANTILE", column, self._share(node.this.this))
 
     def _share(self, node: Node) -> Fraction:
         if not isinstance(node, (exp.Literal, exp.Neg, exp.Placeholder)):
-            self.refuse("the share of a quantile is a number", _QUANTILE_SHAPE, node)
+            self.refuse("the second argument of a quantile must be a number", _QUANTILE_SHAPE, node)
         share = self.arguments.number(node)
         if not 0 < share < 1:
             self.refuse(
-                "the share of a quantile lies between 0 and 1; at the ends one row decides",
+                "a quantile must lie between 0 and 1; at the ends one row decides",
                 "Write QUANTILE(x, 0.99).", node,
             )  # fmt: skip
         return share
@@ -151,26 +155,26 @@ class Statistics:
         kind = self.schema[name]
         if not kind.numeric:
             self.refuse(
-                f"{name!r} holds no numbers",
+                f"{name!r} is not a numeric column",
                 "Quantiles need an Integer or Real column; count categories instead.", node,
             )  # fmt: skip
         if name in self.grouped:
             self.refuse(
-                f"{name!r} is what the groups are made of",
+                f"{name!r} is a column of GROUP BY",
                 "Take a quantile of another column.",
                 node,
             )
         cells = cell_count(kind)
         if cells == 0:
             self.refuse(
-                f"{name!r} has no declared cells among which a quantile could be",
+                f"{name!r} has no bins among which a quantile can lie",
                 "Declare bins for it in the schema.", node,
             )  # fmt: skip
         for column in self.grouped:
             cells *= cell_count(self.schema[column])
         if cells > MAX_CELLS:
             self.refuse(
-                f"this counts {cells:,} cells of groups and values, more than {MAX_CELLS:,}",
+                f"this needs {cells:,} bins in all groups together, more than {MAX_CELLS:,}",
                 f"Declare wider bins for {name}, or group by fewer columns.", node,
             )  # fmt: skip
         ends = kind.cells()
@@ -197,7 +201,7 @@ class Statistics:
         except OverflowError:
             self.refuse(
                 "the squares of these values can be too large",
-                "Divide by a number.", asked.argument,
+                "Divide them by a number.", asked.argument,
             )  # fmt: skip
         if bounds.integral and origin.denominator == 1:
             shift = Fraction(shift.__floor__())

@@ -436,9 +436,9 @@ def test_bad_options_are_refused_and_nothing_is_charged(options, text):
     [
         ("COUNT(*) = 5", "= on a noisy aggregate"),
         ("COUNT(*) <> 5", "<> on a noisy aggregate"),
-        ("COUNT(*) > (SELECT 5)", "a value is expected"),
+        ("COUNT(*) > (SELECT 5)", "this must be a value"),
         ("COUNT(*) > age", "not a column"),
-        ("COUNT(*) > 'many'", "a number is expected"),
+        ("COUNT(*) > 'many'", "this must be a number"),
         ("AVG(age) > 40", "depends on the rows of a group"),
         ("AVG(age) > 40 OR COUNT(*) > 5", "depends on the rows of a group"),
         ("COUNT(*) > 5 AND COUNT(*) < 3", "exclude each other"),
@@ -450,8 +450,8 @@ def test_bad_options_are_refused_and_nothing_is_charged(options, text):
         ("COUNT(*) > :quota", "has no value"),
         ("MAX(age) > 5", "MIN and MAX"),
         ("SUM(age) / COUNT(*) > 5", "compares one aggregate"),
-        ("COUNT(DISTINCT age, sex) > 5", "DISTINCT is supported as"),
-        ("SUM(DISTINCT age) > 5", "DISTINCT is supported as"),
+        ("COUNT(DISTINCT age, sex) > 5", "COUNT(DISTINCT) takes one column"),
+        ("SUM(DISTINCT age) > 5", "COUNT(DISTINCT) takes one column"),
         (" AND ".join(f"COUNT(*) FILTER (WHERE age > {i}) > 5" for i in range(13)), "13 different"),
     ],
 )

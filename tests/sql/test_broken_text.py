@@ -177,7 +177,7 @@ def test_a_parser_without_memory_says_one_fixed_text(monkeypatch):
     with pytest.raises(EngineError) as refused:
         slips.slip("SELECT 1", ())
     assert str(refused.value) == (
-        "the statement could not be read. Nothing was charged. Free some memory, and try again."
+        "the statement could not be parsed. Nothing was charged. Free some memory, and try again."
     )
     assert refused.value.__cause__ is None
     assert refused.value.__suppress_context__

@@ -202,8 +202,8 @@ REFUSED = [
     (f"{SALE} ANTI JOIN products p {MATCH}", "ANTI JOIN is not supported", "products p", JOIN),
     (f"{SALE} ASOF JOIN products p {MATCH}", "ASOF JOIN is not supported", "products p", JOIN),
     (f"{SALE} POSITIONAL JOIN products p", "POSITIONAL JOIN is not", "products p", JOIN),
-    (f"{SALE}, products p", "a join needs its condition", "products p", JOIN),
-    (f"{SALE} JOIN products p", "a join needs its condition", "products p", JOIN),
+    (f"{SALE}, products p", "a join needs a condition", "products p", JOIN),
+    (f"{SALE} JOIN products p", "a join needs a condition", "products p", JOIN),
     (f"{SALE} JOIN LATERAL (SELECT 1) p ON TRUE", "LATERAL is not supported", None, JOIN),
     # conditions
     (f"{SALE} JOIN products p ON TRUE", "one equality of two columns", "TRUE", JOIN),
@@ -213,18 +213,18 @@ REFUSED = [
     (f"{SALE} JOIN products p ON s.product_id + 1 = p.product_id", "one equality", None, JOIN),
     (f"{SALE} JOIN products p ON s.product_id = s.other_id", "a column of 'p'", None, JOIN),
     (f"{SALE} JOIN products p ON p.product_id = p.product_id", "a column of 'p'", None, JOIN),
-    (f"{SALE} JOIN products p ON product_id = p.product_id", "of several tables", "product_id", "s."),
-    (f"{SALE} JOIN products p ON s.product_id = q.product_id", "'q' is no table", None, "s, p"),
+    (f"{SALE} JOIN products p ON product_id = p.product_id", "several tables have a column 'product_id'", "product_id", "s."),
+    (f"{SALE} JOIN products p ON s.product_id = q.product_id", "'q' is not a table of FROM", None, "s, p"),
     (f"{SALE} JOIN products p ON nope = p.product_id", "unknown column 'nope'", "nope", "Declared"),
     (f"{SALE} JOIN products p USING (product_id, city)", "USING takes one column", None, JOIN),
     # keys
-    (f"{SALE} JOIN plain p {MATCH}", "'plain' is not declared unique in any column", "plain p",
+    (f"{SALE} JOIN plain p {MATCH}", "'plain' has no key: no column is declared unique", "plain p",
      "Declare Table('plain', ..., public=True, key='...')."),
-    ("SELECT COUNT(*) FROM plain p JOIN sales s USING (product_id)", "'plain' is not declared unique",
+    ("SELECT COUNT(*) FROM plain p JOIN sales s USING (product_id)", "'plain' has no key: no column is declared unique",
      "sales s", "public=True"),
     (f"{SALE} JOIN products p ON s.amount = p.price", "unique in 'product_id', not in 'price'",
      "products p", "Join on products.product_id."),
-    (f"{SALE} JOIN products p ON s.nope = p.product_id", "'nope' is no declared column of 'sales'",
+    (f"{SALE} JOIN products p ON s.nope = p.product_id", "'nope' is not a declared column of 'sales'",
      "products p", "Declared"),
     (f"{SALE} JOIN products p ON s.wide_id = p.product_id", "are declared differently", "products p",
      "the same bounds"),
@@ -239,19 +239,19 @@ REFUSED = [
     (f"{SALE} JOIN products s {MATCH}", "two tables are called 's'", "products s", "AS"),
     (f"{SALE} JOIN products p {MATCH} JOIN products q ON s.product_id = q.product_id",
      "'products' is joined twice on 'product_id'", "products q", "once"),
-    (f"{SALE} JOIN products p {MATCH} JOIN cities c ON p.category = c.city", "not joined with each other",
+    (f"{SALE} JOIN products p {MATCH} JOIN cities c ON p.category = c.city", "each further table must be joined with the first one",
      "cities c", "Join c with s."),
     (f"{SALE} JOIN (SELECT 1) p {MATCH}", "only a declared table can follow JOIN", None, "Tables: sales"),
     (f"{SALE} JOIN (products p JOIN cities c ON p.x = c.city) {MATCH}", "only a declared table", None, ""),
-    (f"{SALE} JOIN main.products p {MATCH}", "only a declared table can follow JOIN", None, "bare name"),
-    (f"{SALE} JOIN products p(a, b) {MATCH}", "only a declared table can follow JOIN", None, "bare"),
-    (f"{SALE} JOIN read_csv('/etc/passwd') p {MATCH}", "functions cannot be read from", None, "declared"),
-    (f"{SALE} JOIN products p TABLESAMPLE 10% {MATCH}", "only a declared table", None, "bare"),
+    (f"{SALE} JOIN main.products p {MATCH}", "only a declared table can follow JOIN", None, "Write only the name of the table."),
+    (f"{SALE} JOIN products p(a, b) {MATCH}", "only a declared table can follow JOIN", None, "Write only the name of the table."),
+    (f"{SALE} JOIN read_csv('/etc/passwd') p {MATCH}", "table functions are not supported", None, "declared"),
+    (f"{SALE} JOIN products p TABLESAMPLE 10% {MATCH}", "only a declared table", None, "Write only the name of the table."),
     (SALE + "".join(f" JOIN products p{i} ON s.product_id = p{i}.product_id" for i in range(9)),
      "there are 9 joins, more than 8", "products p8", "fewer"),
     # columns
     (f"SELECT product_id, COUNT(*) FROM sales s JOIN products p {MATCH} GROUP BY product_id",
-     "'product_id' is a column of several tables", "product_id", "Write s.product_id or p.product_id."),
+     "several tables have a column 'product_id'", "product_id", "Write s.product_id or p.product_id."),
     (f"SELECT q.category, COUNT(*) FROM sales s JOIN products p {MATCH} GROUP BY q.category",
      "unknown table", "q.category", "Tables of FROM: s, p."),
     (f"SELECT SUM(products.price) FROM sales s JOIN products p {MATCH}", "unknown table", None, "s, p"),
@@ -267,28 +267,28 @@ REFUSED = [
      "two results are called 'city'", None, "AS"),
     # sensitive tables
     ("SELECT COUNT(*) FROM sales s JOIN secret p USING (product_id)",
-     "'sales' protects a row, and 'secret' a row", "secret p", "ids of one privacy unit"),
+     "'sales' protects a row, and 'secret' a row", "secret p", "Sensitive tables can be joined on the ids of a privacy unit that both"),
     (f"{SALE} JOIN customers c ON s.product_id = c.age", "'sales' protects a row, and 'customers' a customer_id",
-     "customers c", "ids of one privacy unit"),
+     "customers c", "Sensitive tables can be joined on the ids of a privacy unit that both"),
     (f"{ORDER} JOIN patients c ON o.customer_id = c.patient_id",
-     "'orders' protects a customer_id, and 'patients' a patient_id", "patients c", "call their ids alike"),
-    (f"{ORDER} JOIN customers c ON o.amount = c.age", "joined on these only", "customers c",
+     "'orders' protects a customer_id, and 'patients' a patient_id", "patients c", "Tables can be joined if they are about the same people. Then give"),
+    (f"{ORDER} JOIN customers c ON o.amount = c.age", "tables that protect the same ids can be joined only on these ids", "customers c",
      "Write ON orders.customer_id = customers.customer_id."),
     (f"SELECT COUNT(*) FROM customers c LEFT JOIN orders o {IDS}", "keeps the rows of 'c'", "orders o",
      "Write FROM o LEFT JOIN c, or JOIN."),
     (f"SELECT COUNT(*) FROM open_orders o JOIN customers c {IDS}",
-     "'open_orders' is declared public, and 'customers' is not", "customers c", "alike"),
+     "'open_orders' is declared public, and 'customers' is not", "customers c", "Declare both as public, or neither."),
     (f"{ORDER} LEFT JOIN visits c {IDS}", "both tables may hold several rows of one customer_id",
      "visits c", "max_rows=1"),
     (f"{ORDER} JOIN huge c {IDS}", "may have 5,242,880 rows in this join", "huge c", "smaller max_rows"),
     (f"{ORDER} JOIN visits c {IDS} JOIN customers d ON o.customer_id = d.customer_id",
-     "pairs of rows are not joined with further tables", "customers d", "two tables"),
+     "this join makes pairs of rows, and no third table can be joined", "customers d", "two tables"),
     (f"{ORDER} JOIN products p USING (product_id) JOIN visits c {IDS}", "both tables may hold several",
-     "visits c", "nothing else"),
+     "visits c", "Join these two tables alone with JOIN, or declare max_rows=1 for the"),
     (f"SELECT c.customer_id, COUNT(*) FROM orders o JOIN customers c {IDS} GROUP BY c.customer_id",
      "unknown column 'customer_id'", "c.customer_id", "Declared"),
     (f"SELECT COUNT(DISTINCT c.customer_id) FROM orders o LEFT JOIN customers c {IDS}",
-     "only different values of 'customer_id'", None, "COUNT(DISTINCT customer_id)"),
+     "COUNT(DISTINCT) counts only 'customer_id'", None, "COUNT(DISTINCT customer_id)"),
 ]  # fmt: skip
 
 
@@ -326,11 +326,20 @@ class TestDeclarations:
     @pytest.mark.parametrize(
         ("options", "what"),
         [
-            ({"key": "nope"}, "the key 'nope' is no declared column"),
-            ({"key": 3}, "the key 3 is no declared column"),
+            (
+                {"key": "nope"},
+                "the key 'nope' is not a declared column. Name a column of the schema.",
+            ),
+            ({"key": 3}, "the key 3 is not a declared column. Name a column of the schema."),
             ({"key": "price"}, "the key 'price' is a Real"),
-            ({"key": "product_id", "public": False}, "it protects nobody"),
-            ({"key": "product_id", "unit": unit()}, "it protects nobody"),
+            (
+                {"key": "product_id", "public": False},
+                "a table with a key must be public: other tables look up its rows",
+            ),
+            (
+                {"key": "product_id", "unit": unit()},
+                "a table with a key must be public: other tables look up its rows",
+            ),
         ],
     )
     def test_a_key_is_a_declared_column_of_a_public_table(self, options, what):
@@ -345,7 +354,9 @@ class TestDeclarations:
         )
         assert Table.load(path).key == "product_id"
         path.write_text('source = "p.csv"\nkey = "product_id"\n' + PRODUCTS.to_toml())
-        with pytest.raises(SchemaError, match="protects nobody"):
+        with pytest.raises(
+            SchemaError, match="a table with a key must be public: other tables look up its rows"
+        ):
             Table.load(path)
 
     def test_joined_columns_are_found_and_not_listed(self):
@@ -361,7 +372,10 @@ class TestDeclarations:
 
     def test_a_declared_column_may_not_have_the_name_of_a_joined_one(self):
         taken = Schema({**SALES, "products[product_id].price": Integer(0, 1)})
-        with pytest.raises(SchemaError, match="stands for what a join looks up"):
+        with pytest.raises(
+            SchemaError,
+            match="the column name 'products\\[product_id\\]\\.price' is reserved for joins",
+        ):
             opened([Table("sales", None, taken), TABLES["products"]])
 
     def test_a_definition_names_the_tables_that_can_be_looked_up(self):

@@ -193,5 +193,5 @@ def test_values_of_a_wide_column_are_counted_before_they_are_listed():
         ("", "9,007,199,254,740,993"),
         (" GROUP BY sex", "18,014,398,509,481,986"),
     ):
-        with pytest.raises(SqlError, match=f"counts {cells} cells of groups and values"):
+        with pytest.raises(SqlError, match=f"needs {cells} bins in all groups together"):
             parse(f"SELECT MEDIAN(x) FROM t{group}", tables)
