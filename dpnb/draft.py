@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from dpnb.engines.summary import Summary
 
 STAMP = (
-    "# DRAFT, made from the data: NOT PRIVATE. For the owner's eyes only, do not show it to analysts.\n"
-    "# Replace every bound, bin and value by public knowledge: by what you would write without having\n"
-    "# these data. Then delete the line draft = true; before that the file is refused.\n"
+    "# DRAFT, made from the data: NOT PRIVATE. For the owner only; do not show it to analysts.\n"
+    "# Replace every bound, bin and value by public knowledge: what you would write without these\n"
+    "# data. Then delete the line draft = true; before that, dpnb refuses the file.\n"
     "draft = true\n"
 )
 MOST_BINS = 10
@@ -82,7 +82,7 @@ def draft_schema(source: Any, name: str = "t") -> Draft:
     head = {"name": name, **({} if path is None else {"source": path}), "complete": complete}
     parts = [STAMP, _toml(head)]
     if path is None:
-        parts.append("# The file that holds the rows, as seen from this one; Table.load needs it:\n"
+        parts.append("# The file with the rows, relative to this one; Table.load needs it:\n"
                      '# source = "rows.parquet"\n')  # fmt: skip
     for one in found:
         if one.name in declared:
@@ -178,23 +178,21 @@ def _named(one: Summary) -> str:
 def _left_out(one: Summary) -> str:
     name = _named(one)
     if _ID.search(one.name) and one.holds in ("text", "whole"):
-        return f"# Column {name} seems to hold ids, by which nothing is counted or grouped: left out.\n"
+        return f"# Column {name} seems to hold ids, which nobody counts or groups by: left out.\n"
     if one.holds == "other":
-        return (
-            f"# Column {name} holds {one.type} values, which no kind of column takes: left out.\n"
-        )
+        return f"# Column {name} holds {one.type} values, which fit no kind of column: left out.\n"
     if not one.present:
         return f"# Column {name} holds no values: left out.\n"
     if one.holds == "text":
         return (
-            f"# Column {name} has {one.different:,} different texts: left out. If some are known to\n"
-            "# the public, list them, with one of them for all others:\n"
+            f"# Column {name} has {one.different:,} different strings: left out. If some are\n"
+            "# public, list them, with one value for all others:\n"
             f"# [columns.{name}]\n"
             '# type = "category"\n'
             '# values = ["this", "that", "other"]\n'
             '# other = "other"\n'
         )
-    return f"# Column {name} has values that no bounds can hold: left out.\n"
+    return f"# Column {name} has values that fit no bounds: left out.\n"
 
 
 def _remark(one: Summary) -> str:
@@ -207,8 +205,8 @@ def _remark(one: Summary) -> str:
 def _unit(one: Summary) -> str:
     most = 1 if one.most <= 1 else int(max(step(Fraction(one.most), 1), Fraction(2)))
     return (
-        f"# Does {_named(one)} say whose row it is? Then protect all rows of one id, not single rows;\n"
-        "# max_rows is how many rows of one id are kept:\n"
+        f"# Does {_named(one)} say whose row it is? Then protect all rows of one id, not single rows.\n"
+        "# max_rows is the number of rows that are kept for each id:\n"
         "# [unit]\n"
         f"# column = {_named(one)}\n"
         f"# max_rows = {most}\n"

@@ -110,7 +110,7 @@ def lookup(base: Table, column: str, other: Table, key: str) -> Join:
         With the reason why these rows cannot be looked up; it rests on declarations alone.
     """
     if base.name == other.name:
-        raise SchemaError("a table cannot be joined with itself", "Join it with another one.")
+        raise SchemaError("a table cannot be joined with itself", "Join it with another table.")
     if _is_id(base, column) and _is_id(other, key):
         return _by_id(base, other)
     if other.key is None:
@@ -123,7 +123,7 @@ def lookup(base: Table, column: str, other: Table, key: str) -> Join:
     found = base.schema.find(column)
     if found is None:
         raise SchemaError(
-            f"{column!r} is no declared column of {base.name!r}",
+            f"{column!r} is not a declared column of {base.name!r}",
             nearest(column, list(base.schema)),
         )
     if _domain(base.schema[found]) != _domain(other.schema[other.key]):
@@ -159,7 +159,7 @@ def _by_id(base: Table, other: Table) -> Join:
         # what is asked of a public table may be studied without any noise
         raise SchemaError(
             f"{base.name!r} is declared public, and {other.name!r} is not",
-            "Declare both alike.",
+            "Declare both as public, or neither.",
         )
     return Join(other.name, name, True, tuple(other.schema.items()))
 
@@ -186,8 +186,8 @@ def pair(one: Table, other: Table) -> Table | None:
     rows = one.unit.max_rows * other.unit.max_rows
     if rows > MOST_OF_ONE:
         raise SchemaError(
-            f"one {one.unit.column} may have {rows:,} rows in this join, more than {MOST_OF_ONE:,}",
-            "Declare smaller max_rows.",
+            f"one {one.unit.column} may have {rows:,} rows in this join; at most {MOST_OF_ONE:,} are allowed",
+            "Declare a smaller max_rows.",
         )
     both = sorted((one, other), key=lambda table: table.name)
     kinds = {f"{t.name}[].{name}": kind for t in both for name, kind in t.schema.items()}
@@ -204,7 +204,7 @@ def _refused(base: Table, other: Table) -> SchemaError:
     """Return why a table without a key cannot be looked up by this column."""
     if other.public and other.unit is None:
         return SchemaError(
-            f"{other.name!r} is not declared unique in any column",
+            f"{other.name!r} has no key: no column is declared unique",
             f"Declare Table({other.name!r}, ..., public=True, key='...').",
         )
     if base.unit is None or other.unit is None:
@@ -212,17 +212,17 @@ def _refused(base: Table, other: Table) -> SchemaError:
         protects = "a row" if many.unit is None else f"a {many.unit.column}"
         return SchemaError(
             f"{one.name!r} protects a row, and {many.name!r} {protects}",
-            "Sensitive tables are joined on the ids of one privacy unit that both declare; a table that "
-            "needs no protection is declared with public=True and key='...'.",
+            "Sensitive tables can be joined on the ids of a privacy unit that both declare. Declare a "
+            "table that needs no protection with public=True and key='...'.",
         )
     if base.unit.column.casefold() != other.unit.column.casefold():
         return SchemaError(
             f"{base.name!r} protects a {base.unit.column}, and {other.name!r} a {other.unit.column}",
-            "Tables of the same people call their ids alike; tables of others cannot be joined.",
+            "Tables can be joined if they are about the same people. Then give their ids the same name.",
         )
     name = base.unit.column
     return SchemaError(
-        "tables that protect the same ids are joined on these only",
+        "tables that protect the same ids can be joined only on these ids",
         f"Write ON {base.name}.{name} = {other.name}.{name}.",
     )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, TypeAlias
 
-from dpnb.errors import SchemaError
+from dpnb.errors import SchemaError, given
 from dpnb.scale import Code, Interval, Scale
 
 Constant: TypeAlias = str | int | float | Fraction | datetime.date
@@ -58,7 +58,7 @@ class Category:
         listed = isinstance(values, (list, tuple))
         if not listed or not all(isinstance(value, str) for value in values):
             raise SchemaError(
-                "a Category takes a list of texts",
+                "a Category takes a list of strings",
                 "Write Category(['a', 'b']); for whole numbers use Integer(0, 9).",
             )
         if not 1 <= len(values) <= 65_535 or len(set(values)) != len(values):
@@ -85,7 +85,7 @@ class Category:
         if operator not in ("=", "<>"):
             raise SchemaError("categories have no order", "Use =, <> or IN.")
         if not isinstance(value, str):
-            raise SchemaError(f"{value} is not a text", "Put the category in single quotes.")
+            raise SchemaError(f"{value} is not a string", "Put the category in single quotes.")
         if value not in self.values:
             raise SchemaError(
                 f"{value!r} is not a declared category", nearest(value, self.values, quote=True)
@@ -103,12 +103,18 @@ def _checked_bins(bins: Sequence[Any] | None, low: Any, high: Any) -> tuple[Any,
     if bins is None:
         return None
     if not isinstance(bins, (list, tuple)):
-        raise SchemaError("bins are a list of edges", "Write bins=[0, 10, 20].")
+        raise SchemaError(
+            f"bins must be a list of edges, got {given(bins)}", "Write bins=[0, 10, 20]."
+        )
     edges = tuple(bins)
     if len(edges) < 2 or any(a >= b for a, b in itertools.pairwise(edges)):
-        raise SchemaError("bins need at least two edges in rising order", "Write bins=[0, 10, 20].")
+        raise SchemaError(
+            "bins need at least two edges in increasing order", "Write bins=[0, 10, 20]."
+        )
     if edges[0] < low or edges[-1] > high:
-        raise SchemaError("bins reach outside the bounds", "Keep every edge within low..high.")
+        raise SchemaError(
+            "an edge of the bins is outside the bounds", "Keep every edge between low and high."
+        )
     return edges
 
 
@@ -159,7 +165,7 @@ class Integer:
         numbers = (self.low, self.high, *(self.bins or ()))
         if any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
             raise SchemaError(
-                "the bounds and bins of an Integer are whole numbers",
+                "the bounds and bins of an Integer must be whole numbers",
                 "Write Integer(17, 90), or use Real.",
             )
         if not -MAX_INTEGER <= self.low < self.high <= MAX_INTEGER:
@@ -216,12 +222,15 @@ class Real:
     def __post_init__(self) -> None:
         numbers = (self.low, self.high, *(self.bins or ()))
         if any(isinstance(n, bool) or not isinstance(n, (int, float)) for n in numbers):
-            raise SchemaError("the bounds and bins of a Real are numbers", "Write Real(0, 200).")
+            raise SchemaError(
+                "the bounds and bins of a Real must be numbers", "Write Real(0, 200)."
+            )
         if not all(math.isfinite(n) for n in numbers) or not self.low < self.high:
             raise SchemaError("a Real needs finite bounds with low < high", "Write Real(0, 200).")
         if not 1e-150 < max(abs(self.low), abs(self.high)) < 1e150:
             raise SchemaError(
-                "the bounds of a Real lie within 1e-150..1e150 in size", "Use another unit."
+                "the bounds of a Real must be between 1e-150 and 1e150 in size",
+                "Use another unit of measurement.",
             )
         if (self.high - self.low) < max(abs(self.low), abs(self.high)) * 2.0**-30:
             raise SchemaError(
@@ -241,7 +250,9 @@ class Real:
     def cells(self) -> tuple[Cell, ...]:
         """Return the declared bins."""
         if self.bins is None:
-            raise SchemaError("a Real has no groups of its own", "Declare bins=[...] for it.")
+            raise SchemaError(
+                "a Real column has no groups without bins", "Declare bins=[...] for it."
+            )
         return _bin_cells(self.bins, self.bins, self.scale)
 
     def compare(self, operator: str, value: Constant) -> tuple[Interval, ...]:

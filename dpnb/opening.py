@@ -52,12 +52,15 @@ def read_analysts(declared: object, known: Mapping[str, Any]) -> dict[str, Any]:
     RequestError
     """
     if not isinstance(declared, Mapping | None):
-        raise RequestError("[analysts] has no privileges", "Write lines like alice = 4.")
+        raise RequestError(
+            "[analysts] must give each analyst a privilege", "Write lines like alice = 4."
+        )
     found = dict(declared or {})
     for name, privilege in known.items():
         if name in found and privileges_of(found[name]) != privileges_of(privilege):
             raise RequestError(
-                f"[analysts] gives {name!r} another privilege than her token has", "Write that one."
+                f"the privilege of {name!r} in [analysts] differs from that of the token",
+                "Write the privilege of the token.",
             )
     return {**found, **known}
 

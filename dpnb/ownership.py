@@ -9,7 +9,7 @@ from typing import Any
 
 from dpnb.answers.assembly import status
 from dpnb.answers.listing import BudgetStatus
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.kinds import nearest
 from dpnb.privacy.loss import Amount, PrivacyLoss
 from dpnb.provenance.administration import Administration
@@ -213,7 +213,10 @@ class Ownership:
         RequestError
         """
         if view is not None and (analyst is not None or column is not None):
-            raise RequestError("a limit is of one row, column or view", "Name one of them.")
+            raise RequestError(
+                "a limit is for an analyst, a column or a view, not for two of them",
+                "Write limit('bob', rho=0.1) or limit(view='age', rho=0.1).",
+            )
         if column is not None:
             self._administer(
                 partial(self._owner.limit_columns, column, table, analyst, rho, epsilon)
@@ -365,7 +368,9 @@ class Ownership:
         def decide() -> dict[str, Any]:
             claims = self._store.provenance.claims
             if not isinstance(name, str) or name not in claims:
-                raise RequestError(f"there is no claim {name!r}", nearest(str(name), list(claims)))
+                raise RequestError(
+                    f"there is no claim {given(name)}", nearest(str(name), list(claims))
+                )
             return {"kind": "claim", "name": name, "withdrawn": True}
 
         self._administer(partial(self._store.write, decide))

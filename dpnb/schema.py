@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpnb.errors import SchemaError
+from dpnb.errors import SchemaError, given
 from dpnb.kinds import KINDS, Category, Date, Integer, Kind, Real
 
 MOST_OF_ONE = 2**20
@@ -46,13 +46,14 @@ class Unit:
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
-            raise SchemaError("the unit names no column", "Write Unit('person_id', max_rows=3).")
+            raise SchemaError("the unit needs a column", "Write Unit('person_id', max_rows=3).")
         for name in ("max_rows", "max_groups"):
             value = getattr(self, name)
             whole = isinstance(value, int) and not isinstance(value, bool)
             if not whole or not 1 <= value <= MOST_OF_ONE:
                 raise SchemaError(
-                    f"{name} is {value!r}", f"Give a whole number from 1 to {MOST_OF_ONE:,}."
+                    f"{name} must be a whole number from 1 to {MOST_OF_ONE:,}, got {given(value)}",
+                    f"Write {name}=3.",
                 )
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,7 +73,7 @@ class Unit:
         known = {"column", "max_rows", "max_groups"}
         if not isinstance(data, Mapping) or not {"column", "max_rows"} <= set(data) <= known:
             raise SchemaError(
-                "[unit] has column and max_rows, and may have max_groups",
+                "[unit] needs column and max_rows, and takes max_groups",
                 "Write column = 'person_id' and max_rows = 3.",
             )
         return cls(**data)
@@ -98,9 +99,9 @@ def kept_note(unit: str) -> str:
     Examples
     --------
     >>> kept_note("all rows of one customer_id, at most 20 kept")
-    ' Protected are all rows of one customer_id, at most 20 kept; the others do not count.'
+    ' This protects all rows of one customer_id, at most 20 kept; further rows do not count.'
     """
-    return "" if unit == unit_text(None) else f" Protected are {unit}; the others do not count."
+    return "" if unit == unit_text(None) else f" This protects {unit}; further rows do not count."
 
 
 class Schema(Mapping[str, Kind]):
@@ -152,11 +153,13 @@ class Schema(Mapping[str, Kind]):
                 "a schema needs at least one column", "Write Schema({'age': Integer(17, 90)})."
             )
         if len(self._folded) != len(self._columns):
-            raise SchemaError("two columns differ by case only", "Rename one of them.")
+            raise SchemaError(
+                "two columns differ only in upper and lower case", "Rename one of them."
+            )
         for name, kind in self._columns.items():
             if not name or not isinstance(kind, Category | Integer | Real | Date):
                 raise SchemaError(
-                    f"column {name!r} has no known kind",
+                    f"column {name!r} has an unknown kind",
                     "Use Category, Integer, Real or Date.",
                 )
         self.aliases = _checked_aliases(aliases, self._columns)
@@ -175,7 +178,8 @@ class Schema(Mapping[str, Kind]):
         """
         if unit is not None and unit.column.casefold() in map(str.casefold, self.undeclared):
             raise SchemaError(
-                f"the ids {unit.column!r} cannot be discovered", "Leave them out of undeclared."
+                f"the values of {unit.column!r}, the ids of the privacy unit, cannot be discovered",
+                "Leave them out of undeclared.",
             )
         made = Schema(self._columns, self.aliases, self.complete, self.undeclared)
         made.unit = unit
@@ -194,7 +198,7 @@ class Schema(Mapping[str, Kind]):
         for name in columns:
             if name in self:
                 raise SchemaError(
-                    f"the name {name!r} stands for what a join looks up", "Rename it."
+                    f"the column name {name!r} is reserved for joins", "Rename the column."
                 )
         made = self.protecting(self.unit)
         made.joined = {**self.joined, **columns}
@@ -260,8 +264,8 @@ class Schema(Mapping[str, Kind]):
                 kinds[name] = KINDS[word](**options)
             except TypeError:
                 raise SchemaError(
-                    f"column {name!r} has an option that a {word} does not know, or lacks one",
-                    "A category has values and other; the others have low, high and bins.",
+                    f"column {name!r} ({word}) has an unknown option, or one is missing",
+                    "A category takes values and other; the other kinds take low, high and bins.",
                 ) from None
             except SchemaError as error:
                 raise SchemaError(error.what, error.hint, f"column {name!r}") from None
@@ -297,10 +301,10 @@ def _checked_complete(complete: Sequence[str], columns: Mapping[str, Kind]) -> t
     """Return the columns that are never missing, in the order of their declaration."""
     hint = "Write complete=['age', 'sex']."
     if not isinstance(complete, (list, tuple)):
-        raise SchemaError("complete is a list of column names", hint)
+        raise SchemaError(f"complete must be a list of column names, got {given(complete)}", hint)
     for name in complete:
         if not isinstance(name, str) or name not in columns:
-            raise SchemaError(f"the complete column {name!r} is no column", hint)
+            raise SchemaError(f"complete names {given(name)}, which is not a declared column", hint)
     return tuple(name for name in columns if name in complete)
 
 
@@ -308,12 +312,16 @@ def _checked_undeclared(names: Sequence[str], folded: Mapping[str, str]) -> tupl
     """Return the columns whose values are not declared."""
     hint = "Write undeclared=['city']."
     if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) and n for n in names):
-        raise SchemaError("undeclared is a list of column names", hint)
+        raise SchemaError(f"undeclared must be a list of column names, got {given(names)}", hint)
     for name in names:
         if name.casefold() in folded:
-            raise SchemaError(f"the undeclared column {name!r} is declared, too", "Drop one.")
+            raise SchemaError(
+                f"column {name!r} is declared and also in undeclared", "Remove it from one of them."
+            )
     if len({name.casefold() for name in names}) != len(names):
-        raise SchemaError("two undeclared columns differ by case only", "Rename one of them.")
+        raise SchemaError(
+            "two undeclared columns differ only in upper and lower case", "Rename one of them."
+        )
     return tuple(names)
 
 
@@ -325,13 +333,15 @@ def _checked_aliases(
     if not isinstance(aliases, (list, tuple)) or not all(
         isinstance(names, (list, tuple)) and len(names) > 1 for names in aliases
     ):
-        raise SchemaError("aliases are lists of two or more column names", hint)
+        raise SchemaError("aliases must be lists of two or more column names", hint)
     listed = [name for names in aliases for name in names]
     for name in listed:
         if not isinstance(name, str) or name not in columns:
-            raise SchemaError(f"the alias {name!r} is no column", hint)
+            raise SchemaError(f"aliases name {given(name)}, which is not a declared column", hint)
         if listed.count(name) > 1:
-            raise SchemaError(f"the alias {name!r} is named twice", "Put its set in one list.")
+            raise SchemaError(
+                f"column {name!r} is twice in aliases", "Put all its aliases in one list."
+            )
     return tuple(tuple(names) for names in aliases)
 
 
@@ -347,12 +357,12 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         raise SchemaError("the file cannot be read", "Check the path.", str(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SchemaError(
-            f"the file is not valid TOML: {error}", "Mend it there.", str(path)
+            f"the file is not valid TOML: {error}", "Correct the file there.", str(path)
         ) from None
     if "draft" in content:
         raise SchemaError(
             "this is a draft made from the data",
-            "Replace every bound and value by public knowledge, then delete the line draft = true.",
+            "Replace every bound and value by public knowledge. Then delete the line draft = true.",
             str(path),
         )
     known = {

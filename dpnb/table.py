@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpnb.errors import SchemaError
+from dpnb.errors import SchemaError, given
 from dpnb.kinds import Real
 from dpnb.schema import Schema, Unit, read_toml
 
@@ -65,14 +65,22 @@ class Table:
         key: str | None = None,
     ) -> None:
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,62}", name):
-            raise SchemaError(f"{name!r} is no table name", "Use letters, digits and underscores.")
+            raise SchemaError(
+                f"{given(name)} is not a table name", "Use letters, digits and underscores."
+            )
         if not isinstance(schema, Schema):
-            raise SchemaError("the schema is not a dpnb.Schema", "Write dpnb.Schema({...}).")
+            raise SchemaError(
+                f"the schema must be a dpnb.Schema, got {given(schema)}",
+                "Write dpnb.Schema({...}).",
+            )
         if not isinstance(public, bool):
-            raise SchemaError("public is neither True nor False", "Write public=True.")
+            raise SchemaError(
+                f"public must be True or False, got {given(public)}", "Write public=True."
+            )
         if unit is not None and not isinstance(unit, Unit):
             raise SchemaError(
-                "the unit is no dpnb.Unit", "Write unit=dpnb.Unit('person_id', max_rows=3)."
+                f"the unit must be a dpnb.Unit, got {given(unit)}",
+                "Write unit=dpnb.Unit('person_id', max_rows=3).",
             )
         self.name = name
         self.source = source
@@ -87,14 +95,16 @@ class Table:
     def _checked_key(self, key: object) -> str:
         found = self.schema.find(key) if isinstance(key, str) else None
         if found is None:
-            raise SchemaError(f"the key {key!r} is no declared column", "Name one of the schema.")
+            raise SchemaError(
+                f"the key {given(key)} is not a declared column", "Name a column of the schema."
+            )
         if isinstance(self.schema[found], Real):
             raise SchemaError(
-                f"the key {found!r} is a Real", "Numbers that are rounded do not meet; use Integer."
+                f"the key {found!r} is a Real column", "Rounded numbers do not match; use Integer."
             )
         if not self.public or self.unit is not None:
             raise SchemaError(
-                "a table with a key is looked up by other tables, so it protects nobody",
+                "a table with a key must be public: other tables look up its rows without noise",
                 "Declare public=True, without a unit; or leave the key out.",
             )
         return found
@@ -130,7 +140,11 @@ class Table:
         schema = Schema.of(content)
         public = content.get("public", False)
         if not isinstance(public, bool):
-            raise SchemaError("public is neither true nor false", "Write public = true.", str(path))
+            raise SchemaError(
+                f"public must be true or false, got {given(public)}",
+                "Write public = true.",
+                str(path),
+            )
         try:
             return cls(name, source, schema, public=public, key=content.get("key"))
         except SchemaError as error:

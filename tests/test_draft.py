@@ -57,7 +57,10 @@ class TestStamp:
         file.write_text(draft)
         with pytest.raises(SchemaError, match="this is a draft made from the data") as caught:
             load(file)
-        assert "then delete the line draft = true" in caught.value.hint
+        assert (
+            "Replace every bound and value by public knowledge. Then delete the"
+            in caught.value.hint
+        )
         file.write_text(gone_through(draft))
         load(file)
 
@@ -107,7 +110,7 @@ class TestColumns:
         frame = pd.DataFrame({"a": [*few, "v050"] * 2, "b": 1})
         draft = dpnb.draft_schema(frame)
         assert list(declared(draft)) == ["b"]
-        assert '# Column "a" has 51 different texts: left out.' in draft
+        assert '# Column "a" has 51 different strings: left out.' in draft
         assert "v0" not in draft
 
     @pytest.mark.parametrize(
@@ -142,8 +145,8 @@ class TestColumns:
         ("column", "words"),
         [
             (pd.Series([None, None], dtype="float64"), "holds no values"),
-            (pd.Series([2**60, 2**61]), "no bounds can hold"),
-            (pd.Series([1e300, -1.7e308]), "no bounds can hold"),
+            (pd.Series([2**60, 2**61]), "has values that fit no bounds"),
+            (pd.Series([1e300, -1.7e308]), "has values that fit no bounds"),
             (pd.Series(pd.to_timedelta([1, 2], unit="s")), "holds INTERVAL values"),
         ],
     )

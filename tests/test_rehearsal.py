@@ -126,12 +126,12 @@ class TestRows:
 
     @pytest.mark.parametrize("rows", [-1, 10_000_001, 2.5, "many", None, True])
     def test_rows_are_a_whole_number(self, rows, session):
-        with pytest.raises(RequestError, match="rows is"):
+        with pytest.raises(RequestError, match="rows must be a whole number, got"):
             session.rehearse(rows)
 
     @pytest.mark.parametrize("seed", [-1, 0.5, "a", None, False])
     def test_so_is_the_seed(self, seed, session):
-        with pytest.raises(RequestError, match="seed is"):
+        with pytest.raises(RequestError, match="seed must be a whole number, got"):
             session.rehearse(10, seed)
 
 

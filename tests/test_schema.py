@@ -181,7 +181,7 @@ class TestBins:
 
 
 BAD = [
-    (lambda: Category("abc"), "a Category takes a list of texts"),
+    (lambda: Category("abc"), "a Category takes a list of strings"),
     (lambda: Category([1, 2]), "for whole numbers use Integer(0, 9)"),
     (lambda: Category([]), "1 to 65,535 different values"),
     (lambda: Category(["a", "a"]), "1 to 65,535 different values"),
@@ -193,31 +193,52 @@ BAD = [
     (lambda: Integer(2, 2), "low < high"),
     (lambda: Integer(3, 2), "low < high"),
     (lambda: Integer(0, 2**53 + 1), "within +-2**53"),
-    (lambda: Integer(0, 9, bins=[0]), "at least two edges in rising order"),
-    (lambda: Integer(0, 9, bins=[3, 3]), "rising order"),
-    (lambda: Integer(0, 9, bins=[5, 3]), "rising order"),
-    (lambda: Integer(0, 9, bins=[0, 10]), "bins reach outside the bounds"),
+    (
+        lambda: Integer(0, 9, bins=[0]),
+        "bins need at least two edges in increasing order. Write bins=[0, 10, 20].",
+    ),
+    (
+        lambda: Integer(0, 9, bins=[3, 3]),
+        "bins need at least two edges in increasing order. Write bins=[0, 10, 20].",
+    ),
+    (
+        lambda: Integer(0, 9, bins=[5, 3]),
+        "bins need at least two edges in increasing order. Write bins=[0, 10, 20].",
+    ),
+    (lambda: Integer(0, 9, bins=[0, 10]), "an edge of the bins is outside the bounds"),
     (lambda: Real("0", 1), "numbers"),
     (lambda: Real(0, math.inf), "finite bounds"),
     (lambda: Real(math.nan, 1), "finite bounds"),
     (lambda: Real(1, 1), "low < high"),
-    (lambda: Real(0, 1e200), "1e-150..1e150"),
-    (lambda: Real(0, 1e-200), "1e-150..1e150"),
+    (lambda: Real(0, 1e200), "the bounds of a Real must be between 1e-150 and 1e150 in size. Use"),
+    (lambda: Real(0, 1e-200), "the bounds of a Real must be between 1e-150 and 1e150 in size. Use"),
     (lambda: Real(1e9, 1e9 + 1e-4), "too close together"),
-    (lambda: Real(0, 1, bins=[0, 2]), "bins reach outside the bounds"),
+    (lambda: Real(0, 1, bins=[0, 2]), "an edge of the bins is outside the bounds"),
     (lambda: Real(0, 1).cells(), "Declare bins=[...]"),
     (lambda: Date("2024-02-30", "2024-12-31"), "'2024-02-30' is not a date"),
     (lambda: Date("2024-12-31", "2024-01-01"), "low < high"),
     (lambda: Date("2024-01-01", "2024-12-31", bins=["2024-01-01"]), "at least two edges"),
     (lambda: Schema({}), "at least one column"),
-    (lambda: Schema({"a": Integer(0, 1), "A": Integer(0, 1)}), "differ by case only"),
-    (lambda: Schema({"straße": Integer(0, 1), "STRASSE": Integer(0, 1)}), "differ by case only"),
-    (lambda: Schema({"": Integer(0, 1)}), "has no known kind"),
+    (
+        lambda: Schema({"a": Integer(0, 1), "A": Integer(0, 1)}),
+        "two columns differ only in upper and lower case. Rename one of them.",
+    ),
+    (
+        lambda: Schema({"straße": Integer(0, 1), "STRASSE": Integer(0, 1)}),
+        "two columns differ only in upper and lower case. Rename one of them.",
+    ),
+    (lambda: Schema({"": Integer(0, 1)}), "has an unknown kind"),
     (lambda: Schema({"a": int}), "Use Category, Integer, Real or Date"),
     (lambda: Schema.from_dict({"a": {"type": "float"}}), "Use one of category, integer, real"),
     (lambda: Schema.from_dict({"a": "integer"}), "has type ''"),
-    (lambda: Schema.from_dict({"a": {"type": "integer", "low": 0}}), "or lacks one"),
-    (lambda: Schema.from_dict({"a": {"type": "real", "low": 0, "high": 1, "x": 1}}), "an option"),
+    (
+        lambda: Schema.from_dict({"a": {"type": "integer", "low": 0}}),
+        "has an unknown option, or one is missing",
+    ),
+    (
+        lambda: Schema.from_dict({"a": {"type": "real", "low": 0, "high": 1, "x": 1}}),
+        "column 'a' (real) has an unknown option, or one is missing. A",
+    ),
     (lambda: Schema.from_dict({"a": {"type": "integer", "low": 1, "high": 0}}), "column 'a'"),
 ]
 

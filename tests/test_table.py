@@ -23,7 +23,7 @@ class TestDeclaration:
 
     @pytest.mark.parametrize("name", ["", "1t", "a b", 'a"b', "a;b", "größe", "a" * 64, None, 5])
     def test_other_names_are_refused(self, name):
-        with pytest.raises(SchemaError, match="is no table name"):
+        with pytest.raises(SchemaError, match="is not a table name"):
             Table(name, FRAME, SCHEMA)
 
     def test_the_schema_is_a_schema(self):
@@ -56,7 +56,7 @@ class TestDeclaration:
             Unit(**unit)
 
     def test_a_unit_is_a_unit(self):
-        with pytest.raises(SchemaError, match="is no dpnb.Unit"):
+        with pytest.raises(SchemaError, match="the unit must be a dpnb.Unit, got 'id'"):
             Table("t", FRAME, SCHEMA, unit="id")
 
     def test_the_definition_holds_public_facts_only(self):
@@ -71,7 +71,7 @@ class TestDeclaration:
 
     @pytest.mark.parametrize("public", ["false", "", None, 0, 1])
     def test_public_is_true_or_false(self, public):
-        with pytest.raises(SchemaError, match="neither True nor False"):
+        with pytest.raises(SchemaError, match="public must be True or False, got"):
             Table("t", FRAME, SCHEMA, public=public)
 
     def test_public_is_declared(self, tmp_path):

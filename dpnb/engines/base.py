@@ -371,8 +371,8 @@ def engine_failure() -> EngineError:
     """Return the one error that every failure of an engine becomes."""
     return EngineError(
         "the engine could not carry out this request",
-        "Nothing was charged. Try again; if it persists, check that the table's file is whole, or reopen "
-        "the session with more memory free.",
+        "Nothing was charged. Try again. If it fails again, check that the table's file is complete, or "
+        "free some memory and reopen the session.",
     )
 
 

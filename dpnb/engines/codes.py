@@ -51,5 +51,5 @@ def short_text(value: str) -> str:
 def no_ids(held: str) -> SchemaError:
     """Return why values of a type are no ids of a privacy unit."""
     return SchemaError(
-        f"the ids of the privacy unit are {held} values", "Use whole numbers or texts as ids."
+        f"the ids of the privacy unit are {held} values", "Use whole numbers or strings as ids."
     )

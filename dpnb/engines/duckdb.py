@@ -300,8 +300,8 @@ class DuckDBEngine:
         """Return why the rows of another engine cannot be looked up, and the hint."""
         if not isinstance(other, DuckDBEngine):
             return (
-                "tables of different engines are not joined yet",
-                "Join them where one of them is, or read both from files or data frames.",
+                "tables of different engines cannot be joined yet",
+                "Join them in one of the engines, or read both from files or data frames.",
             )
         return unlike(join) if join.ids and self._text_ids != other._text_ids else None
 

@@ -241,8 +241,8 @@ class PostgresEngine(StatementEngine):
 
     def obstacle(self, other: Engine, join: Join) -> tuple[str, str] | None:
         """Return why the rows of another engine cannot be looked up, and the hint."""
-        hint = "Join them in a view; where it repeats rows, declare as unit whose rows they are."
-        return "tables in PostgreSQL are not joined yet", hint
+        hint = "Join them in a view. If it repeats rows, declare the unit."
+        return "tables in PostgreSQL cannot be joined yet", hint
 
     def fingerprint(self, key: bytes) -> str:
         """Seal sums of four parts of each row's SHA-256 after a secret: in any order, one statement."""
@@ -268,10 +268,16 @@ def _dial(source: str) -> tuple[psycopg.Connection, str]:
     """Return a connection, and the SQL name of the table; nothing of the source is ever shown."""
     url, _, name = source.rpartition("#")
     schema, _, table = name.rpartition(".")
-    what, hint = "the source names no table", "Write postgresql://user@host/database#schema.table."
+    what, hint = (
+        "the URL of the source names no table",
+        "Write postgresql://user@host/database#schema.table.",
+    )
     # such signs are rather of a password that holds a #
     if table and not set(name) & set("@/:"):
-        what, hint = "the database cannot be reached", "Check server, address, user and password."
+        what, hint = (
+            "the database cannot be reached",
+            "Check the server, address, user and password.",
+        )
         with contextlib.suppress(psycopg.Error, UnicodeError):
             return psycopg.connect(
                 url, autocommit=True, prepare_threshold=None, client_encoding="utf8",

@@ -27,12 +27,14 @@ def _csv_source(path: Path) -> str:
         header = next(csv.reader(file), [])
     if any("\0" in name for name in header):
         raise SchemaError(
-            "the CSV file is not in UTF-8, but in UTF-16 or UTF-32", "Save it as UTF-8.", str(path)
+            "the CSV file is encoded in UTF-16 or UTF-32, not in UTF-8",
+            "Save it as UTF-8.",
+            str(path),
         )
     if not header or len({name.casefold() for name in header}) != len(header):
         raise SchemaError(
-            "the CSV file has no header of different names",
-            "Give it a first line with the names of its columns.",
+            "the first line of the CSV file does not hold different column names",
+            "Write the names of the columns into the first line.",
             str(path),
         )
     columns = ", ".join(f"{text(name)}: 'VARCHAR'" for name in header)
@@ -66,8 +68,8 @@ def check_names(found: Sequence[tuple[str, int | None]], path: Path) -> None:
         within += parts or 0
     if len(set(names)) != len(names):
         raise SchemaError(
-            "the Parquet file has columns with the same name, upper and lower case aside",
-            "Rename all but one.",
+            "two columns of the Parquet file differ only in upper and lower case",
+            "Rename all but one of them.",
             str(path),
         )
 
@@ -77,12 +79,14 @@ def file_source(path: Path) -> str:
     if not path.is_file():
         raise SchemaError("there is no such file", "Check the path.", str(path))
     if set("*?[]{}") & set(str(path)):
-        raise SchemaError("the path holds one of * ? [ ] { }", "Rename it.", str(path))
+        raise SchemaError(
+            "the path contains one of * ? [ ] { }", "Rename the file or folder.", str(path)
+        )
     if is_csv(path):
         return _csv_source(path)
     if path.suffix.lower() in (".parquet", ".pq"):
         return f"read_parquet({text(str(path))}, hive_partitioning=false)"
-    raise SchemaError("the file is neither .parquet nor .csv", "Convert it.", str(path))
+    raise SchemaError("the file must be a .parquet or .csv file", "Convert it.", str(path))
 
 
 def footer(read: Callable[[], T], path: Path) -> T:
@@ -92,8 +96,8 @@ def footer(read: Callable[[], T], path: Path) -> T:
     except EngineError:
         pass
     raise SchemaError(
-        "the file is not a whole Parquet file: it is empty, cut off or of another format",
-        "Write or copy it anew.",
+        "the file is not a complete Parquet file: it is empty, cut off or in another format",
+        "Write or copy it again.",
         str(path),
     )
 
@@ -104,7 +108,7 @@ def unread(error: EngineError, source: Any) -> EngineError:
         return error
     return EngineError(
         "the file could not be read",
-        "Write or copy it anew; if it is whole, open it with more memory free.",
+        "Write or copy it again. If it is complete, free some memory and open it again.",
         str(source),
     )
 
@@ -115,16 +119,20 @@ def find_column(name: str, found: Sequence[str]) -> str:
     if name in alike:
         alike = [name]
     if not alike:
-        raise SchemaError(f"the source has no column {name!r}", "Declare the columns that it has.")
+        raise SchemaError(
+            f"the source has no column {name!r}", "Declare only columns that the source has."
+        )
     if len(alike) > 1 or list(found).count(alike[0]) > 1:
-        raise SchemaError(f"the source has several columns {name!r}", "Rename all but one.")
+        raise SchemaError(
+            f"the source has several columns named {name!r}", "Rename all but one of them."
+        )
     return alike[0]
 
 
 def misfit(name: str, kind: Kind, held: str) -> SchemaError:
     """Return why a column whose values have a type of the engine cannot be declared as it is."""
     return SchemaError(
-        f"column {name!r} is declared {kind.kind} but holds {held} values",
+        f"column {name!r} is declared as {kind.kind} but holds {held} values",
         "Change the declaration, or convert the column.",
     )
 
@@ -133,23 +141,23 @@ def undiscovered(name: str, held: str) -> SchemaError:
     """Return why the values of a column cannot be discovered."""
     return SchemaError(
         f"the undeclared column {name!r} holds {held} values, which cannot be discovered",
-        "Make them texts, declare the column, or leave it out.",
+        "Convert them to strings, declare the column, or leave it out.",
     )
 
 
 def unlike(join: Join) -> tuple[str, str]:
     """Return why rows of different types of ids are not joined, and the hint."""
     return (
-        f"the ids {join.column!r} are texts in one table and whole numbers in the other",
-        "Convert those of one of them.",
+        f"the ids {join.column!r} are strings in one table and whole numbers in the other",
+        "Convert the ids of one table.",
     )
 
 
 def repeated(key: str) -> SchemaError:
     """Return why a column is no key of a dimension table, which is public."""
     return SchemaError(
-        f"the key {key!r} is not unique: several rows have one value",
-        "Leave the others out; values that are not declared become OTHER or a bound.",
+        f"the key {key!r} is not unique: several rows have the same value",
+        "Keep one row for each value. Values that are not declared become OTHER or a bound.",
     )
 
 
@@ -161,7 +169,7 @@ def frame_source(frame: Any, columns: Sequence[str]) -> tuple[Any, set[str]]:
         return _declared(frame.to_arrow(), columns), set()
     if module in ("duckdb", "_duckdb"):
         if "UHUGEINT" in map(str, frame.types):
-            raise SchemaError("UHUGEINT values cannot be handed over", "Cast them to DOUBLE.")
+            raise SchemaError("UHUGEINT values are not supported", "Cast them to DOUBLE.")
         return _declared(frame.to_arrow_table(), columns), set()
     if module == "pandas" and hasattr(frame, "columns"):
         return _pandas_source(frame, columns)

@@ -100,7 +100,8 @@ class SparkEngine(StatementEngine):
     def _load(self, table: Table) -> None:
         if table.source.isStreaming:
             raise SchemaError(
-                "a streaming data frame has no fixed rows", "Use a table or a batch data frame."
+                "a streaming data frame is not supported: its rows change",
+                "Use a table or a batch data frame.",
             )
         names, types = zip(*table.source.dtypes, strict=True) if table.source.dtypes else ((), ())
         values, codes = [], []
@@ -193,7 +194,7 @@ class SparkEngine(StatementEngine):
             return self._unlike(other, join)
         if join.ids or not isinstance(other, DuckDBEngine):
             return (
-                "tables of different engines are not joined yet",
+                "tables of different engines cannot be joined yet",
                 "Read both in one Spark session.",
             )
         return None

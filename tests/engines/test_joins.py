@@ -496,7 +496,9 @@ class TestOpening:
     def test_ids_that_are_texts_in_one_table_only_are_refused(self):
         found = people().astype({"customer_id": "string"})
         opened = Opened(private(orders(), found))
-        with pytest.raises(SqlError, match="texts in one table and whole numbers in the other"):
+        with pytest.raises(
+            SqlError, match="the ids 'customer_id' are strings in one table and whole numbers in"
+        ):
             opened.vectors(OF_PEOPLE[0])
 
     def test_texts_are_ids_too(

@@ -567,10 +567,14 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("held", "kind", "text"),
         [
-            ("float8", Category(["a"]), "column 'x' is declared category but holds float8 values"),
-            ("text", Integer(0, 9), "column 'x' is declared integer but holds text values"),
-            ("text", Real(0, 9), "column 'x' is declared real but holds text values"),
-            ("text", Date("2024-01-01", "2024-01-02"), "is declared date but holds text values"),
+            (
+                "float8",
+                Category(["a"]),
+                "column 'x' is declared as category but holds float8 values",
+            ),
+            ("text", Integer(0, 9), "column 'x' is declared as integer but holds text values"),
+            ("text", Real(0, 9), "column 'x' is declared as real but holds text values"),
+            ("text", Date("2024-01-01", "2024-01-02"), "is declared as date but holds text values"),
             ("timestamptz", Date("2024-01-01", "2024-01-02"), "holds timestamptz values"),
             ("int[]", Integer(0, 9), "declared integer but holds .* values"),
             ("jsonb", Category(["a"]), "declared category but holds jsonb values"),
@@ -602,7 +606,7 @@ class TestRefusals:
             (f"{url}#missing", "no such table.* Check the part after #"),
             (f"{url}#nowhere.missing", "no such table"),
             (f"{url}#hidden", "no such table that the user may read"),
-            (url, "the source names no table.* Write postgresql://"),
+            (url, "the URL of the source names no table.* Write postgresql://"),
             (f"{url}#", "names no table"),
             ("postgresql://keeper:s3cret#p@ss:w%25rd@127.0.0.1/db", "names no table"),
             (place.column("int").replace(f":{place.server.port}/", ":1/"), "cannot be reached"),

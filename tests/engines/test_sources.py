@@ -309,14 +309,17 @@ class TestUnusableSources:
         with pytest.raises(SchemaError, match="there is no such file"):
             codes(tmp_path, Integer(0, 9))
         (tmp_path / "a.txt").write_text("x\n1\n")
-        with pytest.raises(SchemaError, match="neither .parquet nor .csv"):
+        with pytest.raises(SchemaError, match="the file must be a .parquet or .csv file"):
             codes(tmp_path / "a.txt", Integer(0, 9))
 
     def test_a_csv_without_a_header_of_different_names(self, codes, tmp_path):
         path = tmp_path / "a.csv"
         for text in ("", "x,x\n1,2\n"):
             path.write_text(text)
-            with pytest.raises(SchemaError, match="no header of different names"):
+            with pytest.raises(
+                SchemaError,
+                match="the first line of the CSV file does not hold different column names",
+            ):
                 codes(path, Integer(0, 9))
 
     @pytest.mark.parametrize("held", ["", "PAR1 Mallory PAR1", "cut off"])
@@ -328,7 +331,7 @@ class TestUnusableSources:
             with pytest.raises((SchemaError, EngineError)) as caught:
                 read()
             assert str(path) in str(caught.value)
-            assert "Write or copy it anew" in str(caught.value)
+            assert "Write or copy it again." in str(caught.value)
             assert "Mallory" not in str(caught.value)
             assert caught.value.__cause__ is caught.value.__context__ is None
 
@@ -343,8 +346,8 @@ class TestUnusableSources:
         with pytest.raises(EngineError) as caught:
             DuckDBEngine(Table("t", path, Schema({"x": Integer(0, 9)})))
         assert str(caught.value) == (
-            f"the file could not be read ({path}). Write or copy it anew; if it is whole, open it with "
-            "more memory free."
+            f"the file could not be read ({path}). Write or copy it again. If it is complete, free "
+            "some memory and open it again."
         )
         assert caught.value.__cause__ is caught.value.__context__ is None
 
@@ -355,7 +358,7 @@ class TestUnusableSources:
         with pytest.raises(SchemaError) as caught:
             codes(path, Integer(0, 9))
         assert str(caught.value) == (
-            f"the CSV file is not in UTF-8, but in UTF-16 or UTF-32 ({path}). Save it as UTF-8."
+            f"the CSV file is encoded in UTF-16 or UTF-32, not in UTF-8 ({path}). Save it as UTF-8."
         )
         path.write_text(path.read_text(encoding))
         codes(path, Integer(0, 9))
@@ -372,7 +375,9 @@ class TestUnusableSources:
     def test_a_csv_whose_names_differ_by_case(self, codes, tmp_path):
         path = tmp_path / "a.csv"
         path.write_text("x,X\n1,2\n")
-        with pytest.raises(SchemaError, match="header of different names"):
+        with pytest.raises(
+            SchemaError, match="the first line of the CSV file does not hold different column names"
+        ):
             codes(path, Integer(0, 9))
 
 

@@ -290,10 +290,18 @@ class TestWhatIsRefused:
         [
             ({"undeclared": ["price"]}, None, "DOUBLE values"),
             ({"undeclared": ["nowhere"]}, None, "no column 'nowhere'"),
-            ({"undeclared": ["CUSTOMER_ID"]}, UNIT, "cannot be discovered"),
-            ({"undeclared": ["Quantity"]}, None, "is declared, too"),
+            (
+                {"undeclared": ["CUSTOMER_ID"]},
+                UNIT,
+                "the ids of the privacy unit, cannot be discovered",
+            ),
+            ({"undeclared": ["Quantity"]}, None, "is declared and also in undeclared"),
             ({"undeclared": "country"}, None, "list of column names"),
-            ({"undeclared": ["a", "A"]}, None, "differ by case"),
+            (
+                {"undeclared": ["a", "A"]},
+                None,
+                "two undeclared columns differ only in upper and lower case",
+            ),
         ],
     )
     def test_declarations(self, frame, schema, unit, text):

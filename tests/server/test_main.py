@@ -300,7 +300,7 @@ class TestDeclared:
         ("text", "said"),
         [
             (f"{TOML}[policy]\nrow = 1\n", "[policy] has an unknown entry"),
-            (f"{TOML}[analysts]\nalice = 2\n", "[analysts] gives 'alice' another privilege"),
+            (f"{TOML}[analysts]\nalice = 2\n", "the privilege of 'alice' in [analysts] differs"),
             (f'{TOML}[policy]\nrows = "most"\n', "rows is 'most'"),
             (f'views = "each"\n{TOML}', "views is 'each'"),
             (f"views = [['height']]\n{TOML}", "'height' is no declared column"),

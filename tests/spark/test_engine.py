@@ -196,10 +196,14 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("sql", "kind", "text"),
         [
-            ("1.5D", Category(["a"]), "column 'x' is declared category but holds DOUBLE values"),
-            ("DATE '2024-01-01'", Real(0, 1), "column 'x' is declared real but holds DATE values"),
-            ("array(1)", Integer(0, 1), "column 'x' is declared integer but holds ARRAY values"),
-            ("1", Date("2024-01-01", "2024-01-02"), "is declared date but holds INT values"),
+            ("1.5D", Category(["a"]), "column 'x' is declared as category but holds DOUBLE values"),
+            (
+                "DATE '2024-01-01'",
+                Real(0, 1),
+                "column 'x' is declared as real but holds DATE values",
+            ),
+            ("array(1)", Integer(0, 1), "column 'x' is declared as integer but holds ARRAY values"),
+            ("1", Date("2024-01-01", "2024-01-02"), "is declared as date but holds INT values"),
         ],
     )
     def test_types_that_cannot_hold_the_kind(self, sql, kind, text, classic):
@@ -208,7 +212,7 @@ class TestRefusals:
 
     def test_two_columns_of_one_name(self, classic):
         frame = classic.sql("SELECT 1 AS a, 2 AS b").toDF("X", "X")
-        with pytest.raises(SchemaError, match="the source has several columns 'x'"):
+        with pytest.raises(SchemaError, match="the source has several columns named 'x'"):
             SparkEngine(Table("t", frame, Schema({"x": Integer(0, 1)})))
 
     def test_a_missing_column(self, classic):
