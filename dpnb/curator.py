@@ -26,6 +26,7 @@ from dpnb.errors import (
     LedgerError,
     RequestError,
     SchemaError,
+    given,
 )
 from dpnb.inference.held import Shelf
 from dpnb.inference.online import OnlineRequest
@@ -129,12 +130,17 @@ class Curator(Ownership):
 
         listed: list[Any] = list(tables) if isinstance(tables, (list, tuple)) else [tables]
         if not listed or not all(isinstance(table, Table) for table in listed):
-            raise RequestError("there is no table", "Pass a dpnb.Table, or a list of them.")
+            raise RequestError(
+                "at least one table is needed", "Pass a dpnb.Table, or a list of them."
+            )
         if budget is not None and not isinstance(budget, Budget):
-            raise RequestError("the budget is not a dpnb.Budget", "Write dpnb.Budget(rho=0.5).")
+            raise RequestError(
+                f"the budget must be a dpnb.Budget, got {given(budget)}",
+                "Write dpnb.Budget(rho=0.5).",
+            )
         self._tables: dict[str, Table] = {table.name: table for table in listed}
         if len({name.casefold() for name in self._tables}) != len(listed):
-            raise SchemaError("two tables have one name", "Rename one of them.")
+            raise SchemaError("two tables have the same name", "Rename one of them.")
         rules = policy_of(budget, analysts, policy)
         wanted = read_views(views, self._tables)
         self._noise: Noise = SecureNoise() if noise is None else noise
@@ -310,7 +316,7 @@ class Curator(Ownership):
         schema = self._tables[query.table].schema
         if wanted.mode in STUDY_MODES and not self._tables[query.table].public:
             raise RequestError(
-                f"mode={wanted.mode!r} is for study: it simulates on the exact values of public data",
+                f"mode={wanted.mode!r} needs a public table: it simulates on exact values",
                 "Use mode='certified', or declare the table with public=True.",
             )
         with self._lock:
@@ -641,7 +647,9 @@ class Curator(Ownership):
         from dpnb.risk.desk import Desk
 
         if not isinstance(mode, str) or mode not in ("tight", "paper"):
-            raise RequestError(f"mode is {mode!r}", "Use 'tight' or 'paper'.")
+            raise RequestError(
+                f"mode must be 'tight' or 'paper', got {given(mode)}", "Write mode='tight'."
+            )
         with self._lock:
             self._store.follow()
             self._check_risk()
@@ -664,7 +672,7 @@ class Curator(Ownership):
         state = self._store.accountant
         if state.currency not in ("zcdp", "pure") or state.mechanism_name != "path":
             raise RequestError(
-                "risks are shown for noise paths that count zCDP or pure epsilon",
+                "risks can be shown only in a zCDP or pure session with mechanism='path'",
                 "Open a ledger with Budget(rho=...) or Budget(epsilon=...), and mechanism='path'.",
             )
 
@@ -776,9 +784,9 @@ def check_having(query: Query) -> None:
     """Refuse HAVING where a statement is answered."""
     if query.having is not None:
         raise RequestError(
-            "HAVING is not answered here: the groups it lets pass would tell more than was paid",
-            "Decide with session.decide, which bounds the errors; or leave it out and "
-            "filter the released rows, which are noisy.",
+            "HAVING is not allowed in a query: the list of groups would reveal more than the query pays for",
+            "Use session.decide, which bounds the errors. Or leave HAVING out and "
+            "filter the noisy answer.",
         )
 
 

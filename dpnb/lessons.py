@@ -45,7 +45,7 @@ def open_lessons(folder: Path) -> None:
     _copy(folder)
     root = os.geteuid() == 0
     if root:
-        _say("You are root: JupyterLab starts nevertheless, and only this machine can reach it.")
+        _say("You are root. JupyterLab starts anyway, and only this machine can reach it.")
     seen = has_browser(os.environ)
     command = [
         *(sys.executable, "-m", "jupyterlab", "--ip=127.0.0.1"),
@@ -76,7 +76,7 @@ def open_lessons(folder: Path) -> None:
             for number, act in before.items():
                 signal.signal(number, act)
     if code:
-        raise RequestError(f"JupyterLab ended with exit code {code}", "Its own words stand above.")
+        raise RequestError(f"JupyterLab ended with exit code {code}", "See its own messages above.")
 
 
 def run_first(folder: Path) -> None:
@@ -107,11 +107,11 @@ def run_first(folder: Path) -> None:
         raise RequestError(
             f"cannot write {page}: {error.strerror}", "Remove it, or name another folder."
         ) from None
-    _say(f"\nSaved the whole lesson, with its pictures: {page}")
+    _say(f"\nSaved the lesson with its answers and pictures: {page}")
     failed = [error for cell in notebook.cells for error in _failures(cell)]
     if failed:
         raise RequestError(
-            f"a cell failed: {failed[0]}", f"Remove or rename {folder / FIRST} to get it anew."
+            f"a cell failed: {failed[0]}", f"Remove or rename {folder / FIRST} to get a new copy."
         )
 
 
@@ -171,7 +171,7 @@ def _copy(folder: Path) -> None:
     if changed:
         _say(
             f"Not copied, because yours differ: {', '.join(changed)}. "
-            "Remove or rename a file to get it anew."
+            "Remove or rename a file to get a new copy."
         )
 
 

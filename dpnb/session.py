@@ -194,14 +194,14 @@ class Session:
         priced = {name: value for name, value in options.items() if name != "progress"}
         prices = self.price(list(statements), **priced)
         if not prices:
-            raise RequestError("there is no statement", "Pass a list of SQL texts.")
+            raise RequestError("the list of statements is empty", "Pass a list of SQL strings.")
         whole = Price.together(prices)
         if not whole.affordable:
             cost = loss_text(whole.spent, whole.currency, None)
             left = loss_text(whole.remaining, whole.currency, None, left=True)
             raise BudgetError(
                 f"these statements cost {cost} together, but {left} is left",
-                "Leave some out, or ask for larger errors. Nothing was charged.",
+                "Leave some out, or ask for larger margins of error. Nothing was charged.",
             )
         found: list[Answer] = []
         for one in statements:
@@ -213,7 +213,7 @@ class Session:
                 # others may have spent meanwhile, or a claim is protected
                 raise type(error)(
                     f"statement {len(found) + 1} of {len(statements)} was refused: {error.what}",
-                    "Those before it were answered and are charged; asked again they are free.",
+                    "The statements before it were answered and charged. Asking them again is free.",
                 ) from None
         return found
 
@@ -560,7 +560,9 @@ class Session:
             accuracy.pop("anyway", None)
             return self._channel.price_explanation(sql, _explanation_options(**accuracy))
         if not isinstance(sql, (str, list, tuple)):
-            raise RequestError("there is no statement", "Pass SQL as a string, or a list of them.")
+            raise RequestError(
+                "there is no statement", "Pass SQL as a string, or a list of strings."
+            )
         statements = [sql] if isinstance(sql, str) else list(sql)
         _check_names(accuracy, Session.query)
         prices = self._channel.price(statements, params, accuracy)
@@ -584,7 +586,7 @@ class Session:
 
         def cost(one: Asked) -> str:
             spent = loss_text(one.spent, budget.currency, None)
-            return f"{spent}, conditional" if one.conditional else spent
+            return f"{spent}, data-dependent" if one.conditional else spent
 
         rows = tuple(
             (f"{i:,}", minute(one.time), one.sql, cost(one)) for i, one in enumerate(asked, start=1)
@@ -595,7 +597,7 @@ class Session:
         if not rows:
             caption = "No request was answered"
         picked = any(one.conditional for one in asked)
-        notes = (f"Conditional: {PICKED}.",) if picked else ()
+        notes = (f"Data-dependent: {PICKED}.",) if picked else ()
         return Listing(caption, ("", "time (UTC)", "statement", "cost"), rows, budget.stamp, notes)
 
     @property
@@ -710,11 +712,10 @@ def _check_worth_explaining(question: Question) -> None:
     if question.high < 0:
         raise RequestError(
             f"the answer shows {question.left} below {question.right}, not above",
-            "Ask the other way round (question.flipped()), or pass anyway=True. "
-            "Nothing was charged.",
+            "Swap the groups (question.flipped()), or pass anyway=True. Nothing was charged.",
         )
     raise RequestError(
-        "noise may explain this difference, so explanations of it may be meaningless",
+        "the difference could be noise, so an explanation of it may be meaningless",
         "Ask the query more accurately first, or pass anyway=True. Nothing was charged.",
     )
 

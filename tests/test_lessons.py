@@ -236,7 +236,7 @@ def test_without_a_browser_answers_are_printed_with_intervals_and_costs(
     assert "Cost rho 0.1" in shown
     assert "SqlError: MIN and MAX cannot be answered" in shown
     page = path.with_suffix(".html")
-    assert out.endswith(f"Saved the whole lesson, with its pictures: {page}\n")
+    assert out.endswith(f"Saved the lesson with its answers and pictures: {page}\n")
     assert "dpnb-table" in page.read_text()
     assert path.read_bytes() == before
 

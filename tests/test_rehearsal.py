@@ -287,7 +287,7 @@ class TestBudget:
             refusals.append(str(caught.value))
         # in a rehearsal nothing was asked before
         assert (
-            refusals[0].replace("What past answers give is free: session.infer(sql). ", "")
+            refusals[0].replace("What follows from past answers is free: session.infer(sql). ", "")
             == (refusals[1])
         )
         assert rehearsal.query(other, rho="0.1").remaining.rho == 0
@@ -313,7 +313,10 @@ class TestBudget:
                     assert "NOT PRIVATE: a published method" in repr(made)
                     assert (WORDS in repr(made)) == (one is rehearsal)
                 else:
-                    with pytest.raises(RequestError, match="is for study"):
+                    with pytest.raises(
+                        RequestError,
+                        match="mode='naive' needs a public table: it simulates on exact values",
+                    ):
                         one.decide(HAVING, mode="naive", u=10)
 
     def test_of_a_rehearsal_is_one_again(self, session):

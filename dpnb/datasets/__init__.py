@@ -48,7 +48,7 @@ def census(rows: int, seed: int = 0) -> Table:
     import pandas as pd
 
     if rows < 0:
-        raise RequestError("rows is negative", "Give 0 or more.")
+        raise RequestError(f"rows must be 0 or more, got {rows}", "Leave it out for all rows.")
     generator = np.random.default_rng(seed)
     schema = Schema.load(_HERE / "adult.toml")
     kinds: dict[str, Kind] = dict(schema)

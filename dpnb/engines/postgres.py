@@ -126,7 +126,9 @@ class PostgresEngine(StatementEngine):
     def _types(self, source: str) -> dict[str, str]:
         """Prepare the connection, and return the types of the source's columns."""
         if self._connection.info.parameter_status("server_encoding") != "UTF8":
-            raise SchemaError("the database cannot hold every text", "Use one of ENCODING 'UTF8'.")
+            raise SchemaError(
+                "the database does not use UTF-8", "Use a database with ENCODING 'UTF8'."
+            )
         what, hint = "the user may not make temporary tables", "Grant TEMPORARY on the database."
         with contextlib.suppress(psycopg.Error):
             self._connection.execute(_SETTINGS.encode())

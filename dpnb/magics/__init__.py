@@ -57,17 +57,23 @@ def options(*, display: str | None = None, ask_above: float | None = None) -> di
     """
     from IPython import get_ipython
 
-    from dpnb.errors import RequestError
+    from dpnb.errors import RequestError, given
 
     magics = find(get_ipython())
     if magics is None:
         raise RequestError("the magics are not loaded", "Run %load_ext dpnb first.")
     if display is not None:
         if display not in ("auto", "static", "widget"):
-            raise RequestError(f"display is {display!r}", "Use 'auto', 'static' or 'widget'.")
+            raise RequestError(
+                f"display must be 'auto', 'static' or 'widget', got {given(display)}",
+                "Write display='auto'.",
+            )
         magics.display = display
     if ask_above is not None:
         if not 0 <= ask_above <= 1:
-            raise RequestError(f"ask_above is {ask_above!r}", "Give a share between 0 and 1.")
+            raise RequestError(
+                f"ask_above must be between 0 and 1, got {given(ask_above)}",
+                "Write ask_above=0.25.",
+            )
         magics.ask_above = ask_above
     return {"display": magics.display, "ask_above": magics.ask_above}

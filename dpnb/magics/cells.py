@@ -68,7 +68,7 @@ def _showing(magic: Callable[..., Any]) -> Callable[..., Any]:
         argument("-o", "--out", metavar="NAME", help="variable for the result"),
         argument("-q", "--quiet", action="store_true", help="do not show the result"),
         argument("--widget", action="store_true", help="show as a widget"),
-        argument("--static", action="store_true", help="show as a record only"),
+        argument("--static", action="store_true", help="show without a live widget"),
     )
 
 
@@ -76,7 +76,11 @@ def _spending(magic: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that every spending magic takes."""
     return _taking(
         _showing(magic),
-        argument("--dry-run", action="store_true", help="show price and widths, spend nothing"),
+        argument(
+            "--dry-run",
+            action="store_true",
+            help="show the privacy cost and expected margins of error, spend nothing",
+        ),
         argument("--yes", action="store_true", help="spend without asking"),
     )
 
@@ -86,22 +90,30 @@ def _accuracy(magic: Callable[..., Any]) -> Callable[..., Any]:
     return _taking(
         magic,
         argument(
-            "--rho", help="level of the statement in zCDP, as 0.02; :name takes a variable's value"
+            "--rho", help="privacy cost in zCDP, such as 0.02; :name takes the value of a variable"
         ),
-        argument("--epsilon", help="level of the statement as an epsilon, instead; or :name"),
-        argument("--error", help="half-width of the intervals, instead: 50, or n=50,mean=0.1"),
-        argument("--rows", help="with --error: group size for which the error of an AVG holds"),
-        argument("--confidence", default="0.95", help="between 0 and 1; 0.95 by default"),
+        argument("--epsilon", help="privacy cost as an epsilon instead, or :name"),
+        argument("--error", help="margin of error instead: 50, or n=50,mean=0.1"),
         argument(
-            "--each", action="store_true", help="for each interval on its own, not all together"
+            "--rows", help="with --error: size of the groups for which the error of an AVG holds"
+        ),
+        argument(
+            "--confidence",
+            default="0.95",
+            help="of the confidence intervals, between 0 and 1; 0.95 by default",
+        ),
+        argument(
+            "--each",
+            action="store_true",
+            help="confidence for each interval on its own, not for all at once",
         ),
         argument(
             "--any-look",
             action="store_true",
-            help="intervals that hold at all looks whose accuracies you chose beforehand",
+            help="intervals that hold at every look, if you chose the accuracies beforehand",
         ),
         argument("--no-history", action="store_true", help="with --error: use no past answers"),
-        argument("--on", metavar="NAME", help="session to ask; the one opened last by default"),
+        argument("--on", metavar="NAME", help="session to use; the one opened last by default"),
     )
 
 
@@ -112,7 +124,7 @@ class Dpnb(Magics):
     display = Enum(
         ["auto", "static", "widget"],
         default_value="auto",
-        help="How answers are shown: a record, and beside it a live widget where one can live.",
+        help="How answers are shown: 'auto' adds a live widget where one can run.",
     ).tag(config=True)
     ask_above = Float(
         0.25, min=0.0, max=1.0, help="Ask before spending more than this share of what is left."
@@ -141,28 +153,34 @@ class Dpnb(Magics):
         "--as",
         dest="name",
         metavar="NAME",
-        help="name of the session, and its variable; by default the table's name, and no variable; "
-        "of several analysts the one who asks",
+        help="name and variable of the session; by default the table's name, and no variable; "
+        "with several analysts: the one who asks",
     )
-    @argument("--rho", help="budget in zCDP, as 0.5")
-    @argument("--epsilon", help="budget as epsilon; pure DP without --delta")
-    @argument("--delta", help="delta of the budget, as 1e-6")
+    @argument("--rho", help="total budget in zCDP, such as 0.5")
+    @argument("--epsilon", help="total budget as epsilon; pure DP without --delta")
+    @argument("--delta", help="delta of the budget, such as 1e-6")
     @argument("--key-delta", help="part of delta for %%dpdiscover")
     @argument(
-        "--ledger", metavar="PATH", help="file that keeps charges and answers; in memory by default"
+        "--ledger",
+        metavar="PATH",
+        help="file that keeps privacy costs and answers; in memory by default",
     )
     @argument("--anchor", metavar="PATH", help="file that detects a restored older ledger")
-    @argument("--new-anchor", action="store_true", help="begin the anchor of a filled ledger")
-    @argument("--new-version", action="store_true", help="accept other data; spent is kept")
+    @argument(
+        "--new-anchor", action="store_true", help="start a new anchor for a ledger that has entries"
+    )
+    @argument(
+        "--new-version", action="store_true", help="accept changed data; what was spent stays spent"
+    )
     def dpopen(self, line: str) -> None:
         """Open a session on a sensitive table. Free.
 
         Example: ``%dpopen adult --epsilon 3 --delta 1e-6 --ledger adult.ledger``
 
-        A new ledger needs a budget, in ``--rho`` or ``--epsilon``, or in the .toml file; a ledger that is
-        there has its own. Without ``--ledger`` budget and answers end with the kernel. Where the file has
-        ``[analysts]``, ``--as`` names the one who asks, and ``--ledger`` is needed. Of a service:
-        ``%dpopen https://host:8899``, with the token in DPNB_TOKEN, or asked for.
+        A new ledger needs a budget: ``--rho``, ``--epsilon`` or the .toml file. An existing ledger has its
+        own. Without ``--ledger``, budget and answers are lost when the kernel stops. If the file has
+        ``[analysts]``, add ``--ledger``, and ``--as`` with the name of the one who asks. For a service write
+        ``%dpopen https://host:8899``. Put the token in DPNB_TOKEN, or type it when you are asked.
         """
         refuse_tokens(line)
         options = read_options(self.dpopen, line)
@@ -183,31 +201,35 @@ class Dpnb(Magics):
     @no_var_expand
     @line_magic
     @magic_arguments("dprehearse")
-    @argument("--on", metavar="NAME", help="session to rehearse; the one opened last by default")
+    @argument(
+        "--on",
+        metavar="NAME",
+        help="session whose tables to generate; the one opened last by default",
+    )
     @argument(
         "--as",
         dest="name",
         metavar="NAME",
-        help="name of the rehearsal, and its variable; NAME-rehearsal by default",
+        help="name and variable of the test session; NAME-rehearsal by default",
     )
     @argument("--rows", default="10000", help="generated rows of each table; 10000 by default")
-    @argument("--seed", default="0", help="another one makes other rows; 0 by default")
+    @argument("--seed", default="0", help="another seed makes other rows; 0 by default")
     def dprehearse(self, line: str) -> None:
-        """Open a rehearsal: the same tables with generated rows, to try cells on. Free.
+        """Open a session with test data: the same tables with generated rows. Free.
 
         Example: ``%dprehearse``, and then::
 
             %%dpquery --on adult-rehearsal --rho 0.02
             SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex
 
-        Without ``--on`` the same cell asks the real table, and spends.
+        Without ``--on`` the same cell asks the real table and spends the budget.
         """
         options = read_options(self.dprehearse, line)
         real = self._session(options.on)
         own = options.on or name_of(real, self.sessions, self._namespace)
         name = f"{own}-rehearsal" if options.name is None else _identifier(options.name)
         if name == own:
-            raise RequestError(f"{name!r} is the session itself", "Take another name.")
+            raise RequestError(f"{name!r} is the name of the real session", "Choose another name.")
         rows, seed = read_whole(options.rows, "--rows"), read_whole(options.seed, "--seed")
         made = real.rehearse(rows, seed)
         if options.name is not None:
@@ -218,8 +240,8 @@ class Dpnb(Magics):
         status = made.budget
         left = loss_text(status.remaining, status.currency, status.delta, left=True)
         print(  # noqa: T201
-            f"{STAMPS[status.stamp]} Opened {name}: {rows:,} rows in each table, {left} to try with. "
-            f"Add --on {name} to a cell to ask it; other cells ask, and spend, as before."
+            f"{STAMPS[status.stamp]} Opened {name} with generated data: {rows:,} rows in each table, {left} to spend. "
+            f"Add --on {name} to a cell to use it. Other cells spend the real budget, as before."
         )
 
     @_spelled
@@ -229,7 +251,7 @@ class Dpnb(Magics):
     @_accuracy
     @_spending
     def dpquery(self, line: str, cell: str | None = None) -> Any:
-        """Answer one SELECT privately, with intervals.
+        """Answer one SELECT privately, with confidence intervals.
 
         Example::
 
@@ -237,10 +259,9 @@ class Dpnb(Magics):
             SELECT marital_status, COUNT(*) AS n, AVG(high_income) AS share
             FROM adult WHERE age >= 25 GROUP BY marital_status ORDER BY n DESC
 
-        Give one of ``--rho``, ``--epsilon`` and ``--error``. It costs at most that level: asking again is
-        free, asking more finely costs the difference, and ``--error`` buys only what past answers do not
-        tell. ``--dry-run`` shows the price, free. Several statements, with ``;`` between them, are priced
-        and confirmed together.
+        Give one of ``--rho``, ``--epsilon`` and ``--error``. Asking again is free. A more accurate answer
+        costs the difference, and ``--error`` uses past answers where they help. ``--dry-run`` shows the
+        privacy cost, free. Several statements, with ``;`` between them, are priced and confirmed together.
         """
         name, line = split_binding(line)
         line, statement = split_statement(line, cell)
@@ -265,27 +286,32 @@ class Dpnb(Magics):
     @no_var_expand
     @line_cell_magic
     @magic_arguments("%dpinfer")
-    @argument("--confidence", metavar="C", help="how sure the intervals are; 0.95 by default")
-    @argument("--error", metavar="E", help="half-width of the intervals: how sure are these?")
+    @argument("--confidence", metavar="C", help="of the confidence intervals; 0.95 by default")
+    @argument("--error", metavar="E", help="margin of error: with what confidence does it hold?")
     @argument(
-        "--between", nargs=2, metavar=("LOW", "HIGH"), help="how sure is it that it lies in here?"
+        "--between",
+        nargs=2,
+        metavar=("LOW", "HIGH"),
+        help="with what confidence does the value lie in here?",
     )
     @argument("--each", action="store_true", help="confidence for each interval on its own")
     @argument(
-        "--guaranteed", action="store_true", help="bounds that hold whatever was asked; wider"
+        "--guaranteed",
+        action="store_true",
+        help="wider intervals that hold whatever you asked before",
     )
-    @argument("--method", help="blue (the default); mc or pc as published, for study")
-    @argument("--nonnegative", action="store_true", help="count on it that the value is 0 or more")
+    @argument("--method", help="blue (the default); mc or pc: published methods, for comparison")
+    @argument("--nonnegative", action="store_true", help="use that the value is 0 or more")
     @argument(
         "--chosen",
         default="1",
         metavar="N",
-        help="of how many that you looked at this was picked; 1 by default; any: of however many",
+        help="out of how many results you picked this one; 1 by default; any: no limit",
     )
-    @argument("--on", metavar="NAME", help="session to ask; the one opened last by default")
+    @argument("--on", metavar="NAME", help="session to use; the one opened last by default")
     @_showing
     def dpinfer(self, line: str, cell: str | None = None) -> Any:
-        """Work a SELECT out from answers that you have already. Free, and never looks at the data.
+        """Estimate a SELECT from your past answers. Free, and never looks at the data.
 
         Example::
 
@@ -295,10 +321,10 @@ class Dpnb(Magics):
             %%dpinfer
             SELECT COUNT(*) AS n FROM adult
 
-        The answers for women and men, added up, tell about all: the estimate, an interval, and which
-        answers it comes from. What they do not tell is said, and what to ask for it. With
-        ``--error 50`` alone: how sure you can be of the estimate up to 50. With ``--widget``: how
-        likely the value is above a number that you pick.
+        The answers for women and men add up to all people. The result has the estimate, a confidence
+        interval and the answers it comes from. If past answers are not enough, it says what to ask.
+        ``--error 50`` shows the confidence that the estimate is within 50 of the value. ``--widget`` shows
+        how likely the value is above a number that you pick.
         """
         name, line = split_binding(line)
         line, statement = split_statement(line, cell)
@@ -315,31 +341,37 @@ class Dpnb(Magics):
     @magic_arguments("%dpexplain")
     @argument("answer", help="variable that holds an answer, or a question")
     @argument("--of", metavar="ALIAS", help="aggregate to compare; the first one by default")
-    @argument("--planned", action="store_true", help="the groups were fixed before seeing it")
+    @argument(
+        "--planned", action="store_true", help="you chose the groups before you saw the answer"
+    )
     @argument("--k", default="5", help="predicates to show; 5 by default")
     @argument(
         "--rho",
-        help="cost in zCDP: 0.05, :name, or topk=0.05,influence=0.05,rank=0.1; a fifth of what is left by default",
+        help="privacy cost in zCDP: 0.05, :name, or topk=0.05,influence=0.05,rank=0.1; a fifth of what is left by default",
     )
-    @argument("--epsilon", help="cost as epsilon, or :name")
-    @argument("--error", help="half-width of the influences' intervals as shown: 2%%")
-    @argument("--confidence", default="0.95", help="between 0 and 1; 0.95 by default")
-    @argument("--joint", action="store_true", help="confidence for all rows together")
+    @argument("--epsilon", help="privacy cost as epsilon, or :name")
+    @argument("--error", help="margin of error of the influences as shown: 2%%")
     @argument(
-        "--mode", default="tight", help="tight, the default, or paper for the published method"
+        "--confidence",
+        default="0.95",
+        help="of the confidence intervals, between 0 and 1; 0.95 by default",
+    )
+    @argument("--joint", action="store_true", help="confidence for all lines of the table at once")
+    @argument(
+        "--mode", default="tight", help="tight (the default), or paper for the published method"
     )
     @argument(
         "--lower",
         default="0.1",
-        help="share of the ranks' cost for their lower ends; 0.1 by default",
+        help="share of the rank's cost for the lower ends; 0.1 by default",
     )
-    @argument("--anyway", action="store_true", help="explain although noise may explain it")
-    @argument("--attributes", metavar="A,B", help="columns that explain; all others by default")
+    @argument("--anyway", action="store_true", help="explain even if the difference could be noise")
+    @argument("--attributes", metavar="A,B", help="columns to explain with; all others by default")
     @argument("--exclude", default="", metavar="A,B", help="columns to leave out; none by default")
     @argument("--length", default="1", help="attributes in one predicate, 1 to 3; 1 by default")
     @argument("--any-of", action="store_true", help="join attributes by OR instead of AND")
-    @argument("--ranges", action="store_true", help="runs of neighbouring bins, too")
-    @argument("--predicates", metavar="NAME", help="variable: a list of conditions as in WHERE")
+    @argument("--ranges", action="store_true", help="also ranges of neighbouring bins")
+    @argument("--predicates", metavar="NAME", help="variable with a list of conditions as in WHERE")
     @argument("--on", metavar="NAME", help="session to ask; the answer's own by default")
     @_spending
     def dpexplain(self, line: str, cell: str | None = None) -> Any:
@@ -350,10 +382,10 @@ class Dpnb(Magics):
             %%dpexplain income --of share --rho 0.1
             'Married-civ-spouse' > 'Never-married'
 
-        The question is free. The explanation costs ``--rho``, or what ``--error`` needs, on top of the
-        answer; by default a fifth of what is left, or nothing where you have it. ``--dry-run`` shows the
-        price and how wide the intervals will be. Where noise may explain the difference, or where it points
-        the other way, nothing is spent unless ``--anyway`` is given.
+        The question is free. The explanation costs ``--rho``, or what ``--error`` needs; by default a fifth
+        of what is left. Asking again is free. ``--dry-run`` shows the privacy cost and the expected margins
+        of error. If the difference could be noise, or goes the other way, nothing is spent without
+        ``--anyway``.
         """
         name, line = split_binding(line)
         options = read_options(self.dpexplain, line)
@@ -377,36 +409,39 @@ class Dpnb(Magics):
     @line_cell_magic
     @magic_arguments("%dpdecide")
     @argument(
-        "--beta", default="0.05", help="how often a right group may be missed; 0.05 by default"
+        "--beta",
+        default="0.05",
+        help="false negatives: how often a right group may be missed; 0.05 by default",
     )
-    @argument("--alpha", default="0.1", help="share of false alarms allowed; 0.1 by default")
+    @argument("--alpha", default="0.1", help="share of false positives allowed; 0.1 by default")
     @argument(
         "--mode",
         default="certified",
-        help="certified: step by step until false alarms are proven rare, the default; margin: one "
-        "step, errors bounded outside a grey width; rr: random answers that bound both errors; "
-        "hybrid: one step, then rr for groups in doubt",
+        help="certified (the default): step by step until false positives are proven rare; margin: one "
+        "step, errors bounded except near the threshold; rr: randomized response, which bounds both "
+        "errors; hybrid: one step, then rr for groups in doubt",
     )
     @argument(
         "--protect",
         default="fnr",
-        help="fnr: each right group is rarely missed, the default; fpr: each wrong one rarely taken",
+        help="fnr (the default): a right group is rarely missed; fpr: a wrong group is rarely taken",
     )
     @argument(
-        "--u", help="so near to its threshold a value may be in doubt at first: 50, or n=100,mean=2"
+        "--u",
+        help="distance from the threshold within which a value is in doubt at first: 50, or n=100,mean=2",
     )
-    @argument("--ranges", help="instead of u, which is 30%% of it: how far values can lie apart")
-    @argument("--rows", help="group size for which the u of an AVG holds: 200, or mean=200")
-    @argument("--confidence", default="0.95", help="of what is proven afterwards; 0.95 by default")
-    @argument("--steps", metavar="N", help="stop after so many steps")
-    @argument("--most", metavar="AMOUNT", help="the most it may cost in all; :name for a variable")
+    @argument("--ranges", help="instead of u, which is 30%% of it: the range of the values")
+    @argument("--rows", help="size of the groups for which the u of an AVG holds: 200, or mean=200")
+    @argument("--confidence", default="0.95", help="of the final certificate; 0.95 by default")
+    @argument("--steps", metavar="N", help="stop after this many steps")
+    @argument("--most", metavar="AMOUNT", help="highest total privacy cost, or :name")
     @argument(
         "--thresholds",
         metavar="NAME",
         help="variable with a number for each group: {'quota': {'a': 100, 'b': 50}} for :quota",
     )
-    @argument("--no-history", action="store_true", help="leave values seen before aside")
-    @argument("--on", metavar="NAME", help="session to ask; the one opened last by default")
+    @argument("--no-history", action="store_true", help="use no past answers")
+    @argument("--on", metavar="NAME", help="session to use; the one opened last by default")
     @_spending
     def dpdecide(self, line: str, cell: str | None = None) -> Any:
         """Decide which groups meet a condition, with bounds on both kinds of error.
@@ -417,10 +452,10 @@ class Dpnb(Magics):
             SELECT education, COUNT(*) AS n, AVG(age) AS mean FROM adult
             GROUP BY education HAVING COUNT(*) > 800 AND AVG(age) > 40
 
-        The first step is coarse and cheap; finer ones follow until false alarms are proven rare enough.
-        ``--dry-run`` shows what each step costs, and ``--most`` limits what all may cost; without it they may
-        cost all that is left. ``busy.refine()`` takes one more step, and ``busy.strict`` are the groups that
-        are proven right.
+        The first step is coarse and cheap. Finer steps follow until false positives are proven rare enough.
+        ``--dry-run`` shows the privacy cost of each step. ``--most`` limits the total; without it the steps
+        may use all that is left. ``busy.refine()`` takes one more step, and ``busy.strict`` are the groups
+        that are proven right.
         """
         name, line = split_binding(line)
         line, statement = split_statement(line, cell)
@@ -440,36 +475,41 @@ class Dpnb(Magics):
     @line_cell_magic
     @magic_arguments("%dprisk")
     @argument(
-        "--guesses", metavar="G", help="the limit: guesses right of 100, from 50 on; 55 by default"
+        "--guesses",
+        metavar="G",
+        help="limit: how many of 100 guesses may be right, 50 or more; 55 by default",
     )
-    @argument("--tau", help="the limit as floor / indicator, in place of --guesses")
+    @argument("--tau", help="limit as floor / indicator, instead of --guesses")
     @argument(
         "--by",
         default="",
         metavar="A,B",
-        help="columns whose groups are told apart; none by default",
+        help="columns whose groups are shown apart; none by default",
     )
     @argument(
-        "--candidates", metavar="X,Y", help="levels to choose from; a 1-2-5 series by default"
+        "--candidates",
+        metavar="X,Y",
+        help="epsilons or rhos to choose from; a 1-2-5 series by default",
     )
-    @argument("--cumulative", action="store_true", help="with the releases already made")
+    @argument("--cumulative", action="store_true", help="include the releases already made")
     @argument("--form", default="bound", help="bound, exact or linear; bound by default")
-    @argument("--on", metavar="NAME", help="session; the one opened last by default")
+    @argument("--on", metavar="NAME", help="session to use; the one opened last by default")
     @argument("-o", "--out", metavar="NAME", help="variable for the picker")
     @argument("-q", "--quiet", action="store_true", help="do not show the picker")
     @argument("--static", action="store_true", help="show no widget")
     def dprisk(self, line: str, cell: str | None = None) -> None:
-        """Show the owner whom an answer would expose, and pick an epsilon.
+        """Show the owner who is most at risk from an answer, and pick an epsilon.
 
         Example::
 
             %%dprisk --guesses 60 -o picker
             SELECT SUM(capital_gain) AS gain FROM adult
 
-        First the limit: how often, of 100, a guess whether somebody is in the table may be right; 50 is a
-        coin toss. Then a way to a level: the rule, which is free; safe counts; or a look at exact
-        figures, which marks what follows. Opening it costs nothing; buttons that spend say so, and
-        nothing exact is kept in the notebook. ``picker.epsilon`` and ``picker.rho`` are what was picked.
+        First set the limit: of 100 guesses whether somebody is in the table, how many may be right? 50 is
+        a coin toss. Then choose an epsilon by the rule, which is free; by safe counts; or by a look at
+        exact figures, which marks all later results as data-dependent. Opening the picker costs nothing,
+        and buttons that spend say so. Nothing exact is stored in the notebook. ``picker.epsilon`` and
+        ``picker.rho`` hold your choice.
         """
         from dpnb.display.picker import display_picker
 
@@ -509,8 +549,8 @@ class Dpnb(Magics):
             }
             if len(found) > 1 and len({one.budget.analyst for one in found.values()}) > 1:
                 raise RequestError(
-                    "several analysts of the answer's ledger have sessions here",
-                    "Name the one that pays: --on NAME.",
+                    "several analysts have sessions on the ledger of this answer",
+                    "Name the session that pays: --on NAME.",
                 )
             if found:
                 return next(iter(found.values()))
@@ -543,23 +583,23 @@ class Dpnb(Magics):
     @magic_arguments("dpdiscover")
     @argument("column", help="a column whose values are not declared")
     @argument(
-        "--table", metavar="NAME", help="the column's table, where several have such a column"
+        "--table", metavar="NAME", help="table of the column, if several tables have such a column"
     )
-    @argument("--rho", help="cost in zCDP, or :name; more finds rarer values")
-    @argument("--epsilon", help="cost as epsilon, or :name")
+    @argument("--rho", help="privacy cost in zCDP, or :name; a larger one finds rarer values")
+    @argument("--epsilon", help="privacy cost as epsilon, or :name")
     @argument("--delta", help="part of the budget's key_delta; a tenth by default")
     @argument("--confidence", default="0.95", help="from 0.5 to below 1; 0.95 by default")
-    @argument("--on", metavar="NAME", help="session to ask; the one opened last by default")
-    @argument("--dry-run", action="store_true", help="show the price, spend nothing")
+    @argument("--on", metavar="NAME", help="session to use; the one opened last by default")
+    @argument("--dry-run", action="store_true", help="show the privacy cost, spend nothing")
     @argument("--yes", action="store_true", help="spend without asking")
     @argument("-o", "--out", metavar="NAME", help="variable for the result")
     @argument("-q", "--quiet", action="store_true", help="do not show the result")
     def dpdiscover(self, line: str) -> Any:
-        """Find the values of a column that nobody declared, as far as many rows have them.
+        """Find the common values of an undeclared column (partition selection).
 
         Example: ``%dpdiscover city --rho 0.05 -o cities``, and then ``cities.category()`` for the
-        schema. Values that few rows have stay hidden; how many these may be is said. It costs ``--rho`` or
-        ``--epsilon``, and ``--delta`` of the budget's key_delta; ``--dry-run`` shows the price, free.
+        schema. Rare values stay hidden, and the result says how rare they may be. It costs ``--rho`` or
+        ``--epsilon``, and ``--delta`` of the budget's key_delta. ``--dry-run`` shows the privacy cost, free.
         """
         name, line = split_binding(line)
         options = read_options(self.dpdiscover, line)
@@ -587,7 +627,7 @@ class Dpnb(Magics):
     @no_var_expand
     @line_magic
     @magic_arguments("dpbudget")
-    @argument("--on", metavar="NAME", help="session; the one opened last by default")
+    @argument("--on", metavar="NAME", help="session to use; the one opened last by default")
     def dpbudget(self, line: str) -> Any:
         """Show what is spent and what is left. Free.
 
@@ -599,9 +639,9 @@ class Dpnb(Magics):
     @no_var_expand
     @line_magic
     @magic_arguments("dptables")
-    @argument("--on", metavar="NAME", help="session; the one opened last by default")
+    @argument("--on", metavar="NAME", help="session to use; the one opened last by default")
     def dptables(self, line: str) -> Any:
-        """Show the declared tables and columns: what may be asked. Free.
+        """Show the declared tables and columns. Free.
 
         Example: ``%dptables``
         """
@@ -611,9 +651,9 @@ class Dpnb(Magics):
     @no_var_expand
     @line_magic
     @magic_arguments("dphistory")
-    @argument("--on", metavar="NAME", help="session; the one opened last by default")
+    @argument("--on", metavar="NAME", help="session to use; the one opened last by default")
     def dphistory(self, line: str) -> Any:
-        """Show the requests answered so far, and what each one cost. Free.
+        """Show the requests answered so far and their privacy costs. Free.
 
         Example: ``%dphistory``
         """
@@ -637,5 +677,7 @@ def _variable(name: str | None, options: Any) -> str | None:
 
 def _identifier(name: str) -> str:
     if not name.isidentifier() or keyword.iskeyword(name):
-        raise RequestError(f"{name!r} is no variable name", "Use letters, digits and underscores.")
+        raise RequestError(
+            f"{name!r} is not a variable name", "Use letters, digits and underscores."
+        )
     return name

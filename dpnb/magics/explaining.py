@@ -23,14 +23,14 @@ def read_question(name: str, body: str | None, options: Any, names: Mapping[str,
     if isinstance(held, Question):
         if body or options.of is not None or options.planned:
             raise RequestError(
-                f"{name!r} is a question already",
-                "Leave the body, --of and --planned out, or name an answer.",
+                f"{name!r} is already a question",
+                "Leave out the body, --of and --planned, or name an answer.",
             )
         return held
     if not isinstance(held, Answer):
         answers = [key for key, value in names.items() if isinstance(value, Answer)]
         hint = nearest(name, answers) if answers else "Bind one with %%dpquery -o name."
-        raise RequestError(f"there is no answer called {name!r}", hint)
+        raise RequestError(f"there is no answer named {name!r}", hint)
     if not body:
         raise RequestError("there is no question", "Write 'a' > 'b' below, with groups as shown.")
     return held.compare(
@@ -41,8 +41,8 @@ def read_question(name: str, body: str | None, options: Any, names: Mapping[str,
 def hint(question: Question) -> str:
     """Return what to do with a question that is not explained right away."""
     if question.high < 0:
-        return "Ask the other way round, or add --anyway to explain it as it stands."
-    return "Ask the query more accurately first, or add --anyway to explain it nevertheless."
+        return "Swap the groups, or add --anyway to explain it as it is."
+    return "Ask the query more accurately first, or add --anyway to explain it anyway."
 
 
 def explanation_options(options: Any, names: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,8 +66,8 @@ def explanation_options(options: Any, names: Mapping[str, Any]) -> dict[str, Any
     if options.predicates is not None:
         if options.predicates not in names:
             raise RequestError(
-                f"there is no list called {options.predicates!r}",
-                "Name a variable that holds conditions as texts.",
+                f"there is no list named {options.predicates!r}",
+                'Name a variable with a list of conditions, such as ["age > 30"].',
             )
         given["predicates"] = names[options.predicates]
     return given

@@ -245,12 +245,13 @@ def _check_analyst(name: str | None, analysts: Sequence[str]) -> None:
     """Refuse to open a table of several analysts for nobody, or for somebody else."""
     if not analysts:
         raise RequestError(
-            "no analyst may ask yet", "Add [analysts] to the table's file, with a line alice = 4."
+            "this table has no analysts yet",
+            "Add [analysts] to the table's file, with a line alice = 4.",
         )
     if name is None:
         raise RequestError(
             f"this table has several analysts: {', '.join(analysts)}",
-            f"Name the one who asks: --as {analysts[0]}.",
+            f"Say who asks: --as {analysts[0]}.",
         )
     if name not in analysts:
         raise RequestError(f"there is no analyst {name!r}", nearest(name, analysts))
@@ -263,7 +264,7 @@ def open_service(url: str, options: Any) -> tuple[str, Session, bool]:
     for name in _OWNERS:
         if getattr(options, name):
             raise RequestError(
-                f"--{name.replace('_', '-')} is the owner's to say", "Leave it out for a service."
+                f"--{name.replace('_', '-')} is set by the owner of a service", "Leave it out."
             )
     session = connect(url)
     names = list(session._channel.tables)
@@ -276,9 +277,9 @@ def refuse_tokens(line: str) -> None:
 
     if TOKEN.search(line) or re.search(r"(^|\s)--?token", line):
         raise RequestError(
-            "a token does not belong in a cell, which is saved with the notebook",
-            "Put it in DPNB_TOKEN, or type it when you are asked. Delete it here, and let the owner "
-            "renew it if it was a real one.",
+            "a token must not be in a cell: the cell is saved with the notebook",
+            "Put it in DPNB_TOKEN, or type it when you are asked. Delete it here. If it was a real "
+            "token, ask the owner to renew it.",
         )
 
 
@@ -310,7 +311,7 @@ def confirm(
 def _at_most(price: DecisionPrice, cost: str, share: float) -> str:
     if share > 1:
         left = loss_text(price.remaining, price.currency, price.delta, left=True)
-        return f"This may spend all that is left, {left}: its last step would make it {cost}."
+        return f"This may spend all that is left, {left}. The last step would bring it to {cost}."
     return f"This may spend up to {cost}, {share_text(share)} of what is left."
 
 

@@ -17,8 +17,8 @@ def open_picker(session: Session, statement: str, options: Any, params: Any) -> 
     curator = session._curator
     if curator is None:
         raise RequestError(
-            "risks are exact and stay with the owner of the data",
-            "Open the table in this kernel, as in %dpopen people.toml.",
+            "exact risks are shown only to the owner of the data",
+            "Open the table in this notebook: %dpopen people.toml.",
         )
     tau = None if options.tau is None else read_number(options.tau, "--tau")
     guesses = None if options.guesses is None else read_number(options.guesses, "--guesses")

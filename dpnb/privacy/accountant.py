@@ -323,7 +323,7 @@ class Accountant:
         steps = _STEPS if whole == identifier else self._named(analyst, whole)
         if known not in (None, request) or steps not in (None, _STEPS):
             raise RequestError(
-                "this request identifier was used for another request",
+                "this request identifier was already used for another request",
                 "Send a new identifier. Nothing was charged.",
             )
 
@@ -603,12 +603,14 @@ def check(
         return
     left = left_of(cap, spent, currency)
     name, cost, rest = unit(currency), charge.level(currency), left.level(currency)
-    hint = f"Ask with {name}={_asked(rest)} or less, or for a larger error. " if rest else ""
+    hint = (
+        f"Ask with {name}={_asked(rest)} or less, or for a larger margin of error. " if rest else ""
+    )
     if cost <= rest:
         name, cost, rest = "delta", charge.delta, left.delta
         hint = _less_delta(rest, currency)
     if spent != NONE:
-        hint += "What past answers give is free: session.infer(sql). "
+        hint += "What follows from past answers is free: session.infer(sql). "
     for digits in (4, 8, 12):
         price, left_over = amount_text(cost, digits), amount_text(rest, digits, left=True)
         if price != left_over:
@@ -628,9 +630,9 @@ def _asked(left: Fraction) -> str:
 def _less_delta(left: Fraction, currency: Currency) -> str:
     """Return how to do with less delta: in zCDP only discoveries cost it, as much as is asked for."""
     if currency != "zcdp":
-        return "Each noisy vector costs the same delta, however coarse. "
+        return "Each release costs the same delta, whatever its accuracy. "
     if not left:
-        return "All that was set aside for discoveries is spent. "
+        return "All delta for finding values is spent. "
     return f"Ask with delta={_asked(left)} or less. "
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.privacy.loss import Amount, Currency, PrivacyLoss, amount, counts_rho, rho_within
 
 
@@ -64,22 +64,24 @@ class Budget:
     ) -> None:
         if (rho is None) == (epsilon is None):
             raise RequestError(
-                "a budget is either rho or epsilon",
+                "a budget needs either rho or epsilon",
                 "Write Budget(epsilon=3, delta=1e-6), Budget(rho=0.5) or Budget(epsilon=1).",
             )
         exact_delta = None if delta is None else amount(delta, "delta")
         if exact_delta is not None and exact_delta >= 1:
-            raise RequestError("delta is 1 or more", "Give a small delta, such as 1e-6.")
+            raise RequestError("delta must be below 1", "Give a small delta, such as 1e-6.")
         object.__setattr__(self, "rho", None if rho is None else amount(rho, "rho"))
         object.__setattr__(self, "epsilon", None if epsilon is None else amount(epsilon, "epsilon"))
         object.__setattr__(self, "delta", exact_delta)
         self._set_accountant(accountant, amount(release_delta, "release_delta"))
         if not isinstance(doubling, bool):
-            raise RequestError("doubling is neither True nor False", "Write doubling=True.")
+            raise RequestError(
+                f"doubling must be True or False, got {given(doubling)}", "Write doubling=True."
+            )
         object.__setattr__(self, "doubling", doubling)
         if doubling and not counts_rho(self.currency):
             raise RequestError(
-                "caps of epsilon do not double: pure noise is drawn up to the cap at first use",
+                "doubling needs a budget in rho: a pure session draws its noise up to the limit at first use",
                 "Write Budget(rho=..., doubling=True), or leave doubling out.",
             )
         self._set_key_delta(key_delta)
@@ -88,19 +90,22 @@ class Budget:
         set_aside = Fraction(0) if given is None else amount(given, "key_delta")
         if set_aside and self.currency != "zcdp":
             raise RequestError(
-                "key_delta needs a budget that counts zCDP",
+                "key_delta needs a zCDP budget",
                 "Write Budget(epsilon=3, delta=1e-6, key_delta=1e-7), or leave key_delta out.",
             )
         if set_aside >= (1 if self.delta is None else self.delta):
             raise RequestError(
-                "key_delta is not less than delta, of which it is a part",
+                "key_delta must be less than delta, because it is a part of delta",
                 "Set a part of delta aside: Budget(epsilon=3, delta=1e-6, key_delta=1e-7).",
             )
         object.__setattr__(self, "key_delta", set_aside)
 
     def _set_accountant(self, accountant: str, release_delta: Fraction) -> None:
         if not isinstance(accountant, str) or accountant not in ("zcdp", "gdp", "basic"):
-            raise RequestError(f"accountant is {accountant!r}", "Use 'zcdp', 'gdp' or 'basic'.")
+            raise RequestError(
+                f"accountant must be 'zcdp', 'gdp' or 'basic', got {given(accountant)}",
+                "Write accountant='zcdp'.",
+            )
         gaussian = accountant != "zcdp"
         if gaussian and self.delta is None:
             raise RequestError(
@@ -108,16 +113,18 @@ class Budget:
                 f"Write Budget(epsilon=3, delta=1e-6, accountant={accountant!r}).",
             )
         if accountant == "basic" and self.epsilon is None:
-            raise RequestError("the accountant 'basic' counts epsilon", "Give epsilon and delta.")
+            raise RequestError("the accountant 'basic' needs epsilon", "Give epsilon and delta.")
         deltas = [value for value in (self.delta, release_delta) if value is not None]
         if gaussian and not all(
             Fraction(1, 10**15) <= value <= Fraction(1, 10) for value in deltas
         ):
-            raise RequestError("delta is not within 1e-15..0.1", "Give a small delta, as 1e-9.")
+            raise RequestError(
+                "delta must be between 1e-15 and 0.1", "Give a small delta, such as 1e-9."
+            )
         if gaussian and self.epsilon is not None and self.epsilon > 50:
-            raise RequestError("epsilon is more than 50", "It would protect nobody.")
+            raise RequestError("epsilon must be at most 50", "More would protect nobody.")
         if accountant == "gdp" and self.rho is not None and self.rho > 1000:
-            raise RequestError("rho is more than 1,000", "It would protect nobody.")
+            raise RequestError("rho must be at most 1,000", "More would protect nobody.")
         object.__setattr__(self, "accountant", accountant)
         object.__setattr__(self, "release_delta", release_delta)
 
@@ -151,7 +158,9 @@ class Budget:
         try:
             return PrivacyLoss(rho_within(epsilon, delta, self.currency), delta=self.key_delta)
         except ValueError:
-            raise RequestError("epsilon is out of range", "Give one between 0 and 50.") from None
+            raise RequestError(
+                "epsilon must be between 0 and 50", "Give a smaller epsilon, such as 1."
+            ) from None
 
     def to_dict(self) -> dict[str, str | bool | None]:
         """Return the declaration as plain data."""

@@ -88,8 +88,8 @@ def _storage(place: str | Path | None, timeout: float) -> Storage:
         return PostgresStorage(place, timeout)
     # not shown: it may hold a password
     raise LedgerError(
-        "the URL of the ledger is of an unknown kind",
-        "Write a file's name, or 'postgresql://user@host/database'.",
+        "the URL of the ledger must start with postgresql://",
+        "Write the name of a file, or 'postgresql://user@host/database'.",
     )
 
 
@@ -196,7 +196,7 @@ class Ledger:
         """Return an entry as text; one that cannot be written is refused without showing it."""
         with contextlib.suppress(TypeError, ValueError, RecursionError):
             return json.dumps(entry, sort_keys=True, allow_nan=False)
-        self._refuse("this cannot be written into the ledger", "Nothing was charged.")
+        self._refuse("this entry cannot be written into the ledger", "Nothing was charged.")
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Callable[[Mapping[str, Any]], None]]:
@@ -218,7 +218,7 @@ class Ledger:
                 sequence = self._sequence + len(pending)
                 if not self._storage.insert(sequence, body, pending[-1], previous):
                     self._refuse(
-                        "the ledger's last entry is another one than was read",
+                        "another process wrote to the ledger meanwhile",
                         "Try again; nothing was charged.",
                     )
 
@@ -282,7 +282,7 @@ class Ledger:
         # an anchor is written once its entry is committed, so what it names is in the storage
         if sequence and self._storage.hash(sequence) != digest:
             self._refuse(
-                "the ledger is older than its anchor: spent budget is missing from it",
+                "the ledger is older than its anchor: it lacks some spent budget",
                 "Restore the newest copy.",
             )
         if sequence:
@@ -304,8 +304,8 @@ class Ledger:
         """Refuse a ledger with entries whose anchor is not there, unless it is to begin now."""
         if not self._new_anchor and self._storage.hash(1) is not None:
             self._refuse(
-                f"the ledger has entries, but its anchor {anchor} is not there",
-                "Check its path, or restore it. To begin one for the ledger as it is now, pass "
+                f"the ledger has entries, but its anchor {anchor} is missing",
+                "Check its path, or restore it. To start a new anchor for this ledger, pass "
                 "new_anchor=True.",
             )
 
@@ -322,7 +322,7 @@ class Ledger:
         if not written:
             self._refuse(
                 "the anchor cannot be written",
-                f"Check {self.anchor}. What was asked is in the ledger; asking again is free.",
+                f"Check {self.anchor}. The request is in the ledger; asking again is free.",
             )
 
     def _replace_anchor(self, anchor: Path, text: str) -> None:

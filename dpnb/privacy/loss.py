@@ -14,7 +14,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.scale import scalar
 
 Currency: TypeAlias = Literal["zcdp", "gdp", "basic", "pure"]
@@ -120,21 +120,21 @@ def amount(value: object, name: str) -> Fraction:
     hint = f"Give {name} as a positive number, such as 0.1."
     value = scalar(value)
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction, str)):
-        raise RequestError(f"{name} is not a number", hint)
+        raise RequestError(f"{name} must be a number, got {given(value)}", hint)
     exponents = (value.numerator, value.denominator) if isinstance(value, (int, Fraction)) else ()
     if any(part.bit_length() > _BITS // 2 for part in exponents):
-        raise RequestError(f"{name} is out of range", hint)
+        raise RequestError(f"{name} must be between 1e-18 and 1e18", hint)
     text = str(value).strip()
     if len(text) > 60 or len(text.lower().partition("e")[2]) > 4:
-        raise RequestError(f"{name} is out of range", hint)
+        raise RequestError(f"{name} must be between 1e-18 and 1e18", hint)
     try:
         exact = value if isinstance(value, Fraction) else Fraction(text)
     except (ValueError, ZeroDivisionError):
-        raise RequestError(f"{name} is {value!r}, not a finite number", hint) from None
+        raise RequestError(f"{name} must be a finite number, got {given(value)}", hint) from None
     if exact <= 0:
-        raise RequestError(f"{name} is {value!r}", hint)
+        raise RequestError(f"{name} must be above 0, got {given(value)}", hint)
     if not Fraction(1, 10**18) <= exact <= 10**18:
-        raise RequestError(f"{name} is out of range", hint)
+        raise RequestError(f"{name} must be between 1e-18 and 1e18", hint)
     return exact
 
 
@@ -262,15 +262,17 @@ def rho_meant(epsilon: object, delta: Fraction | None, currency: Currency) -> Fr
     asked = amount(epsilon, "epsilon")
     if delta is None:
         raise RequestError(
-            "epsilon means nothing here: the session has no delta",
+            "epsilon cannot be used here: the session has no delta",
             "Give rho=, or open the session with Budget(epsilon=3, delta=1e-6).",
         )
     try:
         rho = rho_within(asked, delta, currency)
     except ValueError:
-        raise RequestError("epsilon is out of range", "Give one between 0 and 50.") from None
+        raise RequestError(
+            "epsilon must be between 0 and 50", "Give a smaller epsilon, such as 1."
+        ) from None
     if rho <= 0:
-        raise RequestError("epsilon is too small", "Give a larger epsilon.")
+        raise RequestError("epsilon is too small to be converted to rho", "Give a larger epsilon.")
     return rho
 
 

@@ -57,7 +57,7 @@ _PATIENCE = {
 
 _AGAIN = "Try again; nothing was charged."
 _FREE = "Try again; what was paid for is free."
-_UNKNOWN = "Whether this was stored is unknown. Ask the same again: if it was, it is free."
+_UNKNOWN = "It is unknown whether this was stored. Ask again: if it was, that is free."
 _UNREACHABLE = "the ledger cannot be reached"
 _WRITE = ("the ledger cannot be written", "The user needs SELECT and INSERT on dpnb_entry.")
 _MAKE = ("the ledger cannot be created", "Name a schema where the user may create tables.")
@@ -115,7 +115,7 @@ class PostgresStorage:
 
     def _create(self) -> None:
         if self._run("SHOW server_encoding").fetchall() != [("UTF8",)]:
-            self._refuse("the database cannot hold every text", "Create it with ENCODING 'UTF8'.")
+            self._refuse("the database does not use UTF-8", "Create it with ENCODING 'UTF8'.")
         if self._run(_EXISTS).fetchall() == [(True,)]:
             return
         self._begin(sql.Literal(0))
@@ -220,7 +220,7 @@ class PostgresStorage:
 
     def _begin(self, which: sql.Composable) -> None:
         if self._writing:
-            self._refuse("the ledger cannot be used", "One transaction is open already.")
+            self._refuse("the ledger cannot be used", "A transaction is already open.")
         statement = sql.SQL(_BEGIN).format(lock=sql.Literal(_LOCK), which=which)
         try:
             self._run_first(statement, again=_AGAIN)
@@ -307,10 +307,13 @@ def _words(code: str, again: str, denied: tuple[str, str]) -> tuple[str, str]:
         case "53100":
             return "the disk is full", "Make room; nothing was charged."
         case "25006":
-            return "the ledger cannot be written", "Connect to the primary server, not read-only."
+            return (
+                "the ledger cannot be written",
+                "Connect to the primary server, with write access.",
+            )
         case "42501" | "3F000":
             return denied
         case "XX000" | "XX001" | "XX002":
-            return "the ledger is damaged or no ledger", "Restore the newest copy of it."
+            return "the ledger is damaged or not a ledger", "Restore the newest copy of it."
         case _:
             return "the ledger cannot be used", "Check that it is a dpnb ledger."

@@ -116,7 +116,7 @@ class SQLiteStorage:
         except sqlite3.ProgrammingError:
             what, hint = "the session is closed", "Open it again."
         except sqlite3.DatabaseError:
-            what, hint = "the ledger is damaged or no ledger", "Restore the newest copy of it."
+            what, hint = "the file is damaged or not a ledger", "Restore the newest copy of it."
         else:
             return
         self._refuse(what, hint)
@@ -137,7 +137,7 @@ class SQLiteStorage:
         found = self._connection.execute("SELECT sql FROM sqlite_master").fetchall()
         # whoever has the right to write an empty file has its first page, too
         if found != [(_TABLE,)] and (found or pages > self._writing):
-            self._refuse("the ledger is damaged or no ledger", "Restore the newest copy of it.")
+            self._refuse("the file is damaged or not a ledger", "Restore the newest copy of it.")
         return bool(found)
 
     def _rows(self, statement: str, sequence: int) -> list[Any]:

@@ -81,8 +81,8 @@ def read_address(url: object, *, insecure: bool = False) -> Address:
         usable = False
     if "@" in parts.netloc or parts.query or parts.fragment or str(url).endswith(("?", "#")):
         raise RequestError(
-            "the address of a service holds more than host and path",
-            "Leave user, password and query out; put the token in DPNB_TOKEN.",
+            "the address of a service may have only a host, a port and a path",
+            "Leave out user, password and query. Put the token in DPNB_TOKEN.",
         )
     if (
         not usable
@@ -91,13 +91,13 @@ def read_address(url: object, *, insecure: bool = False) -> Address:
         or not parts.hostname
         or "\\" in str(url)
     ):
-        raise RequestError("this is no address of a service", hint)
+        raise RequestError("this is not the address of a service", hint)
     if not _PATH.fullmatch(parts.path) or ".." in parts.path:
-        raise RequestError("the path of the address is unusable", hint)
+        raise RequestError("the path of the address is not valid", hint)
     if parts.scheme == "http" and not insecure and not is_loopback(parts.hostname):
         raise RequestError(
-            "http to another machine shows the token to whoever is on the way",
-            "Use https, or insecure=True on a network that you trust wholly.",
+            "http to another machine sends the token unencrypted",
+            "Use https, or insecure=True on a network that you trust completely.",
         )
     path = parts.path.rstrip("/")
     return Address(parts.scheme, parts.hostname, port or _PORTS[parts.scheme], path)
@@ -121,7 +121,9 @@ def find_token(
     if text is None:
         text = _typed(address)
     if not isinstance(text, str) or not _VISIBLE.fullmatch(text.strip()):
-        raise RequestError("there is no usable token", "Put it in DPNB_TOKEN.")
+        raise RequestError(
+            "there is no token, or it has characters that are not allowed", "Put it in DPNB_TOKEN."
+        )
     return Token(text.strip())
 
 

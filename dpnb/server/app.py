@@ -116,7 +116,9 @@ class _Service:
                 self._registered[analyst.name] = analyst
                 return
         raise RefusedError(
-            403, "you cannot be registered with this privilege", "Ask the owner of the data."
+            403,
+            "the owner has not allowed an analyst with your privilege",
+            "Ask the owner of the data.",
         )
 
     def _row(self, analyst: Analyst, privilege: str | None) -> str:
@@ -124,7 +126,11 @@ class _Service:
         if privilege is None:
             return analyst.name
         if not _PRIVILEGE.fullmatch(privilege):
-            raise RefusedError(400, "the Dpnb-Privilege is no privilege", "Send a whole number.")
+            raise RefusedError(
+                400,
+                "the header Dpnb-Privilege must be a whole number",
+                "Send one of your privileges.",
+            )
         channel: Any = self._curator.session(analyst.name, int(privilege))._channel
         return str(channel.analyst)
 
@@ -150,7 +156,9 @@ class _Service:
 
     async def _ready(self, request: Request) -> Response:
         if not await self._readiness.ready():
-            raise RefusedError(503, "requests cannot be answered now", "Ask again later.", LATER)
+            raise RefusedError(
+                503, "the service cannot answer requests now", "Ask again later.", LATER
+            )
         return respond({"status": "ready"})
 
     async def _describe(self, request: Request) -> Response:
@@ -185,8 +193,8 @@ def _key(request: Request, endpoint: Endpoint) -> str | None:
     if key is not None and not _KEY.fullmatch(key):
         raise RefusedError(
             400,
-            "the Idempotency-Key is unusable",
-            "Use 1 to 64 letters, digits and . _ - for it.",
+            "the header Idempotency-Key is not valid",
+            "Send 1 to 64 letters, digits or . _ -.",
         )
     return key
 
@@ -197,10 +205,10 @@ async def _body(request: Request, endpoint: Endpoint, limits: Limits) -> bytes:
         return b""
     if not _JSON.fullmatch(request.headers.get("content-type", "")):
         raise RefusedError(
-            415, "the body is not declared as JSON", "Send Content-Type: application/json."
+            415, "the Content-Type must be application/json", "Send Content-Type: application/json."
         )
     if request.headers.get("content-encoding", "identity") != "identity":
-        raise RefusedError(415, "the body is compressed", "Send it as it is.")
+        raise RefusedError(415, "a compressed body is not supported", "Send it uncompressed.")
     received = bytearray()
     try:
         with anyio.fail_after(limits.upload):

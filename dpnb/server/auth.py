@@ -49,7 +49,7 @@ def refused() -> RefusedError:
     return RefusedError(
         401,
         "the token is not accepted",
-        "Ask the owner of the data for a token of this service, and put it in DPNB_TOKEN.",
+        "Ask the owner of the data for a token of this service. Put it in DPNB_TOKEN.",
     )
 
 

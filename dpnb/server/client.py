@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dpnb.answers.answer import Answer
 from dpnb.answers.listing import Asked, BudgetStatus, Price
 from dpnb.answers.question import Question
-from dpnb.errors import DpnbError, RequestError, ServiceError
+from dpnb.errors import DpnbError, RequestError, ServiceError, given
 from dpnb.schema import Schema
 from dpnb.server.access import find_token, read_address
 from dpnb.server.connection import Connection, open_client
@@ -73,9 +73,14 @@ def connect(
     """
     address = read_address(url, insecure=insecure)
     if privilege is not None and (isinstance(privilege, bool) or not isinstance(privilege, int)):
-        raise RequestError("privilege is no whole number", "Leave it out, or give one of yours.")
+        raise RequestError(
+            f"privilege must be a whole number, got {given(privilege)}",
+            "Leave it out, or give one of yours.",
+        )
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
-        raise RequestError("timeout is no positive number", "Give seconds, such as 330.")
+        raise RequestError(
+            f"timeout must be above 0 seconds, got {given(timeout)}", "Write timeout=330."
+        )
     client = open_client(verify, float(timeout))
     channel = HttpChannel(Connection(address, find_token(token, address), client, privilege))
     try:
@@ -248,7 +253,7 @@ class HttpChannel:
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, DpnbError):
             pass
         raise ServiceError(
-            "the service's reply makes no sense", "Use the same version of dpnb on both sides."
+            "the reply of the service cannot be read", "Use the same version of dpnb on both sides."
         )
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _PAUSES = (0.2, 0.5, 1.0)
 """Seconds before each further try."""
 _LONGEST_PAUSE = 5.0
-_UNKNOWN = "Whether it was charged is not known; asking again is free if it was."
+_UNKNOWN = "It is unknown whether this was charged. If it was, asking again is free."
 
 
 def open_client(verify: str | Path | None, timeout: float) -> httpx.Client:
@@ -34,14 +34,16 @@ def open_client(verify: str | Path | None, timeout: float) -> httpx.Client:
     try:
         import httpx
     except ImportError:
-        raise ServiceError("services need httpx", "Run pip install 'dpnb[server]'.") from None
+        raise ServiceError(
+            "connecting to a service needs httpx", "Run pip install 'dpnb[server]'."
+        ) from None
     trusted: ssl.SSLContext | bool = True
     if verify is not None:
         try:
             trusted = ssl.create_default_context(cafile=str(verify))
         except (OSError, ValueError):
             raise RequestError(
-                "the certificate of the authority cannot be read", "Give a file in PEM."
+                "the certificate file given as verify cannot be read", "Give a file in PEM format."
             ) from None
     return httpx.Client(
         verify=trusted,
@@ -111,7 +113,7 @@ class Connection:
 
     def _failure(self, reply: _Reply | None, *, spends: bool) -> tuple[DpnbError, float | None]:
         """Return what went wrong, and after how many seconds a further try may help."""
-        hint = _UNKNOWN if spends else "Check the address, and whether the service runs."
+        hint = _UNKNOWN if spends else "Check the address, and whether the service is running."
         if reply is None:
             what = f"the service at {self.address.url} cannot be reached, or did not reply"
             return ServiceError(what, hint), 0.0
@@ -121,12 +123,12 @@ class Connection:
             return error, 0.0 if failed else reply.retry
         if 300 <= reply.status < 400:
             return ServiceError(
-                "the service sends on to another address", "Use that address, if you trust it."
+                "the service redirects to another address", "Use that address, if you trust it."
             ), None
         if reply.status >= 500:
             return ServiceError(f"the service failed (HTTP {reply.status})", hint), 0.0
         return ServiceError(
-            f"no service of dpnb replies at {self.address.url} (HTTP {reply.status})",
+            f"there is no dpnb service at {self.address.url} (HTTP {reply.status})",
             "Check the address.",
         ), None
 

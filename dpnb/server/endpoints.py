@@ -105,10 +105,10 @@ class Endpoint:
         """
         found = wire.loads(body)
         if not isinstance(found, dict):
-            raise wire.malformed("the body is no JSON object")
+            raise wire.malformed("the body must be a JSON object")
         for entry in found:
             if entry not in self.entries:
-                raise wire.malformed(f"{entry[:60]!r} is no entry of this request")
+                raise wire.malformed(f"{entry[:60]!r} is not an entry of this request")
         for entry, needed in self.entries.items():
             if needed and entry not in found:
                 raise wire.malformed(f"the body has no {entry!r}")
@@ -161,7 +161,8 @@ def _price(curator: Curator, asked: Asked) -> Any:
     statements = body["statements"]
     if not isinstance(statements, list) or len(statements) > MOST_STATEMENTS:
         raise RequestError(
-            "statements is no list", f"Send SQL texts, at most {MOST_STATEMENTS} of them."
+            f"statements must be a list of at most {MOST_STATEMENTS} SQL texts",
+            "Send ['SELECT ...'].",
         )
     accuracy = _names(body.get("accuracy"), ACCURACY, "accuracy")
     prices = curator.price(asked.analyst, statements, body.get("params"), accuracy)
@@ -232,7 +233,7 @@ def _names(given: Any, known: tuple[str, ...], entry: str) -> Mapping[str, Any]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise wire.malformed(f"{entry!r} is no object")
+        raise wire.malformed(f"{entry!r} must be a JSON object")
     for name in given:
         if name not in known:
             raise RequestError(f"unknown option {name[:60]!r}", nearest(name[:60], known))
@@ -281,7 +282,7 @@ def read_question(data: Any) -> Any:
         and all(isinstance(weight, (int, float)) for weight in data["weights"])
     )
     if not right:
-        raise RequestError("this question makes no sense", "Ask it anew.")
+        raise RequestError("this is not a question that dpnb made", "Ask it again with compare().")
     return Question.from_dict(data)
 
 
@@ -290,7 +291,7 @@ MOST_STATEMENTS = 100
 ENDPOINTS = (
     Endpoint("POST", "/v1/query", "query", "Answer one statement.", _query,
              {"sql": True, "params": False, "accuracy": False}, "Answer", spends=True),
-    Endpoint("POST", "/v1/infer", "infer", "Work a statement out from past answers; spends nothing.",
+    Endpoint("POST", "/v1/infer", "infer", "Estimate a statement from past answers; costs nothing.",
              _infer, {"sql": True, "params": False, "options": False}, "Inference"),
     Endpoint("POST", "/v1/explain", "explain", "Explain a question about an answer.", _explain,
              {"question": True, "options": False}, "Explanation", spends=True),
@@ -298,22 +299,22 @@ ENDPOINTS = (
              {"sql": True, "params": False, "options": False}, "Decision", spends=True),
     Endpoint("POST", "/v1/discover", "discover", "Find the values of an undeclared column.", _discover,
              {"column": True, "options": False}, "Discovery", spends=True),
-    Endpoint("POST", "/v1/price", "price", "Price statements; spends nothing.", _price,
+    Endpoint("POST", "/v1/price", "price", "Price statements; costs nothing.", _price,
              {"statements": True, "params": False, "accuracy": False}, "Prices"),
     Endpoint("POST", "/v1/explanation-price", "price_explanation",
-             "Price an explanation; spends nothing.", _price_explanation,
+             "Price an explanation; costs nothing.", _price_explanation,
              {"question": True, "options": False}, "ExplanationPrice"),
-    Endpoint("POST", "/v1/decision-price", "price_decision", "Price a decision; spends nothing.",
+    Endpoint("POST", "/v1/decision-price", "price_decision", "Price a decision; costs nothing.",
              _price_decision, {"sql": True, "params": False, "options": False}, "DecisionPrice"),
     Endpoint("POST", "/v1/discovery-price", "price_discovery",
-             "Price a discovery; spends nothing.", _price_discovery,
+             "Price a search for values; costs nothing.", _price_discovery,
              {"column": True, "options": False}, "DiscoveryPrice"),
-    Endpoint("GET", "/v1/budget", "budget", "Cap, spent and remaining.", _budget, {}, "Budget"),
+    Endpoint("GET", "/v1/budget", "budget", "Total budget, spent and left.", _budget, {}, "Budget"),
     Endpoint("GET", "/v1/history", "history", "Your answered requests.", _history, {}, "History"),
     Endpoint("GET", "/v1/tables", "tables", "Declared columns.", _tables, {}, "Tables"),
-    Endpoint("GET", "/v1/health", "health", "The service runs; whether it can answer requests.",
+    Endpoint("GET", "/v1/health", "health", "The service runs; says whether it can answer requests.",
              None, {}, "Health"),
-    Endpoint("GET", "/v1/ready", "ready", "Refused unless requests can be answered now.", None, {},
+    Endpoint("GET", "/v1/ready", "ready", "Refused if the service cannot answer requests now.", None, {},
              "Ready"),
     Endpoint("GET", "/v1/openapi.json", "openapi", "This description.", None, {}, "Description"),
 )  # fmt: skip

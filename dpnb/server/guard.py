@@ -121,23 +121,27 @@ class Guard:
         if scope["query_string"]:
             return RefusedError(
                 400,
-                "this service takes nothing in the query of a URL",
-                "Send the token in the header Authorization: Bearer, the rest as JSON in the body. "
-                "A token that was sent in a URL may have been written down: ask for a new one.",
+                "the URL must not have a query",
+                "Send the token in the header Authorization: Bearer, and the rest as JSON in the body. "
+                "If you sent a token in a URL, it may be in a log: ask for a new one.",
             )
         # the path as it was sent: what is decoded, or put right, on the way may be another one
         path = scope.get("raw_path") or scope["path"].encode()
         known = {known.encode(): methods for known, methods in self._paths.items()}
         if path not in known:
-            return RefusedError(404, "there is nothing here", "See /v1/openapi.json.")
+            return RefusedError(404, "there is no such path", "See /v1/openapi.json.")
         if scope["method"] != known[path]:
-            return RefusedError(405, "this path takes another method", "See /v1/openapi.json.")
+            return RefusedError(405, "this path needs another method", "See /v1/openapi.json.")
         if any(names.count(name) > 1 for name in _ONCE):
-            return RefusedError(400, "a header is there twice", "Send it once.")
+            return RefusedError(400, "a header was sent twice", "Send it once.")
         if b"transfer-encoding" in names and b"content-length" in names:
-            return RefusedError(400, "the length of the body is given twice", "Give it once.")
+            return RefusedError(
+                400,
+                "the request has both Content-Length and Transfer-Encoding",
+                "Send one of them.",
+            )
         if sum(len(name) + len(value) for name, value in headers) > MOST_HEADER_BYTES:
-            return RefusedError(431, "the headers are too large", "Send less of them.")
+            return RefusedError(431, "the headers are too large", "Send fewer or shorter headers.")
         length = dict(headers).get(b"content-length", b"0")
         if not length.isdigit() or int(length[:20]) > self._body:
             return too_large(self._body)

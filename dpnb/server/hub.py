@@ -48,22 +48,26 @@ class HubAuthenticator:
 
     def __init__(self, groups: Mapping[str, Privilege]) -> None:
         if not groups:
-            raise RequestError("no group has a privilege", "Add --group NAME=PRIVILEGE.")
+            raise RequestError("no group of the Hub has a privilege", "Add --group NAME=PRIVILEGE.")
         if not is_service() or not os.environ.get("JUPYTERHUB_API_TOKEN"):
             raise RequestError(
-                "this is no service of a JupyterHub", "Let the Hub start it, or use --tokens."
+                "this process was not started by a JupyterHub",
+                "Let the Hub start it, or use --tokens.",
             )
         try:
             from jupyterhub.services.auth import HubAuth
         except ImportError:
             raise RequestError(
-                "a service of JupyterHub needs jupyterhub", "Run pip install 'dpnb[server,hub]'."
+                "a service of a JupyterHub needs jupyterhub", "Run pip install 'dpnb[server,hub]'."
             ) from None
         self._groups = dict(groups)
         self._hub: Any = HubAuth(cache_max_age=_REMEMBER)
         self._scopes = frozenset(self._hub.access_scopes)
         if not self._scopes:
-            raise RequestError("the Hub names no scope for this service", "Give it a name.")
+            raise RequestError(
+                "the Hub gives this service no access scope",
+                "Give the service a name in the Hub's settings.",
+            )
 
     @property
     def top(self) -> int:
@@ -83,9 +87,7 @@ class HubAuthenticator:
         except Exception:  # noqa: BLE001 - whatever the Hub's client raises; it may name the token
             failed = True
         if failed:
-            raise RefusedError(
-                503, "the Hub cannot be asked who you are", "Ask again later.", LATER
-            )
+            raise RefusedError(503, "the Hub did not say who you are", "Ask again later.", LATER)
         if not isinstance(user, dict):
             raise refused()
         allowed = self._hub.check_scopes(self._scopes, {"scopes": user.get("scopes", ())})
@@ -94,7 +96,7 @@ class HubAuthenticator:
         if user.get("kind") != "user" or not allowed or privilege is None:
             raise RefusedError(
                 403,
-                "you may not ask here",
+                "you are not allowed to use this service",
                 "Ask the owner of the data to put you into a group of this service.",
             )
         try:

@@ -61,7 +61,7 @@ class Limits:
     def __post_init__(self) -> None:
         for name in self.__slots__:
             if not 0 < getattr(self, name) < math.inf:
-                raise RequestError(f"the limit {name} is not positive", "Give a positive number.")
+                raise RequestError(f"the limit {name} must be above 0", "Give a positive number.")
 
 
 @dataclass(slots=True)
@@ -129,7 +129,7 @@ class Keys:
         if known is not None and known != digest:
             raise RefusedError(
                 409,
-                "this request identifier was used for another request",
+                "this request identifier was already used for another request",
                 "Send a new identifier. Nothing was charged.",
             )
         self._digests[name] = digest

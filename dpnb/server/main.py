@@ -50,9 +50,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="dpnb", description="Differential privacy for a table and its analysts."
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_lessons(commands.add_parser("lessons", help="copy the lessons and open the first"))
+    _add_lessons(commands.add_parser("lessons", help="copy the lessons and open the first one"))
     _add_serve(commands.add_parser("serve", help="answer analysts over HTTP"))
-    analyst = commands.add_parser("analyst", help="let analysts in, or out")
+    analyst = commands.add_parser("analyst", help="give analysts access, or take it away")
     _add_analyst(analyst.add_subparsers(required=True, metavar="COMMAND"))
     return parser
 
@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_lessons(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "folder", nargs="?", default=FOLDER, metavar="FOLDER",
-        help="where to copy them, %(default)s by default; what you changed there stays",
+        help="where to copy them, %(default)s by default; files that you changed stay",
     )  # fmt: skip
     parser.add_argument(
         "--run", action="store_true", dest="first",
@@ -74,33 +74,33 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", help="where to listen; 127.0.0.1 by default")
     parser.add_argument("--port", type=int, help="8899 by default; 0 takes a free one")
     parser.add_argument("--rho", help="budget in zCDP; by default the [budget] of a table's file")
-    parser.add_argument("--epsilon", help="budget as epsilon; pure DP without --delta")
+    parser.add_argument("--epsilon", help="total budget as epsilon; pure DP without --delta")
     parser.add_argument("--delta", help="delta of the budget")
-    parser.add_argument("--key-delta", help="part of delta for discovering values")
+    parser.add_argument("--key-delta", help="part of delta for finding undeclared values")
     parser.add_argument(
         "--ledger", metavar="PLACE", help="file or postgresql:// URL; by default TABLE.ledger"
     )
     parser.add_argument("--anchor", metavar="PATH", help="file that detects a restored ledger")
     parser.add_argument(
-        "--new-anchor", action="store_true", help="begin the anchor of a ledger that has entries"
+        "--new-anchor", action="store_true", help="start a new anchor for a ledger that has entries"
     )
-    parser.add_argument("--new-version", action="store_true", help="accept other data")
     parser.add_argument(
-        "--tokens", metavar="PATH", help=f"file made by dpnb analyst; {TOKENS} by default"
+        "--new-version", action="store_true", help="accept changed data; what was spent stays spent"
+    )
+    parser.add_argument(
+        "--tokens", metavar="PATH", help=f"file that dpnb analyst writes; {TOKENS} by default"
     )
     parser.add_argument(
         "--group", action="append", default=[], metavar="NAME=PRIVILEGE",
-        help="as a service of a JupyterHub: whom a group lets in; may be repeated",
+        help="in a JupyterHub: a group and its privilege; may be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--top", type=int, metavar="N",
-        help="highest privilege that may ever be registered; by default the highest at the start",
+        help="highest privilege that an analyst may ever get; by default the highest at the start",
     )  # fmt: skip
     parser.add_argument("--certificate", metavar="PATH", help="certificate for TLS, in PEM")
-    parser.add_argument("--key", metavar="PATH", help="its key")
-    parser.add_argument(
-        "--insecure", action="store_true", help="listen beyond this machine without TLS"
-    )
+    parser.add_argument("--key", metavar="PATH", help="key of the certificate, in PEM")
+    parser.add_argument("--insecure", action="store_true", help="accept other machines without TLS")
     parser.add_argument(
         "--rate", type=float, default=Limits().rate, metavar="N",
         help="requests per second of one analyst; %(default)g by default",
@@ -121,18 +121,20 @@ def _add_analyst(commands: Any) -> None:
         parser.set_defaults(run=run)
         return parser
 
-    add = command("add", "let an analyst in; prints her token once", _add)
+    add = command("add", "add an analyst and print the token, once", _add)
     add.add_argument("name")
     add.add_argument(
         "--privilege", action="append", type=int, required=True, metavar="N",
-        help="how much she may learn; may be repeated for several levels",
+        help="privilege from 1 to 10: the higher, the larger the budget; may be repeated",
     )  # fmt: skip
-    renew = command("renew", "print a new token; the old one ends", _renew)
+    renew = command("renew", "print a new token; the old one stops working", _renew)
     renew.add_argument("name")
     for parser in (add, renew):
-        parser.add_argument("--expires", metavar="DAY", help="last day, as 2027-01-31")
-    command("revoke", "accept a token no longer", _revoke).add_argument("name")
-    command("list", "show who may ask", _list)
+        parser.add_argument(
+            "--expires", metavar="DAY", help="last day of the token, such as 2027-01-31"
+        )
+    command("revoke", "stop accepting the token of an analyst", _revoke).add_argument("name")
+    command("list", "list the analysts", _list)
 
 
 def _lessons(options: argparse.Namespace) -> None:
@@ -154,7 +156,7 @@ def _renew(options: argparse.Namespace) -> None:
 def _show_token(token: str, name: str) -> None:
     """Print a token alone to the output, so that it can be piped; the words go beside it."""
     print(token)  # noqa: T201
-    _say(f"This is the token of {name}. It is shown once and kept nowhere: for DPNB_TOKEN.")
+    _say(f"This is the token of {name}, for DPNB_TOKEN. It is shown only now and stored nowhere.")
 
 
 def _revoke(options: argparse.Namespace) -> None:
@@ -180,8 +182,8 @@ def _serve(options: argparse.Namespace) -> None:
     with contextlib.closing(_curator(options, authenticator)) as curator, _serving():
         if not is_loopback(host) and options.certificate is None and options.insecure:
             _say(
-                f"Warning: {host} without TLS. Whoever is on the way reads tokens and answers, "
-                "unless a proxy in front of it has TLS."
+                f"Warning: {host} without TLS. Tokens and answers can be read on the network, "
+                "unless a proxy in front of the service has TLS."
             )
         serve(
             curator,
@@ -211,7 +213,7 @@ def _authenticator(options: argparse.Namespace) -> Authenticator:
     if options.group:
         raise RequestError("--group is for a JupyterHub, --tokens for a file", "Give one of them.")
     if is_service() and options.tokens is None:
-        raise RequestError("no group has a privilege", "Add --group NAME=PRIVILEGE.")
+        raise RequestError("no group of the Hub has a privilege", "Add --group NAME=PRIVILEGE.")
     return tokens.TokenFile(options.tokens or TOKENS)
 
 
@@ -222,7 +224,7 @@ def _group(text: str) -> tuple[str, Privilege]:
     except ValueError:
         found = []
     if not name or not found:
-        raise RequestError(f"--group {text!r} is unusable", "Write --group analysts=4.")
+        raise RequestError(f"--group {text!r} is not NAME=PRIVILEGE", "Write --group analysts=4.")
     return name, read_privilege(found)
 
 
@@ -239,11 +241,13 @@ def _curator(options: argparse.Namespace, authenticator: Authenticator) -> Curat
         if isinstance(authenticator, HubAuthenticator):
             given.setdefault("top", authenticator.top)
         elif not known:
-            raise RequestError("nobody may ask", "Run dpnb analyst add NAME --privilege 4.")
+            raise RequestError(
+                "there are no analysts yet", "Run dpnb analyst add NAME --privilege 4."
+            )
     elif opening.get("policy", "") is None:
         raise RequestError(
-            "the ledger was opened for one analyst, as in a notebook",
-            "Name another one with --ledger PLACE. What was spent in both adds up for each row.",
+            "the ledger belongs to a session without analysts, as in a notebook",
+            "Name another ledger with --ledger PLACE. The privacy costs of both add up.",
             ledger if "://" not in ledger else "",
         )
     policy = read_policy(_declared(options, "policy"), **given)
@@ -283,7 +287,8 @@ def _declared(options: argparse.Namespace, entry: str) -> Any:
     found = [content[entry] for content in contents if entry in content]
     if any(one != found[0] for one in found):
         raise RequestError(
-            f"the tables' files declare different {entry!r}", "One ledger has one: name it once."
+            f"the tables' files declare different {entry!r}",
+            "The tables share one ledger: write it in one file.",
         )
     return found[0] if found else None
 

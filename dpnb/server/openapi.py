@@ -24,32 +24,32 @@ _WHOLE: dict[str, Any] = {"type": "integer"}
 _OBJECT: dict[str, Any] = {"type": "object"}
 _LIST: dict[str, Any] = {"type": "array"}
 _AMOUNT = {
-    "description": "A number, or its decimal text; exact either way.",
+    "description": "A number, or a string with its decimal digits; both are exact.",
     "oneOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "maxLength": 60}],
 }
 _POSITIVE = {**_NUMBER, "exclusiveMinimum": 0}
 _KEY = {
     "name": "Idempotency-Key",
     "in": "header",
-    "description": "Your name for this one request: send it again with the same name.",
+    "description": "Your name for this request. Repeat the request with the same name.",
     "schema": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$"},
 }
 _PRIVILEGE = {
     "name": "Dpnb-Privilege",
     "in": "header",
-    "description": "One of your privileges, where you have several.",
+    "description": "One of your privileges, if you have several.",
     "schema": {"type": "integer", "minimum": 1, "maximum": 10},
 }
 _STATUS = {
-    "400": "The request makes no sense; nothing was charged.",
+    "400": "The request is not valid; nothing was charged.",
     "401": "The token is not accepted.",
-    "403": "It costs more than is left, or the analyst may not ask; nothing was charged.",
-    "404": "There is nothing here.",
-    "405": "The path takes another method.",
+    "403": "It costs more than is left, or the analyst is not allowed to ask; nothing was charged.",
+    "404": "There is no such path.",
+    "405": "The path needs another method.",
     "408": "The body did not arrive in time.",
-    "409": "The key was used for another request.",
+    "409": "The key was already used for another request.",
     "413": "The body is too large.",
-    "415": "The body is not declared as JSON.",
+    "415": "The Content-Type must be application/json.",
     "429": "Too many requests.",
     "431": "The headers are too large.",
     "500": "The data could not be read, or the service failed; asking again is free.",
@@ -83,7 +83,7 @@ def describe(prefix: str, limits: Limits) -> dict[str, Any]:
         "info": {
             "title": "dpnb",
             "version": "1",
-            "description": "Questions to sensitive tables under differential privacy. "
+            "description": "Ask questions of sensitive tables under differential privacy. "
             f"Bodies have at most {limits.body:,} bytes.",
         },
         "paths": paths,
@@ -103,7 +103,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         statuses += ["408", "415"]
     if endpoint.spends:
         statuses += ["409"]
-    replies = {"200": _reply("What was asked for.", endpoint.reply)}
+    replies = {"200": _reply("The result.", endpoint.reply)}
     replies |= {status: _reply(_STATUS[status], "Error") for status in sorted(statuses)}
     operation: dict[str, Any] = {
         "operationId": endpoint.name,
@@ -217,7 +217,10 @@ def _schemas() -> dict[str, Any]:
         "predicates": _or_null({**_LIST, "items": _TEXT}),
         "lower": _AMOUNT,
     }
-    stamp = {"enum": [*STAMPS], "description": "Why these are no private numbers about real data."}
+    stamp = {
+        "enum": [*STAMPS],
+        "description": "Set if the numbers are not private numbers about real data.",
+    }
     question = {
         "groups": {**_LIST, "items": _LIST}, "weights": {**_LIST, "items": _NUMBER},
         "constant": _NUMBER, "left": _TEXT, "right": _TEXT, "aggregate": _TEXT, "function": _TEXT,

@@ -53,7 +53,7 @@ def broken() -> RefusedError:
     return RefusedError(
         500,
         "the service failed",
-        "Ask again: if it was charged, the answer is kept, and asking again is free.",
+        "Ask again. If this was charged, the answer is stored and asking again is free.",
     )
 
 
@@ -79,7 +79,7 @@ def to_dict(error: DpnbError) -> dict[str, Any]:
     if isinstance(error, LedgerError):
         error = LedgerError(
             "the service's ledger cannot be used",
-            "Ask again later: what was charged is kept, and asking again is free.",
+            "Ask again later. What was charged is stored, and asking again is free.",
         )
     kind = next(kind for kind in _KINDS if isinstance(error, kind))
     data: dict[str, Any] = {

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpnb.curator import Curator
-from dpnb.errors import RequestError, ServiceError
+from dpnb.errors import RequestError, ServiceError, given
 from dpnb.server.auth import NOBODY, Authenticator
 from dpnb.server.connections import Connections, Phase
 from dpnb.server.limits import Limits
@@ -47,7 +47,7 @@ class Service:
         while not server.started and self._thread.is_alive():
             self._thread.join(0.01)
         if not self._thread.is_alive():
-            raise ServiceError("the service did not start", "Look into the log.")
+            raise ServiceError("the service did not start", "See the log.")
 
     def close(self) -> None:
         """Let running requests complete, and end the service. The curator stays open."""
@@ -115,22 +115,38 @@ def serve(
         When the address cannot be listened on, and without starlette and uvicorn.
     """
     if not isinstance(host, str) or isinstance(port, bool) or not isinstance(port, int):
-        raise RequestError("host is a text and port a whole number", "Write port=8899.")
+        raise RequestError(
+            f"host must be a string and port a whole number, got {given(host)} and {given(port)}",
+            "Write port=8899.",
+        )
     if not isinstance(prefix, str) or (prefix and not prefix.startswith("/")):
-        raise RequestError("the prefix is no path", "Write prefix='/services/dpnb/'.")
+        raise RequestError(
+            f"the prefix must be a path that starts with /, got {given(prefix)}",
+            "Write prefix='/services/dpnb/'.",
+        )
     if limits is not None and not isinstance(limits, Limits):
-        raise RequestError("limits is no Limits", "Write dpnb.server.limits.Limits(rate=10).")
+        raise RequestError(
+            f"limits must be a Limits, got {given(limits)}",
+            "Write dpnb.server.limits.Limits(rate=10).",
+        )
     if authenticator is not None and not hasattr(authenticator, "identify"):
-        raise RequestError("this is no authenticator", "See dpnb.server.auth.Authenticator.")
+        raise RequestError(
+            f"the authenticator must have identify(), got {given(authenticator)}",
+            "See dpnb.server.auth.Authenticator.",
+        )
     paths = [path for path in (tokens, certificate, key) if path is not None]
     if not all(isinstance(path, (str, Path)) and "\0" not in str(path) for path in paths):
-        raise RequestError("tokens, certificate and key are files", "Give their paths.")
+        raise RequestError(
+            "tokens, certificate and key must be paths of files", "Write tokens='analysts.tokens'."
+        )
     if (certificate is None) != (key is None):
-        raise RequestError("a certificate has its key", "Give certificate and key.")
+        raise RequestError(
+            "a certificate needs its key, and a key its certificate", "Give certificate and key."
+        )
     if not (is_loopback(host) or certificate is not None or insecure):
         raise RequestError(
-            f"{host} can be reached from other machines, and there is no TLS",
-            "Give certificate and key; or insecure=True (--insecure) behind a proxy that has them.",
+            f"other machines can reach {host}, and there is no TLS",
+            "Give certificate and key, or insecure=True (--insecure) behind a proxy with TLS.",
         )
     if certificate is not None and key is not None:
         _check_certificate(certificate, key)
@@ -174,7 +190,8 @@ def _check_certificate(certificate: str | Path, key: str | Path) -> None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
     except (OSError, ValueError):
         raise RequestError(
-            "the certificate or its key cannot be used", "Give two files in PEM that fit."
+            "the certificate or its key cannot be used",
+            "Give a certificate and its key, both in PEM format.",
         ) from None
 
 
@@ -191,7 +208,7 @@ def _listen(host: str, port: int) -> socket.socket:
         if listener is not None:
             listener.close()
         raise ServiceError(
-            f"cannot listen on {host}, port {port}", "Is it in use? Give another port."
+            f"cannot listen on {host}, port {port}", "The port may be in use: give another port."
         ) from None
     return listener
 

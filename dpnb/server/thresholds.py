@@ -68,4 +68,4 @@ def _read_pairs(name: str, pairs: Any) -> Any:
 
 
 def _unreadable(name: str) -> RequestError:
-    return RequestError(f"the thresholds {name[:60]!r} are no list of groups and numbers", _HINT)
+    return RequestError(f"the thresholds {name[:60]!r} must be a list of groups and numbers", _HINT)

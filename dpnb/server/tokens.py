@@ -230,7 +230,7 @@ def _day(text: str | None) -> str | None:
     try:
         return datetime.date.fromisoformat(text).isoformat()
     except ValueError:
-        raise RequestError(f"{text!r} is no day", "Write --expires 2027-01-31.") from None
+        raise RequestError(f"{text!r} is not a day", "Write --expires 2027-01-31.") from None
 
 
 def _find(content: _Content, name: str) -> Entry:
@@ -265,7 +265,7 @@ def _read(path: Path) -> _Content:
     except (OSError, ValueError, RecursionError):
         _refuse(path, f"{path} cannot be read", "Restore it, or start a new one.")
     if os.name == "posix" and mode & 0o077:
-        _refuse(path, f"{path} is open to others", f"Run chmod 600 {path}.")
+        _refuse(path, f"{path} can be read by other users", f"Run chmod 600 {path}.")
     try:
         service, listed = data["service"], data["analysts"]
         found = tuple(_entry(one) for one in listed)
@@ -275,7 +275,7 @@ def _read(path: Path) -> _Content:
     except (LookupError, TypeError, ValueError, RequestError):
         right = False
     if not right:
-        _refuse(path, f"{path} makes no sense", "Restore it, or start a new one.")
+        _refuse(path, f"{path} is damaged", "Restore it, or start a new one.")
     return _Content(service, found)
 
 

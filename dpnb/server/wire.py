@@ -33,9 +33,7 @@ _NOT_FINITE = ("inf", "-inf", "nan")
 
 def malformed(what: str) -> RequestError:
     """Return the error for a body that cannot be read."""
-    return RequestError(
-        what, "Send one JSON object as the service's /v1/openapi.json describes it."
-    )
+    return RequestError(what, "Send a JSON object as /v1/openapi.json describes it.")
 
 
 def dumps(value: Any, most: int = MAX_DEPTH) -> bytes:
@@ -150,7 +148,7 @@ def _decode_rare(name: str, text: str) -> Any:
             return _opaque(text)()
     except (ValueError, ArithmeticError):
         pass
-    raise malformed(f"{name} holds no such value")
+    raise malformed(f"{name} must be another kind of value")
 
 
 class _Opaque:

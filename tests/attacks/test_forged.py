@@ -79,7 +79,7 @@ class TestAmounts:
         ids=["large", "small", "negative"],
     )
     def test_a_number_of_thousands_of_digits_is_refused(self, value):
-        with pytest.raises(RequestError, match="out of range"):
+        with pytest.raises(RequestError, match="rho must be between 1e-18 and 1e18"):
             curator().session("alice").query(SQL, rho=value)
 
 

@@ -628,7 +628,7 @@ class TestRefusals:
 
     def test_a_database_of_another_encoding(self, place, caplog):
         place.server.execute("CREATE DATABASE old ENCODING 'LATIN1' TEMPLATE template0")
-        self.refused(f"{place.server.url('old')}#t", "cannot hold every text", caplog)
+        self.refused(f"{place.server.url('old')}#t", "does not use UTF-8", caplog)
 
     def test_without_the_package(self, place, monkeypatch):
         monkeypatch.setitem(sys.modules, "psycopg", None)
@@ -649,7 +649,7 @@ class TestRefusals:
                 tables[1].source = rows.rename(columns={"x": "k"})
             with closing(Curator(tables, budget=Budget(rho=9))) as curator:
                 session = curator.session()
-                with pytest.raises(dpnb.DpnbError, match="are not joined yet"):
+                with pytest.raises(dpnb.DpnbError, match="cannot be joined yet"):
                     session.query("SELECT COUNT(*) FROM t JOIN k ON t.x = k.k", rho=0.1)
                 assert session.query("SELECT COUNT(*) FROM t", rho=0.1).spent.rho > 0
 

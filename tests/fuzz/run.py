@@ -56,7 +56,7 @@ FULL = 40
 """Tables of so many rows are asked more often."""
 UNUSABLE = re.compile(
     r"in every row|too close together|too small|too large|out of range|divides by 0"
-    r"|LN takes numbers above 0|SQRT takes no numbers below 0"
+    r"|LN needs a number above 0|SQRT needs a number of 0 or more"
 )
 """Why a statement of the right form may be refused: its constants make no sense."""
 

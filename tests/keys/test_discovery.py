@@ -144,7 +144,7 @@ class TestWhatIsFound:
         with pytest.raises(BudgetError, match="2.5e-8 is left"):
             bob.discover("country", rho="0.001", delta="3e-8")
         bob.discover("country", rho="0.001", delta="2.5e-8")
-        with pytest.raises(BudgetError, match="All that was set aside for discoveries is spent"):
+        with pytest.raises(BudgetError, match="All delta for finding values is spent"):
             bob.discover("country", rho="0.002", delta="1e-9")
         curator.close()
 
@@ -242,8 +242,8 @@ class TestWhatIsRefused:
         [
             ({}, RequestError, "say once how much"),
             ({"rho": 1, "epsilon": 1}, RequestError, "say once how much"),
-            ({"rho": -1}, RequestError, "rho is -1"),
-            ({"rho": 0.1, "delta": 0}, RequestError, "delta is 0"),
+            ({"rho": -1}, RequestError, "rho must be above 0, got -1"),
+            ({"rho": 0.1, "delta": 0}, RequestError, "delta must be above 0, got 0"),
             ({"rho": 0.1, "delta": "1e-7", "table": "x"}, RequestError, "no table 'x'"),
             ({"rho": 0.1, "delta": "2e-7"}, RequestError, "2e-7, but 1e-7 was set aside in all"),
             ({"rho": 0.1, "delta": 5}, RequestError, "was set aside in all"),
@@ -312,10 +312,10 @@ class TestWhatIsRefused:
     @pytest.mark.parametrize(
         ("options", "text"),
         [
-            ({"epsilon": 1, "key_delta": 1e-7}, "counts zCDP"),
-            ({"epsilon": 1, "delta": 1e-6, "key_delta": 1e-6}, "not less than delta"),
-            ({"rho": 1, "key_delta": 1}, "not less than delta"),
-            ({"rho": 1, "key_delta": 0}, "key_delta is 0"),
+            ({"epsilon": 1, "key_delta": 1e-7}, "key_delta needs a zCDP budget"),
+            ({"epsilon": 1, "delta": 1e-6, "key_delta": 1e-6}, "must be less than delta"),
+            ({"rho": 1, "key_delta": 1}, "must be less than delta"),
+            ({"rho": 1, "key_delta": 0}, "key_delta must be above 0, got 0"),
         ],
     )
     def test_budgets(self, options, text):

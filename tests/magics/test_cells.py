@@ -80,9 +80,15 @@ class TestOpening:
         [
             ("adult", "needs a budget"),
             ("nobody --rho 1", "no table 'nobody'"),
-            ("https://example.org --rho 1", "owner's to say"),
+            (
+                "https://example.org --rho 1",
+                "--rho is set by the owner of a service. Leave it out.",
+            ),
             ("missing.toml --rho 1", "cannot be read"),
-            ("adult --rho 0", "rho is '0'"),
+            (
+                "adult --rho 0",
+                "rho must be above 0, got '0'. Give rho as a positive number, such as 0.1.",
+            ),
             ("adult --rho 1 --epsilon 1", "either rho or epsilon"),
             ("adult --bogus", "unrecognized arguments"),
             ("", "arguments are required"),
@@ -138,7 +144,7 @@ class TestQuery:
         assert CONDITIONAL in ran.stdout
         opened.run("asked = kept.compare('Male', 'Female')")
         assert opened.names["asked"].conditional
-        assert "conditional" in opened.run("%dphistory").stdout
+        assert "data-dependent" in opened.run("%dphistory").stdout
 
     def test_dry_run_prices_and_spends_nothing(self, opened):
         ran = opened.run(f"%%dpquery --dry-run --rho 0.01\n{SQL}")
@@ -170,7 +176,7 @@ class TestQuery:
             (f"%%dpquery --rho :level\n{SQL}", "--rho :level has no value"),
             (f"%%dpquery --epsilon :\n{SQL}", "Define it in the notebook, or write a number"),
             (f"%%dpquery --on nobody --rho 0.01\n{SQL}", "no session 'nobody'"),
-            (f"%%dpquery -o 1x --rho 0.01\n{SQL}", "is no variable name"),
+            (f"%%dpquery -o 1x --rho 0.01\n{SQL}", "is not a variable name"),
             ("%%dpquery --rho 0.01\nSELECT sx FROM adult", "unknown column 'sx' (line 1, column 8"),
             ("%%dpquery --rho 0.01\n;", "only SELECT is supported"),
         ],

@@ -84,4 +84,4 @@ class TestDiscovering:
 
     def test_a_service_says_its_own_budget(self, shell):
         ran = shell.run("%dpopen http://127.0.0.1:1 --key-delta 1e-7")
-        assert "--key-delta is the owner's to say" in str(ran.error)
+        assert "--key-delta is set by the owner of a service. Leave it out." in str(ran.error)

@@ -189,7 +189,7 @@ class TestDoubt:
 
 
 MISTAKES = [
-    (f"%%dpexplain nobody\n{REAL}", "no answer called 'nobody'"),
+    (f"%%dpexplain nobody\n{REAL}", "there is no answer named 'nobody'. Declared: income."),
     ("%%dpexplain income\n ", "the cell is empty below %%dpexplain"),
     ("%%dpexplain income\n'Divorced'", ""),
     ("%%dpexplain income\n'Divorced' > 'Widow'", "Did you mean 'Widowed'?"),
@@ -247,7 +247,7 @@ class TestCompletion:
 @pytest.mark.parametrize("line", ["q --of n", "q --planned"])
 def test_options_of_a_comparison_do_not_fit_a_question(asked, line):
     asked.run("q = income.compare('Married-civ-spouse', 'Never-married')")
-    assert "is a question already" in str(asked.run(f"%dpexplain {line}").error)
+    assert "is already a question" in str(asked.run(f"%dpexplain {line}").error)
 
 
 def test_a_part_named_twice_is_refused(asked):

@@ -48,13 +48,13 @@ def test_each_analyst_has_her_own_limit(shell, file):
     [
         (
             ANALYSTS, "--ledger l",
-            "this table has several analysts: alice, bob. Name the one who asks: --as alice.",
+            "this table has several analysts: alice, bob. Say who asks: --as alice.",
         ),
         (ANALYSTS, "--ledger l --as alcie", "there is no analyst 'alcie'. Did you mean alice?"),
         (ANALYSTS, "--as alice", "several analysts share one ledger. Add --ledger PATH."),
         (
             '[policy]\nrows = "max"\n', "--ledger l --as alice",
-            "no analyst may ask yet. Add [analysts] to the table's file, with a line alice = 4.",
+            "this table has no analysts yet. Add [analysts] to the table's file, with a line alice = 4.",
         ),
         ("[policy]\nrow = 1\n", "--ledger l", "[policy] has an unknown entry"),
     ],

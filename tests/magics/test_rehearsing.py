@@ -19,9 +19,9 @@ class TestOpening:
         ran = opened.run("%dprehearse")
         assert ran.error is None
         assert ran.stdout == (
-            f"{WORDS} Opened adult-rehearsal: 10,000 rows in each table, rho 0.185 (epsilon 3 at "
-            "delta 1e-6) to try with. Add --on adult-rehearsal to a cell to ask it; other cells "
-            "ask, and spend, as before.\n"
+            f"{WORDS} Opened adult-rehearsal with generated data: 10,000 rows in each table, "
+            "rho 0.185 (epsilon 3 at delta 1e-6) to spend. Add --on adult-rehearsal to a cell to use "
+            "it. Other cells spend the real budget, as before.\n"
         )
 
     def test_needs_a_session(self, shell):
@@ -56,11 +56,11 @@ class TestOpening:
     @pytest.mark.parametrize(
         ("line", "words"),
         [
-            ("--rows -1", "rows is -1"),
+            ("--rows -1", "rows must be a whole number, got -1. Give one from 0 to 10,000,000."),
             ("--rows many", "--rows 'many' is not a number"),
             ("--seed 0.5", "--seed '0.5' is not a whole number"),
-            ("--as adult", "'adult' is the session itself"),
-            ("--as 2nd", "no variable name"),
+            ("--as adult", "'adult' is the name of the real session. Choose another name."),
+            ("--as 2nd", "'2nd' is not a variable name. Use letters, digits and underscores."),
             ("--on nowhere", "there is no session 'nowhere'"),
             ("--budget 3", "%dprehearse"),
         ],

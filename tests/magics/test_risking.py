@@ -115,11 +115,15 @@ class TestRisk:
             ("--guesses 60 --tau 0.9", SUM, "tau and guesses are both given"),
             ("--tau x", SUM, "--tau 'x' is not a number"),
             ("--by nope", SUM, "there is no column 'nope'"),
-            ("--candidates 0", SUM, "a candidate is"),
+            (
+                "--candidates 0",
+                SUM,
+                "a candidate must be above 0, got '0'. give a candidate as a positive",
+            ),
             ("--candidates ,", SUM, "there are no candidates"),
             ("--form round", SUM, "form is 'round'"),
             ("--on nobody", SUM, "there is no session 'nobody'"),
-            ("-o 1st", SUM, "no variable name"),
+            ("-o 1st", SUM, "'1st' is not a variable name. use letters, digits and underscores."),
             ("--nope", SUM, "%dprisk"),
             ("", "SELECT MAX(age) FROM adult", "MIN and MAX"),
             ("", "SELECT DISTINCT sex FROM adult", "DISTINCT"),
@@ -138,7 +142,9 @@ class TestRisk:
         owner.names["far"] = dpnb.Session._of(owner.names["adult"]._channel)
         ran = owner.run(f"%%dprisk --on far\n{SUM}")
         assert isinstance(ran.error, DpnbError)
-        assert "stay with the owner" in str(ran.error)
+        assert "exact risks are shown only to the owner of the data. Open the table" in str(
+            ran.error
+        )
 
     def test_without_a_session_it_says_how_to_open_one(self, shell):
         assert "%dpopen" in str(shell.run(f"%%dprisk\n{SUM}").error)

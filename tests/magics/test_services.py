@@ -81,7 +81,9 @@ class TestCells:
 
     def test_risks_stay_with_the_owner(self, opened):
         ran = opened.run(f"%%dprisk\n{SQL}")
-        assert "stay with the owner" in str(ran.error)
+        assert "exact risks are shown only to the owner of the data. Open the table" in str(
+            ran.error
+        )
 
 
 class TestRefused:
@@ -94,7 +96,7 @@ class TestRefused:
     )  # fmt: skip
     def test_what_the_owner_says_is_no_option(self, shell, service, option):
         ran = shell.run(f"%dpopen {service.url} {option}")
-        assert "owner's to say" in str(ran.error)
+        assert "is set by the owner of a service" in str(ran.error)
 
     @pytest.mark.parametrize(
         "line",

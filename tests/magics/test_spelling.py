@@ -23,18 +23,18 @@ SAID = [
     ),
     (
         "%%dpquery --rho 3 --yes\n" + COUNT,
-        "this costs rho 3, but 0.5 is left. Ask with --rho 0.5 or less, or for a larger error. "
+        "this costs rho 3, but 0.5 is left. Ask with --rho 0.5 or less, or for a larger margin of error. "
         + OWNER,
         lambda s: s.query(COUNT, rho=3),
-        "this costs rho 3, but 0.5 is left. Ask with rho=0.5 or less, or for a larger error. "
+        "this costs rho 3, but 0.5 is left. Ask with rho=0.5 or less, or for a larger margin of error. "
         + OWNER,
     ),
     (
         "%%dpquery --epsilon 1\n" + COUNT,
-        "epsilon means nothing here: the session has no delta. Give --rho, or open the session with "
+        "epsilon cannot be used here: the session has no delta. Give --rho, or open the session with "
         "--epsilon 3 --delta 1e-6.",
         lambda s: s.query(COUNT, epsilon=1),
-        "epsilon means nothing here: the session has no delta. Give rho=, or open the session with "
+        "epsilon cannot be used here: the session has no delta. Give rho=, or open the session with "
         "Budget(epsilon=3, delta=1e-6).",
     ),
     (
@@ -60,13 +60,11 @@ SAID = [
     ),
     (
         f"%%dpquery --rho 0.1\n{COUNT} HAVING COUNT(*) > 5",
-        "HAVING is not answered here: the groups it lets pass would tell more than was paid. Decide "
-        "with %%dpdecide, which bounds the errors; or leave it out and filter the released rows, which "
-        "are noisy.",
+        "HAVING is not allowed in a query: the list of groups would reveal more than the query pays "
+        "for. Use %%dpdecide, which bounds the errors. Or leave HAVING out and filter the noisy answer.",
         lambda s: s.query(f"{COUNT} HAVING COUNT(*) > 5", rho=0.1),
-        "HAVING is not answered here: the groups it lets pass would tell more than was paid. Decide "
-        "with session.decide, which bounds the errors; or leave it out and filter the released rows, "
-        "which are noisy.",
+        "HAVING is not allowed in a query: the list of groups would reveal more than the query pays "
+        "for. Use session.decide, which bounds the errors. Or leave HAVING out and filter the noisy answer.",
     ),
 ]
 

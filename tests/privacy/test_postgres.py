@@ -279,7 +279,7 @@ class TestRefusals:
             ("deadlock_detected", "in use by another kernel"),
             ("query_canceled", "in use by another kernel"),
             ("read_only_sql_transaction", "cannot be written"),
-            ("data_corrupted", "damaged or no ledger"),
+            ("data_corrupted", "damaged or not a ledger"),
             ("admin_shutdown", "cannot be reached"),
         ],
     )
@@ -351,7 +351,7 @@ class TestRefusals:
 
     def test_a_database_of_another_encoding_is_told(self, postgres: Server) -> None:
         postgres.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
-        with pytest.raises(LedgerError, match="cannot hold every text") as refusal:
+        with pytest.raises(LedgerError, match="does not use UTF-8") as refusal:
             Ledger(postgres.url("latin"))
         assert "UTF8" in refusal.value.hint
 
@@ -527,7 +527,7 @@ class TestRequests:
         address = postgres.url(schema=schema, port=cut.own_port)
         with self.opened(address, budget=dpnb.Budget(rho=1)) as session:
             cut.word, cut.heard = COMMIT, heard
-            with pytest.raises(LedgerError, match="if it was, it is free"):
+            with pytest.raises(LedgerError, match="if it was, that is free"):
                 session.query(self.SQL, rho=0.25)
             again = session.query(self.SQL, rho=0.25)
             assert again.stored == heard

@@ -214,14 +214,20 @@ class TestCurrencies:
             session.explain(question, anyway=True)
         with pytest.raises(RequestError):
             session.price(question)
-        with pytest.raises(RequestError, match="risks are shown for noise paths"):
+        with pytest.raises(
+            RequestError,
+            match="risks can be shown only in a zCDP or pure session with mechanism='path'",
+        ):
             curator.risk("SELECT COUNT(*) AS k FROM t")
         assert curator.budget.spent == before
 
     @pytest.mark.parametrize("mechanism", ["additive", "vanilla"])
     def test_risks_need_paths(self, opened: Opened, mechanism: str) -> None:
         curator = opened(policy=Policy(mechanism=mechanism))
-        with pytest.raises(RequestError, match="risks are shown for noise paths"):
+        with pytest.raises(
+            RequestError,
+            match="risks can be shown only in a zCDP or pure session with mechanism='path'",
+        ):
             curator.risk("SELECT COUNT(*) AS k FROM t")
 
     def test_accuracies_are_met_by_every_mechanism(self, opened: Opened) -> None:
@@ -390,7 +396,10 @@ class TestIdentifiers:
         finer = ("b", COUNT.format(1), None, {"rho": "0.2"})
         for _ in range(2):
             for wrong in (other, finer):
-                with pytest.raises(RequestError, match="identifier was used for another request"):
+                with pytest.raises(
+                    RequestError,
+                    match="this request identifier was already used for another request",
+                ):
                     curator.query(*wrong, identifier="x1")
             assert curator.budget.spent.rho == Fraction(1, 10)
             curator.close()
@@ -404,7 +413,9 @@ class TestIdentifiers:
         ask = ("b", COUNT.format(1), None, {"rho": "0.1"})
         curator.query(*ask)
         curator.query(*ask, identifier="x")
-        with pytest.raises(RequestError, match="identifier was used for another request"):
+        with pytest.raises(
+            RequestError, match="this request identifier was already used for another request"
+        ):
             curator.query("b", COUNT.format(2), None, {"rho": "0.1"}, identifier="x")
 
 

@@ -20,7 +20,7 @@ BY_SEX = "SELECT sex, COUNT(*) AS k FROM t GROUP BY sex"
 BOTH = "SELECT sex, COUNT(*) AS k, SUM(n) AS s FROM t GROUP BY sex"
 ALL = "SELECT COUNT(*) AS k FROM t"
 PART = "SELECT COUNT(*) AS k FROM t WHERE sex = 'F'"
-FREE = "What past answers give is free: session.infer(sql). "
+FREE = "What follows from past answers is free: session.infer(sql). "
 OWNER = "Only the owner of the data can allow more. Nothing was charged."
 
 
@@ -40,7 +40,7 @@ class TestOwnLimit:
         session = opened(budget=budget, analysts=None).session()
         assert refusal(session, BY_SEX, **{name: 2}) == (
             f"this costs {name} 2, but 1 is left. "
-            f"Ask with {name}=1 or less, or for a larger error. {OWNER}"
+            f"Ask with {name}=1 or less, or for a larger margin of error. {OWNER}"
         )
         session.query(BY_SEX, **{name: "0.3"})
         said = refusal(session, **{name: 2})
@@ -72,7 +72,7 @@ class TestOwnLimit:
         session.query(BOTH, epsilon=1)
         assert refusal(session, ALL, epsilon="0.1") == (
             "this costs delta 1e-9, but 0 is left to you. "
-            f"Each noisy vector costs the same delta, however coarse. {FREE}{OWNER}"
+            f"Each release costs the same delta, whatever its accuracy. {FREE}{OWNER}"
         )
 
 
@@ -83,7 +83,7 @@ class TestViewLimit:
         session = curator.session()
         assert refusal(session, BY_SEX, rho="0.3") == (
             "this costs rho 0.3, but 0.2 is left of the limit of view 'sex'. "
-            f"Ask with rho=0.2 or less, or for a larger error. {OWNER}"
+            f"Ask with rho=0.2 or less, or for a larger margin of error. {OWNER}"
         )
         session.query(BY_SEX, rho="0.2")
 

@@ -301,7 +301,7 @@ class TestDeclaring:
             (["big"], None, "too many values"),
             (["a"], {"a": [1, 2]}, "category has no bins"),
             (["n"], {"n": [5]}, "at least two edges"),
-            (["n"], {"n": [5, 3]}, "rising order"),
+            (["n"], {"n": [5, 3]}, "bins need at least two edges in increasing order"),
             (["n"], {"n": [-1, 3]}, "outside the bounds"),
             (["n"], {"n": [0.5, 3]}, "whole numbers"),
             (["n"], {"n": "05"}, "list of edges"),

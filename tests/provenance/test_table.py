@@ -108,7 +108,7 @@ class TestPaper:
         ask(curator, "b", 2, epsilon="0.75")
         assert refused(curator, "b", 3, epsilon="0.8") == (
             "this costs epsilon 0.8, but 0.25 is left to you. Ask with epsilon=0.25 or less, or for a "
-            "larger error. What past answers give is free: session.infer(sql). Only the owner of the "
+            "larger margin of error. What follows from past answers is free: session.infer(sql). Only the owner of the "
             "data can allow more. Nothing was charged."
         )
         # fairness as it is: the higher has three times as much, not four
@@ -221,7 +221,11 @@ class TestRows:
             (("a",), {"rho": "much"}, "rho"),
             (("a",), {"epsilon": 1}, "no delta"),
             ((), {"view": "x", "rho": 1}, "no declared view 'x'"),
-            (("a",), {"view": "x", "rho": 1}, "one row, column or view"),
+            (
+                ("a",),
+                {"view": "x", "rho": 1},
+                "a limit is for an analyst, a column or a view, not for two of them",
+            ),
         ],
     )
     def test_senseless_limits_are_refused(

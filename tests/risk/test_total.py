@@ -50,7 +50,7 @@ class TestDoublingCaps:
             dpnb.Curator([table()], budget=dpnb.Budget(rho="0.1"), ledger=path)
 
     def test_pure_caps_do_not_double_as_their_noise_is_drawn_up_to_the_cap(self):
-        with pytest.raises(RequestError, match="do not double"):
+        with pytest.raises(RequestError, match="doubling needs a budget in rho"):
             dpnb.Budget(epsilon=1, doubling=True)
 
 

@@ -87,7 +87,9 @@ class TestToken:
 
     @pytest.mark.parametrize("token", ["", " ", "a b", "a\r\nX: y", "ä", 7, b"x"])
     def test_what_is_no_token_is_refused(self, token):
-        with pytest.raises(RequestError, match="no usable token") as caught:
+        with pytest.raises(
+            RequestError, match="there is no token, or it has characters that are not allowed"
+        ) as caught:
             find_token(token, read_address("https://host"), {})
         assert caught.value.__context__ is None
 

@@ -141,7 +141,7 @@ class TestAnalysts:
         house.tokens["eve"] = tokens.add(house.file, "eve", [9])
         reply = house.get("/v1/budget", "eve")
         assert reply.status_code == 403
-        assert "cannot be registered" in reply.json()["what"]
+        assert "the owner has not allowed an analyst with your privilege" in reply.json()["what"]
 
     def test_a_broken_token_file_lets_nobody_in(self, house):
         house.file.write_text("{")
@@ -164,7 +164,7 @@ class TestIdempotency:
         for _ in range(2):
             reply = house.post("/v1/query", other, **KEY)
             assert (reply.status_code, reply.json()["what"]) == (
-                409, "this request identifier was used for another request",
+                409, "this request identifier was already used for another request",
             )  # fmt: skip
         assert house.get("/v1/budget").json()["budget"]["spent"]["rho"] == "1/100"
 
@@ -286,7 +286,7 @@ class TestRefusals:
             assert reply.status_code == 500
             assert reply.json() == {
                 "kind": "ServiceError", "what": "the service failed", "where": "",
-                "hint": "Ask again: if it was charged, the answer is kept, and asking again is free.",
+                "hint": "Ask again. If this was charged, the answer is stored and asking again is free.",
             }  # fmt: skip
         assert secret not in caplog.text
         assert "Traceback" not in caplog.text

@@ -165,7 +165,7 @@ class TestArguments:
     def test_a_picked_amount_marks_what_follows_here_too(self, remote):
         answer = remote.query(SQL, rho=Picked(0.02))
         assert answer.conditional
-        assert "conditional" in repr(remote.history)
+        assert "data-dependent" in repr(remote.history)
         question = answer.compare("Male", "Female", "n")
         assert question.conditional
         assert remote.explain(question, k=1, rho=0.01).conditional
@@ -374,14 +374,26 @@ class TestRepeating:
         [
             (b"HTTP/1.1 502 Bad\r\nContent-Length: 3\r\n\r\nbad", 4, "HTTP 502"),
             (b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", 4, "HTTP 503"),
-            (b"HTTP/1.1 404 No\r\nContent-Length: 2\r\n\r\nno", 1, "no service of dpnb"),
-            (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", 1, "makes no sense"),
-            (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", 1, "makes no sense"),
-            (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", 1, "makes no sense"),
+            (b"HTTP/1.1 404 No\r\nContent-Length: 2\r\n\r\nno", 1, "there is no dpnb service"),
+            (
+                b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+                1,
+                "the reply of the service cannot be read",
+            ),
+            (
+                b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
+                1,
+                "the reply of the service cannot be read",
+            ),
+            (
+                b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+                1,
+                "the reply of the service cannot be read",
+            ),
             (
                 b"HTTP/1.1 302 Go\r\nLocation: http://evil/\r\nContent-Length: 0\r\n\r\n",
                 1,
-                "sends on",
+                "the service redirects to another address",
             ),
             (b"nonsense\r\n\r\n", 4, "cannot be reached"),
             (b"", 4, "cannot be reached"),
@@ -439,7 +451,7 @@ class TestInterrupted:
         worker.join(3)
         assert not worker.is_alive()
         assert isinstance(results[0], InterruptedRequestError)
-        assert "asking again is free if it was" in str(results[0])
+        assert "If it was, asking again is free." in str(results[0])
         assert slow.stopped.wait(5)
         assert house.curator.status("alice").spent.rho == 0
 
@@ -459,7 +471,7 @@ class TestInterrupted:
 
         monkeypatch.setattr("dpnb.waiting._TICK_SECONDS", 0.05)
         monkeypatch.setattr(threading.Event, "wait", wait)
-        with pytest.raises(InterruptedRequestError, match="not known"):
+        with pytest.raises(InterruptedRequestError, match="It is unknown whether"):
             session.query(SQL, rho=0.01)
         monkeypatch.setattr(threading.Event, "wait", real)
         assert slow.stopped.wait(5)

@@ -183,7 +183,7 @@ class TestThresholds:
             reply = refusing.post(path, {"sql": QUOTA, "options": {"thresholds": wrong}})
             assert reply.status_code == 400
             assert reply.json()["what"] == (
-                "the thresholds 'quota' are no list of groups and numbers"
+                "the thresholds 'quota' must be a list of groups and numbers"
             )
         assert spent(refusing) == 0
 
@@ -320,7 +320,7 @@ class TestInterrupted:
         worker.join(3)
         assert not worker.is_alive()
         assert isinstance(results[0], InterruptedRequestError)
-        assert "asking again is free if it was" in str(results[0])
+        assert "If it was, asking again is free." in str(results[0])
         assert slow.stopped.wait(5)
         assert spent(house) == 0
 

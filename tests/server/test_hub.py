@@ -140,7 +140,7 @@ class TestUsers:
 class TestStart:
     def test_it_needs_a_hub(self, monkeypatch):
         monkeypatch.delenv("JUPYTERHUB_SERVICE_NAME", raising=False)
-        with pytest.raises(RequestError, match="no service of a JupyterHub"):
+        with pytest.raises(RequestError, match="this process was not started by a JupyterHub"):
             HubAuthenticator({"analysts": 4})
 
     def test_it_needs_groups(self, hub):

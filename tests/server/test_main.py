@@ -107,7 +107,7 @@ class TestServe:
         [
             ((), "token file"),
             (("--tokens", "nothing.json"), "nothing.json"),
-            (("--group", "a=1"), "no service of a JupyterHub"),
+            (("--group", "a=1"), "this process was not started by a JupyterHub"),
             (("--group", "a"), "--group a"),
         ],
     )
@@ -157,8 +157,11 @@ class TestServe:
         table = dpnb.Table.load(home / "people.toml")
         dpnb.Session(table, budget=dpnb.Budget(rho=1), ledger=home / "people.ledger").close()
         err = self.refused(capsys)
-        assert "the ledger was opened for one analyst, as in a notebook (people.ledger)" in err
-        assert "Name another one with --ledger PLACE." in err
+        assert (
+            "the ledger belongs to a session without analysts, as in a notebook (people.ledger)"
+            in err
+        )
+        assert "Name another ledger with --ledger PLACE." in err
 
     def test_other_data_are_refused_so_too(self, filled, capsys):
         (filled / "people.csv").write_text("sex,wage\nFemale,1\n")
@@ -166,7 +169,7 @@ class TestServe:
 
     def test_a_missing_anchor_too(self, filled, capsys):
         err = self.refused(capsys, "--anchor", "elsewhere")
-        assert "its anchor elsewhere is not there" in err
+        assert "its anchor elsewhere is missing" in err
         assert "pass --new-anchor." in err
 
     def test_a_missing_budget_too(self, home, capsys):
@@ -249,7 +252,7 @@ class TestProcess:
     def test_beyond_this_machine_without_tls_it_warns(self, home, start):
         tokens.add(home / "tokens.json", "alice", [4])
         _, url, lines = start("--host", "0.0.0.0", "--insecure")  # noqa: S104
-        assert "Whoever is on the way reads tokens and answers" in "".join(lines)
+        assert "Tokens and answers can be read on the network" in "".join(lines)
         assert url.startswith("http://0.0.0.0:")
 
 

@@ -127,7 +127,7 @@ class TestTables:
             return real(connection, method, path, *rest)
 
         monkeypatch.setattr(type(session._channel._connection), "ask", ask)
-        with pytest.raises(ServiceError, match="makes no sense"):
+        with pytest.raises(ServiceError, match="the reply of the service cannot be read"):
             session.rehearse(10)
 
 
@@ -160,4 +160,4 @@ def test_a_forged_stamp_is_no_question(house, stamp):
     question = house.session().query(SQL, rho="0.01").compare("Male", "Female", "n").to_dict()
     reply = house.post("/v1/explain", {"question": {**question, "stamp": stamp}})
     assert reply.status_code == 400
-    assert "this question makes no sense" in reply.text
+    assert "this is not a question that dpnb made" in reply.text

@@ -85,7 +85,7 @@ class TestIssued:
             tokens.add(path, "alice", [1])
 
     def test_a_day_that_is_none_is_refused(self, path):
-        with pytest.raises(RequestError, match="no day"):
+        with pytest.raises(RequestError, match="'tomorrow' is not a day"):
             tokens.add(path, "alice", [1], "tomorrow")
 
 
@@ -205,7 +205,7 @@ class TestFile:
         file = TokenFile(path)
         path.chmod(mode)
         assert refusal(file, token)[0] == 401
-        with pytest.raises(RequestError, match="open to others"):
+        with pytest.raises(RequestError, match="can be read by other users"):
             TokenFile(path)
 
 
