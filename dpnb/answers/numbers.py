@@ -136,21 +136,25 @@ def percent(confidence: float) -> str:
     return f"{100 * confidence:.12g} %" if shown == "100" else f"{shown} %"
 
 
-def share_text(share: float) -> str:
+def share_text(share: float | Fraction, *, left: bool = False) -> str:
     """Return a share in percent, of two digits from the nearer end; none and all only when it is.
+
+    It is rounded to the nearest, or down when it is what is ``left``.
 
     Examples
     --------
     >>> share_text(0.284), share_text(0.0681), share_text(0.9731), share_text(1e-5), share_text(1.0)
     ('28 %', '6.8 %', '97.3 %', 'less than 0.1 %', '100 %')
+    >>> share_text(Fraction(789, 1000)), share_text(Fraction(789, 1000), left=True)
+    ('79 %', '78 %')
     """
     if 0 < share < 0.001:
         return "less than 0.1 %"
     if 0.999 < share < 1:
         return "more than 99.9 %"
     digits = 1 if 0 < min(share, 1 - share) < 0.0995 else 0
-    shown = f"{100 * share:.{digits}f}"
-    return f"{shown.removesuffix('.0')} %"
+    percents = math.floor(100 * share * 10**digits) / 10**digits if left else 100 * float(share)
+    return f"{f'{percents:.{digits}f}'.removesuffix('.0')} %"
 
 
 def loss_text(

@@ -1,22 +1,23 @@
-"""What all results say alike: what was paid, what is left, and what intervals promise."""
+"""Sentences that all results share: privacy cost, budget left, confidence intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpnb.answers.numbers import loss_text
+from dpnb.answers.numbers import loss_text, share_text
 from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text, unit
 
-KERNEL = "Kept in this kernel only; running again after a restart spends again."
-"""Said of what was paid for where no file keeps the ledger."""
+KERNEL = "The ledger is in this kernel only. After a restart, the same answers cost budget again."
+"""A warning where no file keeps the ledger."""
 
 
 def left_text(remaining: PrivacyLoss, cap: PrivacyLoss, currency: Currency) -> str:
-    """Return what is left of a cap."""
-    level = amount_text(remaining.level(currency), left=True)
+    """Return what is left of a budget, also in per cent."""
+    left, total = remaining.level(currency), cap.level(currency)
+    share = f" ({share_text(left / total, left=True)})" if total else ""
     beside = f", delta {amount_text(remaining.delta, left=True)}" if remaining.delta else ""
-    return f"{unit(currency)} {level} of {amount_text(cap.level(currency))}{beside}"
+    return f"{unit(currency)} {amount_text(left, left=True)} of {amount_text(total)}{share}{beside}"
 
 
 def cost_text(
@@ -29,44 +30,42 @@ def cost_text(
     stored: bool,
     worked_out: bool = False,
 ) -> str:
-    """Return what a request cost and what is left, in words."""
-    free = spent.level(currency) == 0
+    """Return the privacy cost of a request and what is left, in words."""
     if worked_out:
-        cost = "No cost"
-    elif free and stored:
-        cost = "Answered from the ledger at no cost"
-    elif free:
-        cost = "No cost: bought before, or about rows of which less was told so far"
+        cost = "No privacy cost."
+    elif spent.level(currency):
+        cost = f"Privacy cost: {loss_text(spent, currency, delta)}."
+    elif stored:
+        cost = "This answer was already released: no privacy cost."
     else:
-        cost = f"Cost {loss_text(spent, currency, delta)}"
-    return f"{cost}; left {left_text(remaining, cap, currency)}."
+        cost = "No privacy cost: already paid for."
+    return f"{cost} Left: {left_text(remaining, cap, currency)}."
 
 
-def bought_sentence(bought: Sequence[str], *, priced: bool = False) -> str:
-    """Return what was bought, or would be, where that is less than was asked for; else ''."""
+def bought_sentence(bought: Sequence[str]) -> str:
+    """Return the epsilons in use where they are less than what was asked for; else ''."""
     if not bought:
         return ""
     amounts = " and ".join(amount_text(Fraction(epsilon)) for epsilon in bought)
-    verb = "would buy" if priced else "bought"
-    return f"Noise in a pure session comes in fixed steps: this {verb} epsilon {amounts}."
+    return f"In a pure session, epsilon is rounded down to a fixed grid, here to {amounts}."
 
 
 def ledger_note(spent: PrivacyLoss, currency: Currency, *, kept: bool) -> str:
-    """Return where the ledger lives, when that matters for what was just spent."""
+    """Return a warning after a charge where no file keeps the ledger; else ''."""
     return "" if kept or spent.level(currency) == 0 else KERNEL
 
 
 def interval_sentence(sure: str, number: int, *, each: bool = False) -> str:
-    """Return what so many intervals promise, together or each on its own."""
+    """Return what so many confidence intervals promise, together or each on its own."""
     if number == 1:
-        return f"With {sure} confidence the interval contains the exact value."
+        return f"The confidence interval holds with {sure} confidence."
     if each:
-        return f"With {sure} confidence, each on its own, an interval contains its exact value."
-    which = "both" if number == 2 else f"all {number:,}"
-    return f"With {sure} confidence {which} intervals contain their exact values."
+        return f"Each confidence interval holds on its own, with {sure} confidence."
+    which = "Both" if number == 2 else f"All {number:,}"
+    return f"{which} confidence intervals hold at once, with {sure} confidence."
 
 
-def rest_sentence(hidden: int, what: str = "rows", *, where: str = "to_frame()") -> str:
-    """Return how many rows are not shown; empty when all are."""
+def rest_sentence(hidden: int, what: str = "groups", *, where: str = "to_frame()") -> str:
+    """Return how many groups are not shown; empty when all are."""
     name = what.removesuffix("s") if hidden == 1 else what
     return f"{hidden:,} more {name}: see {where}." if hidden > 0 else ""

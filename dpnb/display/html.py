@@ -86,7 +86,7 @@ def budget_html(status: BudgetStatus) -> str:
     cap, spent = status.cap.level(status.currency), status.spent.level(status.currency)
     share = min(1.0, float(spent / cap)) if cap else 1.0
     left = left_text(status.remaining, status.cap, status.currency)
-    bar = parts.meter(share) + parts.strong(f"{share_text(share)} spent; left {left}")
+    bar = parts.meter(share) + parts.strong(f"Spent: {share_text(share)}. Left: {left}.")
     body = listing_body(status.listing(), above=bar)
     return parts.framed(f'<div class="dpnb-body">{body}</div>')
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.listing import Listing
 from dpnb.answers.numbers import ends_text, figure, percent, share_text, whole
+from dpnb.answers.words import rest_sentence
 from dpnb.display import parts
 from dpnb.display.html import aggregate_cells, aggregate_head
 from dpnb.display.inference_curve import curve, density_at, has_curve, has_levels, levels, reach
@@ -52,7 +53,7 @@ def inference_sentences(inference: Inference) -> list[str]:
     said = [inference.interval_sentence(), inference.cost_sentence(), *inference.notes()]
     hidden = len(inference.rows) - MAX_ROWS
     if hidden > 0:
-        said.insert(0, f"{hidden:,} more rows: see to_frame().")
+        said.insert(0, rest_sentence(hidden))
     return [sentence for sentence in said if sentence]
 
 

@@ -104,7 +104,7 @@ def explanation_cells(explanation: Explanation) -> tuple[list[str], list[list[st
 
 def more_rows(explanation: Explanation) -> str:
     """Return how many rows are not shown; empty when all are."""
-    return rest_sentence(len(explanation.rows) - MAX_ROWS)
+    return rest_sentence(len(explanation.rows) - MAX_ROWS, "rows")
 
 
 def explanation_sentences(explanation: Explanation) -> list[str]:

@@ -129,7 +129,7 @@ class TestOrder:
         assert len(answer.groups) == 4
         assert answer.estimates[0].half_width(0) == whole.estimates[0].half_width(0)
         assert answer.interval_sentence() == whole.interval_sentence()
-        assert "all 4 intervals" in answer.interval_sentence()
+        assert "All 4 confidence intervals" in answer.interval_sentence()
 
     def test_limit_zero_and_beyond(self, opened: Open) -> None:
         assert self.query(opened, "LIMIT 0")[1] == []
@@ -205,15 +205,19 @@ class TestSentences:
     @pytest.mark.parametrize(
         ("sql", "wished", "words"),
         [
-            (COUNT, {}, "With 95 % confidence all 4 intervals contain their exact values."),
+            (COUNT, {}, "All 4 confidence intervals hold at once, with 95 % confidence."),
             (
                 "SELECT COUNT(*) AS n FROM people",
                 {"confidence": 0.9},
-                "With 90 % confidence the interval contains the exact value.",
+                "The confidence interval holds with 90 % confidence.",
             ),
-            (COUNT, {"intervals": "each"}, "95 % confidence, each on its own"),
+            (
+                COUNT,
+                {"intervals": "each"},
+                "Each confidence interval holds on its own, with 95 % confidence.",
+            ),
             (COUNT, {"looks": "any"}, "This is look 1. They hold at all looks, if"),
-            (ALL, {}, "all 24 intervals"),
+            (ALL, {}, "All 24 confidence intervals"),
         ],
     )
     def test_what_the_intervals_promise(
@@ -235,36 +239,36 @@ class TestSentences:
     def test_what_was_spent_and_what_is_left(self, opened: Open) -> None:
         session = opened(rho=2, delta=1e-6)
         assert session.query(COUNT, rho=0.5).cost_sentence() == (
-            "Cost rho 0.5 (epsilon 5.222 at delta 1e-6); left rho 1.5 of 2."
+            "Privacy cost: rho 0.5 (epsilon 5.222 at delta 1e-6). Left: rho 1.5 of 2 (75 %)."
         )
         refined = session.query(COUNT, rho=0.75)
-        assert refined.cost_sentence().startswith("Cost rho 0.25 ")
+        assert refined.cost_sentence().startswith("Privacy cost: rho 0.25 ")
         again = session.query(COUNT, rho=0.5)
         assert again.cost_sentence() == (
-            "Answered from the ledger at no cost; left rho 1.25 of 2. "
+            "This answer was already released: no privacy cost. Left: rho 1.25 of 2 (62 %). "
             "A finer answer is held: ask with more."
         )
         coarser = session.query(COUNT, rho=0.6)
-        assert coarser.cost_sentence().startswith("No cost: bought before")
+        assert coarser.cost_sentence().startswith("No privacy cost: already paid for.")
         assert coarser.estimates == refined.estimates
 
     def test_in_pure_epsilon(self, opened: Open) -> None:
         answer = opened(epsilon=2).query(COUNT, epsilon=0.5)
-        assert answer.cost_sentence() == "Cost epsilon 0.5; left epsilon 1.5 of 2."
-        assert "restart spends again" in answer.note()
+        assert answer.cost_sentence() == "Privacy cost: epsilon 0.5. Left: epsilon 1.5 of 2 (75 %)."
+        assert "After a restart, the same answers cost budget again." in answer.note()
 
     def test_what_was_bought_where_that_is_less_than_was_asked_for(self, opened: Open) -> None:
         session = opened(epsilon=4)
         less = session.query(COUNT, epsilon="0.9999")
         assert less.cost_sentence() == (
-            "Cost epsilon 0.8409; left epsilon 3.159 of 4. "
-            "Noise in a pure session comes in fixed steps: this bought epsilon 0.8409."
+            "Privacy cost: epsilon 0.8409. Left: epsilon 3.159 of 4 (78 %). "
+            "In a pure session, epsilon is rounded down to a fixed grid, here to 0.8409."
         )
         assert Answer.from_dict(json.loads(json.dumps(less.to_dict()))) == less
-        assert "this bought epsilon" in session.query(COUNT, epsilon="0.9999").cost_sentence()
+        assert "fixed grid" in session.query(COUNT, epsilon="0.9999").cost_sentence()
         # the sum of its views' levels; then one that the grid has
         mean = session.query("SELECT AVG(score) AS m FROM people", epsilon=1)
-        assert "this bought epsilon 0.9482" in mean.cost_sentence()
+        assert "fixed grid, here to 0.9482." in mean.cost_sentence()
         assert session.query(COUNT, epsilon=1).bought is None
         # who holds more than she asks for gets that
         assert session.query(COUNT, epsilon="0.98").bought is None

@@ -88,12 +88,12 @@ class TestPrice:
     def test_what_would_be_bought_where_that_is_less_than_is_asked_for(self, opened: Open) -> None:
         session = opened(epsilon=4)
         less, more = session.price([COUNT, COUNT], epsilon="0.9999")
-        said = "Noise in a pure session comes in fixed steps: this would buy epsilon 0.8409."
+        said = "In a pure session, epsilon is rounded down to a fixed grid, here to 0.8409."
         assert said in repr(less)
         assert Price.from_dict(json.loads(json.dumps(less.to_dict()))) == less
-        assert "would buy epsilon 0.8409 and 0.8409." in repr(Price.together([less, more]))
-        assert "fixed steps" not in repr(session.price(COUNT, epsilon=1))
-        assert "fixed steps" not in repr(session.price(COUNT, error=50))
+        assert "here to 0.8409 and 0.8409." in repr(Price.together([less, more]))
+        assert "fixed grid" not in repr(session.price(COUNT, epsilon=1))
+        assert "fixed grid" not in repr(session.price(COUNT, error=50))
 
     def test_too_dear_is_said_in_words(self, opened: Open) -> None:
         price = opened(rho=1).price(COUNT, rho=3)
@@ -117,4 +117,4 @@ class TestBudgetStatus:
         assert [row[0] for row in status.listing()] == ["cap", "spent", "left"]
         assert "rho 0.75" in status.listing().rows[2][1]
         assert "at delta 1e-6" in status.listing().rows[2][1]
-        assert "after a restart spends again" in status.listing().notes[0]
+        assert "in this kernel only" in status.listing().notes[0]

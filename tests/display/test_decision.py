@@ -137,8 +137,8 @@ class TestFacts:
     def test_what_it_cost_stands_in_its_order(self):
         text = Reading(decision_html(replace(sample.hostile(), kept=False))).text
         places = [text.index(words) for words in (
-            "Cost epsilon", "This decision cost", "One more step halves", "warned", "One step was",
-            "Kept in this kernel only",
+            "Privacy cost: epsilon", "This decision cost", "One more step halves", "warned", "One step was",
+            "in this kernel only",
         )]  # fmt: skip
         assert places == sorted(places)
 
@@ -514,7 +514,7 @@ class TestWidget:
         assert widget.decision == sample.refined()
         assert "7 of 12 groups" in widget.data["body"]
         [said] = widget.said()
-        assert said["refined"].startswith("Done. Cost epsilon 0.1366;")
+        assert said["refined"].startswith("Done. Privacy cost: epsilon 0.1366.")
 
     def test_a_step_whose_price_is_out_of_date_is_not(self, widget, further):
         self.hear(widget, {"refine": 1})

@@ -124,7 +124,7 @@ class TestFacts:
         long = replace(answer, rows=answer.rows * 10)
         html = answer_html(long)
         assert html.count("<tr>") == 1 + MAX_ROWS
-        assert f"{70 - MAX_ROWS} more rows: see to_frame()." in Reading(html).text
+        assert f"{70 - MAX_ROWS} more groups: see to_frame()." in Reading(html).text
         assert len(packed(html)["data"]["groups"]) == MAX_ROWS
 
     def test_too_few_rows_to_tell_is_said_and_draws_nothing(self, nasty):

@@ -120,7 +120,7 @@ class TestFacts:
     def test_more_rows_than_fit_are_counted(self, groups):
         long = replace(groups, rows=groups.rows * 20)
         html = inference_html(long)
-        assert f"{80 - MAX_ROWS} more rows: see to_frame()." in Reading(html).text
+        assert f"{80 - MAX_ROWS} more groups: see to_frame()." in Reading(html).text
         assert len(packed(html)["data"]["groups"]) == MAX_ROWS
 
 
@@ -421,7 +421,7 @@ class TestAnswers:
         for text in (repr(shown), Reading(answer_html(shown)).text, shown.to_markdown()):
             said = shown.origin_sentence().split(";")[0]
             assert said
-            assert text.index("left rho") < text.index(said)
+            assert text.index("Left: rho") < text.index(said)
         assert answer.origin_sentence() == ""
 
     def worked_out(self, answer, **changes):

@@ -455,7 +455,7 @@ class TestLimitFirst:
     def test_the_rule_is_answered_without_a_mark(self, curator, picker, talk):
         talk.opened()
         [said] = talk.say(answer=-1)
-        assert said["answered"]["text"].startswith("Answered. Cost rho 0.03159")
+        assert said["answered"]["text"].startswith("Answered. Privacy cost: rho 0.03159")
         # exact losses of single rows are for those who have looked
         assert said["answered"]["losses"] == ""
         assert not picker.answer.conditional
@@ -568,7 +568,7 @@ class TestLaterCells:
         assert "0.05 is spent" in told["settled"]["lines"][0]
         # and what is shown may be bought at once
         [said] = talk.say(answer=6, known=True)
-        assert "Cost rho 0.05" in said["answered"]["text"]
+        assert "Privacy cost: rho 0.05" in said["answered"]["text"]
 
     def test_closed_or_gone_it_stops(self, shell, profile):
         picker = profile.widget()
@@ -637,7 +637,7 @@ class TestAnswering:
         assert picker.answer.conditional
         assert curator.budget.spent.rho == Fraction(1, 20)
         assert said["answered"]["text"] == (
-            "Answered. Cost rho 0.05 (epsilon 1.472 at delta 1e-6); left rho 0.95 of 1. "
+            "Answered. Privacy cost: rho 0.05 (epsilon 1.472 at delta 1e-6). Left: rho 0.95 of 1 (95 %). "
             "It is in picker.answer."
         )
         assert curator.session().query(SQL, rho=0.05).to_frame().equals(picker.answer.to_frame())
@@ -657,7 +657,7 @@ class TestAnswering:
         assert [offer["held"] for offer in said["offers"]] == [True] * 6 + [False] * 6
         assert said["offers"][6]["text"] == "Answer with rho 0.1: spends rho 0.05 of 0.95 left"
         [again] = talk.say(answer=5, known=True)
-        assert "at no cost" in again["answered"]["text"]
+        assert "already released: no privacy cost" in again["answered"]["text"]
         assert curator.budget.spent.rho == Fraction(1, 20)
 
     def test_the_signed_losses_stand_below_it(self, profile, talk):
@@ -699,7 +699,7 @@ class TestAnswering:
         assert said["offers"][5]["text"].startswith("Answer with rho 0.05: spends rho 0.02 of 0.97")
         assert picker.answer is None
         [said] = talk.say(answer=5, known=True)
-        assert "Cost rho 0.02" in said["answered"]["text"]
+        assert "Privacy cost: rho 0.02" in said["answered"]["text"]
 
     def test_an_interrupt_is_told(self, talk):
         talk.looked()

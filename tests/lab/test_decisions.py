@@ -159,7 +159,7 @@ class TestRefining:
         expect(button).to_have_text("Spend epsilon 0.0683 on one more step")
         assert steps_taken(page) == "[]"
         page.keyboard.press("Enter")
-        expect(said).to_contain_text("Done. Cost epsilon 0.1366")
+        expect(said).to_contain_text("Done. Privacy cost: epsilon 0.1366")
         assert steps_taken(page) == "[2]"
         expect(part.get_by_text("7 of 12 groups are selected")).to_be_visible()
         expect(button).to_be_focused()

@@ -278,7 +278,7 @@ class TestAnswering:
         expect(press).to_have_attribute("aria-disabled", "false")
         press.focus()
         page.keyboard.press("Enter")
-        expect(part.get_by_text("Answered. Cost rho 0.05")).to_be_visible()
+        expect(part.get_by_text("Answered. Privacy cost: rho 0.05")).to_be_visible()
         assert focused_class(page) == "dpnb-button dpnb-spend dpnb-risk-answer"
         assert ask_kernel(page, "str(other.answer.conditional)") == "True"
         expect(press).to_have_text("Answer with rho 0.05: free now")
@@ -286,7 +286,7 @@ class TestAnswering:
         expect(losses).to_contain_text("By the answer at rho 0.05")
         expect(losses.locator("tbody tr")).to_have_count(3)
         preset(part, "70").click()
-        expect(part.get_by_text("Answered. Cost rho 0.05")).to_be_visible()
+        expect(part.get_by_text("Answered. Privacy cost: rho 0.05")).to_be_visible()
 
     def test_a_price_that_changed_is_told_and_the_button_works_again(self, page):
         part = outputs(page, 2).nth(1)
@@ -298,7 +298,7 @@ class TestAnswering:
         expect(part.locator("output").last).to_contain_text("The price has changed")
         expect(press).to_have_text("Answer with rho 0.2: spends rho 0.1 of 0.9 left")
         press.click()
-        expect(part.get_by_text("Answered. Cost rho 0.1")).to_be_visible()
+        expect(part.get_by_text("Answered. Privacy cost: rho 0.1")).to_be_visible()
 
     @pytest.mark.parametrize("theme", ["Light", "Dark"])
     def test_axe_finds_nothing(self, lab, page, theme):

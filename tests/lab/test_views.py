@@ -250,7 +250,7 @@ class TestReopenedUntrusted:
     def test_the_table_stands_and_nothing_runs(self, untrusted):
         record = outputs(untrusted).first
         expect(record.locator("tbody tr")).to_have_count(7)
-        expect(record.get_by_text("Cost rho 0.1")).to_be_visible()
+        expect(record.get_by_text("Privacy cost: rho 0.1")).to_be_visible()
         assert untrusted.locator(".dpnb-on, .dpnb select").count() == 0
 
     def test_intervals_are_drawn_without_styles(self, untrusted):

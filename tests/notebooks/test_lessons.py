@@ -188,7 +188,7 @@ def test_runs_twice_and_pays_once(path, shared, tmp_path, everything):
         second = run(client, stored if LONG else quick(stored))
     assert charges(ledger) == paid
     assert set(verdicts(second)) == {"Not answered"}
-    assert "Answered from the ledger at no cost" in str(second)
+    assert "This answer was already released: no privacy cost." in str(second)
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)

@@ -279,7 +279,7 @@ def test_the_lessons_run_from_the_wheel_alone(wheel, tmp_path):
     shown = run(command, "lessons", "--run", cwd=made.work)
     assert f"Copied to {folder}: {len(LESSONS)} files." in shown
     assert re.search(r"Never-married +10,\d{3} +10,\d{3} to 10,\d{3}\n", shown)
-    assert "Cost rho 0.02 (epsilon 0.9 at delta 1e-6)" in shown
+    assert "Privacy cost: rho 0.02 (epsilon 0.9 at delta 1e-6)" in shown
     assert "dpnb-table" in (folder / "01_first_private_query.html").read_text("utf-8")
     with subprocess.Popen(
         [command, "lessons"], cwd=made.work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
