@@ -200,7 +200,7 @@ class Session:
             cost = loss_text(whole.spent, whole.currency, None)
             left = loss_text(whole.remaining, whole.currency, None, left=True)
             raise BudgetError(
-                f"these statements cost {cost} together, but {left} is left",
+                f"together these statements cost {cost}, but only {left} is left",
                 "Leave some out, or ask for larger margins of error. Nothing was charged.",
             )
         found: list[Answer] = []
@@ -595,10 +595,12 @@ class Session:
             "1 request was answered" if len(rows) == 1 else f"{len(rows):,} requests were answered"
         )
         if not rows:
-            caption = "No request was answered"
+            caption = "No request was answered yet"
         picked = any(one.conditional for one in asked)
         notes = (f"Data-dependent: {PICKED}.",) if picked else ()
-        return Listing(caption, ("", "time (UTC)", "statement", "cost"), rows, budget.stamp, notes)
+        return Listing(
+            caption, ("", "time (UTC)", "statement", "privacy cost"), rows, budget.stamp, notes
+        )
 
     @property
     def tables(self) -> Listing:
@@ -609,7 +611,7 @@ class Session:
             for column, kind in table.schema.items()
         )
         rows += tuple(
-            (name, column, "undeclared", "found by session.discover")
+            (name, column, "undeclared", "find values with session.discover")
             for name, table in self._channel.tables.items()
             for column in table.schema.undeclared
         )
@@ -649,7 +651,7 @@ class Session:
         >>> import dpnb
         >>> session = dpnb.Session(dpnb.datasets.adult(), budget=dpnb.Budget(rho="0.5"))
         >>> session.rehearse()
-        REHEARSAL: GENERATED DATA. Session(adult; left rho 0.5)
+        GENERATED DATA: nothing here is real. Session(adult; left: rho 0.5)
         """
         from dpnb.rehearsal import rehearsal
 
@@ -674,7 +676,7 @@ class Session:
             return f"Session({printable(error.what)})"
         amount = loss_text(left.remaining, left.currency, left.delta, left=True)
         stamp = f"{STAMPS[left.stamp]} " if left.stamp else ""
-        return f"{stamp}Session({names}; left {amount})"
+        return f"{stamp}Session({names}; left: {amount})"
 
     def __reduce__(self) -> Any:
         raise TypeError("a Session leads to sensitive data and cannot be pickled")
@@ -711,7 +713,7 @@ def _check_worth_explaining(question: Question) -> None:
         return
     if question.high < 0:
         raise RequestError(
-            f"the answer shows {question.left} below {question.right}, not above",
+            f"the answer shows that {question.left} is lower than {question.right}, not higher",
             "Swap the groups (question.flipped()), or pass anyway=True. Nothing was charged.",
         )
     raise RequestError(

@@ -9,6 +9,6 @@ Stamp: TypeAlias = Literal["", "test", "rehearsal"]
 STAMPS: dict[Stamp, str] = {
     "": "",
     "test": "NOT PRIVATE: made with test noise.",
-    "rehearsal": "REHEARSAL: GENERATED DATA.",
+    "rehearsal": "GENERATED DATA: nothing here is real.",
 }
 """The words of each."""

@@ -72,6 +72,7 @@ def wait(
         raise InterruptedRequestError("interrupted", "Nothing was charged.")
     if interrupted and not shown:
         raise InterruptedRequestError(
-            "interrupted after the answer was paid for", "Run the same cell again: it is free."
+            "interrupted after the answer was charged",
+            "Run the same cell again to see it: that is free.",
         )
     return results[0]

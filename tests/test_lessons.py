@@ -232,7 +232,7 @@ def test_without_a_browser_answers_are_printed_with_intervals_and_costs(
     code, out, err = run(capsys, tmp_path, "--run")
     assert (code, err) == (0, "")
     shown = out.partition("SELECT COUNT(*) AS persons")[2]
-    assert re.search(r"persons +interval\n *32,\d{3} +32,\d{3} to 32,\d{3}\n", shown)
+    assert re.search(r"persons +95 % interval\n *32,\d{3} +32,\d{3} to 32,\d{3}\n", shown)
     assert "Privacy cost: rho 0.1" in shown
     assert "SqlError: MIN and MAX cannot be answered" in shown
     page = path.with_suffix(".html")

@@ -27,7 +27,7 @@ from dpnb.provenance.policy import Policy
 from dpnb.stamps import STAMPS
 from tests.kit.loaded import loaded_once  # noqa: F401
 
-WORDS = "REHEARSAL: GENERATED DATA."
+WORDS = "GENERATED DATA: nothing here is real."
 SCHEMA = Schema(
     {
         "city": Category(["north", "south", "west"]),
@@ -408,7 +408,7 @@ class TestStamp:
         assert results[Answer].record()["stamp"] == "rehearsal"
         assert (
             repr(session.rehearse(10))
-            == f"{WORDS} Session(staff; left rho 1 (epsilon 7.766 at delta 1e-6))"
+            == f"{WORDS} Session(staff; left: rho 1 (epsilon 7.766 at delta 1e-6))"
         )
 
     def test_stands_on_choices_by_risk(self, results):

@@ -808,7 +808,7 @@ class TestInterrupt:
                 patch.setattr(Curator, "_commit", commit)
                 patch.setattr(DuckDBEngine, "interrupt", lambda self, thread: stopped.set())
                 self.interrupt_when(begun)
-                with pytest.raises(InterruptedRequestError, match="after the answer was paid for"):
+                with pytest.raises(InterruptedRequestError, match="after the answer was charged"):
                     session.query(COUNT, rho=0.1)
             assert session.budget.spent.rho == Fraction(1, 10)
             assert session.query(COUNT, rho=0.1).spent.rho == 0

@@ -18,7 +18,7 @@ from dpnb.answers.question import Question, label
 from dpnb.answers.words import bought_sentence, cost_text, interval_sentence, ledger_note
 from dpnb.errors import RequestError
 from dpnb.kinds import nearest
-from dpnb.privacy.loss import Currency, PrivacyLoss, guarantee
+from dpnb.privacy.loss import Currency, PrivacyLoss, guarantee, unit
 from dpnb.schema import kept_note, unit_text
 from dpnb.stamps import Stamp
 
@@ -47,7 +47,7 @@ class Answer:
     rows : tuple of int
         Indices of the groups to show, after WHERE, ORDER BY and LIMIT.
     asked : int
-        Number of groups in which WHERE leaves room for rows; of the others nothing is to be told.
+        Number of groups in which WHERE leaves room for rows; the others are empty for sure.
     spent, remaining : PrivacyLoss
         What this request cost now, and what is left after it.
     cap : PrivacyLoss
@@ -58,7 +58,7 @@ class Answer:
     intervals : {'simultaneous', 'each'}
     looks : 1 or 'any'
     stored, finer, kept : bool
-        Answered from the ledger; a finer answer is held; the ledger outlives the kernel.
+        Already released; a more accurate answer was released; the ledger outlives the kernel.
     stamp : str
         Why these are no private numbers about real data, see ``dpnb.stamps``; '' when they are.
     conditional : bool
@@ -71,7 +71,7 @@ class Answer:
     ledger, request : str
         Public names of the ledger and of the request in it.
     origin : Origin or None
-        How an answer of a wished error was come by, where past answers to other statements helped.
+        How the answer reached the requested error, where past answers to other statements helped.
     shared : bool
         Whether answers to other statements had shown the same noise before.
     bought : str or None
@@ -116,7 +116,7 @@ class Answer:
             if found.alias == alias:
                 return found
         names = [found.alias for found in self.estimates]
-        raise RequestError(f"{alias!r} is no aggregate of this answer", nearest(str(alias), names))
+        raise RequestError(f"this answer has no aggregate {alias!r}", nearest(str(alias), names))
 
     def compare(
         self,
@@ -141,8 +141,8 @@ class Answer:
         constant : number
             By how much left must be above right, in units of the aggregate.
         planned : bool
-            True when the groups were fixed before the answer was seen: the interval is narrower, and
-            wrong for groups picked because of what was seen.
+            True when you chose the groups before you saw the answer: the interval is narrower, and
+            wrong for groups picked after seeing it.
         mode : {'tight', 'paper'}
             'paper' gives the intervals of DPXPlain, which hold for groups fixed in advance.
 
@@ -154,7 +154,7 @@ class Answer:
         ------
         RequestError
             For an unknown group or aggregate, a group named twice, one group alone, weights that
-            are no numbers or all 0, and more than 100 groups.
+            are not numbers or are all 0, and more than 100 groups.
         """
         return compare(self, left, right, aggregate, constant=constant, planned=planned, mode=mode)
 
@@ -163,8 +163,8 @@ class Answer:
     ) -> Bootstrap:
         """Return approximate intervals of an AVG or a formula, often narrower. Free.
 
-        Released values are resampled with fresh noise of their own laws (DPXPlain, appendix C.5;
-        docs/methods/estimation.md, algorithm 15). Nothing guarantees the level, which is for each
+        Released values are resampled with fresh noise of the same distribution (DPXPlain, appendix C.5;
+        docs/methods/estimation.md, algorithm 15). Nothing guarantees the confidence, which is for each
         interval on its own; questions never use these intervals.
 
         Parameters
@@ -194,17 +194,17 @@ class Answer:
         return max(found.look for found in self.estimates)
 
     def look_note(self, found: Estimates) -> str:
-        """Return what a question must say about looks: intervals of one look do not hold at all."""
+        """Return what a question must say about looks: intervals of one look do not hold at all looks."""
         if self.looks == "any" or found.look == 1:
             return self.past_note()
-        look = f" This is look {found.look}: it holds for a precision chosen before looking."
-        return f"{look}{self.past_note()}"
+        holds = "the interval holds only if you planned this look beforehand."
+        return f" Look {found.look} of this answer: {holds}{self.past_note()}"
 
     def past_note(self) -> str:
-        """Return what holds no more where noise that was seen before has a part in the numbers."""
+        """Return a condition of the intervals where noise that was seen before has a part in the numbers."""
         if self.origin is None and not self.shared:
             return ""
-        return " It holds for questions that were not chosen by looking at past answers."
+        return " This assumes that you did not choose the question by looking at past answers."
 
     # facts in words, the same in text, HTML and widgets
 
@@ -214,16 +214,16 @@ class Answer:
         sure = percent(self.confidence)
         meaning = interval_sentence(sure, number, each=self.intervals == "each")
         meaning += kept_note(self.unit) + self.past_note()
-        holds = "It holds" if number == 1 else "They hold"
+        holds = "the interval holds" if number == 1 else "the intervals hold"
         if self.looks == "any":
             return (
-                f"{meaning} This is look {self.look}. {holds} at all looks, if their accuracies were "
-                "chosen beforehand; when to stop may depend on the answers."
+                f"{meaning} Look {self.look} of this answer: {holds} at all looks together, if you "
+                "chose their accuracies beforehand. You may stop whenever you like."
             )
         if self.look > 1:
             return (
-                f"{meaning} This is look {self.look}. {holds} if you decided on it beforehand. Ask with "
-                "--any-look (in Python looks='any') to stop whenever you like."
+                f"{meaning} Look {self.look} of this answer: {holds} only if you planned this look "
+                "beforehand. To stop whenever you like, ask with --any-look (in Python looks='any')."
             )
         return meaning
 
@@ -235,16 +235,19 @@ class Answer:
         )  # fmt: skip
         if self.bought is not None:
             cost = f"{cost} {bought_sentence([self.bought])}"
-        return f"{cost} A finer answer is held: ask with more." if self.finer else cost
+        if self.finer:
+            more = f"ask with a higher {unit(self.currency)}"
+            return f"{cost} A more accurate answer was already released: {more}."
+        return cost
 
     def origin_sentence(self) -> str:
-        """Return how the answer was come by, where past answers helped; else ''."""
+        """Return how the answer reached its error, where past answers helped; else ''."""
         if self.origin is None:
             return ""
         return self.origin.sentence(self.spent, self.currency, self.delta)
 
     def note(self) -> str:
-        """Return where the ledger lives, when that matters for what was just spent."""
+        """Return a warning after a charge where no file keeps the ledger; else ''."""
         return ledger_note(self.spent, self.currency, kept=self.kept)
 
     def group_label(self, index: int) -> str:

@@ -159,7 +159,7 @@ def _derived(
             (name,) = column.leaves[one.cells].columns
             kind = schema[name]
             if not isinstance(kind, Integer | Real):
-                raise TypeError("quantiles are of numbers")
+                raise TypeError("a quantile needs a column of numbers")
             alpha = wanted.alpha(look([parts[one.cells]])) / shares
             return quantiles(one, leaves[one.cells], kind, alpha)
         alpha = wanted.alpha(look([parts[one.mean], parts[one.square]])) / shares

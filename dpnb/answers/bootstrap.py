@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Draws: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
-WARNING = "approximate: may miss more often than stated"
+WARNING = "Approximate: they may miss the exact value more often than stated"
 MAX_DRAWS = 100_000
 _NORMAL = NormalDist()
 _CELLS = 2**18
@@ -96,7 +96,7 @@ class Bootstrap:
             shown = ends_text(low, high, half)
             rows.append((name, figure(value, half), shown))
         caption = (
-            f"{percent(self.confidence)} bootstrap intervals of {self.alias}, each on its own; "
+            f"{percent(self.confidence)} bootstrap confidence intervals of {self.alias}, each on its own. "
             f"{WARNING}."
         )
         caption = " ".join([*stamps(self.stamp, self.conditional), caption])
@@ -113,7 +113,7 @@ class Bootstrap:
 def bootstrap(answer: Answer, alias: str | None, draws: object, seed: object) -> Bootstrap:
     """Resample the released values behind one result; see :meth:`Answer.bootstrap`.
 
-    DPXPlain, appendix C.5, Algorithm 7, with the index slips of its lines 9 and 10 mended
+    DPXPlain, appendix C.5, Algorithm 7, with the indices of its lines 9 and 10 corrected
     (docs/methods/estimation.md, algorithm 15): bias-corrected percentiles. With theta*_b =
     f(released + fresh noise), z0 = Phi^-1(share of theta*_b below f(released)); the ends are the
     quantiles of theta* at Phi(2 z0 + Phi^-1((1 -+ confidence) / 2)).
@@ -123,8 +123,8 @@ def bootstrap(answer: Answer, alias: str | None, draws: object, seed: object) ->
     found = _resampled(answer, alias)
     if found.plain and found.function != "FORMULA":
         raise RequestError(
-            f"{found.alias!r} was worked out from past answers, whose noise is not one law",
-            "Use its interval, which is narrow already; or ask with history=False.",
+            f"{found.alias!r} combines past answers with different noise, so it cannot be resampled",
+            "Use its confidence interval, or ask with history=False.",
         )
     count = _whole(draws, "draws", 100, MAX_DRAWS)
     generator = default_rng(_whole(seed, "seed", 0, 2**63))
@@ -163,13 +163,13 @@ def _resampled(answer: Answer, alias: str | None) -> Estimates:
         named = answer.estimates_of(alias)
         if named.function not in ("FORMULA", "AVG"):
             raise RequestError(
-                f"the interval of {named.alias!r} is exact already",
+                f"the confidence interval of {named.alias!r} is already exact",
                 "Resample an AVG or a formula.",
             )
         if _has_statistics(named):
             raise RequestError(
-                f"variances and quantiles are not resampled, and {named.alias!r} has one",
-                "Use its interval.",
+                f"{named.alias!r} has a variance or a quantile, which cannot be resampled",
+                "Use its confidence interval.",
             )
         return named
     return worth[0]
@@ -183,7 +183,7 @@ def _whole(value: object, name: str, least: int, most: int) -> int:
     number = scalar(value)
     if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
         raise RequestError(
-            f"{name} is no whole number from {least:,} to {most:,}",
+            f"{name} must be a whole number from {least:,} to {most:,}, got {value!r}",
             f"Write {name}={max(least, 1_000)}.",
         )
     return number

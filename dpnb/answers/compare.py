@@ -45,7 +45,7 @@ def find_group(answer: Answer, name: object) -> int:
             return index
     labels = [label(group) for group in answer.groups]
     raise RequestError(
-        f"{label(wanted)!r} is no group of this answer", nearest(label(wanted), labels, quote=True)
+        f"this answer has no group {label(wanted)!r}", nearest(label(wanted), labels, quote=True)
     )
 
 
@@ -61,22 +61,28 @@ def compare(
 ) -> Question:
     """Build the question; see :meth:`Answer.compare`."""
     if not isinstance(planned, bool):
-        raise RequestError("planned is neither True nor False", "Write planned=True.")
+        raise RequestError(f"planned must be True or False, got {planned!r}", "Write planned=True.")
     if aggregate is not None and not isinstance(aggregate, str):
-        raise RequestError("the aggregate is not a text", "Give its alias.")
+        raise RequestError(
+            f"aggregate must be an alias, got {aggregate!r}", "Give the alias of an aggregate."
+        )
     asked = _comparison(answer, left, right, constant)
     if asked is None:
         weights = _resolved(answer, [*_side(left, 1), *([] if right is None else _side(right, -1))])
         bound = exact(constant, "constant")
         if len(weights) == 1 and not bound:
             raise RequestError(
-                "one group is compared with nothing", "Name a second group, or give constant=10."
+                "a comparison needs two groups, or one group and a constant",
+                "Name a second group, or give constant=10.",
             )
     else:
         weights = _resolved(answer, list(asked.weights))
         bound = exact(asked.constant, "constant")
         if asked.aggregate is not None and aggregate not in (None, asked.aggregate):
-            raise RequestError("two aggregates are named", "Name one.")
+            raise RequestError(
+                f"the comparison is of {asked.aggregate!r}, but aggregate is {aggregate!r}",
+                "Name only one of them.",
+            )
         aggregate = asked.aggregate or aggregate
     estimates = answer.estimates_of(aggregate)
     _check_mode(answer, estimates, mode)
@@ -139,7 +145,7 @@ def _comparison(answer: Answer, left: object, right: object, constant: object) -
         return None
     if right is not None or exact(constant, "constant") != 0:
         raise RequestError(
-            "a comparison in words holds both sides itself", "Write it as 'a' > 'b' + 100."
+            "a comparison written as text already has both sides", "Write it as 'a' > 'b' + 100."
         )
     return asked
 
@@ -151,40 +157,43 @@ def _side(side: object, sign: int) -> list[tuple[object, Fraction]]:
 
 
 def _resolved(answer: Answer, named: list[tuple[Any, Fraction]]) -> dict[int, Fraction]:
-    """Return weights by group index, those above 0 first; refuse what is no comparison."""
+    """Return weights by group index, those above 0 first; refuse what cannot be compared."""
     if len(named) > MAX_GROUPS:
         raise RequestError(
-            f"more than {MAX_GROUPS} groups are compared", "Group by fewer columns, or by bins."
+            f"a comparison can have at most {MAX_GROUPS} groups, got {len(named):,}",
+            "Group by fewer columns, or by bins.",
         )
     weights: dict[int, Fraction] = {}
     for name, weight in named:
         index = find_group(answer, name)
         if index in weights:
             raise RequestError(
-                f"{label(answer.groups[index])!r} is named twice: no group can be compared with itself",
-                "Name each group once, with its whole weight.",
+                f"{label(answer.groups[index])!r} is named twice: a group cannot be compared with itself",
+                "Name each group once, with its total weight.",
             )
         weights[index] = exact(weight, "weight")
     found = sorted(((i, w) for i, w in weights.items() if w), key=lambda pair: pair[1] < 0)
     if not found:
-        raise RequestError("all weights are 0", "Give at least one group another weight.")
+        raise RequestError("all weights are 0", "Give at least one group a weight other than 0.")
     return dict(found)
 
 
 def _check_mode(answer: Answer, estimates: Estimates, mode: object) -> None:
     if not isinstance(mode, str) or mode not in ("tight", "paper"):
-        raise RequestError(f"{mode!r} is no mode", "Use 'tight' or 'paper'.")
+        raise RequestError(f"mode must be 'tight' or 'paper', got {mode!r}", "Write mode='tight'.")
     if mode == "paper" and answer.currency == "pure":
-        raise RequestError("the paper's intervals are for Gaussian noise", "Open a zcdp session.")
+        raise RequestError(
+            "mode='paper' needs Gaussian noise", "Leave mode out, or open a zcdp session."
+        )
     if not estimates.plain:
         return
     if mode == "paper":
         raise RequestError(
-            "the paper compares no computed columns or merged answers", "Leave mode out."
+            "mode='paper' cannot compare computed columns or combined answers", "Leave mode out."
         )
     if answer.intervals != "simultaneous":
         raise RequestError(
-            f"the intervals of {estimates.alias!r} hold each on its own, so they cannot be combined",
+            f"the confidence intervals of {estimates.alias!r} hold each on its own and cannot be combined",
             "Ask the statement with intervals='simultaneous'.",
         )
 

@@ -71,16 +71,18 @@ def exact(value: object, name: str) -> Fraction:
     """
     found = None
     if isinstance(value, bool):
-        pass  # a truth value is no number here
+        pass  # a truth value is not a number here
     elif isinstance(value, Rational):
         found = Fraction(int(value.numerator), int(value.denominator))
     elif isinstance(value, (str, Real, Decimal)) and _DECIMAL.fullmatch(str(value)):
         found = Fraction(str(value).strip())
     if found is None:
-        raise RequestError(f"{value!r} is no {name}", "Give a number, such as 0.5.")
+        raise RequestError(
+            f"the {name} must be a finite number, got {value!r}", "Give a number, such as 0.5."
+        )
     if abs(found) > MAX_SIZE or found.denominator > 10**MAX_DIGITS:
         raise RequestError(
-            f"a {name} is too large, or has too many digits",
+            f"the {name} is too large, or has too many digits",
             f"Use numbers up to {MAX_SIZE:,} with at most {MAX_DIGITS} decimals.",
         )
     return found

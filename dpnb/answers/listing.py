@@ -67,7 +67,7 @@ Width: TypeAlias = tuple[str, int | None, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a statement would cost and how wide its intervals would be. Nothing was spent.
+    """What a statement would cost, and its expected margins of error. Nothing was spent.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class Price:
         rows = tuple(
             (
                 alias,
-                "every group" if size is None else f"{size:,} rows",
+                "any size" if size is None else f"{size:,} rows",
                 "depends on the values" if width is None else f"± {figure(width, width)}",
             )
             for alias, size, width in self.widths
@@ -143,7 +143,7 @@ class Price:
             notes.append(bought_sentence(self.bought))
         if self.origin is not None:
             notes.append(self.origin.forecast(self.currency, self.delta))
-        header = ("aggregate", "group size", "half-width to expect")
+        header = ("aggregate", "group size", "expected margin of error")
         return Listing(caption, header, rows, self.stamp, tuple(notes))
 
     def to_dict(self) -> dict[str, Any]:
@@ -206,13 +206,13 @@ def price_words(
     """Return a price, and what it would leave."""
     left = remaining.level(currency)
     if affordable:
-        after = f"It would leave {left_text(remaining - spent, cap, currency)}"
+        after = f"This would leave {left_text(remaining - spent, cap, currency)}"
     elif spent.level(currency) <= left:
-        after = f"It is more than the delta {amount_text(remaining.delta, left=True)} that is left"
+        after = f"Only delta {amount_text(remaining.delta, left=True)} is left"
     else:
-        after = f"It is more than the {unit(currency)} {amount_text(left, left=True)} that is left"
+        after = f"Only {unit(currency)} {amount_text(left, left=True)} is left"
     free = spent.level(currency) == 0
-    cost = "nothing" if free else loss_text(spent, currency, delta)
+    cost = "free" if free else loss_text(spent, currency, delta)
     return f"Price: {cost}", f"{after}. Nothing was spent."
 
 
@@ -222,8 +222,8 @@ def minute(time: str) -> str:
 
 
 _BOUNDS = (
-    "It bounds what the answers given to this analyst reveal. Answers that others pass on come on "
-    "top; the owner's cap bounds all analysts together."
+    "The limit bounds what the answers to this analyst reveal. Answers that others pass on come on "
+    "top. The owner's total budget bounds all analysts together."
 )
 
 
@@ -248,7 +248,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class BudgetStatus:
-    """Cap, spent and remaining budget.
+    """Total budget, what was spent of it, and what remains.
 
     Attributes
     ----------
@@ -278,7 +278,7 @@ class BudgetStatus:
         rows = tuple(
             (word, loss_text(loss, self.currency, self.delta, left=word == "left"))
             for word, loss in (
-                ("cap", self.cap),
+                ("total" if self.analyst is None else "limit", self.cap),
                 ("spent", self.spent),
                 ("left", self.remaining),
             )

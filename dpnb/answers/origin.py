@@ -1,4 +1,4 @@
-"""How an answer of a wished error was come by: from past answers, from more of them, or anew."""
+"""How an answer reached a requested error: from past answers, a refined one, or a new one."""
 
 from __future__ import annotations
 
@@ -35,26 +35,25 @@ class Origin:
         """Return which way the answer went, what it saved, and what it would have cost alone."""
         past = "one past answer" if self.past == 1 else f"{self.past} past answers"
         saved = self.alone.level(currency) - spent.level(currency)
-        alone = f"alone it would have cost {loss_text(self.alone, currency, delta)}"
+        alone = f"Asked alone, it would have cost {loss_text(self.alone, currency, delta)}"
         if self.way == "history" and not self.past:
-            return f"Known without any answer, for no row can be in it; {alone}."
+            return f"This follows from the declared values: no row can match. {alone}."
         if self.way == "history":
-            return f"Worked out from {past}, without a look at the data; {alone}."
-        bought = "An old release was refined" if self.way == "refined" else "A new release was made"
-        merged = f"{bought} and merged with {past}"
+            return f"Computed from {past}, without reading the data. {alone}."
+        bought = "A past release was refined" if self.way == "refined" else "A new release was made"
+        merged = f"{bought} and combined with {past}."
         if saved <= 0:
-            return f"{merged}."
-        return f"{merged}; {alone}, so {loss_text(PrivacyLoss.of(saved, currency), currency, None)} was saved."
+            return merged
+        return f"{merged} {alone}. This saved {loss_text(PrivacyLoss.of(saved, currency), currency, None)}."
 
     def forecast(self, currency: Currency, delta: float | None) -> str:
-        """Return how the answer would be come by, and what it would cost alone."""
+        """Return how the answer would reach the error, and what it would cost alone."""
+        alone = f"Asked alone, it would cost {loss_text(self.alone, currency, delta)}."
         if self.way == "history" and not self.past:
-            return f"Known without any answer, for no row can be in it; alone it would cost {loss_text(self.alone, currency, delta)}."
-        past = "one past answer tells" if self.past == 1 else f"{self.past} past answers tell"
-        alone = f"alone it would cost {loss_text(self.alone, currency, delta)}"
-        if self.way == "history":
-            return f"{past[0].upper()}{past[1:]} it; {alone}."
-        return f"{past[0].upper()}{past[1:]} a part of it; {alone}."
+            return f"This follows from the declared values: no row can match. {alone}"
+        past = "One past answer gives" if self.past == 1 else f"{self.past} past answers give"
+        part = "this" if self.way == "history" else "a part of this"
+        return f"{past} {part}. {alone}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the origin as plain data (JSON)."""

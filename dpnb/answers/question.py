@@ -1,4 +1,4 @@
-"""Is one side above the other, or may the noise explain what is seen? Free: released values only."""
+"""Is one side higher than the other, or could the difference be noise? Free: released values only."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _ENDS = {"low": -math.inf, "high": math.inf, "joint_low": -math.inf, "joint_high": math.inf}
 """Ends of intervals; one that is infinite is None in plain data."""
-AMONG = ", among comparisons of this kind"
-"""What holds of comparisons whose weights do not cancel, or whose column is computed."""
+AMONG = " for all comparisons of this kind"
+"""Said where weights do not cancel, or the column is computed: such comparisons hold together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ class Question:
         Interval of left - right, in units of the aggregate; infinite only in mode 'paper', and for
         formulas whose own intervals are.
     valid : bool
-        True when the whole interval is above 0: noise is an unlikely reason.
+        True when the whole interval is above 0: the difference is real, with the stated confidence.
     sentence : str
         The verdict in words.
     confidence : float
-        Level of the interval.
+        Of the interval.
     planned : bool
-        True when the groups were fixed before the answer was seen; otherwise the interval also holds
-        for groups picked because of what was seen (in mode 'tight'), among comparisons of one kind:
+        True when the groups were chosen before the answer was seen; otherwise the interval also holds
+        for groups picked after seeing it (in mode 'tight'), among comparisons of one kind:
         those whose weights add up to 0, or the others.
     stamp, conditional
         As in an Answer.
@@ -201,28 +201,30 @@ def verdict(
     ``advance`` when it holds for groups fixed in advance only; ``kind`` when the weights do not cancel
     or the column is computed, so that it holds among such comparisons together.
     """
-    picked = "only for groups picked before" if advance else "also for groups picked after"
-    method = "the paper's, " if mode == "paper" else ""
-    among = AMONG if kind and not advance else ""
-    half = (high - low) / 2
-    between = (
-        f"{percent(confidence)} interval {end_text(low, half, -1)} to {end_text(high, half, 1)} "
-        f"({method}{picked} seeing the answer{among})"
-    )
+    sure, half = percent(confidence), (high - low) / 2
+
+    def span(start: float, end: float) -> str:
+        return f"{end_text(start, half, -1)} to {end_text(end, half, 1)}"
+
     if low > 0:
-        return (
-            f"{left} is above {right} in {aggregate}: the difference has the {between}. "
-            "Noise is an unlikely reason."
+        said = (
+            f"The difference is real ({sure} confidence): {left} is higher than {right} by "
+            f"{span(low, high)} in {aggregate}."
         )
-    if high < 0:
-        return (
-            f"{left} is below {right} in {aggregate}, not above: the difference has the {between}. "
-            f"Ask the other way round: is {right} above {left}?"
+    elif high < 0:
+        said = (
+            f"The difference is real ({sure} confidence), but the other way round: {left} is lower "
+            f"than {right} by {span(0.0 - high, 0.0 - low)} in {aggregate}."
         )
-    return (
-        f"Noise may explain the difference between {left} and {right} in {aggregate}: "
-        f"its {between} contains 0."
-    )
+    else:
+        said = (
+            f"The difference could be noise: {left} and {right} differ by {span(low, high)} in "
+            f"{aggregate} ({sure} confidence)."
+        )
+    if advance:
+        which = "The interval is the paper's. It" if mode == "paper" else "This"
+        return f"{said} {which} holds only if you picked the groups before seeing the answer."
+    return f"{said} This holds{AMONG if kind else ''} even if you picked the groups after seeing the answer."
 
 
 def sentence_of(question: Question) -> str:

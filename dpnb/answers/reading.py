@@ -46,10 +46,10 @@ def read(text: str) -> Comparison:
         With the place in the text.
     """
     if not isinstance(text, str):
-        raise RequestError("the comparison is not a text", SHAPE)
+        raise RequestError(f"a comparison must be text, got {type(text).__name__}", SHAPE)
     if len(text) > MAX_TEXT:
         raise RequestError(
-            f"the comparison has more than {MAX_TEXT:,} characters",
+            f"the comparison has {len(text):,} characters, more than {MAX_TEXT:,}",
             "Pass the weights as a mapping: answer.compare({'a': 0.5, 'b': 0.5}, 'c').",
         )
     return _Reader(text).comparison()
@@ -99,9 +99,9 @@ class _Reader:
     def _stray(self, place: int) -> NoReturn:
         token = _Token("stray", self.text[place:], place)
         if token.text[0] in "'\"":
-            raise self._error("a quoted name has no end", "Close every quote.", token)
+            raise self._error("this quote is not closed", "Close every quote.", token)
         raise self._error(
-            "this character has no meaning here", SHAPE, _Token("", token.text[0], place)
+            "this character is not expected here", SHAPE, _Token("", token.text[0], place)
         )
 
     def _error(self, what: str, hint: str, token: _Token) -> RequestError:
@@ -134,7 +134,7 @@ class _Reader:
         both = left.plus(right, -1)
         weights = [(group, weight) for group, weight in both.groups.items() if weight]
         if not weights:
-            raise RequestError("no group is compared", f"Put groups in quotes. {SHAPE}")
+            raise RequestError("the comparison names no group", f"Put groups in quotes. {SHAPE}")
         # those above 0 first
         weights.sort(key=lambda pair: pair[1] < 0)
         return Comparison(tuple(weights), -both.number, aggregate)
@@ -151,32 +151,34 @@ class _Reader:
         if token.kind != "sign":
             self._unexpected(token)
         if token.text not in (">", "<", ">=", "<="):
-            raise self._error("a comparison is > or <", SHAPE, token)
+            raise self._error(f"a comparison uses > or <, not {token.text}", SHAPE, token)
         self.at += 1
         return token
 
     def _nothing_follows(self) -> None:
         token = self._peek()
         if token.kind == "sign":
-            raise self._error("one comparison has one sign", "Ask each on its own.", token)
+            raise self._error("a comparison has only one > or <", "Ask each on its own.", token)
         if token.kind == "word" and token.text.upper() in ("AND", "OR"):
             raise self._error(
-                "only one comparison is asked at a time", "Ask each on its own.", token
+                f"{token.text.upper()} is not allowed in a comparison",
+                "Ask each on its own.",
+                token,
             )
         if token.kind != "end":
             self._unexpected(token)
 
     def _unexpected(self, token: _Token) -> NoReturn:
         if token.kind == "end":
-            raise self._error("the comparison is not complete", SHAPE, token)
+            raise self._error("the comparison is incomplete", SHAPE, token)
         if token.kind == "word":
             raise self._error(
-                "this is neither a group in quotes nor a number",
+                "a group in quotes or a number is expected here",
                 f"Put groups in quotes: '{token.text[:40]}'.", token,
             )  # fmt: skip
         if token.kind in ("quoted", "number") or token.text == "(":
             raise self._error("an operator is missing before this", "Write 0.5*'a' + 'b'.", token)
-        raise self._error("this does not fit here", SHAPE, token)
+        raise self._error("this is not expected here", SHAPE, token)
 
     def _sum(self, depth: int) -> _Sum:
         found = self._term(depth)
@@ -191,14 +193,18 @@ class _Reader:
             if mark.text == "/":
                 if other.groups:
                     raise self._error(
-                        "a group cannot be a divisor", "Compare weighted sums of groups.", mark
+                        "dividing by a group is not allowed",
+                        "Compare weighted sums of groups.",
+                        mark,
                     )
                 if not other.number:
                     raise self._error("this divides by 0", "Divide by another number.", mark)
                 other = _Sum({}, 1 / other.number)
             if found.groups and other.groups:
                 raise self._error(
-                    "groups cannot be multiplied", "Weight each group by a number.", mark
+                    "groups cannot be multiplied with each other",
+                    "Multiply each group by a number.",
+                    mark,
                 )
             found = found.times(other.number) if found.groups else other.times(found.number)
             self._check_size(found, mark)
@@ -207,7 +213,7 @@ class _Reader:
     def _check_size(self, found: _Sum, token: _Token) -> None:
         for value in (found.number, *found.groups.values()):
             if abs(value.numerator) > MAX_WORKING or value.denominator > MAX_WORKING:
-                raise self._error("the numbers have too many digits", "Shorten them.", token)
+                raise self._error("these numbers have too many digits", "Round them.", token)
 
     def _factor(self, depth: int) -> _Sum:
         sign = 1
@@ -224,7 +230,7 @@ class _Reader:
         if opened is None:
             self._unexpected_operand(token)
         if depth >= MAX_DEPTH:
-            raise self._error("the comparison is nested too deeply", "Flatten it.", opened)
+            raise self._error("too many brackets are nested here", "Use fewer brackets.", opened)
         labels = self._labels()
         if labels is not None:
             return self._group(labels, opened).times(Fraction(sign))
@@ -252,7 +258,7 @@ class _Reader:
             break
         if labels and (len(labels) > 1 or self._peek(-1).text == ","):
             raise self._error(
-                "a group of several columns holds labels only",
+                "a group of several columns is a list of labels",
                 "Write ('Male', 'HS-grad').", self._peek(),
             )  # fmt: skip
         self.at = start
@@ -273,7 +279,7 @@ class _Reader:
         name = tuple(map(str, labels))
         if name in self.seen:
             raise self._error(
-                "this group is named twice", "Name it once, with its whole weight: 2*'a'.", token
+                "this group is named twice", "Name it once, with its total weight: 2*'a'.", token
             )
         self.seen.add(name)
         return _Sum({labels: Fraction(1)}, Fraction(0))

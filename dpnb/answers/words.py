@@ -55,14 +55,15 @@ def ledger_note(spent: PrivacyLoss, currency: Currency, *, kept: bool) -> str:
     return "" if kept or spent.level(currency) == 0 else KERNEL
 
 
-def interval_sentence(sure: str, number: int, *, each: bool = False) -> str:
-    """Return what so many confidence intervals promise, together or each on its own."""
+def interval_sentence(sure: str, number: int, *, each: bool = False, credible: bool = False) -> str:
+    """Return what so many confidence or credible intervals promise, together or each on its own."""
+    kind, chance = ("credible", "probability") if credible else ("confidence", "confidence")
     if number == 1:
-        return f"The confidence interval holds with {sure} confidence."
+        return f"The {kind} interval holds with {sure} {chance}."
     if each:
-        return f"Each confidence interval holds on its own, with {sure} confidence."
+        return f"Each {kind} interval holds on its own, with {sure} {chance}."
     which = "Both" if number == 2 else f"All {number:,}"
-    return f"{which} confidence intervals hold at once, with {sure} confidence."
+    return f"{which} {kind} intervals hold at once, with {sure} {chance}."
 
 
 def rest_sentence(hidden: int, what: str = "groups", *, where: str = "to_frame()") -> str:

@@ -52,7 +52,7 @@ def plot_answer(answer: Answer, ax: Axes | None = None) -> Axes:
         for row, known in zip(rows, told, strict=True)
     ]
     name_rows(ax, labels, told)
-    ax.set_xlabel(f"{formula_free(found.alias)}, {percent(answer.confidence)} intervals")
+    ax.set_xlabel(f"{formula_free(found.alias)}, {percent(answer.confidence)} confidence intervals")
     if found.function in ("COUNT", "SUM"):
         ax.axvline(0, color="grey", linewidth=0.8)
     return finished(ax, answer)
@@ -83,7 +83,9 @@ def plot_question(question: Question, ax: Axes | None = None) -> Axes:
         ax.set_xticks([0])
     sides = f"{question.left} minus {_grouped(question.right)}"
     lines = textwrap.wrap(printable(sides), 70, max_lines=2, placeholder=" ...")
-    lines[-1] += printable(f" in {question.aggregate}, {percent(question.confidence)} interval")
+    lines[-1] += printable(
+        f" in {question.aggregate}, {percent(question.confidence)} confidence interval"
+    )
     ax.set_xlabel("\n".join(map(formula_free, lines)))
     return finished(ax, question)
 

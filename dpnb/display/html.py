@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 SHORT = 18
 """Letters that a cell may have to stay on one line."""
 EACH = (
-    " Nothing is known of differences here: these intervals hold each on its own. "
-    "Ask with intervals='simultaneous'."
+    " These confidence intervals hold each on its own, so groups cannot be compared. "
+    "Ask without --each (in Python intervals='simultaneous')."
 )
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpnb.inference.inference import Inference
     from dpnb.inference.inferred import Inferred, Source
 
-ORIGIN = "Where this comes from"
+ORIGIN = "Past answers used"
 MAX_SOURCES = 20
 """Past answers shown before the rest is only counted; ``sources`` has them all."""
 TEXT_SOURCES = 5
@@ -38,7 +38,7 @@ def inference_cells(inference: Inference) -> tuple[list[str], list[list[str]]]:
     """Return header and shown rows of an inference as texts."""
     header = list(inference.keys)
     for found in inference.aggregates:
-        header += [found.alias, "interval"]
+        header += [found.alias, f"{inference.sure} interval"]
     rows = []
     for row in inference.rows[:MAX_ROWS]:
         cells = [str(value) for value in inference.groups[row]]
@@ -204,7 +204,7 @@ def _density(inference: Inference) -> str:
     # a notebook that is not trusted drops styles and drawing: then its words are not shown either
     return (
         '<div class="dpnb-density" style="max-width:520px;display:none">'
-        "<p>How likely each value is, by past answers; the shaded part is the interval.</p>"
+        "<p>How likely each value is, given the past answers. The confidence interval is shaded.</p>"
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" aria-hidden="true" '
         f'width="100%" height="{_HEIGHT}" focusable="false">'
         f'<polygon class="dpnb-within" fill="{GREY}" fill-opacity=".4" '
@@ -254,14 +254,14 @@ def _sources(inference: Inference, most: int, narrow: int | None = None) -> List
     """Return the most important past answers as texts; with weights where there is one value."""
     sources = inference.sources
     single = len(inference.shares) == 1
-    shares = "share of the variance" if single else "largest share of a variance"
+    shares = "share of the variance" if single else "largest share of the variance"
     header = ("past answer", "group", "released", *(("weight",) if single else ()), shares)
     rows = tuple(_source_cells(source, narrow, single=single) for source in sources[:most])
     told = f"{ORIGIN}: "
     if single:
         told += "the value is the sum of weight x released."
     else:
-        told += "each past answer with the value that it matters most for."
+        told += "each with the value that it contributes most to."
     hidden = len(sources) - most
     if hidden > 0:
         told += f" {hidden:,} more: see .sources."

@@ -48,7 +48,9 @@ def _density(inference: Inference, points: list[tuple[float, float]], ax: Axes |
     ax.set_ylim(bottom=0)
     ax.set_yticks([])
     sure = percent(inference.confidence)
-    ax.set_xlabel(f"{formula_free(found.alias)} by past answers, {sure} interval shaded")
+    ax.set_xlabel(
+        f"{formula_free(found.alias)} from past answers, {sure} confidence interval shaded"
+    )
     return finished(ax, inference)
 
 
@@ -70,7 +72,7 @@ def _intervals(inference: Inference, ax: Axes | None) -> Axes:
     ]
     name_rows(ax, labels, told)
     ax.set_xlabel(
-        f"{formula_free(found.alias)} by past answers, {percent(inference.confidence)} intervals"
+        f"{formula_free(found.alias)} from past answers, {percent(inference.confidence)} confidence intervals"
     )
     if found.function in ("COUNT", "SUM"):
         ax.axvline(0, color="grey", linewidth=0.8)

@@ -95,37 +95,41 @@ class InferenceWidget(anywidget.AnyWidget):
         found, row = self._value()
         name, chance = value_name(self._inference, found, row), self.probability
         if chance is None:
-            self.said = f"Past answers do not determine {name}: ask for it with a budget."
+            self.said = f"Past answers do not determine {name}: ask for it with a query."
             return
         if found.half_width(row) > 0:
             # nothing is certain beside noise, only too near to it for a float
             chance = min(max(chance, _ALMOST), 1 - _ALMOST)
         claim = f"{name} is {_WORDS[self.operator]} {number_text(self.number)}"
-        sources = "past answers and what is known beforehand"
+        sources = "past answers and the prior"
         if self._inference.prior is None:
             sources = "past answers alone"
-        self.said = f"By {sources}, the probability that {claim} is {share_text(chance)}."
+        self.said = f"Given {sources}, the probability that {claim} is {share_text(chance)}."
 
     @traitlets.validate("at")
     def _a_shown_value(self, proposal: Any) -> int:
         at: int = proposal.value
         most = len(self._rows) * len(self._inference.aggregates)
         if not 0 <= at < max(most, 1):
-            raise RequestError(f"{at} is no shown value", f"Set at from 0 to {most - 1}.")
+            raise RequestError(
+                f"at must be a shown value, got {at}", f"Set at from 0 to {most - 1}."
+            )
         return at
 
     @traitlets.validate("operator")
     def _a_comparison(self, proposal: Any) -> str:
         operator: str = proposal.value
         if operator not in _WORDS:
-            raise RequestError(f"{operator!r} is no comparison", "Use >, <, >= or <=.")
+            raise RequestError(f"there is no comparison {operator!r}", "Use >, <, >= or <=.")
         return operator
 
     @traitlets.validate("number")
     def _a_finite_number(self, proposal: Any) -> float:
         number: float = proposal.value
         if not math.isfinite(number):
-            raise RequestError("this is no number", "Give a finite number.")
+            raise RequestError(
+                f"a finite number is expected, got {number!r}", "Give a finite number."
+            )
         return number
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpnb.answers.numbers import percent
 from dpnb.answers.words import rest_sentence
 from dpnb.errors import printable
 from dpnb.privacy.loss import PICKED
@@ -22,7 +23,7 @@ MAX_ROWS = 40
 NOT_PRIVATE = STAMPS["test"]
 EXACT = "Exact values: as secret as the data."
 """Stands on what the owner of a sensitive table asked to see."""
-CONDITIONAL = f"CONDITIONAL: {PICKED}."
+CONDITIONAL = f"DATA-DEPENDENT: {PICKED}."
 
 _MOST_WIDTH = 160
 """Letters in a line of a listing."""
@@ -39,7 +40,7 @@ def table_cells(answer: Answer) -> tuple[list[str], list[list[str]]]:
     """Return header and shown rows of an answer as texts."""
     header = list(answer.keys)
     for found in answer.estimates:
-        header += [found.alias, "interval"]
+        header += [found.alias, f"{percent(answer.confidence)} interval"]
     rows = []
     for row in answer.rows[:MAX_ROWS]:
         cells = [str(value) for value in answer.groups[row]]

@@ -83,9 +83,8 @@ class AnswerWidget(anywidget.AnyWidget):
         shown = self._answer.rows[:MAX_ROWS]
         if len(groups) > 2 or len(set(groups)) < len(groups) or not set(groups) <= set(shown):
             raise RequestError(
-                f"{groups} are not two shown groups",
-                "Set selected to up to two different indices of shown groups, such as "
-                f"{list(shown[:2])}.",
+                f"selected must be up to two different shown groups, got {groups}",
+                f"Use indices of shown groups, such as {list(shown[:2])}.",
             )
         return groups
 
@@ -197,7 +196,9 @@ def is_live(mode: str) -> bool:
     Code name the cell in the request's metadata, nbclient does not.
     """
     if mode not in ("auto", "static", "widget"):
-        raise RequestError(f"{mode!r} is no display mode", "Use 'auto', 'static' or 'widget'.")
+        raise RequestError(
+            f"there is no display mode {mode!r}", "Use 'auto', 'static' or 'widget'."
+        )
     kernel = getattr(get_ipython(), "kernel", None)
     named = kernel is not None and "cellId" in kernel.get_parent().get("metadata", {})
     return mode == "widget" or (mode == "auto" and named)

@@ -75,7 +75,7 @@ def parts_of(query: Query, schema: Schema, version: int) -> list[Part]:
     found = []
     if any(aggregate.function == "UNITS" for aggregate in query.measured):
         raise RequestError(
-            "numbers of different ids do not follow from other answers",
+            "a number of different ids cannot be inferred from other answers",
             "Ask the statement itself: what was answered before is free.",
         )
     for output in query.outputs:
@@ -92,8 +92,8 @@ def _formula(output: Derived, query: Query, schema: Schema, version: int) -> Par
     weights = linear(output.formula)
     if weights is None or any(leaf.function == "AVG" for leaf in output.leaves):
         raise RequestError(
-            f"{output.alias!r} is no weighted sum of counts and sums",
-            "Infer counts, sums and averages, and use .ratio() or .difference() of the result.",
+            f"{output.alias!r} cannot be inferred: only counts, sums and averages can",
+            "Infer these, and use .ratio() or .difference() of the result.",
         )
     constant, factors = weights
     views = []

@@ -59,9 +59,9 @@ class NotEstimable(RequestError):  # noqa: N818  the term of the field
 
     def __init__(self, residual: float, *, cuts: bool, place: int = 0) -> None:
         why = (
-            "it separates cells that no past answer tells apart"
+            "it separates groups that no past answer separates"
             if cuts
-            else "it is no combination of what was asked before"
+            else "it is not a combination of past questions"
         )
         super().__init__(
             f"The past answers do not determine this query: {why}",
@@ -162,7 +162,9 @@ class RowSpace:
 
     def __init__(self, cells: int) -> None:
         if cells < 1:
-            raise RequestError("A domain has at least one cell", "Check the number of cells.")
+            raise RequestError(
+                f"A domain needs at least one cell, got {cells}", "Check the number of cells."
+            )
         self.cells = cells
         self._supports: list[Support] = []
         self._answers: list[float] = []
@@ -280,7 +282,7 @@ class RowSpace:
         own = _disjoint(table, sizes)
         if (self.rows - len(own)) * len(sizes) > ROOM:
             raise RequestError(
-                "The past answers cut the data into too many parts to be combined",
+                "The past answers split the data into too many parts to combine",
                 "Leave some out: groups by different keys multiply.",
             )
         self.partition, self._own = partition, own
@@ -484,7 +486,7 @@ class RowSpace:
             )
             if not _reproduces(weights @ white, far, largest):
                 raise RequestError(
-                    "The noises of the past answers are too far apart to be combined",
+                    "The past answers have noise of too different sizes to combine",
                     "Leave out the noisiest answers.",
                 )
         found = np.zeros((len(near), self.rows))
@@ -580,6 +582,8 @@ def _directions(rows: Floats) -> Floats | None:
 def _check(row: Support, variance: float) -> None:
     """Refuse what no row of a history is."""
     if not row.count:
-        raise RequestError("A row has only zeros", "Leave it out.")
+        raise RequestError("A measurement has only zeros", "Leave it out.")
     if not 0 < variance < float("inf"):
-        raise RequestError("The variance of a noise is positive and finite", "Check the noise.")
+        raise RequestError(
+            f"A variance must be positive and finite, got {variance!r}", "Check the noise."
+        )

@@ -52,7 +52,7 @@ def allowances(
     [2.996, 2.996]
     """
     if not 0 < alpha < 1:
-        raise RequestError("A failure probability lies between 0 and 1", "Use 0.05 for 95 %.")
+        raise RequestError(f"alpha must be between 0 and 1, got {alpha!r}", "Use 0.05 for 95 %.")
     steps = [0.0] * len(laws) if granularities is None else granularities
     return [
         law.quantile(6 * alpha / (math.pi * place) ** 2 if growing else alpha / len(laws))
@@ -121,7 +121,7 @@ def guaranteed(
 
     rows, space = history.rows, history.space
     if any(row.planned for row in rows):
-        raise RequestError("Planned rows have no answers to go by", "Leave them out.")
+        raise RequestError("Planned rows have no answers yet", "Leave them out.")
     steps = [row.granularity for row in rows]
     widths = np.array(allowances([row.law for row in rows], alpha, steps, growing=growing))
     # the solver's tolerances are absolute: every row, and every cost below, in units of its largest number
@@ -177,8 +177,8 @@ def _minimum(cost: Floats, rows: Any, limits: Floats, least: float | None) -> fl
         found = linprog(**problem, options={"presolve": False})
     if found.status == 2:
         raise RequestError(
-            "No counts fit the past answers: they contradict each other",
-            "Look whether one was altered, entered twice, or is of other data.",
+            "The past answers contradict each other: no counts fit them all",
+            "Check whether one was changed, entered twice, or is about other data.",
         )
     if found.status == 3:
         return -math.inf

@@ -74,25 +74,32 @@ def read_claim(
     """
     if query.keys or query.derived or len(query.aggregates) != 1 or query.having is not None:
         raise RequestError(
-            "a claim is about one COUNT, SUM or AVG without GROUP BY",
+            "a claim needs exactly one COUNT, SUM or AVG, and no GROUP BY",
             "Name the group in WHERE, and protect each group on its own.",
         )
     if not isinstance(operator, str) or operator not in OPERATORS:
-        raise RequestError(f"{operator!r} is no comparison of a claim", "Use '>' or '<'.")
+        raise RequestError(f"a claim compares with '>' or '<', not {operator!r}", "Use '>' or '<'.")
     numbers = [value, probability]
     if not all(isinstance(n, (int, float)) and not isinstance(n, bool) for n in numbers):
-        raise RequestError("value and probability are numbers", "Write probability=0.9.")
+        raise RequestError("value and probability must be numbers", "Write probability=0.9.")
     if not -(10**30) < value < 10**30:  # type: ignore[operator]
-        raise RequestError("the value of the claim is out of range", "Give a finite number.")
+        raise RequestError(
+            f"the value of the claim is out of range: {value!r}", "Give a finite number."
+        )
     if not 0 < probability < 1:  # type: ignore[operator]
-        raise RequestError("probability is out of range", "Write probability=0.9.")
+        raise RequestError(
+            f"probability must be between 0.5 and 1, got {probability!r}", "Write probability=0.9."
+        )
     limit, chance = float(value), float(probability)  # type: ignore[arg-type]
     if not 0.5 < chance < 1:
         raise RequestError(
-            f"probability is {chance:g}", "Give one above 0.5 and below 1, such as 0.9."
+            f"probability must be between 0.5 and 1, got {chance:g}", "Write probability=0.9."
         )
     if name is not None and not (isinstance(name, str) and 0 < len(name) <= 100):
-        raise RequestError("the name of a claim is a text", "Leave it out, or shorten it.")
+        raise RequestError(
+            "the name of a claim must be a text of at most 100 characters",
+            "Leave it out, or shorten it.",
+        )
     made = name or f"{' '.join(sql.split())} {operator} {limit:g}"
     return Claim(str(made), sql.strip(), query, operator, limit, chance)
 
@@ -147,7 +154,7 @@ def guard_response(store: Store, table: str) -> None:
     claims = map(Claim.from_entry, store.provenance.claims.values())
     if any(claim.query.table in (table, *table.split("*")) for claim in claims):
         raise RequestError(
-            "randomised response is withheld: the owner protects a claim about this table",
+            "randomised response is not available: the owner protects a claim about this table",
             "Decide with mode='certified'. Nothing was charged.",
         )
 
@@ -171,8 +178,8 @@ def check(
     for claim in claims:
         if _settles(claim, held, bought, schema, version):
             raise RequestError(
-                "this answer is withheld: it would all but settle a claim that the owner protects",
-                "Past answers stay free: work it out from them with infer. Nothing was charged.",
+                "this answer is withheld: it would nearly settle a claim that the owner protects",
+                "What past answers give is free: session.infer(sql). Nothing was charged.",
             )
 
 

@@ -53,11 +53,11 @@ SMALL = Room(cells=100_000, rows=1_000, work=20_000_000)
 
 
 class NoRoomError(RequestError):
-    """What is asked cuts the data into more cells than there is room for."""
+    """The question splits the data into more groups than there is room for."""
 
     def __init__(self) -> None:
         super().__init__(
-            "this cuts the data into too many cells to be worked out",
+            "this splits the data into too many groups to infer",
             "Group by fewer columns, or use fewer conditions.",
         )
 

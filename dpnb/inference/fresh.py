@@ -62,9 +62,9 @@ class Combined:
 
 def _check(half: float, alpha: float) -> None:
     if not 0 < half < math.inf:
-        raise RequestError("A half-width is a positive number", "Use error=10, say.")
+        raise RequestError(f"A margin of error must be positive, got {half!r}", "Write error=10.")
     if not 0 < alpha < 1:
-        raise RequestError("A failure probability lies between 0 and 1", "Use 0.05 for 95 %.")
+        raise RequestError(f"alpha must be between 0 and 1, got {alpha!r}", "Use 0.05 for 95 %.")
 
 
 def alone(family: Family, half: float, alpha: float) -> float:
@@ -177,7 +177,10 @@ def least(
     """
     margin = granularity / 2
     if not half > margin:
-        raise RequestError("The lattice of the answer is coarser than the wish", "Wish for more.")
+        raise RequestError(
+            "The rounding of this answer is coarser than the requested error",
+            "Request a larger error.",
+        )
     start = alone(family, half - margin, alpha)
     if past is None:
         return Fresh(start, combined=False)

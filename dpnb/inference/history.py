@@ -74,15 +74,16 @@ class Row:
     def __post_init__(self) -> None:
         made = support(1 << 62, self.index, self.value)
         if not made.count:
-            raise RequestError(f"The row {self.name!r} has only zeros", "Leave it out.")
+            raise RequestError(f"The measurement {self.name!r} has only zeros", "Leave it out.")
         if not isinstance(self.law, Law) or self.law.family not in ("gaussian", "laplace"):
             raise RequestError(
-                f"The noise of {self.name!r} follows no known law",
+                f"The noise distribution of {self.name!r} is not supported",
                 "Only Gaussian and Laplace answers can be used.",
             )
         if not 0 < self.law.scale < math.inf:
             raise RequestError(
-                f"The noise of {self.name!r} has no scale", "It must be positive and finite."
+                f"The noise scale of {self.name!r} must be positive and finite, got {self.law.scale!r}",
+                "Check the scale.",
             )
         if not 0 <= self.granularity < math.inf:
             raise RequestError(f"The lattice of {self.name!r} has no step", "Use 0 for none.")
@@ -90,8 +91,8 @@ class Row:
             object.__setattr__(self, "answer", math.nan)
         elif not _is_number(self.answer):
             raise RequestError(
-                f"The answer of {self.name!r} is no finite number",
-                "Mark rows without one as planned.",
+                f"The answer of {self.name!r} must be a finite number, got {self.answer!r}",
+                "Mark rows without an answer as planned.",
             )
         object.__setattr__(self, "index", made.index)
         object.__setattr__(self, "value", made.value)
@@ -252,21 +253,22 @@ class History:
         names: set[str] = set()
         for row in rows:
             if not isinstance(row, Row):
-                raise RequestError("Only released rows enter a history", "Pass a Row.")
+                raise RequestError(f"A history takes rows, got {type(row).__name__}", "Pass a Row.")
             if row.name in self._names or row.name in names:
                 raise RequestError(
-                    f"The release {row.name!r} is in the history already",
-                    "Each counts once: counted twice it would seem surer than it is.",
+                    f"The release {row.name!r} is already in the history",
+                    "Enter each release once: entered twice, it would look more certain than it is.",
                 )
             if row.version != self.version:
                 raise RequestError(
-                    f"The release {row.name!r} is of version {row.version} of the data, "
-                    f"this history of version {self.version}",
-                    "Start a new history when data change.",
+                    f"The release {row.name!r} is about version {row.version} of the data, "
+                    f"but this history is about version {self.version}",
+                    "Start a new history when the data change.",
                 )
             if int(row.index[-1]) >= self.cells:
                 raise RequestError(
-                    f"The release {row.name!r} is about other cells", "Check the domain."
+                    f"The release {row.name!r} is about another domain",
+                    "Check the number of cells.",
                 )
             names.add(row.name)
 
@@ -347,7 +349,7 @@ class History:
         from scipy import stats
 
         if any(row.planned for row in self._rows):
-            raise RequestError("Planned rows have no answers to compare", "Leave them out.")
+            raise RequestError("Planned rows have no answers yet", "Leave them out.")
         freedom = len(self) - self.space.rank
         if not freedom:
             return Consistency(0.0, 0, math.inf)

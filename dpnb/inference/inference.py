@@ -184,7 +184,10 @@ class Inference:
         """
         ends = _number(low), _number(high)
         if ends[0] > ends[1]:
-            raise RequestError("low is above high", "Write between(10, 20).")
+            raise RequestError(
+                f"low must not be above high, got {ends[0]:g} and {ends[1]:g}",
+                "Write between(10, 20).",
+            )
         return max(
             0.0,
             self.probability(">=", ends[0], group, alias)
@@ -204,19 +207,19 @@ class Inference:
 
         Rejected when its probability is at most ``level``, shared among the ``chosen`` questions that
         this is one of. A claim that a value is exactly a number has no probability under a flat prior
-        and is not tested; look whether the interval has it.
+        and is not tested; look whether the interval contains it.
 
         Raises
         ------
         RequestError
-            Also where ``chosen`` is 'any': then look whether the interval has the number.
+            Also where ``chosen`` is 'any': then look whether the interval contains the number.
         """
         if not 0 < _number(level) < 1:
-            raise RequestError("level is not between 0 and 1", "Write level=0.05.")
+            raise RequestError(f"level must be between 0 and 1, got {level!r}", "Write level=0.05.")
         if self.chosen == "any":
             raise RequestError(
-                "a claim is tested for a number of questions, not for any choice",
-                "Look whether the interval has the number, or infer with chosen=10.",
+                "a test needs a number of questions, and this inference has chosen='any'",
+                "Look whether the interval contains the number, or infer with chosen=10.",
             )
         chance = self.probability(operator, value, group, alias)
         name, share = self._of(alias).alias, float(level) / int(self.chosen)
@@ -249,7 +252,7 @@ class Inference:
         """Return the failure probability of one quantity that is worked out from several values."""
         if self.chosen == "any" or self.prior is not None or self.method == "guaranteed":
             raise RequestError(
-                "several values are joined without a prior, and not for any choice",
+                "a prior, guaranteed bounds and chosen='any' do not work for several values together",
                 "Infer again without prior, guaranteed and chosen='any'.",
             )
         return (1 - self.confidence) / int(self.chosen)
@@ -262,7 +265,7 @@ class Inference:
             if len(place) != 1:
                 raise RequestError(
                     "past answers do not determine this group's value, or it is an AVG",
-                    "Compare counts or sums that are told.",
+                    "Compare counts or sums that past answers determine.",
                 )
             pair.append(place[0])
         return pair[0], pair[1]
@@ -271,7 +274,8 @@ class Inference:
         places = self._places(alias)
         if any(len(place) != 1 for place in places):
             raise RequestError(
-                "not every group is told, or this is an AVG", "Use counts or sums that are told."
+                "past answers do not determine every group's value, or this is an AVG",
+                "Use counts or sums that past answers determine.",
             )
         return [place[0] for place in places]
 
@@ -287,7 +291,7 @@ class Inference:
         place = found.places[self._index(group)]
         if not place:
             raise RequestError(
-                "past answers do not determine this value", "Ask for it with a budget."
+                "past answers do not determine this value", "Ask for it: session.query(sql)."
             )
         shift, weights = number - found.middle, {place[0]: 1.0}
         if len(place) == 2:
@@ -301,21 +305,21 @@ class Inference:
             if found.alias == alias:
                 return found
         names = [found.alias for found in self.aggregates]
-        raise RequestError(
-            f"{alias!r} is no aggregate of this inference", nearest(str(alias), names)
-        )
+        raise RequestError(f"this inference has no aggregate {alias!r}", nearest(str(alias), names))
 
     def _index(self, group: object) -> int:
         if group is None:
             if len(self.groups) == 1:
                 return 0
-            raise RequestError("there are several groups", "Name one, as in group='Female'.")
+            raise RequestError(
+                f"there are {len(self.groups):,} groups", "Name one, as in group='Female'."
+            )
         wanted = tuple(map(str, group)) if isinstance(group, tuple) else (str(group),)
         for i, labels in enumerate(self.groups):
             if tuple(map(str, labels)) == wanted:
                 return i
         raise RequestError(
-            f"{label(wanted)!r} is no group here",
+            f"there is no group {label(wanted)!r} here",
             nearest(label(wanted), [label(labels) for labels in self.groups]),
         )
 
@@ -346,63 +350,66 @@ class Inference:
         if self.look == 1:
             return self._promise()
         return (
-            f"{self._promise()} Past answers were refined; this is look {self.look}: it holds for a "
-            "precision chosen before looking."
+            f"{self._promise()} Past answers were refined. This is look {self.look}: it assumes that "
+            "their accuracies were chosen before the first look."
         )
 
     def _promise(self) -> str:
         sure, number = self.sure, self.asked * len(self.aggregates)
         if self.method == "guaranteed":
             return (
-                f"With {sure} confidence all values lie within their bounds, however a question about this "
-                "table was chosen. It holds for past answers that were not asked for by looking at such "
-                "bounds."
+                f"All values lie within their bounds, with {sure} confidence, however you chose the "
+                "question. This assumes that no past question was chosen by looking at such bounds."
             )
-        meaning = interval_sentence(sure, number, each=self.intervals == "each")
+        meaning = interval_sentence(
+            sure, number, each=self.intervals == "each", credible=self.informed
+        )
         if self.informed:
-            meaning += " That is on average over values as likely as was known beforehand."
+            meaning += " The probability is an average over the prior."
         if self.chosen == "any":
             return (
-                f"{meaning} It holds for any choice among what past answers about this table tell, "
-                "also by looking, while what was asked before was not chosen by looking at such intervals."
+                f"{meaning} This holds for any question that past answers determine, even one chosen by "
+                "looking at them. It assumes that no past question was chosen by looking at such intervals."
             )
         if self.chosen != 1:
             return (
-                f"{meaning} It holds although the question is one of {self.chosen:,} seen, while what was "
-                "asked before was not chosen by looking at their answers."
+                f"{meaning} This holds if you picked the question from {self.chosen:,} after seeing their "
+                "answers. It assumes that no past question was chosen by looking at answers."
             )
         return (
-            f"{meaning} It holds while neither the question nor what was asked before was chosen by "
-            "looking at its answer."
+            f"{meaning} This assumes that neither this question nor a past one was chosen by looking at "
+            "answers."
         )
 
     def cost_sentence(self) -> str:
         """Return where the numbers come from, and that they cost nothing."""
         number = len({name.rpartition("/")[0] for name in self.joint.names})
         if not number:
-            return "No past answer bears on this. No cost."
+            return "No past answer helps here. No privacy cost."
         past = "one past answer" if number == 1 else f"{number} past answers"
-        return f"Worked out from {past}, without a look at the data. No cost."
+        return f"Computed from {past}, without reading the data. No privacy cost."
 
     def notes(self) -> tuple[str, ...]:
         """Return what else has to be said, one sentence each."""
         found = []
         if self.consistency.alarmed:
             found.append(
-                "The past answers hardly fit each other: was one changed, rounded, or entered twice?"
+                "The past answers disagree more than noise explains: was one changed, rounded, or entered twice?"
             )
         if self.missing:
             found.append("Past answers do not determine every value.")
         found += [one.statement for one in self.missing[:3]]
         if self.left_out:
-            found.append(f"Left out for want of room: {'; '.join(self.left_out[:5])}.")
+            found.append(f"Left out for lack of room: {'; '.join(self.left_out[:5])}.")
         if self.prior is not None:
             from dpnb.inference.priors import prior_text
 
-            found.append(f"Known beforehand: {prior_text(self.prior)}.")
+            found.append(f"Prior: {prior_text(self.prior)}.")
         if self.met is not None:
             found.append(
-                "The wished width is reached." if self.met else "The wished width is not reached."
+                "The target margin of error is reached."
+                if self.met
+                else "The target margin of error is not reached."
             )
         return tuple(found)
 
@@ -489,12 +496,12 @@ def _comparison(operator: object) -> Operator:
     for known in get_args(Operator):
         if isinstance(operator, str) and operator == known:
             return known
-    raise RequestError(f"{operator!r} is no comparison", "Use >, >=, < or <=.")
+    raise RequestError(f"there is no comparison {operator!r}", "Use >, >=, < or <=.")
 
 
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise RequestError("this is no number", "Give a finite number.")
+        raise RequestError(f"a number is expected, got {value!r}", "Give a finite number.")
     if not -(10**30) < value < 10**30:
         raise RequestError("the number is out of range", "Give a finite number.")
     return float(value)

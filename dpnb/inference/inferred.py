@@ -68,7 +68,9 @@ class Test:
 
     def __repr__(self) -> str:
         verdict = "rejected" if self.rejected else "not rejected"
-        return f"{self.claim}: p = {self.p_value:.4g}, {verdict} at level {self.level:g}"
+        return (
+            f"{self.claim}: p = {self.p_value:.4g}, {verdict} at significance level {self.level:g}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ class Inferred:
         """Return the estimate as shown."""
         found = self.estimate[group]
         if found is None:
-            return "not told" if not self.places[group] else "too few rows to tell"
+            return "not determined" if not self.places[group] else "too few rows to tell"
         return figure(max(found, 0.0) if self.function == "COUNT" else found, self._grain(group))
 
     def _grain(self, group: int) -> float:
@@ -136,7 +138,7 @@ class Inferred:
     def interval_text(self, group: int) -> str:
         """Return the interval as shown."""
         if math.isinf(self.half_width(group)):
-            return "not told"
+            return "not determined"
         half = self._grain(group)
         counts = self.function == "COUNT"
         return ends_text(self.low[group], self.high[group], half, counts=counts)

@@ -70,11 +70,11 @@ def _half_width(law: Mixture, options: Options, alpha: float, evidence: Evidence
     if options.method == "mc":
         if alpha * SIMULATED < 100:
             raise RequestError(
-                "simulation cannot tell intervals of so high a confidence", "Use method='blue'."
+                "method='mc' cannot find intervals of so high a confidence", "Use method='blue'."
             )
         return monte_carlo_half_width(law, alpha, SIMULATED, 0)
     if law.variance:
-        raise RequestError("the grid method is for Laplace noise", "Use method='blue'.")
+        raise RequestError("method='pc' needs Laplace noise", "Use method='blue'.")
     return grid(law.scales).half_width(alpha) + law.margin if law.scales else law.margin
 
 
@@ -82,9 +82,7 @@ def _mean(
     joint: Joint, options: Options, width: Width, place: tuple[int, ...], reach: float
 ) -> tuple[float | None, Pair]:
     if options.method != "blue" or options.prior is not None:
-        raise RequestError(
-            "an AVG is inferred by method 'blue', without a prior", "Leave method and prior out."
-        )
+        raise RequestError("an AVG needs method='blue' and no prior", "Leave method and prior out.")
     total, count = place
     return mean_and_interval(joint, total, count, width, reach)
 
@@ -112,7 +110,7 @@ def _guaranteed(
     """Return bounds that hold for all values together: their failure probability is not shared."""
     if part.function == "AVG":
         raise RequestError(
-            "guaranteed bounds are for counts and sums", "Ask for SUM and COUNT instead of AVG."
+            "guaranteed bounds do not work for an AVG", "Ask for SUM and COUNT instead of AVG."
         )
     from dpnb.inference.bounds import guaranteed
 
@@ -127,9 +125,9 @@ def _guaranteed(
 def asked(
     inferred: Sequence[Inferred], joint: Joint, options: Options, intervals: int
 ) -> tuple[float, bool | None, list[Inferred]]:
-    """Return the confidence of the intervals, whether a wished width is met, and the intervals.
+    """Return the confidence of the intervals, whether the target margin of error is met, and the intervals.
 
-    With a confidence its intervals stand; a wished half-width or interval alone is put in their place
+    With a confidence its intervals stand; a target margin of error or an interval alone takes their place
     and its confidence found: of several values together by the union bound.
     """
     found = list(inferred)
@@ -145,12 +143,12 @@ def asked(
         return options.confidence, met, found
     if any(one.function == "AVG" for one in found):
         raise RequestError(
-            "the confidence of a given width is found for counts and sums",
+            "the confidence of a given error or interval can be found for counts and sums only",
             "Give a confidence for an AVG.",
         )
     if options.between is not None and intervals > 1:
         raise RequestError(
-            "an interval is for one value, and this statement has several",
+            f"between works for one value, and this statement has {intervals:,}",
             "Use .between(low, high, group) of the inference.",
         )
     missed = []

@@ -48,30 +48,34 @@ def read_options(given: Mapping[str, Any]) -> Options:
     confidence = _number(given.get("confidence"), "confidence")
     if between is not None and (error is not None or confidence is not None):
         raise RequestError(
-            "an interval is asked for its confidence, so neither error nor confidence is given",
-            "Leave them out.",
+            "between finds the confidence of an interval, so error and confidence do not go with it",
+            "Leave error and confidence out.",
         )
     if confidence is None and error is None and between is None:
         confidence = 0.95
     if confidence is not None and not 0 < confidence < 1:
         raise RequestError(
-            f"confidence is {confidence:g}", "Give a number between 0 and 1, such as 0.95."
+            f"confidence must be between 0 and 1, got {confidence:g}",
+            "Give a number between 0 and 1, such as 0.95.",
         )
     if error is not None and not error > 0:
-        raise RequestError(f"error is {error:g}", "Give a positive number.")
+        raise RequestError(f"error must be positive, got {error:g}", "Give a positive number.")
     intervals = given.get("intervals", "simultaneous")
     if not isinstance(intervals, str) or intervals not in ("simultaneous", "each"):
         raise RequestError(
-            f"intervals is {intervals!r}", "Write intervals='simultaneous' or intervals='each'."
+            f"intervals must be 'simultaneous' or 'each', got {intervals!r}",
+            "Write intervals='simultaneous' or intervals='each'.",
         )
     method, guaranteed = given.get("method", "blue"), given.get("guaranteed", False)
     if not isinstance(method, str) or method not in ("blue", "mc", "pc"):
-        raise RequestError(f"method is {method!r}", "Use 'blue', 'mc' or 'pc'.")
+        raise RequestError(f"there is no method {method!r}", "Use 'blue', 'mc' or 'pc'.")
     if not isinstance(guaranteed, bool):
-        raise RequestError("guaranteed is neither true nor false", "Write guaranteed=True.")
+        raise RequestError(
+            f"guaranteed must be True or False, got {guaranteed!r}", "Write guaranteed=True."
+        )
     if guaranteed and (method != "blue" or error is not None or between is not None):
         raise RequestError(
-            "guaranteed bounds have a confidence, and nothing else is asked of them",
+            "guaranteed bounds take a confidence, but not method, error or between",
             "Leave method, error and between out.",
         )
     chosen = _chosen(given.get("chosen", 1))
@@ -79,7 +83,7 @@ def read_options(given: Mapping[str, Any]) -> Options:
         method != "blue" or confidence is None or given.get("prior") is not None
     ):
         raise RequestError(
-            "intervals for any choice have a confidence, and method 'blue' without a prior",
+            "chosen='any' takes a confidence, but not error, between, method or prior",
             "Leave error, between, method and prior out.",
         )
     prior = given.get("prior")
@@ -88,10 +92,13 @@ def read_options(given: Mapping[str, Any]) -> Options:
 
         read_prior(prior)
     if prior is not None and (method != "blue" or guaranteed):
-        raise RequestError("a prior goes with method 'blue'", "Leave method and guaranteed out.")
+        raise RequestError(
+            "a prior needs method='blue', without guaranteed bounds",
+            "Leave method and guaranteed out.",
+        )
     if confidence is None and (prior is not None or method != "blue"):
         raise RequestError(
-            "the confidence of a given width or interval is found by method 'blue' without a prior",
+            "finding the confidence of an error or interval needs method='blue' and no prior",
             "Give a confidence, and use .between() of the inference.",
         )
     return Options(
@@ -110,7 +117,7 @@ def _chosen(chosen: object) -> int | Literal["any"]:
         return "any"
     if isinstance(chosen, bool) or not isinstance(chosen, int) or not 1 <= chosen <= MOST_CHOSEN:
         raise RequestError(
-            "chosen is not a whole number of questions",
+            f"chosen must be a whole number of questions or 'any', got {chosen!r}",
             "Give chosen=10 when this was the best of 10, or chosen='any'.",
         )
     return chosen
@@ -121,9 +128,9 @@ def _number(value: object, name: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         right = {"confidence": "0.95", "error": "50", "between": "(100, 200)"}[name]
-        raise RequestError(f"{name} is not a number", f"Write {name}={right}.")
+        raise RequestError(f"{name} must be a number, got {value!r}", f"Write {name}={right}.")
     if not -(10**30) < value < 10**30:
-        raise RequestError(f"{name} is out of range", "Give a finite number.")
+        raise RequestError(f"{name} is out of range: {value!r}", "Give a finite number.")
     return float(value)
 
 
@@ -131,10 +138,16 @@ def _pair(value: object) -> tuple[float, float] | None:
     if value is None:
         return None
     if not isinstance(value, (list, tuple)) or len(value) != 2:
-        raise RequestError("between takes two numbers", "Write between=(100, 200).")
+        raise RequestError(
+            f"between must be two numbers, got {value!r}", "Write between=(100, 200)."
+        )
     low, high = (_number(end, "between") for end in value)
     if low is None or high is None:
-        raise RequestError("between takes two numbers", "Write between=(100, 200).")
+        raise RequestError(
+            f"between must be two numbers, got {value!r}", "Write between=(100, 200)."
+        )
     if low > high:
-        raise RequestError("the interval's low end is above its high end", "Swap them.")
+        raise RequestError(
+            f"between starts at {low:g}, above its end {high:g}", "Swap the two numbers."
+        )
     return low, high

@@ -49,7 +49,9 @@ def noise_variance(law: Law, granularity: float = 0.0) -> float:
         return law.scale**2
     half = granularity / (2 * law.scale)
     if half > 300:
-        raise RequestError("The noise is far smaller than its lattice", "Use a finer lattice.")
+        raise RequestError(
+            "The noise is much smaller than the step of its lattice", "Use a finer lattice."
+        )
     return 2 * (law.scale * (half / math.sinh(half) if half > 0 else 1.0)) ** 2
 
 
@@ -135,7 +137,7 @@ def compared(law: Mixture, operator: Operator, above: float) -> float:
 
 def _level(alpha: float) -> None:
     if not 0 < alpha < 1:
-        raise RequestError("A failure probability lies between 0 and 1", "Use 0.05 for 95 %.")
+        raise RequestError(f"alpha must be between 0 and 1, got {alpha!r}", "Use 0.05 for 95 %.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +220,9 @@ class Joint:
 
         if combination is None:
             if len(self) != 1:
-                raise RequestError("There are several estimates", "Name one, or coefficients.")
+                raise RequestError(
+                    f"There are {len(self)} estimates", "Name one, or give coefficients."
+                )
             combination = 0
         if isinstance(combination, (int, np.integer)):
             combination = {int(combination): 1.0}
@@ -226,12 +230,17 @@ class Joint:
             sparse = np.zeros(len(self))
             for place, coefficient in combination.items():
                 if not -len(self) <= place < len(self):
-                    raise RequestError("There is no such estimate", f"There are {len(self)}.")
+                    raise RequestError(
+                        f"There is no estimate {place}", f"There are {len(self)}, counted from 0."
+                    )
                 sparse[place] += coefficient
             return sparse
         made = np.asarray(combination, dtype=np.float64)
         if made.shape != (len(self),) or not np.isfinite(made).all():
-            raise RequestError("The coefficients do not fit", "Give one number for each estimate.")
+            raise RequestError(
+                f"There must be {len(self)} finite coefficients",
+                "Give one number for each estimate.",
+            )
         return made
 
     def _law(self, coefficients: Floats) -> Mixture:
@@ -276,7 +285,9 @@ class Joint:
     def confidence(self, i: int, half: float) -> float:
         """Return P(|error of estimate i| <= ``half``), for half 0 or more."""
         if not half >= 0:
-            raise RequestError("A half-width is not negative", "Use a positive number.")
+            raise RequestError(
+                f"A margin of error must not be negative, got {half!r}", "Use a positive number."
+            )
         return self.law(i).confidence(half)
 
     def probability(self, i: int, operator: Operator, value: float) -> float:
@@ -297,14 +308,18 @@ class Joint:
     def between(self, i: int, low: float, high: float) -> float:
         """Return the probability that exact value i lies in [low, high], under a flat prior."""
         if not low <= high:
-            raise RequestError("The lower end lies above the upper one", "Swap them.")
+            raise RequestError(
+                f"The lower end {low!r} is above the upper end {high!r}", "Swap them."
+            )
         law, estimate = self.law(i), float(self.estimates[i])
         return max(compared(law, ">=", estimate - low) - compared(law, ">", estimate - high), 0.0)
 
     def bonferroni(self, i: int, alpha: float, looks: int) -> float:
         """Return the half-width of estimate i when it is one of ``looks`` that were looked at."""
         if looks < 1:
-            raise RequestError("At least one estimate is looked at", "Count the displayed ones.")
+            raise RequestError(
+                f"looks must be at least 1, got {looks!r}", "Count the displayed estimates."
+            )
         _level(alpha)
         return self.half_width(i, alpha / looks)
 
@@ -403,7 +418,9 @@ class Joint:
         x = np.asarray(xs, dtype=np.float64)
         chosen = range(len(self)) if places is None else places
         if x.shape != (len(chosen),) or not np.isfinite(x).all() or x.min() == x.max():
-            raise RequestError("A slope needs different places", "Give one for each estimate.")
+            raise RequestError(
+                "A slope needs at least two different x values", "Give one for each estimate."
+            )
         centred = x - x.mean()
         line = centred / (centred @ centred)
         return self._linear(dict(zip(chosen, line.tolist(), strict=True)), alpha)

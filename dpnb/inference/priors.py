@@ -186,7 +186,9 @@ def update(prior: Prior, estimate: float, law: Mixture, *, integer: bool = False
     import numpy as np
 
     if not law.sd:
-        raise RequestError("an estimate without noise leaves nothing to a prior", "Leave it out.")
+        raise RequestError(
+            "a prior changes nothing here: the estimate has no noise", "Leave the prior out."
+        )
     low, high = _checked(prior)
     points, width = _points(prior, low, high, estimate, law, integer=integer)
     weights = _weights(prior, points, width, low, high)
@@ -206,8 +208,8 @@ def update(prior: Prior, estimate: float, law: Mixture, *, integer: bool = False
     total = float(product.sum())
     if agreement < LEAST or not total > 0:
         raise RequestError(
-            f"the prior contradicts the answers: {estimate:.6g} with noise of standard deviation "
-            f"{law.sd:.3g} is all but impossible under it",
+            f"the prior contradicts the answers: under it, {estimate:.6g} with noise of standard "
+            f"deviation {law.sd:.3g} is practically impossible",
             "Check the prior's numbers and units, or leave it out.",
         )
     bounds = (low, high) if isinstance(prior, (NonNegative, AtMost)) else None
@@ -220,7 +222,9 @@ def _checked(prior: Prior) -> tuple[float, float]:
         return 0.0, math.inf
     if isinstance(prior, AtMost):
         if not 0 < prior.total < math.inf:
-            raise RequestError("a total is no number above 0", "Write AtMost(1000).")
+            raise RequestError(
+                f"a total must be above 0, got {prior.total!r}", "Write AtMost(1000)."
+            )
         return 0.0, prior.total
     if isinstance(prior, Uniform):
         if not -math.inf < prior.low < prior.high < math.inf:
@@ -244,12 +248,12 @@ def _checked(prior: Prior) -> tuple[float, float]:
             or not all(math.isfinite(number) for number in numbers)
         ):
             raise RequestError(
-                "a prior given by values needs finite values and probabilities >= 0, not all 0",
+                "a prior as a dict needs finite values and probabilities of at least 0, not all 0",
                 "Write {0: 0.5, 10: 0.5}.",
             )
     elif not callable(prior):
         raise RequestError(
-            f"{prior!r} is no prior",
+            f"a prior cannot be {prior!r}",
             "Give Uniform, NonNegative, AtMost, Normal, a dict of probabilities, or a function.",
         )
     return -math.inf, math.inf
@@ -295,8 +299,8 @@ def _weights(prior: Prior, points: Floats, width: float, low: float, high: float
     values = np.array([float(prior(float(point))) for point in points])
     if not (np.isfinite(values).all() and (values >= 0).all()):
         raise RequestError(
-            "a prior's function gave a value that is negative or no number",
-            "Let it return a finite number >= 0 for every number.",
+            "the prior's function returned a value that is negative or not a number",
+            "It must return a finite number of at least 0 for every number.",
         )
     return values
 
@@ -324,11 +328,11 @@ def read_prior(data: object) -> Uniform | NonNegative | AtMost | Normal:
             made: Any = kind(*map(float, listed))
             _checked(made)
             return made  # type: ignore[no-any-return]
-    raise RequestError("this is no prior", hint)
+    raise RequestError("this prior is not known", hint)
 
 
 def plain_prior(prior: object) -> object:
-    """Return a prior as plain data (JSON); what is no prior object stays as it is."""
+    """Return a prior as plain data (JSON); anything else stays as it is."""
     if isinstance(prior, NonNegative):
         return "nonnegative"
     if isinstance(prior, AtMost):

@@ -56,10 +56,10 @@ def factor(gaussian: int, laplace: int, alpha: float) -> float:
     from scipy import stats
 
     if not 0 < alpha < 1:
-        raise RequestError("A failure probability lies between 0 and 1", "Use 0.05 for 95 %.")
+        raise RequestError(f"alpha must be between 0 and 1, got {alpha!r}", "Use 0.05 for 95 %.")
     if alpha < LEAST_ALPHA:
         raise RequestError(
-            "there are no intervals of so high a confidence for any choice",
+            "the confidence is too high for chosen='any'",
             f"Ask for a confidence of at most 1 - {LEAST_ALPHA:g}.",
         )
     if not gaussian + laplace:

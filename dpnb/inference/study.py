@@ -69,7 +69,7 @@ class Masses:
         enough = np.flatnonzero(within >= (1 - alpha) * (1 - 1e-12))
         if not len(enough):
             raise RequestError(
-                f"the grid holds only {within[-1]:.6g} of the probability",
+                f"the grid covers only {within[-1]:.6g} of the probability",
                 "Ask for less confidence or take a smaller gamma.",
             )
         return self.step * (int(enough[0]) + (0.5 if mode == "corrected" else 0.0))
@@ -202,7 +202,7 @@ def normal_half_width(law: Mixture, alpha: float) -> float:
     """
     if law.kurtosis > MOST_KURTOSIS:
         raise RequestError(
-            f"the noise is not normal enough: its excess kurtosis is {law.kurtosis:.3g}",
-            "Use the exact law.",
+            f"the noise is too far from normal: its excess kurtosis is {law.kurtosis:.3g}",
+            "Use the exact distribution.",
         )
     return -_NORMAL.inv_cdf(alpha / 2) * law.sd + law.margin

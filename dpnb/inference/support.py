@@ -82,26 +82,30 @@ def support(cells: int, index: Cells, value: Values) -> Support:
 
     values = np.asarray(value, dtype=np.float64)
     if not np.isfinite(values).all():
-        raise RequestError("A row has a value that is no finite number", "Check the row.")
+        raise RequestError(
+            "A measurement has a value that is not a finite number", "Check its values."
+        )
     single = values.ndim == 0 or (values.size > 0 and bool((values == values.flat[0]).all()))
     if isinstance(index, range) and index.step == 1 and (single or not len(index)):
         first, last = (index.start, index.stop - 1) if len(index) else (0, -1)
         if (values.ndim and len(values) != len(index)) or (
             len(index) and (first < 0 or last >= cells)
         ):
-            raise RequestError("A row does not fit the domain", "Check its cells and values.")
+            raise RequestError(
+                "A measurement does not fit the domain", "Check its cells and values."
+            )
         one = float(values.flat[0]) if values.size else 0.0
         return Support(slice(first, last + 1 if one else first), one)
     places = np.asarray(index, dtype=np.intp)
     if places.ndim != 1 or (values.ndim and values.shape != places.shape):
-        raise RequestError("A row does not fit the domain", "Give one value for each cell.")
+        raise RequestError("A measurement does not fit the domain", "Give one value for each cell.")
     if len(places) > 1 and not (places[1:] > places[:-1]).all():
         order = np.argsort(places, kind="stable")
         places, values = places[order], values[order] if values.ndim else values
         if (places[1:] == places[:-1]).any():
-            raise RequestError("A row names a cell twice", "Add the two values.")
+            raise RequestError("A measurement names a cell twice", "Add the two values.")
     if len(places) and (places[0] < 0 or places[-1] >= cells):
-        raise RequestError("A row names a cell outside the domain", "Check its cells.")
+        raise RequestError("A measurement names a cell outside the domain", "Check its cells.")
     if single:
         one = float(values.flat[0])
         if not one:

@@ -216,7 +216,11 @@ class TestSentences:
                 {"intervals": "each"},
                 "Each confidence interval holds on its own, with 95 % confidence.",
             ),
-            (COUNT, {"looks": "any"}, "This is look 1. They hold at all looks, if"),
+            (
+                COUNT,
+                {"looks": "any"},
+                "Look 1 of this answer: the intervals hold at all looks together, if",
+            ),
             (ALL, {}, "All 24 confidence intervals"),
         ],
     )
@@ -230,10 +234,11 @@ class TestSentences:
         session.query(COUNT, rho=1)
         second = session.query(COUNT, rho=2)
         assert second.look == 2
-        assert "This is look 2. They hold if you decided on it beforehand" in (
-            second.interval_sentence()
+        assert (
+            "Look 2 of this answer: the intervals hold only if you planned this look beforehand."
+            in (second.interval_sentence())
         )
-        assert "Ask with --any-look (in Python looks='any')" in second.interval_sentence()
+        assert "ask with --any-look (in Python looks='any')" in second.interval_sentence()
         assert session.query(COUNT, rho=3, looks="any").look == 3
 
     def test_what_was_spent_and_what_is_left(self, opened: Open) -> None:
@@ -246,7 +251,7 @@ class TestSentences:
         again = session.query(COUNT, rho=0.5)
         assert again.cost_sentence() == (
             "This answer was already released: no privacy cost. Left: rho 1.25 of 2 (62 %). "
-            "A finer answer is held: ask with more."
+            "A more accurate answer was already released: ask with a higher rho."
         )
         coarser = session.query(COUNT, rho=0.6)
         assert coarser.cost_sentence().startswith("No privacy cost: already paid for.")

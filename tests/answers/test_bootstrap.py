@@ -131,7 +131,7 @@ class TestResult:
     def test_says_that_it_is_approximate(self, answer: Answer) -> None:
         found = answer.bootstrap()
         for shown in (repr(found), found._repr_html_()):
-            assert "approximate: may miss more often than stated" in shown
+            assert "Approximate: they may miss the exact value more often than stated" in shown
             assert "each on its own" in shown
             assert "NOT PRIVATE" in shown
         assert "NOT PRIVATE" not in repr(replace(found, stamp=""))
@@ -161,20 +161,20 @@ class TestResult:
 
 class TestRefusals:
     def test_counts_and_sums_have_exact_intervals(self, answer: Answer, opened: Open) -> None:
-        with pytest.raises(RequestError, match="'n' is exact already"):
+        with pytest.raises(RequestError, match="'n' is already exact"):
             answer.bootstrap("n")
         only = opened().query("SELECT COUNT(*) AS n FROM people", rho=1)
-        with pytest.raises(RequestError, match="exact already"):
+        with pytest.raises(RequestError, match="already exact"):
             only.bootstrap()
 
     @pytest.mark.parametrize("draws", [0, 99, 10**6, 200.5, "many", None, True])
     def test_draws(self, answer: Answer, draws: object) -> None:
-        with pytest.raises(RequestError, match="draws is no whole number"):
+        with pytest.raises(RequestError, match="draws must be a whole number"):
             bootstrap(answer, None, draws, 0)
 
     @pytest.mark.parametrize("seed", [-1, 0.5, "a", None])
     def test_seed(self, answer: Answer, seed: object) -> None:
-        with pytest.raises(RequestError, match="seed is no whole number"):
+        with pytest.raises(RequestError, match="seed must be a whole number"):
             bootstrap(answer, None, 1_000, seed)
 
     def test_numpy_numbers_are_numbers(self, answer: Answer) -> None:

@@ -101,36 +101,36 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("text", "what", "where"),
         [
-            ("", "the comparison is not complete", "at the end"),
-            ("'a' >", "the comparison is not complete", "at the end"),
-            ("'a'", "the comparison is not complete", "at the end"),
-            ("'a' > 'b' > 'c'", "one comparison has one sign", "line 1, column 11: '>'"),
-            ("'a' = 'b'", "a comparison is > or <", "line 1, column 5: '='"),
-            ("'a' => 'b'", "a comparison is > or <", "line 1, column 5: '=>'"),
-            ("'a' <> 'b'", "a comparison is > or <", "line 1, column 5: '<>'"),
-            ("'a' > 'b' AND 'c' > 'd'", "only one comparison", "line 1, column 11: 'AND'"),
+            ("", "the comparison is incomplete", "at the end"),
+            ("'a' >", "the comparison is incomplete", "at the end"),
+            ("'a'", "the comparison is incomplete", "at the end"),
+            ("'a' > 'b' > 'c'", "only one > or <", "line 1, column 11: '>'"),
+            ("'a' = 'b'", "a comparison uses > or <, not =", "line 1, column 5: '='"),
+            ("'a' => 'b'", "a comparison uses > or <, not =>", "line 1, column 5: '=>'"),
+            ("'a' <> 'b'", "a comparison uses > or <, not <>", "line 1, column 5: '<>'"),
+            ("'a' > 'b' AND 'c' > 'd'", "AND is not allowed", "line 1, column 11: 'AND'"),
             ("'a'*'b' > 1", "groups cannot be multiplied", "line 1, column 4: '*'"),
             ("2*('a' + 1)*('b') > 1", "groups cannot be multiplied", "line 1, column 12: '*'"),
-            ("1/'b' > 1", "a group cannot be a divisor", "line 1, column 2: '/'"),
+            ("1/'b' > 1", "dividing by a group", "line 1, column 2: '/'"),
             ("'a'/0 > 1", "this divides by 0", "line 1, column 4: '/'"),
             ("'a'/(1-1) > 1", "this divides by 0", "line 1, column 4: '/'"),
-            ("a > 'b'", "neither a group in quotes nor a number", "line 1, column 1: 'a'"),
-            ("'a' >\nb", "neither a group in quotes nor a number", "line 2, column 1: 'b'"),
+            ("a > 'b'", "a group in quotes or a number is expected", "line 1, column 1: 'a'"),
+            ("'a' >\nb", "a group in quotes or a number is expected", "line 2, column 1: 'b'"),
             ("2 'a' > 'b'", "an operator is missing before this", "line 1, column 3: \"'a'\""),
             ("'a' 'b' > 'c'", "an operator is missing before this", "line 1, column 5"),
             ("'a' > * 'b'", "a group or a number is missing", "line 1, column 7: '*'"),
             ("'a' > ('b'", "this bracket is not closed", "line 1, column 7: '('"),
             ("('a' > 'b'", "this bracket is not closed", "line 1, column 1: '('"),
-            ("'a' > 'b')", "this does not fit here", "line 1, column 10: ')'"),
-            ("share: n: 'a' > 'b'", "neither a group", "line 1, column 8: 'n'"),
-            ("'a' > 'b", "a quoted name has no end", "line 1, column 7: \"'b\""),
-            ("'a' > 'b';", "this character has no meaning here", "line 1, column 10: ';'"),
+            ("'a' > 'b')", "this is not expected here", "line 1, column 10: ')'"),
+            ("share: n: 'a' > 'b'", "a group in quotes", "line 1, column 8: 'n'"),
+            ("'a' > 'b", "this quote is not closed", "line 1, column 7: \"'b\""),
+            ("'a' > 'b';", "this character is not expected here", "line 1, column 10: ';'"),
             ("'a' > 'a'", "this group is named twice", "line 1, column 7: \"'a'\""),
             ("'3' > (3,)", "this group is named twice", "line 1, column 7: '('"),
-            ("('a', 2*'b') > 'c'", "holds labels only", "line 1, column 8: '*'"),
-            ("('a', 'b' > 'c'", "holds labels only", "line 1, column 11: '>'"),
-            ("3 > 10", "no group is compared", ""),
-            ("0*'a' > 10", "no group is compared", ""),
+            ("('a', 2*'b') > 'c'", "is a list of labels", "line 1, column 8: '*'"),
+            ("('a', 'b' > 'c'", "is a list of labels", "line 1, column 11: '>'"),
+            ("3 > 10", "names no group", ""),
+            ("0*'a' > 10", "names no group", ""),
             ("1e99*1e99*1e99*1e99*1e99*'a' > 0", "too many digits", "line 1, column 20: '*'"),
         ],
     )  # fmt: skip
@@ -142,17 +142,17 @@ class TestRefusals:
         assert refusal.value.hint
 
     def test_text_and_depth_are_bounded(self) -> None:
-        with pytest.raises(RequestError, match=f"more than {MAX_TEXT:,} characters"):
+        with pytest.raises(RequestError, match=f"more than {MAX_TEXT:,}"):
             read("'a' > 'b'" + " " * MAX_TEXT)
         read("(" * MAX_DEPTH + "'a'" + ")" * MAX_DEPTH + " > 'b'")
         for text in ("(" * 900, "'a' > " + "(" * (MAX_DEPTH + 1) + "'b'"):
-            with pytest.raises(RequestError, match="nested too deeply"):
+            with pytest.raises(RequestError, match="too many brackets"):
                 read(text)
         read("-" * 1_900 + "'a' > 'b'")
 
     @pytest.mark.parametrize("text", [None, 3, b"'a' > 'b'"])
     def test_what_is_no_text_is_refused(self, text: object) -> None:
-        with pytest.raises(RequestError, match="not a text"):
+        with pytest.raises(RequestError, match="must be text"):
             read(text)  # type: ignore[arg-type]
 
     @given(st.text(max_size=60) | st.text("'\"ab0.5e+-*/(),:<>= \n", max_size=60))
@@ -214,11 +214,11 @@ class TestExactNumbers:
          [1], Decimal("Infinity"), "1e9999"],
     )  # fmt: skip
     def test_what_is_no_number_is_refused(self, value: object) -> None:
-        with pytest.raises(RequestError, match="is no weight"):
+        with pytest.raises(RequestError, match="the weight must be a finite number"):
             exact(value, "weight")
 
     @pytest.mark.parametrize("value", [1e9 + 1, -(10**4000), "1e10", 1e-300, Fraction(1, 3**99)])
     def test_what_is_too_large_or_too_fine_is_refused(self, value: object) -> None:
-        with pytest.raises(RequestError, match="a constant is too large, or has too many digits"):
+        with pytest.raises(RequestError, match="the constant is too large, or has too many digits"):
             exact(value, "constant")
         assert exact(-1e9, "constant") == -(10**9)

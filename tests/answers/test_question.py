@@ -32,8 +32,8 @@ ALL = (
     "FROM people GROUP BY region"
 )
 PAIR = (Fraction(1), Fraction(-1))
-AFTER = "(also for groups picked after seeing the answer)"
-BEFORE = "(only for groups picked before seeing the answer)"
+AFTER = "This holds even if you picked the groups after seeing the answer."
+BEFORE = "This holds only if you picked the groups before seeing the answer."
 KEYS = "SELECT region, kind, COUNT(*) AS n FROM people GROUP BY region, kind"
 
 
@@ -50,7 +50,7 @@ class TestGroups:
     def test_an_unknown_group_is_refused_with_a_suggestion(self, answer: Answer) -> None:
         with pytest.raises(RequestError) as refusal:
             answer.compare("north", "suth")
-        assert refusal.value.what == "'suth' is no group of this answer"
+        assert refusal.value.what == "this answer has no group 'suth'"
         assert refusal.value.hint == "Did you mean 'south'?"
         with pytest.raises(RequestError, match="Declared: 'north', 'south', 'east', 'west'"):
             answer.compare(17, "south")
@@ -60,7 +60,7 @@ class TestGroups:
             answer.compare("north", "north")
 
     def test_an_unknown_aggregate_is_refused(self, answer: Answer) -> None:
-        with pytest.raises(RequestError, match="no aggregate of this answer"):
+        with pytest.raises(RequestError, match="this answer has no aggregate"):
             answer.compare("north", "south", "median")
 
     def test_several_keys_are_named_by_tuples(self, opened: Open) -> None:
@@ -69,7 +69,7 @@ class TestGroups:
         assert (question.left, question.right) == ("north, old", "east, new")
         assert question.valid
         for wrong in ("north", ("north",), ("old", "north"), ("north", "old", "x")):
-            with pytest.raises(RequestError, match="is no group of this answer"):
+            with pytest.raises(RequestError, match="this answer has no group"):
                 answer.compare(wrong, ("east", "new"))
 
     def test_numbers_are_named_by_themselves_or_as_shown(self, opened: Open) -> None:
@@ -162,29 +162,29 @@ class TestIntervals:
 
 
 class TestSentences:
-    def test_above(self) -> None:
+    def test_higher(self) -> None:
         assert verdict("north", "east", "n", 3.21, 9.4, 0.95) == (
-            f"north is above east in n: the difference has the 95 % interval 3.2 to 9.4 {AFTER}. "
-            "Noise is an unlikely reason."
+            "The difference is real (95 % confidence): north is higher than east by 3.2 to 9.4 in n. "
+            f"{AFTER}"
         )
 
-    def test_below_offers_to_ask_the_other_way_round(self) -> None:
+    def test_lower_is_said_to_be_the_other_way_round(self) -> None:
         assert verdict("north", "east", "n", -9.4, -3.21, 0.9, advance=True) == (
-            "north is below east in n, not above: the difference has the 90 % interval "
-            f"-9.4 to -3.2 {BEFORE}. Ask the other way round: is east above north?"
+            "The difference is real (90 % confidence), but the other way round: "
+            f"north is lower than east by 3.2 to 9.4 in n. {BEFORE}"
         )
 
     @pytest.mark.parametrize(("low", "high"), [(-1.0, 2.0), (0.0, 2.0), (-2.0, 0.0)])
     def test_noise_may_explain_it(self, low: float, high: float) -> None:
         sentence = verdict("north", "east", "n", low, high, 0.95)
-        assert sentence.startswith("Noise may explain the difference between north and east in n")
-        assert sentence.endswith(f"{AFTER} contains 0.")
+        assert sentence.startswith("The difference could be noise: north and east differ by ")
+        assert sentence.endswith(f" in n (95 % confidence). {AFTER}")
 
     @pytest.mark.parametrize(
         ("low", "high", "shown"),
         [
             (0.3, 43.0, "0.30 to 43 "),
-            (-43.0, -0.04, "-43 to -0.040 "),
+            (-43.0, -0.04, "0.040 to 43 "),
             (-0.3, 43.0, "-0.30 to 43 "),
             (0.0, 43.0, "0 to 43 "),
             (3e-11, 0.4, "3e-11 to 0.40 "),
@@ -195,7 +195,7 @@ class TestSentences:
     def test_an_end_is_not_shown_as_0_unless_it_is(
         self, low: float, high: float, shown: str
     ) -> None:
-        assert f"95 % interval {shown}" in verdict("north", "east", "n", low, high, 0.95)
+        assert f" by {shown}" in verdict("north", "east", "n", low, high, 0.95)
 
     def test_whether_the_groups_were_planned_is_said(self, answer: Answer) -> None:
         assert AFTER in answer.compare("north", "east").sentence
@@ -206,8 +206,8 @@ class TestSentences:
             for aggregate in ("n", "total", "mean"):
                 question = answer.compare(left, right, aggregate)
                 assert question.valid == (question.low > 0)
-                assert ("is above" in question.sentence) == question.valid
-                assert ("is below" in question.sentence) == (question.high < 0)
+                assert ("is higher" in question.sentence) == question.valid
+                assert ("is lower" in question.sentence) == (question.high < 0)
                 assert repr(question) == f"{NOT_PRIVATE} {question.sentence}"
         assert answer.compare("north", "east").valid
 
@@ -234,7 +234,9 @@ class TestForms:
         assert question.weights == (0.5, 0.5, -1.0)
         assert question.constant == 10.0
         assert (question.left, question.right) == ("0.5 north + 0.5 south", "east + 10")
-        assert question.sentence.startswith("0.5 north + 0.5 south is above east + 10 in n: ")
+        assert question.sentence.startswith(
+            "The difference is real (95 % confidence): 0.5 north + 0.5 south is higher than east + 10 by "
+        )
         assert (question.aggregate, question.function, question.index) == ("n", "COUNT", 0)
 
     @pytest.mark.parametrize(
@@ -330,7 +332,9 @@ class TestForms:
         session = opened()
         session.query(ALL, rho=3)
         question = session.query(ALL, rho=4).compare("north", "east")
-        note = " This is look 2: it holds for a precision chosen before looking."
+        note = (
+            " Look 2 of this answer: the interval holds only if you planned this look beforehand."
+        )
         assert question.sentence.endswith(note)
         assert question.flipped().sentence.endswith(note)
 
@@ -342,7 +346,9 @@ class TestForms:
             answer.compare("'all rows' > 800"),
         ):
             assert asked.valid
-            assert asked.sentence.startswith("all rows is above 800 in n: ")
+            assert asked.sentence.startswith(
+                "The difference is real (95 % confidence): all rows is higher than 800 by "
+            )
 
     def test_survives_json_in_every_form(self, answer: Answer) -> None:
         for question in (
@@ -391,27 +397,27 @@ class TestText:
         table = dpnb.Table("t", pd.DataFrame({"g": ["a", "b"]}), schema)
         answer = opened(table).query("SELECT g, COUNT(*) AS n FROM t GROUP BY g", rho=1)
         assert answer.compare(name, "a").left == name
-        with pytest.raises(RequestError, match="compared with nothing"):
+        with pytest.raises(RequestError, match="a comparison needs two groups"):
             answer.compare(name)
 
     def test_an_aggregate_is_named_once(self, answer: Answer) -> None:
         assert answer.compare("mean: 'north' > 'east'", aggregate="mean").aggregate == "mean"
         assert answer.compare("'north' > 'east'", aggregate="mean").aggregate == "mean"
-        with pytest.raises(RequestError, match="two aggregates are named"):
+        with pytest.raises(RequestError, match="the comparison is of 'mean', but aggregate is 'n'"):
             answer.compare("mean: 'north' > 'east'", aggregate="n")
-        with pytest.raises(RequestError, match="no aggregate of this answer"):
+        with pytest.raises(RequestError, match="this answer has no aggregate"):
             answer.compare("median: 'north' > 'east'")
 
     def test_both_sides_are_in_the_text(self, answer: Answer) -> None:
-        with pytest.raises(RequestError, match="holds both sides itself"):
+        with pytest.raises(RequestError, match="already has both sides"):
             answer.compare("'north' > 'east'", constant=3)
-        with pytest.raises(RequestError, match="holds both sides itself"):
+        with pytest.raises(RequestError, match="already has both sides"):
             answer.compare(read("'north' > 'east'"), "south")
-        with pytest.raises(RequestError, match="is no group of this answer"):
+        with pytest.raises(RequestError, match="this answer has no group"):
             answer.compare("'north' > 'east'", "south")
 
     def test_what_is_neither_is_an_unknown_group(self, answer: Answer) -> None:
-        with pytest.raises(RequestError, match="'nort' is no group of this answer") as refusal:
+        with pytest.raises(RequestError, match="this answer has no group 'nort'") as refusal:
             answer.compare("nort")
         assert refusal.value.hint == "Did you mean 'north'?"
 
@@ -420,24 +426,34 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("left", "right", "options", "what"),
         [
-            ("north", None, {}, "one group is compared with nothing"),
-            ({"north": 2}, None, {}, "one group is compared with nothing"),
-            ({"north": 2, "south": 0}, None, {}, "one group is compared with nothing"),
+            ("north", None, {}, "a comparison needs two groups"),
+            ({"north": 2}, None, {}, "a comparison needs two groups"),
+            ({"north": 2, "south": 0}, None, {}, "a comparison needs two groups"),
             ({"north": 0}, {"south": 0}, {"constant": 1}, "all weights are 0"),
             ({}, None, {"constant": 1}, "all weights are 0"),
             ({"north": 1, "south": 1}, "south", {}, "'south' is named twice"),
             ({"north": 1, ("north",): 2}, None, {}, "'north' is named twice"),
             ({"north": 0}, "north", {}, "'north' is named twice"),
-            ({"north": float("nan")}, "south", {}, "nan is no weight"),
-            ({"north": "much"}, "south", {}, "'much' is no weight"),
-            ({"north": 1e10}, "south", {}, "a weight is too large"),
-            ("north", "south", {"constant": math.inf}, "inf is no constant"),
-            ("north", "south", {"constant": None}, "None is no constant"),
-            ("north", "south", {"constant": 1e10}, "a constant is too large"),
-            ("'north' > 99999999999", None, {}, "a constant is too large"),
-            ({"north": 1, "suth": 1}, None, {}, "'suth' is no group of this answer"),
-            ("north", "south", {"mode": "loose"}, "'loose' is no mode"),
-            (["north"], "south", {}, "is no group of this answer"),
+            ({"north": float("nan")}, "south", {}, "the weight must be a finite number, got nan"),
+            ({"north": "much"}, "south", {}, "the weight must be a finite number, got 'much'"),
+            ({"north": 1e10}, "south", {}, "the weight is too large"),
+            (
+                "north",
+                "south",
+                {"constant": math.inf},
+                "the constant must be a finite number, got inf",
+            ),
+            (
+                "north",
+                "south",
+                {"constant": None},
+                "the constant must be a finite number, got None",
+            ),
+            ("north", "south", {"constant": 1e10}, "the constant is too large"),
+            ("'north' > 99999999999", None, {}, "the constant is too large"),
+            ({"north": 1, "suth": 1}, None, {}, "this answer has no group 'suth'"),
+            ("north", "south", {"mode": "loose"}, "mode must be 'tight' or 'paper', got 'loose'"),
+            (["north"], "south", {}, "this answer has no group"),
         ],
     )
     def test_say_what_and_what_to_do(
@@ -451,7 +467,7 @@ class TestRefusals:
     def test_groups_are_few(self, opened: Open, even: Callable[[int, int], dpnb.Table]) -> None:
         answer = opened(even(150, 2)).query("SELECT g, COUNT(*) AS n FROM t GROUP BY g", rho=1)
         assert len(answer.compare(dict.fromkeys(range(100), "0.01")).groups) == 100
-        with pytest.raises(RequestError, match="more than 100 groups"):
+        with pytest.raises(RequestError, match="at most 100 groups, got 1"):
             answer.compare(dict.fromkeys(range(101), 1))
 
 
@@ -518,7 +534,7 @@ class TestGeneralIntervals:
         question = answer.compare({"north": 0.5, "south": 0.5}, "east", constant=1, planned=True)
         assert (question.low, question.high) == (-4.5, -0.5)
         assert question.estimate is None
-        assert f"{AFTER[:-1]}, among comparisons of this kind)" in question.sentence
+        assert AFTER.replace("holds", "holds for all comparisons of this kind") in question.sentence
         assert answer.compare("south", "north").estimate == 1.0
         both = dataclasses.replace(answer, estimates=(alone.estimates[0], found))
         assert both.compare("north", "south") == alone.compare("north", "south")
@@ -528,14 +544,14 @@ class TestGeneralIntervals:
         with pytest.raises(RequestError, match="hold each on its own"):
             dataclasses.replace(answer, intervals="each").compare("north", "south")
         if answer.currency == "zcdp":
-            with pytest.raises(RequestError, match="no computed columns"):
+            with pytest.raises(RequestError, match="cannot compare computed columns"):
                 answer.compare("north", "south", mode="paper")
 
 
 class TestPaperMode:
     def test_is_refused_in_pure_sessions(self, opened: Open) -> None:
         answer = opened(epsilon=10).query(ALL, epsilon=6)
-        with pytest.raises(RequestError, match="Open a zcdp session"):
+        with pytest.raises(RequestError, match="open a zcdp session"):
             answer.compare("north", "south", mode="paper")
 
     def test_counts_are_as_if_planned(self, opened: Open) -> None:
@@ -543,7 +559,7 @@ class TestPaperMode:
         paper = answer.compare("north", "east", mode="paper")
         tight = answer.compare("north", "east", planned=True)
         assert (paper.low, paper.high) == (tight.low, tight.high)
-        assert "(the paper's, only for groups picked before seeing the answer)" in paper.sentence
+        assert BEFORE.replace("This", "The interval is the paper's. It") in paper.sentence
         assert not paper.planned
         assert paper.mode == "paper"
 
@@ -572,7 +588,10 @@ class TestPaperMode:
     def test_too_few_rows_leave_all_numbers(self, opened: Open) -> None:
         question = opened().query(ALL, rho=3).compare("north", "west", "mean", mode="paper")
         assert (question.low, question.high) == (-math.inf, math.inf)
-        assert "95 % interval -∞ to ∞ (the paper's" in question.sentence
+        assert (
+            "differ by -∞ to ∞ in mean (95 % confidence). The interval is the paper's."
+            in question.sentence
+        )
         assert not question.valid
         text = json.dumps(question.to_dict(), allow_nan=False)
         assert Question.from_dict(json.loads(text)) == question

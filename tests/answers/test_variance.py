@@ -336,14 +336,14 @@ class TestAnswer:
         session = opened()
         with pytest.raises(RequestError, match="cannot be fixed beforehand"):
             session.query(SQL, error=1, rows=100)
-        with pytest.raises(RequestError, match="no weighted sum"):
+        with pytest.raises(RequestError, match="only counts, sums and averages can"):
             session.infer(SQL)
         with pytest.raises(RequestError, match="not formulas"):
             session.decide(
                 "SELECT region, VAR_POP(score) FROM people GROUP BY region HAVING COUNT(*) > 5"
             )
         found = session.query(SQL, rho=1)
-        with pytest.raises(RequestError, match="variances and quantiles are not resampled"):
+        with pytest.raises(RequestError, match="variance or a quantile, which cannot be resampled"):
             found.bootstrap("v")
         with pytest.raises(RequestError, match="computed from several aggregates"):
             session.explain(found.compare("north", "south", "v"), anyway=True)

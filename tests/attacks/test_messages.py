@@ -245,8 +245,8 @@ def test_the_script_meets_answers_and_every_kind_of_refusal(known, tmp_path, cap
     assert set(refusals(said)) == {"SqlError", "RequestError", "BudgetError"}
     text = repr(said)
     for kind in (
-        "is left", "with which the first step would pass", "the step was not taken", "look 4",
-        "out of range for noise", "is no group of this answer", "cannot be fixed beforehand",
+        "is left", "with which the first step would pass", "the step was not taken", "Look 4 of this answer",
+        "out of range for noise", "this answer has no group", "cannot be fixed beforehand",
     ):  # fmt: skip
         assert kind in text
     assert len(asked) > 20

@@ -88,11 +88,11 @@ def test_a_question_marks_zero(answer):
 
 def test_a_question_of_any_form_names_both_sides(answer):
     question = answer.compare({"Separated": 0.5, "Divorced": 0.5}, "Widowed", constant=100)
-    words = "0.5 Separated + 0.5 Divorced minus (Widowed + 100) in n, 95 % interval"
+    words = "0.5 Separated + 0.5 Divorced minus (Widowed + 100) in n, 95 % confidence interval"
     assert question.plot().get_xlabel().replace("\n", " ") == words
     many = answer.compare(dict.fromkeys(answer.groups, 0.5), constant=100).plot().get_xlabel()
     assert many.startswith("0.5 Divorced + 0.5 Married-AF-spouse")
-    assert many.endswith(" ... in n, 95 % interval")
+    assert many.endswith(" ... in n, 95 % confidence interval")
     assert many.count("\n") == 1
 
 

@@ -37,7 +37,7 @@ from tests.kit.html import Reading, compare, packed
 
 pytestmark = pytest.mark.fast
 
-ALONE = "By past answers alone, the probability that "
+ALONE = "Given past answers alone, the probability that "
 MADE = {
     "inference": past.inference,
     "inference_groups": past.groups,
@@ -95,13 +95,19 @@ class TestFacts:
 
     def test_what_past_answers_do_not_determine_is_not_told(self, groups):
         _, rows = inference_cells(groups)
-        assert rows[3] == ["Never-married", "not told", "not told", "not told", "0.00 to 1.00"]
+        assert rows[3] == [
+            "Never-married",
+            "not determined",
+            "not determined",
+            "not determined",
+            "0.00 to 1.00",
+        ]
         assert rows[2][3] == "too few rows to tell"
         html = inference_html(groups)
         last = html[html.index("Never-married</th>") :]
         assert last.startswith(
             'Never-married</th><td data-agg="0" class="dpnb-few" style="text-align:right">'
-            "<i>not told</i></td>"
+            "<i>not determined</i></td>"
         )
         assert "Enough would be: COUNT(*) WHERE marital_status = " in Reading(html).text
 
@@ -139,7 +145,7 @@ class TestOrigin:
     def test_weights_of_several_values_are_not_mixed(self, groups):
         reading = Reading(inference_html(groups))
         assert "weight" not in reading.cells
-        assert "largest share of a variance" in reading.cells
+        assert "largest share of the variance" in reading.cells
         assert "weight" not in repr(groups)
 
     def test_it_is_closed_and_its_line_keeps_its_keys(self, single):
@@ -302,12 +308,12 @@ class TestFigure:
         assert ax.lines[1].get_xdata()[0] == 48841.6
         low, high = ax.collections[0].get_paths()[0].get_extents().intervalx
         assert (low, high) == pytest.approx((48814.0, single.high))
-        assert ax.get_xlabel() == "n by past answers, 95 % interval shaded"
+        assert ax.get_xlabel() == "n from past answers, 95 % confidence interval shaded"
 
     def test_groups_have_intervals_and_what_is_not_told_says_so(self, groups):
         ax = groups.plot()
         assert [tick.get_text() for tick in ax.get_yticklabels()] == [
-            "Married", "Divorced", "Widowed", "Never-married (not told)",
+            "Married", "Divorced", "Widowed", "Never-married (not determined)",
         ]  # fmt: skip
         assert list(ax.lines[0].get_xdata()) == [22352.0, 22408.0]
 
@@ -352,17 +358,17 @@ class TestWidget:
         widget.at = 3
         assert widget.probability is None
         assert widget.said == (
-            "Past answers do not determine n of Never-married: ask for it with a budget."
+            "Past answers do not determine n of Never-married: ask for it with a query."
         )
 
     @pytest.mark.parametrize(
         ("name", "value", "words"),
         [
-            ("at", 8, "no shown value"),
-            ("at", -1, "no shown value"),
+            ("at", 8, "at must be a shown value"),
+            ("at", -1, "at must be a shown value"),
             ("operator", "=", "no comparison"),
-            ("number", math.inf, "no number"),
-            ("number", math.nan, "no number"),
+            ("number", math.inf, "a finite number is expected"),
+            ("number", math.nan, "a finite number is expected"),
         ],
     )
     def test_what_makes_no_sense_is_refused(self, groups, name, value, words):

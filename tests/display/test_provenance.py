@@ -737,8 +737,8 @@ class TestBudget:
     def test_it_names_the_analyst_and_what_is_promised(self, curator):
         status = curator.session("alice").budget
         told = (
-            "It bounds what the answers given to this analyst reveal. "
-            "Answers that others pass on come on top; the owner's cap bounds all analysts together."
+            "The limit bounds what the answers to this analyst reveal. Answers that others pass on come "
+            "on top. The owner's total budget bounds all analysts together."
         )
         assert status.listing().notes[0] == told
         assert told in repr(status)

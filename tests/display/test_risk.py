@@ -875,8 +875,8 @@ class TestChoice:
     def test_its_stamps_come_first_then_the_sentence(self, profile):
         choice = profile.choose(0.9, private=False)
         text = Reading(choice._repr_html_()).text
-        assert text.startswith("CONDITIONAL")
-        assert text.index("CONDITIONAL") < text.index(choice.sentence)
+        assert text.startswith("DATA-DEPENDENT")
+        assert text.index("DATA-DEPENDENT") < text.index(choice.sentence)
         for sentence in choice.sentences():
             assert sentence in text
 

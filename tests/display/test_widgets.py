@@ -42,7 +42,7 @@ class TestReadBack:
 
     @pytest.mark.parametrize("selected", [[0, 0], [0, 1, 2], [99], [-1]])
     def test_what_is_not_two_shown_groups_is_refused(self, widget, selected):
-        with pytest.raises(dpnb.DpnbError, match="two shown groups"):
+        with pytest.raises(dpnb.DpnbError, match="two different shown groups"):
             widget.selected = selected
         assert widget.selected == []
 

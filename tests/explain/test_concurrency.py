@@ -77,7 +77,7 @@ def test_an_interrupt_after_the_commit_keeps_the_explanation(table, monkeypatch)
         patch.setattr(Curator, "_commit", slow)
         patch.setattr(DuckDBEngine, "interrupt", lambda self, thread: stopped.set())
         press_stop(begun)
-        with pytest.raises(InterruptedRequestError, match="after the answer was paid for"):
+        with pytest.raises(InterruptedRequestError, match="after the answer was charged"):
             session.explain(question, k=1, rho=1)
         assert session.budget.spent.rho == 2
         assert session.explain(question, k=1, rho=1).spent.rho == 0

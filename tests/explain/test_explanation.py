@@ -355,7 +355,7 @@ class TestPicked:
         assert found.record()["guarantee"].startswith("conditional: epsilon was picked")
         assert Explanation.from_dict(json.loads(json.dumps(found.to_dict()))) == found
         assert [entry["conditional"] for entry in entries(tmp_path / "l")[-2:]] == [False, True]
-        assert "conditional" in list(session.history)[-1][3]
+        assert "data-dependent" in list(session.history)[-1][3]
 
     def test_one_of_a_conditional_answer_is(self, session):
         question = session.query(SQL, rho=Picked(1)).compare("north", "south", "m")

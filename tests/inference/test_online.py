@@ -109,7 +109,7 @@ class TestWays:
             inferred.low,
             inferred.high,
         )
-        assert "Worked out from one past answer" in repr(found)
+        assert "Computed from one past answer" in repr(found)
 
     def test_one_hair_more_accurate_is_not(self, session):
         found = session.query(WHOLE, error=5 * math.sqrt(6) * Z * 0.999)
@@ -123,7 +123,7 @@ class TestWays:
         assert spent(found) == pytest.approx(level_for(half, 6 * 25), rel=1e-4)
         assert float(found.origin.alone.rho) == pytest.approx(level_for(half), rel=1e-4)
         assert spent(found) < float(found.origin.alone.rho)
-        assert "merged with one past answer" in repr(found)
+        assert "combined with one past answer" in repr(found)
 
     def test_a_refined_release_costs_the_rest(self, session):
         first = session.query(WHOLE, error=15)
@@ -403,7 +403,7 @@ class TestPrices:
         assert both[1].origin is not None
 
     def test_an_empty_list(self, session):
-        with pytest.raises(RequestError, match="no statement"):
+        with pytest.raises(RequestError, match="list of statements is empty"):
             session.query_all([])
 
 

@@ -151,5 +151,5 @@ class TestRefusals:
         assert caught.value.hint
 
     def test_without_noise_there_is_nothing_to_update(self):
-        with pytest.raises(RequestError, match="without noise"):
+        with pytest.raises(RequestError, match="the estimate has no noise"):
             update(NonNegative(), 3.0, Mixture((), 0.0))

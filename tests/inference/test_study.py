@@ -41,7 +41,7 @@ class TestGridMethod:
 
     def test_the_printed_algorithm_would_never_end_on_them(self):
         """Error 4."""
-        with pytest.raises(RequestError, match="holds only 0.81018"):
+        with pytest.raises(RequestError, match="covers only 0.81018"):
             grid(SCALES, mode="paper").half_width(0.05, "paper")
 
     def test_whole_cells_are_counted_or_returned(self):

@@ -16,9 +16,9 @@ test("a number is read as it was typed, and nothing else is", () => {
 
 test("an interval is told with its confidence, and of which value it is where there are several", () => {
   const point = ["95 %", "10 to 20", 250, 750];
-  assert.equal(told(point, ""), "95 % interval: 10 to 20");
+  assert.equal(told(point, ""), "95 % confidence interval: 10 to 20");
   assert.equal(told(point, "of this value on its own"),
-    "95 % interval of this value on its own: 10 to 20");
+    "95 % confidence interval of this value on its own: 10 to 20");
 });
 
 test("a bar is placed in percent of the widest interval", () => {

@@ -173,7 +173,7 @@ class TestWhatIsFound:
         with dpnb.Session(table(frame), budget=BUDGET) as session:
             found = session.discover("country", rho=Picked(0.05))
         assert found.conditional
-        assert "CONDITIONAL" in repr(found)
+        assert "DATA-DEPENDENT" in repr(found)
 
     def test_a_rehearsal_discovers_made_up_values(self, frame):
         with dpnb.Session(table(frame), budget=BUDGET) as session:
@@ -192,10 +192,10 @@ class TestWhatIsFound:
             assert price.law == found.law
             assert session.price_discovery("country", rho="0.05").spent == dpnb.PrivacyLoss.none()
             assert not session.price_discovery("country", rho=1).affordable
-            assert "more than the rho" in repr(session.price_discovery("country", rho=1))
+            assert "Only rho" in repr(session.price_discovery("country", rho=1))
             price = session.price_discovery("country", rho="0.01", delta="9.5e-8")
             assert not price.affordable
-            assert "more than the delta 9e-8 that is left" in repr(price)
+            assert "Only delta 9e-8 is left" in repr(price)
             price = session.price_discovery("country", rho="0.001", delta="9e-8")
             assert price.share() == 1  # of what is left of delta
 

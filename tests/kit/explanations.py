@@ -51,9 +51,9 @@ def question(**changes):
         "low": 0.39949,
         "high": 0.40153,
         "valid": True,
-        "sentence": "Married-civ-spouse is above Never-married in rich: the difference has the 95 % "
-        "interval 0.3995 to 0.4015 (also for groups picked after seeing the answer). "
-        "Noise is an unlikely reason.",
+        "sentence": "The difference is real (95 % confidence): Married-civ-spouse is higher than "
+        "Never-married by 0.3995 to 0.4015 in rich. "
+        "This holds even if you picked the groups after seeing the answer.",
         "confidence": 0.95,
         "stamp": "",
         "mode": "tight",
@@ -125,6 +125,6 @@ def hostile():
     doubtful = question(
         left=HOSTILE[0], right=HOSTILE[2], aggregate="<i>n</i>", low=-1.0, high=2.0, valid=False,
         joint_low=-1.3, joint_high=2.3,
-        sentence=f"Noise may explain {HOSTILE[0]} and {HOSTILE[2]} in <i>n</i>.", stamp="test",
+        sentence=f"The difference could be noise: {HOSTILE[0]}, {HOSTILE[2]} in <i>n</i>.", stamp="test",
     )  # fmt: skip
     return explanation(rows=rows, question=doubtful, stamp="test")

@@ -65,7 +65,7 @@ class TestLive:
 
     def test_the_record_is_folded_while_the_widget_lives(self, page):
         record = outputs(page, 1).first
-        expect(record.get_by_text("Record of this result")).to_be_visible()
+        expect(record.get_by_text("Saved copy of this result")).to_be_visible()
         expect(record.locator("table").first).to_be_hidden()
         expect(live(page).locator(".dpnb-lanes")).to_be_visible()
 

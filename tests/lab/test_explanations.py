@@ -68,7 +68,7 @@ class TestLive:
 
     def test_the_record_is_folded_while_the_widget_lives(self, page):
         record, live = outputs(page).all()
-        expect(record.get_by_text("Record of this result")).to_be_visible()
+        expect(record.get_by_text("Saved copy of this result")).to_be_visible()
         expect(record.locator("table")).to_be_hidden()
         expect(live.locator("table")).to_be_visible()
 

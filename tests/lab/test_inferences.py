@@ -32,7 +32,7 @@ FROM adult GROUP BY marital_status ORDER BY n DESC
 LINKED = "widget = known.widget()\nwidget"
 FIRST, SECOND = "Married-civ-spouse", "Never-married"
 CHANCE = re.compile(
-    r"By past answers alone, the probability that n is above 100 is (more than 99\.9|100) %"
+    r"Given past answers alone, the probability that n is above 100 is (more than 99\.9|100) %"
 )
 
 
@@ -71,7 +71,7 @@ class TestLive:
 
     def test_the_record_is_folded_while_the_widget_lives(self, page):
         record = outputs(page, 2).first
-        expect(record.get_by_text("Record of this result")).to_be_visible()
+        expect(record.get_by_text("Saved copy of this result")).to_be_visible()
         expect(record.locator("table").first).to_be_hidden()
         expect(live(page).locator("svg")).to_be_visible()
 
@@ -145,10 +145,10 @@ class TestLive:
     def test_axe_finds_nothing(self, lab, page, theme):
         lab.theme(page, theme)
         for cell in (2, 3):
-            live(page, cell).get_by_text("Where this comes from").first.click()
+            live(page, cell).get_by_text("Past answers used").first.click()
         assert_accessible(page)
         for cell in (2, 3):
-            live(page, cell).get_by_text("Where this comes from").first.click()
+            live(page, cell).get_by_text("Past answers used").first.click()
 
     def test_a_narrow_window_needs_no_sideways_scrolling(self, page):
         page.set_viewport_size({"width": 600, "height": 900})
@@ -212,7 +212,7 @@ class TestReopened:
         expect(record.locator("table").first.locator("tbody tr")).to_have_count(1)
         expect(record.get_by_text("How likely each value is")).to_be_hidden()
         assert page.locator(".dpnb-on, .dpnb button").count() == 0
-        record.get_by_text("Where this comes from").click()
+        record.get_by_text("Past answers used").click()
         expect(record.get_by_text("The value is the sum of weight x released.")).to_be_visible()
         assert live(page).inner_text().strip() == ""
 
@@ -224,7 +224,7 @@ class TestReopened:
         page.goto(path.with_suffix(".html").as_uri())
         expect(page.locator("table").first.locator("tbody tr")).to_have_count(1)
         expect(page.locator("svg").first).to_be_visible()
-        page.get_by_text("Where this comes from").first.click()
+        page.get_by_text("Past answers used").first.click()
         expect(page.locator("caption", has_text="sum of weight x released").first).to_be_visible()
 
     def test_a_page_of_its_own_works_offline(self, lab, page, new_page):

@@ -75,7 +75,7 @@ def test_a_query_cell_shows_one_look_live(page):
     cell = page.locator(".jp-Cell", has_text="-o people").first
     cell.scroll_into_view_if_needed()
     expect(cell.locator(".jp-OutputArea-child .dpnb-table:visible")).to_have_count(1)
-    expect(cell.get_by_text("Record of this result")).to_be_visible()
+    expect(cell.get_by_text("Saved copy of this result")).to_be_visible()
 
 
 def test_a_refusal_is_one_line(page):
@@ -123,7 +123,7 @@ def test_an_explanation_cell_shows_one_look_live(second):
     cell = second.locator(".jp-Cell", has_text="-o why").first
     cell.scroll_into_view_if_needed()
     expect(cell.locator(".jp-OutputArea-child .dpnb-table:visible")).to_have_count(1)
-    expect(cell.get_by_text("Record of this result")).to_be_visible()
+    expect(cell.get_by_text("Saved copy of this result")).to_be_visible()
     cell.get_by_role("button", name="Pick").first.click()
     expect(cell.locator("output:visible").first).to_contain_text("rows with")
 

@@ -135,7 +135,7 @@ class TestLive:
     def test_the_notice_is_hidden_while_the_picker_lives(self, page):
         notice, live = outputs(page).all()
         expect(notice.get_by_text(NOTICE)).to_be_hidden()
-        expect(notice.get_by_text("Record of this result")).to_be_hidden()
+        expect(notice.get_by_text("Saved copy of this result")).to_be_hidden()
         expect(live.locator(".dpnb-risk-range")).to_be_visible()
         assert notice.bounding_box()["height"] < 20
 
@@ -244,7 +244,7 @@ class TestLive:
     def test_of_a_public_table_the_record_is_folded(self, page):
         record, live = outputs(page, 3).all()
         record.scroll_into_view_if_needed()
-        expect(record.get_by_text("Record of this result")).to_be_visible()
+        expect(record.get_by_text("Saved copy of this result")).to_be_visible()
         expect(record.locator(".dpnb-risk-range")).to_be_hidden()
         expect(live.get_by_role("checkbox")).to_have_count(0)
         expect(live.get_by_role("button", name="yours 60")).to_have_attribute(

@@ -98,20 +98,20 @@ class TestLive:
 
     def test_the_record_is_one_line_and_the_widget_is_the_only_look(self, page):
         record, live = outputs(page).all()
-        expect(record.get_by_text("Record of this result")).to_be_visible()
+        expect(record.get_by_text("Saved copy of this result")).to_be_visible()
         expect(record.locator("table")).to_be_hidden()
         expect(live.locator("table")).to_be_visible()
         assert record.bounding_box()["height"] < 40
 
     def test_the_record_can_be_opened_and_holds_every_aggregate(self, page):
         record = outputs(page).first
-        record.get_by_text("Record of this result").click()
+        record.get_by_text("Saved copy of this result").click()
         expect(record.get_by_role("columnheader", name="rich")).to_be_visible()
         expect(record.get_by_role("columnheader", name="n", exact=True)).to_be_visible()
         expect(record.locator("select")).to_have_count(3)
         for control in record.locator("select, button").all():
             expect(control).to_be_hidden()
-        record.get_by_text("Record of this result").click()
+        record.get_by_text("Saved copy of this result").click()
         expect(record.locator("table")).to_be_hidden()
 
     def test_two_groups_are_picked_by_click(self, page):

@@ -377,7 +377,11 @@ class TestProgressAndInterrupt:
         assert type(ran.error).__name__ == "InterruptedRequestError"
         charged = opened.run("%dpbudget").result.spent.rho > 0
         assert charged == committed
-        expected = "Run the same cell again: it is free" if committed else "Nothing was charged"
+        expected = (
+            "Run the same cell again to see it: that is free."
+            if committed
+            else "Nothing was charged"
+        )
         assert expected in str(ran.error)
 
 

@@ -172,7 +172,7 @@ class TestDoubt:
         assert isinstance(ran.result, dpnb.Question)
         assert "Nothing was spent." in ran.stdout
         assert "--anyway" in ran.stdout
-        assert "Noise may explain" in ran.stdout
+        assert "The difference could be noise" in ran.stdout
         assert asked.run("%dpbudget").result.spent.rho == Fraction(1, 10)
 
     def test_the_other_way_round_is_offered(self, asked):

@@ -27,8 +27,8 @@ class TestInfer:
         ran = asked.run(f"%%dpinfer\n{ALL}")
         assert isinstance(ran.result, Inference)
         assert ran.result.low < ran.result.estimate < ran.result.high
-        assert "No cost." in ran.stdout
-        assert "Where this comes from" in ran.stdout
+        assert "No privacy cost." in ran.stdout
+        assert "Past answers used" in ran.stdout
         assert "COUNT(*) GROUP BY sex" in ran.stdout
 
     def test_spends_nothing_and_never_asks(self, asked, monkeypatch):

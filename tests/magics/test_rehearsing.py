@@ -11,7 +11,7 @@ from dpnb.magics.completion import candidates
 pytestmark = pytest.mark.fast
 
 SQL = "SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex"
-WORDS = "REHEARSAL: GENERATED DATA."
+WORDS = "GENERATED DATA: nothing here is real."
 
 
 class TestOpening:

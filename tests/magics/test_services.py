@@ -51,7 +51,7 @@ class TestCells:
         assert ran.error is None
         assert opened.names["why"].rows
         dry = opened.run("%%dpexplain answer --k 1 --rho 0.05 --dry-run\n'Male' > 'Female'")
-        assert "Price: nothing" in repr(dry.result)
+        assert "Price: free" in repr(dry.result)
         assert opened.run(f"%%dpquery --rho 0.05 --widget\n{SQL}").error is None
 
     def test_parameters_come_from_the_notebook_and_only_the_named_ones(self, opened):

@@ -39,7 +39,7 @@ class TestChoice:
 
     def test_noise_that_was_seen_before_is_told(self, opened: Opened) -> None:
         """Whoever asks for the largest of the groups that were shown has looked at its noise."""
-        note = "It holds for questions that were not chosen by looking at past answers."
+        note = "This assumes that you did not choose the question by looking at past answers."
         groups = "SELECT sex, job, COUNT(*) AS k FROM t GROUP BY sex, job"
         curator = opened(views=[["sex", "job"]])
         first, second = curator.session("b"), curator.session("a")

@@ -540,18 +540,18 @@ class TestConditional:
         curator = opened(people, **budget)
         choice = curator.risk(SUM).choose(0.9, private=False)
         assert choice.conditional
-        assert "CONDITIONAL" in repr(choice)
+        assert "DATA-DEPENDENT" in repr(choice)
         assert isinstance(getattr(choice, unit), Picked)
         answer = curator.session().query(SUM, **{unit: getattr(choice, unit)})
         assert answer.conditional
-        assert "CONDITIONAL" in repr(answer)
+        assert "DATA-DEPENDENT" in repr(answer)
 
     def test_rules_and_private_choices_mark_nothing(self, opened, people, budget, unit):
         curator = opened(people, **budget)
         profile, session = curator.risk(SUM), curator.session()
         for choice in (profile.suggest(0.9), profile.choose(0.9, mode="paper")):
             assert not choice.conditional
-            assert "CONDITIONAL" not in repr(choice)
+            assert "DATA-DEPENDENT" not in repr(choice)
             assert not isinstance(getattr(choice, unit), Picked)
             assert not session.query(SUM, **{unit: getattr(choice, unit)}).conditional
 
@@ -758,7 +758,7 @@ class TestShare:
         found = curator.risk(SUM).share(**{unit: Picked(0.5)})
         (charge,) = curator._store.accountant.history("owner")
         assert charge.conditional
-        assert "CONDITIONAL" in repr(found)
+        assert "DATA-DEPENDENT" in repr(found)
 
 
 class TestPlainData:

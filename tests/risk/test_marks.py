@@ -74,7 +74,7 @@ class TestLevels:
             profile.suggest(0, policy="alone", candidates=candidates),
         ):
             assert choice.conditional
-            assert "CONDITIONAL" in repr(choice)
+            assert "DATA-DEPENDENT" in repr(choice)
             assert choice.level is None or is_picked(choice.level)
 
     def test_a_rule_that_counts_a_picked_release_is_marked(self, curator):

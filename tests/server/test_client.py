@@ -87,7 +87,7 @@ class TestResults:
         found = remote.infer(sql)
         assert found.to_dict() == local.infer(sql).to_dict()
         assert not found.told
-        assert "not told" in repr(found)
+        assert "not determined" in repr(found)
 
     def test_an_explanation_is_the_local_one(self, remote, local):
         answer = remote.query(SQL, rho=0.05)

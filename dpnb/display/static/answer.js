@@ -18,13 +18,17 @@ export function difference(found, left, right) {
 }
 
 export function verdict(left, right, name, low, high, sure, among = "") {
-  const half = (high - low) / 2, held = `(also for groups picked after seeing the answer${among})`;
-  const between = `${sure} interval ${end(low, half, -1)} to ${end(high, half, 1)} ${held}`;
-  const has = `the difference has the ${between}.`;
-  if (low > 0) return `${left} is above ${right} in ${name}: ${has} Noise is an unlikely reason.`;
-  const ask = `Ask the other way round: is ${right} above ${left}?`;
-  if (high < 0) return `${left} is below ${right} in ${name}, not above: ${has} ${ask}`;
-  return `Noise may explain the difference between ${left} and ${right} in ${name}: its ${between} contains 0.`;
+  const half = (high - low) / 2, confident = `(${sure} confidence)`;
+  const span = (start, stop) => `${end(start, half, -1)} to ${end(stop, half, 1)}`;
+  const holds = `This holds${among} even if you picked the groups after seeing the answer.`;
+  const real = `The difference is real ${confident}`;
+  if (low > 0) return `${real}: ${left} is higher than ${right} by ${span(low, high)} in ${name}. ${holds}`;
+  if (high < 0) {
+    const by = `lower than ${right} by ${span(0 - high, 0 - low)}`;
+    return `${real}, but the other way round: ${left} is ${by} in ${name}. ${holds}`;
+  }
+  const differ = `${left} and ${right} differ by ${span(low, high)} in ${name} ${confident}`;
+  return `The difference could be noise: ${differ}. ${holds}`;
 }
 
 /** After a group was picked or given back. @param {number[]} selected @param {number} group */
@@ -82,7 +86,7 @@ function asking(data, table, selected, select) {
   const name = make("b", ""), said = make("output", ""), line = make("div", "dpnb-line");
   said.ariaLive = "polite";
   table.after(make("div", "dpnb-ask", make("p", "", make("label", "", "Is ", lists[0]), " ",
-    make("label", "", "above ", lists[1]), " in ", name, "?"), said, line));
+    make("label", "", "higher than ", lists[1]), " in ", name, "?"), said, line));
 
   return (found) => {
     const pair = selected();
@@ -90,7 +94,7 @@ function asking(data, table, selected, select) {
     lists.forEach((node, which) => { node.value = pair[which] ?? ""; });
     lists[1].disabled = !pair.length;
     name.textContent = found.name;
-    said.textContent = "Choose two groups, here or above. Comparing costs nothing.";
+    said.textContent = "Choose two groups, here or in the table. Comparing is free.";
     line.hidden = pair.length < 2;
     if (line.hidden) return;
     const [a, b] = pair.map((group) => data.groups.indexOf(group));

@@ -1,5 +1,5 @@
-// The view of what past answers tell, for the widget and for the record that a notebook keeps. The
-// interval at every confidence comes with it; how likely a claim is, the kernel reckons.
+// The view of an inference from past answers, for the widget and for the record that a notebook keeps. The
+// interval at every confidence comes with it; the kernel computes how likely a claim is.
 import { make, opened, pickable } from "./table.js";
 
 /**
@@ -16,7 +16,7 @@ export function read(text) {
 
 /** What is said of a point. @param {Point} point @param {string} note */
 export const told = ([sure, interval], note) =>
-  `${sure} interval${note ? ` ${note}` : ""}: ${interval}`;
+  `${sure} confidence interval${note ? ` ${note}` : ""}: ${interval}`;
 
 /** Where a bar lies, in percent. @param {Point} point */
 export const placed = ([, , low, high]) => ({ start: low / 10, width: (high - low) / 10 });

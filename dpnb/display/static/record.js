@@ -46,7 +46,7 @@ function fold(root, live) {
   }
   const folded = document.createElement("details"), summary = document.createElement("summary");
   folded.className = "dpnb-fold";
-  summary.textContent = "Record of this result";
+  summary.textContent = "Saved copy of this result";
   summary.setAttribute("data-lm-suppress-shortcuts", "true");
   body.replaceWith(folded);
   folded.append(summary, body);
