@@ -53,7 +53,7 @@ def explanation_body(explanation: Explanation) -> str:
             explanation.level_sentence(),
             unbinned_sentence(explanation.unbinned),
         )
-        + _details("What would make it sharper", explanation.advice_sentence())
+        + _details("How to make it more precise", explanation.advice_sentence())
         + parts.notes(explanation.cost_sentence(), explanation.note())
     )
     stamps = parts.stamped(explanation.stamp, explanation.conditional)

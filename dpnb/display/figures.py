@@ -126,7 +126,7 @@ def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.axvline(0, color=ax.xaxis.label.get_color(), linewidth=0.8)
     unit = formula_free(explanation.influence_unit)
-    ax.set_xlabel(f"influence in {unit}, {percent(explanation.confidence)} intervals")
+    ax.set_xlabel(f"influence in {unit}, {percent(explanation.confidence)} confidence intervals")
     return finished(ax, explanation)
 
 

@@ -56,10 +56,11 @@ def plan_for(
     state = store.accountant
     if state.currency != "zcdp":
         raise RequestError(
-            "explanations need zero-concentrated privacy", "Open a zcdp session: Budget(rho=...)."
+            "explanations need Gaussian noise, which a session with pure epsilon does not have",
+            "Open a session with Budget(rho=...).",
         )
     if not isinstance(question, Question):
-        raise RequestError("there is no question", "Pass answer.compare('a', 'b').")
+        raise RequestError("an explanation needs a question", "Pass answer.compare('a', 'b').")
     _check_shape(question)
     charge = state.charges.get((analyst, question.request))
     # a forged question may name any request and table; a one-off release has no levels
@@ -72,13 +73,13 @@ def plan_for(
         or question.table != charge.query["table"]
     ):
         raise RequestError(
-            "this question was asked in another session, or its answer was worked out from past ones",
-            "Ask the query here first; with history=False (--no-history) where it was free.",
+            "this question comes from another session, or from an answer that used past answers",
+            "Ask the query here first. If it was free, ask with history=False (--no-history).",
         )
     version = store.version(question.table)
     if charge.version != version or question.version != version:
         raise RequestError(
-            "this question is about an older data version", "Ask the query again first."
+            "this question is about an older version of the table", "Ask the query again first."
         )
     target = _target(question, charge, version, tables[question.table].schema)
     taken = {*target.keys, *target.aggregate.columns}
@@ -150,13 +151,15 @@ def _check_shape(question: Question) -> None:
         and all(isinstance(group, tuple) for group in question.groups)
     )
     if not right:
-        raise RequestError("this question makes no sense", "Ask it anew.")
+        raise RequestError("this question is malformed", "Compare the groups again.")
 
 
 def _weight(value: object) -> Fraction:
     """Return the decimal that a weight shows."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= 1e9:
-        raise RequestError(f"{value!r} is no weight", "Ask the question anew.")
+        raise RequestError(
+            f"a weight must be a number up to 1e9, got {value!r}", "Compare the groups again."
+        )
     return Fraction(str(value))
 
 
@@ -174,11 +177,13 @@ def _target(question: Question, charge: Charge, version: int, schema: Schema) ->
     query = read(charge.query)
     index = question.index
     if not isinstance(index, int) or not 0 <= index < len(query.outputs):
-        raise RequestError("this question names no aggregate of its query", "Ask it anew.")
+        raise RequestError(
+            "this question names no aggregate of its query", "Compare the groups again."
+        )
     aggregate = query.outputs[index]
     if not isinstance(aggregate, Aggregate):
         raise RequestError(
-            f"{question.aggregate!r} is computed from several aggregates",
+            f"{question.aggregate!r} combines several aggregates",
             "Explain a COUNT, SUM or AVG.",
         )
     keys = tuple(key.column for key in query.keys)
@@ -187,11 +192,13 @@ def _target(question: Question, charge: Charge, version: int, schema: Schema) ->
     for group in question.groups:
         places = [found.get(str(name)) for found, name in zip(cells, group, strict=False)]
         if len(group) != len(keys) or None in places:
-            raise RequestError(f"{label(group)!r} is no group of this query", "Ask it anew.")
+            raise RequestError(
+                f"there is no group {label(group)!r} in this query", "Compare the groups again."
+            )
         groups.append(tuple(place for place in places if place is not None))
     weights = [_weight(weight) for weight in question.weights]
     if not weights or len(set(groups)) < len(groups) or len(weights) != len(groups) or 0 in weights:
-        raise RequestError("this question makes no sense", "Ask it anew.")
+        raise RequestError("this question is malformed", "Compare the groups again.")
     return Target.of(
         query.table,
         version,

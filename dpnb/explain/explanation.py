@@ -128,19 +128,19 @@ class Explanation:
     # facts in words, the same in text, HTML and widgets
 
     def indistinct(self, row: Row) -> bool:
-        """Return whether a row cannot be told from noise.
+        """Return whether a row is too uncertain for a conclusion.
 
-        Its influence may be 0, or its place may be in either half of all candidates.
+        Its influence may be 0, or its rank may be in either half of all candidates.
         """
         spans = row.rank_high - row.rank_low + 1
         return row.influence_low <= 0 <= row.influence_high or 2 * spans > self.candidates > 1
 
     def influence_text(self, row: Row) -> str:
-        """Return the interval of a row's influence as shown."""
+        """Return the confidence interval of a row's influence as shown."""
         return f"{self._amount(row.influence_low, -1)} to {self._amount(row.influence_high, 1)}"
 
     def rank_text(self, row: Row) -> str:
-        """Return the interval of a row's place as shown."""
+        """Return the confidence interval of a row's rank as shown."""
         if row.rank_low == row.rank_high:
             return f"{row.rank_low:,}"
         return f"{row.rank_low:,} to {row.rank_high:,}"
@@ -148,9 +148,9 @@ class Explanation:
     def effect_text(self, row: Row) -> str:
         """Return in words what leaving out the rows of a predicate does."""
         if row.influence_low <= 0 <= row.influence_high:
-            return "not distinguishable from noise"
+            return "could be noise"
         if self.indistinct(row):
-            return "place not distinguishable from noise"
+            return "rank is uncertain"
         if row.influence_high < 0:
             return f"raises the difference{self._left(row.left_low, -1)}"
         if self.reverses(row):
@@ -188,42 +188,44 @@ class Explanation:
         if self.relative:
             return RELATIVE_UNIT
         if function == "AVG":
-            return f"units of {name} times rows left"
-        return f"{'rows' if function == 'COUNT' else f'units of {name}'} times share of rows left"
+            return f"{name} × rows left"
+        return f"{'rows' if function == 'COUNT' else name} × share of rows left"
 
     def meaning_sentences(self) -> tuple[str, ...]:
-        """Return what the columns mean, for a reader who knows no statistics."""
-        question, share = self.question, ", as a share of the noisy one" if self.relative else ""
+        """Return what the columns mean, in plain words."""
+        question, share = (
+            self.question,
+            " (as a share of the released difference)" if self.relative else "",
+        )
         group = "smallest" if question.function == "AVG" else "largest"
-        part = f" as a share of the {group} group"
+        part = f" as a share of the {group} group,"
         if question.function == "AVG" and not self.relative:
             part = ""
         return (
             f"The difference is how far {question.left} is above {question.right} in "
-            f"{question.aggregate}; below 0, it is below.",
-            "Influence: by how much the difference falls when the rows of a predicate are left "
-            f"out{share}, times the rows that remain in the group that keeps fewest{part}. So the "
-            "difference may fall by far more than an influence says. Above 0, leaving the rows out "
-            "lowers the difference; below 0, it raises it.",
-            f"Rank: the place by influence among {self._candidates()}; 1 is the largest.",
+            f"{question.aggregate}; a negative one means that it is below.",
+            f"Influence: how much the difference falls without the rows of a predicate{share}. This is "
+            f"multiplied by the rows left in the group that keeps the fewest,{part} so the difference "
+            "itself can fall by far more. A negative influence means that the difference rises.",
+            f"Rank: the position by influence among {self._candidates()}; rank 1 has the largest.",
         )
 
     def caution_sentence(self) -> str:
         """Return what may not be concluded from any row."""
-        sums = "Percentages do not add up. " if self.relative else f"{self.reason} "
-        return f"{sums}This tells what goes together in the data, not what causes what."
+        sums = "Influences do not add up to 100 %." if self.relative else self.reason
+        return f"{sums} They show what goes together in the data, not what causes what."
 
     def row_sentence(self, row: Row) -> str:
-        """Return what may be concluded from one row, for a reader who knows no statistics."""
+        """Return what one row allows to conclude, in plain words."""
         influence, ranks = self.influence_text(row), self.rank_text(row)
         if row.influence_low <= 0 <= row.influence_high:
             return (
-                f"Conclude nothing from {row.predicate}: leaving out its rows may as well lower "
-                f"as raise the difference (influence {influence})."
+                f"No conclusion about {row.predicate}: leaving out its rows could lower or raise "
+                f"the difference (influence {influence})."
             )
         if self.indistinct(row):
             return (
-                f"Conclude nothing from {row.predicate}: its rank may be anything from {ranks} of "
+                f"No conclusion about {row.predicate}: its rank is anything from {ranks} of "
                 f"{self.candidates:,}, so many other predicates may matter more."
             )
         return (
@@ -243,8 +245,8 @@ class Explanation:
         sure = percent(self.confidence)
         if self.joint and len(self.rows) > 1:
             said = (
-                f"With {sure} confidence all {len(self.rows)} intervals of influence contain their "
-                "exact values; so do, as often, those of rank."
+                f"All {len(self.rows)} confidence intervals of influence hold at once, with {sure} "
+                "confidence. Separately, the same holds for those of rank."
             )
         else:
             # a row has two: of influence and of rank
@@ -255,10 +257,10 @@ class Explanation:
         question = self.question
         lesser = percent(min(self.confidence, question.confidence))
         picked = question.planned or question.mode == "paper"
-        before = ", for groups picked before seeing the answer" if picked else ""
+        before = ", if the groups were picked before seeing the answer" if picked else ""
         return (
-            f"{said} What the difference is at most or at least without the rows holds with {lesser} "
-            f"confidence, each on its own{before}."
+            f"{said} Each bound on the difference without the rows holds on its own, with {lesser} "
+            f"confidence{before}."
         )
 
     def noise_sentence(self) -> str:
@@ -267,16 +269,17 @@ class Explanation:
         if not silent:
             return ""
         if silent == len(self.rows):
-            which = "All rows are"
+            which = "All predicates are"
         else:
-            which = f"{silent} of {len(self.rows)} rows {'is' if silent == 1 else 'are'}"
+            which = f"{silent} of {len(self.rows)} predicates {'is' if silent == 1 else 'are'}"
+        whose = "its" if silent == 1 else "their"
         return (
-            f"{which} too uncertain: the noise is too large to tell the influence from 0, or the "
-            f"place among the candidates. Conclude nothing from {'it' if silent == 1 else 'them'}."
+            f"{which} too uncertain for a conclusion: {whose} influence could be 0, or {whose} rank "
+            "could be in either half of all candidates."
         )
 
     def advice_sentence(self) -> str:
-        """Return what limits the table and what would mend it; empty when nothing much does.
+        """Return what limits the table and what would help; empty when nothing much does.
 
         Rests on released and public numbers only.
         """
@@ -286,17 +289,17 @@ class Explanation:
         part = "influence" if 2 * vague >= sum(map(self.indistinct, self.rows)) else "rank"
         shown = self._amount(self.half_width if part == "influence" else self.resolution)
         what = {
-            "influence": f"Influences are the weakest part: they are known to about ± {shown}.",
-            "rank": f"Ranks are the weakest part: they tell influences apart that differ by {shown}.",
+            "influence": f"Influences are the weakest part: their margin of error is about {shown}.",
+            "rank": f"Ranks are the weakest part: they separate influences that differ by {shown}.",
         }[part]
-        ways = ["four times the rho makes them twice as sharp"]
+        ways = ["four times the rho makes them twice as precise"]
         if len(self.rows) > 1:
             fewer = max(1, len(self.rows) // 2)
             gain = (len(self.rows) / fewer) ** 0.5
-            ways.append(f"k={fewer} makes them {gain:.1f} times as sharp at no more cost")
+            ways.append(f"k={fewer} makes them {gain:.1f} times as precise at no extra cost")
         if self.sharper[part] > 1.05:
             ways.append(
-                f"mode='tight' makes them {self.sharper[part]:.1f} times as sharp at no more cost"
+                f"mode='tight' makes them {self.sharper[part]:.1f} times as precise at no extra cost"
             )
         if self.question.function != "COUNT":
             ways.append("narrower declared bounds help in proportion")
@@ -321,7 +324,7 @@ class Explanation:
             return ""
         if self.reversed:
             return f"The answer shows the opposite: {self.question.left} is below, not above."
-        return "Noise may explain the question itself: explanations of it may be meaningless."
+        return "The difference itself could be noise, so this explanation may be meaningless."
 
     def sentences(self) -> tuple[str, ...]:
         """Return what is said below the table, in order; the same in every rendering."""

@@ -26,7 +26,7 @@ from dpnb.sql.query import Function
 Mode: TypeAlias = Literal["tight", "paper"]
 Vector: TypeAlias = npt.NDArray[np.int64]
 
-RELATIVE_UNIT = "% of the noisy difference times share of rows left"
+RELATIVE_UNIT = "% of the released difference × share of rows left"
 """In what influences are given that are divided by the released difference."""
 LATTICE_BITS = 20
 _BLOCK = 2**15

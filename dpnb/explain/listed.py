@@ -27,15 +27,19 @@ def read_listed(texts: object, table: Table) -> tuple[tuple[str, Predicate], ...
     """
     if isinstance(texts, str) or not isinstance(texts, Sequence) or not texts:
         raise RequestError(
-            "predicates takes a list of conditions", 'Give a list of texts, such as ["age > 40"].'
+            "predicates must be a list of conditions",
+            'Give a list of strings, such as ["age > 40"].',
         )
     if len(texts) > MAX_LISTED:
         raise RequestError(
-            f"{len(texts):,} predicates are listed, more than {MAX_LISTED:,}", "List fewer."
+            f"{len(texts):,} predicates are more than the {MAX_LISTED:,} that are allowed",
+            "List fewer.",
         )
     for text in texts:
         if not isinstance(text, str):
-            raise RequestError("a predicate is not a text", "Write a condition as in WHERE.")
+            raise RequestError(
+                f"a predicate must be a string, got {text!r}", "Write a condition as in WHERE."
+            )
     return _read_listed(tuple(texts), table.name, table.schema)
 
 
@@ -52,7 +56,7 @@ def _read_listed(
         predicate = condition(text, table)
         meaning = json.dumps(plain(predicate), sort_keys=True)
         if meaning in seen:
-            raise RequestError(f"the predicate {text!r} is listed twice", "List it once.")
+            raise RequestError(f"the predicate {text!r} is listed twice", "Remove one of them.")
         seen.add(meaning)
         found.append((" ".join(text.split()), predicate))
     return tuple(found)
@@ -70,6 +74,7 @@ def condition(text: str, table: Table) -> Predicate:
     extra = query.keys or query.having or query.order or query.limit is not None
     if extra or text.rstrip().endswith(";"):
         raise RequestError(
-            f"the predicate {text!r} is more than a condition", "Write only what follows WHERE."
+            f"the predicate {text!r} is more than a condition",
+            "Write only what would follow WHERE.",
         )
     return query.where

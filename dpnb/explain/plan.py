@@ -112,20 +112,26 @@ def read_design(
     """
     k, sure = scalar(k), read_confidence(confidence)
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_ROWS:
-        raise RequestError(f"k is {k!r}", f"Give a whole number from 1 to {MAX_ROWS}.")
+        raise RequestError(f"k must be a whole number from 1 to {MAX_ROWS}, got {k!r}", "Give k=5.")
     if k > size:
-        raise RequestError(f"k is {k}, but there are {size:,} predicates", f"Give {size} or less.")
+        raise RequestError(
+            f"k is {k}, but there are only {size:,} predicates", f"Give k={size} or less."
+        )
     if not LEAST_SURE <= sure <= MOST_SURE:
         raise RequestError(
-            "confidence is too near 0 or 1", f"Give one from {LEAST_SURE} to {MOST_SURE}."
+            f"confidence is {sure:g}, too close to 0 or 1",
+            f"Give a number from {LEAST_SURE} to {MOST_SURE}.",
         )
     if not isinstance(joint, bool):
-        raise RequestError("joint is neither True nor False", "Write joint=True.")
+        raise RequestError(f"joint must be True or False, got {joint!r}", "Write joint=True.")
     if not isinstance(mode, str) or mode not in ("tight", "paper"):
-        raise RequestError(f"mode is {mode!r}", "Give 'tight' or 'paper'.")
+        raise RequestError(f"mode must be 'tight' or 'paper', got {mode!r}", "Write mode='tight'.")
     share = amount(lower, "lower")
     if not Fraction(1, 1000) <= share <= Fraction(999, 1000):
-        raise RequestError("lower is not between 0.001 and 0.999", "Give a share such as 0.1.")
+        raise RequestError(
+            f"lower must be between 0.001 and 0.999, got {float(share):g}",
+            "Give a share such as 0.1.",
+        )
     return Design(k, sure, joint, share, "paper" if mode == "paper" else "tight")
 
 
@@ -288,7 +294,7 @@ def plan_explanation(
     lattice = target.lattice(design.mode)
     if sum(value is not None for value in (rho, epsilon, error)) != 1:
         raise RequestError(
-            "say once what the explanation may cost", "Give one of rho, epsilon and error."
+            "an explanation needs exactly one of rho, epsilon and error", "Give rho=0.05."
         )
     if error is not None:
         budgets = _for_error(error, lattice, target, design, scale)
@@ -298,7 +304,7 @@ def plan_explanation(
         total = amount(rho, "rho") if epsilon is None else rho_meant(epsilon, delta, "zcdp")
         budgets = Budgets(*(share * total for share in SHARES.values()))
     if not all(LEAST_RHO <= part <= MOST_RHO for part in _parts(budgets)):
-        raise RequestError("rho is out of range", "Give one from 1e-8 to 1e6.")
+        raise RequestError("rho is out of range", "Give a rho from 1e-8 to 1e6.")
     conditional = conditional or is_picked(rho, epsilon, error)
     return ExplanationPlan(target, space, design, budgets, lattice, conditional)
 
@@ -310,7 +316,8 @@ def _parts(budgets: Budgets) -> tuple[Fraction, Fraction, Fraction]:
 def _by_name(rho: Mapping[Any, object]) -> Budgets:
     if set(rho) != set(SHARES):
         raise RequestError(
-            "rho does not name each part once", f"Name {', '.join(SHARES)}, or give one number."
+            f"rho must name exactly {', '.join(SHARES)}",
+            "Name each of them once, or give one number.",
         )
     return Budgets(*(amount(rho[name], f"rho of {name}") for name in SHARES))
 
@@ -327,7 +334,7 @@ def _for_error(
     if not LEAST_RHO <= rho <= MOST_RHO:
         raise RequestError(
             "the error is out of range",
-            "Give one near the half-width that session.price(question), or --dry-run, shows.",
+            "Give one near the margin of error that session.price(question), or --dry-run, shows.",
         )
     unit = Fraction(10) ** (math.floor(math.log10(rho)) - 11)
     part = math.ceil(rho / unit) * unit

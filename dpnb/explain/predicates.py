@@ -187,17 +187,23 @@ def space(
     if predicates is not None:
         if attributes is not None or exclude or ranges or length != 1 or connective != "and":
             raise RequestError(
-                "a list of predicates stands alone", "Leave the options on attributes out."
+                "predicates cannot be combined with options that choose attributes",
+                "Leave out attributes, exclude, ranges, length and connective.",
             )
         return Space((), listed=read_listed(predicates, table))
     number = scalar(length)
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MAX_LENGTH:
-        raise RequestError(f"length is {length!r}", f"Give 1 to {MAX_LENGTH} attributes.")
+        raise RequestError(
+            f"length must be a whole number from 1 to {MAX_LENGTH}, got {length!r}",
+            "Give length=2.",
+        )
     length = number
     if not isinstance(connective, str) or connective not in ("and", "or"):
-        raise RequestError(f"the connective is {connective!r}", "Write 'and' or 'or'.")
+        raise RequestError(
+            f"connective must be 'and' or 'or', got {connective!r}", "Write connective='or'."
+        )
     if not isinstance(ranges, bool):
-        raise RequestError("ranges is neither True nor False", "Write ranges=True.")
+        raise RequestError(f"ranges must be True or False, got {ranges!r}", "Write ranges=True.")
     if length == 1:
         connective = "and"  # nothing is joined: one meaning, one spelling
     schema = table.schema
@@ -213,7 +219,7 @@ def space(
         chosen = [name for name in schema if name in chosen and name not in dropped]
     if len(chosen) < length:
         raise RequestError(
-            f"{len(chosen)} attributes are left for predicates of {length}",
+            f"predicates of {length} attributes need more than the {len(chosen)} that are left",
             _more(len(chosen), bare, schema, cut=attributes is not None or bool(dropped)),
         )
     found = Space(
@@ -228,14 +234,16 @@ def space(
 
 def _names(names: object, option: str) -> list[str]:
     if isinstance(names, str) or not isinstance(names, Sequence):
-        raise RequestError(f"{option} is no list of columns", f"Write {option}=['a', 'b'].")
+        raise RequestError(
+            f"{option} must be a list of columns, got {names!r}", f"Write {option}=['a', 'b']."
+        )
     return [str(name) for name in names]
 
 
 def _column(name: str, schema: Schema) -> str:
     found = schema.find(name)
     if found is None:
-        raise RequestError(f"unknown column {name!r}", nearest(name, list(schema)))
+        raise RequestError(f"there is no column {name!r}", nearest(name, list(schema)))
     return found
 
 
@@ -269,12 +277,12 @@ def _defaults(schema: Schema, used: Set[str], dropped: Set[str]) -> tuple[list[s
 def _check_chosen(chosen: Sequence[str], schema: Schema, used: Set[str]) -> None:
     for name in chosen:
         if chosen.count(name) > 1:
-            raise RequestError(f"the attribute {name!r} is named twice", "Name it once.")
+            raise RequestError(f"the attribute {name!r} is named twice", "Remove one of them.")
         if name in used:
-            raise RequestError(f"{name!r} is what the question is about", "Name other attributes.")
+            raise RequestError(f"the question itself uses {name!r}", "Name other attributes.")
         if not _has_values(schema[name]):
             raise RequestError(
-                f"{name!r} has no declared values to name",
+                f"{name!r} has no declared values or bins",
                 unbinned_sentence({name: remedy(name, schema[name])}),
             )
 
@@ -285,7 +293,7 @@ def _more(number: int, bare: Sequence[str], schema: Schema, *, cut: bool) -> str
     if cut:
         ways.append("Name more columns, or exclude fewer.")
     if number:
-        ways.append(f"Give a length of {number} or less.")
+        ways.append(f"Give length={number} or less.")
     if bare:
         ways.append(unbinned_sentence({name: remedy(name, schema[name]) for name in bare}))
     return " ".join(ways or ["List conditions as predicates."])
@@ -301,7 +309,7 @@ def _attribute(name: str, kind: Kind, *, ranges: bool) -> Attribute:
             if len(cells) > MAX_RANGED:
                 raise RequestError(
                     f"{name!r} has {len(cells):,} bins, too many for ranges",
-                    "Declare fewer, or leave ranges out.",
+                    "Declare fewer bins, or leave ranges out.",
                 )
             items += [
                 Item(f"in {_run(str(cells[i].label), str(cells[j].label))}", i, j)
@@ -319,18 +327,19 @@ def _check_size(found: Space, groups: int) -> None:
     sets = math.comb(len(found.attributes), found.length)
     if sets > MAX_SETS:
         raise RequestError(
-            f"this makes {sets:,} sets of attributes, more than {MAX_SETS:,}",
-            "Name fewer attributes, or a shorter length.",
+            f"there are {sets:,} sets of attributes, more than the {MAX_SETS:,} that are allowed",
+            "Name fewer attributes, or a smaller length.",
         )
     codes = max(math.prod(a.cells + 1 for a in attributes) for attributes in found.sets)
     if found.size > MAX_SIZE or codes > MAX_CODES:
         raise RequestError(
-            f"this makes {found.size:.3g} predicates", "Name fewer attributes, or a shorter length."
+            f"there are {found.size:.3g} predicates, more than are allowed",
+            "Name fewer attributes, or a smaller length.",
         )
     if found.connective == "or" or not all(a.single for a in found.attributes):
         cells = max(math.prod(max(a.cells + 1, len(a.items)) for a in s) for s in found.sets)
         if cells * groups > 2 * MAX_DENSE or found.size > 2 * MAX_DENSE:
             raise RequestError(
-                f"this makes {found.size:,} predicates, too many for ranges and OR",
-                "Name fewer attributes, or a shorter length.",
+                f"there are {found.size:,} predicates, too many for ranges and OR",
+                "Name fewer attributes, or a smaller length.",
             )

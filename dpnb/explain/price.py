@@ -32,14 +32,17 @@ def scale_of(question: Question) -> tuple[float | None, str]:
     0 it would explode or flip (docs/methods/dpxplain.md, definition 2). Released values only.
     """
     if question.estimate is None or not question.enough:
-        return None, "Influences are absolute: a group may have too few rows to divide by."
+        return (
+            None,
+            "Influences are absolute, not in per cent: a group may have too few rows to divide by.",
+        )
     if question.low <= 0 <= question.high:
-        return None, "Influences are absolute: the difference itself may be 0."
+        return None, "Influences are absolute, not in per cent: the difference may be 0."
     scale = abs(float(question.estimate)) * (
         1.0 if question.rows is None else max(1.0, question.rows)
     )
     if not 0 < scale < math.inf:
-        return None, "Influences are absolute: the difference itself may be 0."
+        return None, "Influences are absolute, not in per cent: the difference may be 0."
     return scale, ""
 
 
@@ -107,9 +110,9 @@ class ExplanationPrice:
         rows = (
             (
                 "influence",
-                f"± {shown(self.half_width)}{unit}, {percent(self.confidence)} interval",
+                f"margin of error {shown(self.half_width)}{unit} ({percent(self.confidence)} confidence)",
             ),
-            ("rank", f"tells influences apart that differ by {shown(self.resolution)}"),
+            ("rank", f"separates influences that differ by {shown(self.resolution)}"),
             ("candidates", f"{self.candidates:,} predicates"),
         )
         caption, note = price_words(
@@ -117,13 +120,13 @@ class ExplanationPrice:
             affordable=self.affordable,
         )  # fmt: skip
         default = (
-            "No cost was named: this explanation was released to you before."
+            "You gave no privacy cost: this explanation was already released to you."
             if self.spent.rho == 0
-            else "No cost was named: it would take a fifth of what is left."
+            else "You gave no privacy cost: it would use a fifth of what is left."
         )
         said = (unbinned_sentence(self.unbinned), default if self.unsaid else "", note)
         notes = tuple(one for one in said if one)
-        return Listing(caption, ("", "to expect"), rows, self.stamp, notes)
+        return Listing(caption, ("", "expected"), rows, self.stamp, notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the price as plain data (JSON)."""

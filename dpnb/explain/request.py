@@ -36,7 +36,7 @@ class ExplanationRequest:
         """Decide what would be measured. Public facts only."""
         if self.store.provenance.static:
             raise RequestError(
-                "with limits for each view, nothing else is answered",
+                "the policy gives each view its own limit, so only views are answered",
                 "Explanations need Policy(views='water-filling').",
             )
         return plan_for(self.question, self.analyst, self.store, self.tables, self.options)

@@ -54,7 +54,7 @@ class Target:
         measure = None
         if aggregate.function == "UNITS":
             raise RequestError(
-                "numbers of different ids are not explained", "Explain COUNT(*), a SUM or an AVG."
+                "a count of different ids cannot be explained", "Explain COUNT(*), a SUM or an AVG."
             )
         if aggregate.function != "COUNT" and aggregate.value is not None:
             measure = sum_of(aggregate.value, schema, centred=aggregate.function == "AVG")

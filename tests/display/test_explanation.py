@@ -98,7 +98,7 @@ class TestFacts:
 
     def test_rows_due_to_noise_are_told_in_words_and_in_shape(self, explanation):
         *told, silent = re.findall(r"<tr><th.*?</tr>", explanation._repr_html_())
-        assert "not distinguishable from noise" in silent
+        assert "could be noise" in silent
         assert silent.count("dpnb-open") == 2
         assert "opacity" in silent
         for row in told:
@@ -162,10 +162,10 @@ class TestRowSentence:
         assert self.said(-0.1, -0.03, 90, 103).startswith(said)
 
     def test_a_row_around_0_says_nothing(self):
-        assert self.said(-0.01, 0.06).startswith("Conclude nothing from a = 1: leaving out")
+        assert self.said(-0.01, 0.06).startswith("No conclusion about a = 1: leaving out")
 
     def test_a_row_of_any_rank_says_nothing(self):
-        assert self.said(0.01, 0.06, 2, 96).startswith("Conclude nothing from a = 1: its rank")
+        assert self.said(0.01, 0.06, 2, 96).startswith("No conclusion about a = 1: its rank")
 
 
 class TestStructure:
@@ -223,7 +223,7 @@ class TestEscaping:
             "strong", "details", "summary",
         }  # fmt: skip
         text = Reading(html).text
-        assert "units of <i>n</i> times rows" in text
+        assert "<i>n</i> × rows left" in text
         assert "<i>why</i>" in text
         assert "<img src=x onerror=alert(1)>" in text
         assert html.count("</script>") == 1
@@ -334,4 +334,4 @@ class TestFigure:
         assert r"\$x\$" in ax.get_yticklabels()[3].get_text()
 
     def test_units_are_said_when_there_are_no_shares(self):
-        assert "units of rich times rows" in sample.absolute().plot().get_xlabel()
+        assert "in rich × rows left" in sample.absolute().plot().get_xlabel()

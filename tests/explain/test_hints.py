@@ -78,19 +78,19 @@ def fine(fast):
 
 OPTIONS = [
     # refused, what the hint says, and what it says done
-    ({"k": 0}, "a whole number from 1 to 100", {"k": 1}),
-    ({"k": 100, "attributes": ["job"]}, "Give 4 or less", {"k": 4, "attributes": ["job"]}),
+    ({"k": 0}, r"^Give k=5\.$", {"k": 5}),
+    ({"k": 100, "attributes": ["job"]}, "Give k=4 or less", {"k": 4, "attributes": ["job"]}),
     ({"confidence": 1e-9}, "from 1e-06 to 0.999999999", {"confidence": 1e-6}),
     ({"confidence": 1 - 1e-12}, "from 1e-06 to 0.999999999", {"confidence": 0.999999999}),
     ({"joint": 1}, "joint=True", {"joint": True}),
-    ({"mode": "fast"}, "'tight' or 'paper'", {"mode": "paper"}),
+    ({"mode": "fast"}, "mode='tight'", {"mode": "tight"}),
     ({"lower": 2}, "such as 0.1", {"lower": 0.1}),
-    ({"rho": 1, "epsilon": 1}, "one of rho, epsilon and error", {"epsilon": 1}),
+    ({"rho": 1, "epsilon": 1}, "Give rho=0.05", {"rho": 0.05}),
     ({"rho": 1e-9}, "from 1e-8 to 1e6", {"rho": 1e-8}),
     ({"rho": 1e8}, "from 1e-8 to 1e6", {"rho": 1e6}),
     (
         {"rho": {"topk": 1, "influence": 1}},
-        "Name topk, influence, rank, or give one number",
+        "Name each of them once, or give one number",
         {"rho": {"topk": 1, "influence": 1, "rank": 1}},
     ),
     (
@@ -100,20 +100,20 @@ OPTIONS = [
     ),
     (
         {"predicates": ["age > 40"], "length": 2, "k": 1},
-        "Leave the options on attributes out",
+        "Leave out attributes, exclude, ranges, length and connective",
         {"predicates": ["age > 40"], "k": 1},
     ),
-    ({"length": 4}, "1 to 3 attributes", {"length": 3}),
-    ({"length": 2, "connective": "xor"}, "'and' or 'or'", {"length": 2, "connective": "or"}),
+    ({"length": 4}, "Give length=2", {"length": 2}),
+    ({"length": 2, "connective": "xor"}, "connective='or'", {"length": 2, "connective": "or"}),
     ({"ranges": 1}, "ranges=True", {"ranges": True, "exclude": ["age"]}),
     ({"exclude": "age"}, r"exclude=\['a', 'b'\]", {"exclude": ["age", "job"], "k": 2}),
     ({"attributes": "age"}, r"attributes=\['a', 'b'\]", {"attributes": ["age", "job"]}),
     ({"attributes": ["agee"]}, "Did you mean age", {"attributes": ["age"]}),
-    ({"attributes": ["job", "job"]}, "Name it once", {"attributes": ["job"], "k": 4}),
+    ({"attributes": ["job", "job"]}, "Remove one of them", {"attributes": ["job"], "k": 4}),
     ({"attributes": ["pay", "job"]}, "Name other attributes", {"attributes": ["job"], "k": 4}),
     ({"attributes": ["g"]}, "Name other attributes", {"attributes": ["sex"], "k": 2}),
     ({"attributes": ["job"], "length": 2}, "Name more columns", {"attributes": ["job", "sex"], "length": 2}),
-    ({"attributes": ["job"], "length": 2}, "a length of 1 or less", {"attributes": ["job"], "length": 1, "k": 4}),
+    ({"attributes": ["job"], "length": 2}, "length=1 or less", {"attributes": ["job"], "length": 1, "k": 4}),
     ({"exclude": ["job", "sex", "age"]}, "exclude fewer", {"exclude": ["job", "sex"]}),
     ({"ranges": True}, "leave ranges out", {"ranges": False}),
     ({"predicates": "age > 40"}, r'such as \["age > 40"\]', {"predicates": ["age > 40"], "k": 1}),
@@ -123,21 +123,21 @@ OPTIONS = [
         {"predicates": [f"wage > {i / 10}" for i in range(1_000)]},
     ),
     ({"predicates": [7]}, "a condition as in WHERE", {"predicates": ["age > 7"], "k": 1}),
-    ({"predicates": ["age > 7", "NOT age <= 7"]}, "List it once", {"predicates": ["age > 7"], "k": 1}),
+    ({"predicates": ["age > 7", "NOT age <= 7"]}, "Remove one of them", {"predicates": ["age > 7"], "k": 1}),
     ({"predicates": ["job = 'z'"]}, "'a', 'b'", {"predicates": ["job = 'a'"], "k": 1}),
     (
         {"predicates": ["age > 7 ORDER BY age"]},
         "Order by|column|alias|Write",
         {"predicates": ["age > 7"], "k": 1},
     ),
-    ({"predicates": ["age > 7;"]}, "Write only what follows WHERE", {"predicates": ["age > 7"], "k": 1}),
+    ({"predicates": ["age > 7;"]}, "Write only what would follow WHERE", {"predicates": ["age > 7"], "k": 1}),
 ]  # fmt: skip
 WIDE = [
     ({"length": 3}, "Name fewer attributes", {"length": 3, "attributes": ["c0", "c1", "c2"]}),
-    ({"length": 3}, "or a shorter length", {"length": 1}),
+    ({"length": 3}, "or a smaller length", {"length": 1}),
     (
         {"length": 3, "connective": "or", "attributes": ["c0", "c1", "c2"]},
-        "a shorter length",
+        "a smaller length",
         {"length": 2, "connective": "or", "attributes": ["c0", "c1", "c2"]},
     ),
 ]
@@ -282,11 +282,11 @@ def as_dear(world):
 
 
 ELSE = {
-    "a forged text": ("Ask it anew", lambda w, _: anew(w, left="\ud800")),
-    "a forged weight": ("Ask the question anew", lambda w, _: anew(w, weights=(1e300, -1.0))),
-    "a forged place": ("Ask it anew", lambda w, _: anew(w, index=9)),
-    "a forged group": ("Ask it anew", lambda w, _: anew(w, groups=(("north",), ("moon",)))),
-    "a group twice": ("Ask it anew", lambda w, _: anew(w, groups=(("north",), ("north",)))),
+    "a forged text": ("Compare the groups again", lambda w, _: anew(w, left="\ud800")),
+    "a forged weight": ("Compare the groups again", lambda w, _: anew(w, weights=(1e300, -1.0))),
+    "a forged place": ("Compare the groups again", lambda w, _: anew(w, index=9)),
+    "a forged group": ("Compare the groups again", lambda w, _: anew(w, groups=(("north",), ("moon",)))),
+    "a group twice": ("Compare the groups again", lambda w, _: anew(w, groups=(("north",), ("north",)))),
     "no question": (r"answer\.compare\('a', 'b'\)", lambda w, _: no_question(w)),
     "pure": (r"Budget\(rho=\.\.\.\)", lambda w, _: pure(w)),
     "another session": ("Ask the query here first", lambda w, _: elsewhere(w)),
@@ -327,7 +327,7 @@ def price(world, where, options):
 CASES = [
     *(("session", *case) for case in OPTIONS),
     *(("wide", *case) for case in WIDE),
-    ("fine", {"length": 3}, "a shorter length", {"length": 2}),
+    ("fine", {"length": 3}, "a smaller length", {"length": 2}),
 ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from dpnb.answers.question import Question
 
 _SAID = re.compile(r"(lowers|raises|reverses) the difference,? to (\S+) or (less|more)")
-_SILENT = re.compile(r"(place )?not distinguishable from noise")
+_SILENT = re.compile(r"could be noise|rank is uncertain")
 _BIN = re.compile(r"(\w+) in ([\[(])(\S+), (\S+)\]")
 MEASURES = {"COUNT": "COUNT({})", "SUM": "COALESCE(SUM({}), 0)", "AVG": "AVG({})"}
 

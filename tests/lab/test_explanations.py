@@ -19,7 +19,7 @@ explanation, absolute = sample.explanation(), sample.absolute()
 """
 LINKED = "widget = explanation.widget()\nwidget"
 FIRST, LAST = "occupation = 'Exec-managerial'", "relationship = 'Own-child'"
-HINT = "Pick a row to read what may be concluded from it."
+HINT = "Pick a predicate to read what you can conclude from it."
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ class TestLive:
         expect(said).to_contain_text(f"Leaving out the rows with {FIRST} lowers the difference to")
         expect(part.locator("[aria-pressed=true]")).to_have_text("✓")
         part.locator("tbody tr").last.click()
-        expect(said).to_contain_text(f"Conclude nothing from {LAST}")
+        expect(said).to_contain_text(f"No conclusion about {LAST}")
         expect(part.locator("[aria-pressed=true]")).to_have_count(1)
         part.locator("tbody tr").last.click()
         expect(said).to_have_text(HINT)
@@ -210,7 +210,7 @@ class TestReopened:
         record = outputs(page).first
         expect(record.locator("tbody tr")).to_have_count(5)
         assert page.locator(".dpnb-on, .dpnb button").count() == 0
-        expect(record.get_by_text("not distinguishable from noise")).to_be_visible()
+        expect(record.get_by_text("could be noise")).to_be_visible()
         record.get_by_text("How to read this").click()
         expect(record.get_by_text("Influence: by how much the difference falls")).to_be_visible()
         widths = record.locator("tbody td span").evaluate_all(

@@ -55,7 +55,7 @@ function render({ model, el }) {
   const draw = () => {
     const at = model.get("selected");
     mark(data.predicate.map((_, i) => (i === at ? "✓" : "")));
-    said.textContent = data.said[at] ?? "Pick a row to read what may be concluded from it.";
+    said.textContent = data.said[at] ?? "Pick a predicate to read what you can conclude from it.";
     said.classList.toggle("dpnb-hint", !(at in data.said));
   };
   model.on("change:selected", draw);
