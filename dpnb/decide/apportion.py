@@ -1,4 +1,4 @@
-"""How the bound on misses is shared among conditions, so that the levels add up to the least.
+"""How the bound on false negatives is shared among conditions, so that the levels add up to the least.
 
 A condition's noisy aggregate is compared with its threshold moved by ``u``: a group at the threshold is
 missed with probability P(noise > u), its share. When the whole is true, all conditions of some prime
@@ -118,7 +118,7 @@ def _raised(shares: Sequence[float], least: float) -> tuple[float, ...]:
 def allowances(
     condition: Condition, bars: Sequence[Bar], bound: float, currency: Currency
 ) -> tuple[float, ...]:
-    """Return each condition's share of a bound on false alarms: the same rule on prime clauses."""
+    """Return each condition's share of a bound on false positives: the same rule on prime clauses."""
     return apportion(condition.complement(), bars, bound, currency)
 
 

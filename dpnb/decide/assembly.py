@@ -173,7 +173,7 @@ def _as_run(place: int, test: Test, found: Studied) -> Test:
 
 
 def _estimate(plan: DecisionPlan, chosen: Bools, found: Found) -> float | None:
-    """Return the expected share of false alarms, if released values stood for the true ones."""
+    """Return the expected share of false positives, if released values stood for the true ones."""
     if not np.all(np.isfinite(found.scales)):
         return None
     each = chances(
@@ -241,7 +241,7 @@ def _rounding(view: View) -> float:
 
 
 def term_text(plan: DecisionPlan, term: Term, schema: Schema) -> str:
-    """Return a condition as it was written; what protects from false alarms tests its complement."""
+    """Return a condition as it was written; what protects from false positives tests its complement."""
     atom = term.atom if plan.options.protect == "fnr" else term.atom.complement()
     return atom_text(atom, schema)
 

@@ -41,7 +41,7 @@ class Case:
         Thresholds.
     exact : array, shape (aggregates, groups)
     beta, alpha : float
-        Bounds on misses and on false alarms.
+        Bounds on false negatives and on false positives.
     most : float
         The most that may be spent: epsilon, or rho with Gaussian noise.
     ordered : bool
@@ -109,7 +109,7 @@ class Studied:
     ----------
     mode : str
     status : str
-        'OK' is the method's own claim that the bound on false alarms is met: an estimate for
+        'OK' is the method's own claim that the bound on false positives is met: an estimate for
         all modes but ``gradual`` (docs/methods/probe.md, error 1), and no claim at all for 'naive',
         'ppwlm' and 'ddpwlm'.
     chosen : bool array, shape (groups,)
@@ -120,7 +120,7 @@ class Studied:
         The part of it that a row of each group may have lost.
     rows : tuple of Row
     f_est, r_est : tuple of float or None
-        By condition, the last estimates of false alarms and of negatives; nan for those not run.
+        By condition, the last estimates of false positives and of negatives; nan for those not run.
     false, missed : float or None
         Certified shares, of ``gradual`` alone.
     unknown : int
@@ -141,7 +141,7 @@ class Studied:
 
 
 def rates(chosen: Bools, truth: Bools) -> tuple[float, float]:
-    """Return the measured shares of misses and of false alarms, |FN|/|P| and |FP|/|N|; 0 for 0/0."""
+    """Return the measured shares of false negatives and of false positives, |FN|/|P| and |FP|/|N|; 0 for 0/0."""
     positive, negative = int(truth.sum()), int((~truth).sum())
     missed, false = int((truth & ~chosen).sum()), int((chosen & ~truth).sum())
     return missed / max(positive, 1), false / max(negative, 1)

@@ -1,4 +1,4 @@
-"""What conditions are charged: their shares of the bound on misses, levels, and a meter that denies.
+"""What conditions are charged: their shares of the bound on false negatives, levels, and a meter that denies.
 
 The shares are the published ones; those that cost least are in :mod:`dpnb.decide.apportion`. Once an AND
 is empty, the rest of it is neither run nor charged.
@@ -37,7 +37,7 @@ def written_shares(
 
 
 SPLIT = 0.5
-"""Share of the bound on misses that phase one gets."""
+"""Share of the bound on false negatives that phase one gets."""
 
 
 def first_shares(

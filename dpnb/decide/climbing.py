@@ -2,7 +2,7 @@
 
 PPWLM visits every level of its grid, DDPWLM picks the next one by what it saw (Ghayyur et al., PVLDB
 15(11), 2022), and ProBE-Ent runs DDPWLM on one condition after the other and passes on what each leaves of
-the bound on misses.
+the bound on false negatives.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def climb(
     Algorithm 21 of docs/methods/probe.md.
 
     Each level of the grid has an equal part of the share, visited or not. With one for each level that
-    is visited, misses may pass the bound when levels are chosen by what was seen
+    is visited, false negatives may pass the bound when levels are chosen by what was seen
     (docs/methods/probe.md, error 7).
 
     Parameters

@@ -185,14 +185,14 @@ def read_condition(having: Having | None, schema: Schema) -> Condition:
     """
     if having is None:
         raise RequestError(
-            "there is nothing to decide upon", "Add HAVING COUNT(*) > 100, or ask with query."
+            "without HAVING there is nothing to decide", "Add HAVING COUNT(*) > 100, or use query."
         )
     atoms: list[Atom] = []
     tree = _tree(having, atoms, negated=False)
     if len(atoms) > MOST_ATOMS:
         raise RequestError(
-            f"this has {len(atoms)} different conditions, more than {MOST_ATOMS}",
-            "Decide upon fewer at a time.",
+            f"there are {len(atoms)} different conditions, more than the {MOST_ATOMS} that are allowed",
+            "Use fewer at a time.",
         )
     for atom in atoms:
         check_open(atom, schema)
@@ -231,7 +231,7 @@ def condition_of(atoms: Sequence[Atom], tree: Tree) -> Condition:
     )
     if not clauses:
         raise RequestError(
-            "every group satisfies this HAVING: there is nothing to decide upon",
+            "every group satisfies this HAVING: there is nothing to decide",
             "Change one of its conditions.",
         )
     for sets, joined in ((implicants, _sum_of_products), (clauses, _product_of_sums)):
@@ -282,7 +282,7 @@ def _tree(having: Having, atoms: list[Atom], *, negated: bool) -> Tree:
 def _leaf(compare: Compare, atoms: list[Atom], *, negated: bool) -> int:
     if compare.operator not in _NEGATED:
         raise RequestError(
-            f"{compare.operator} on a noisy aggregate cannot be decided: noise leaves nothing equal",
+            f"{compare.operator} cannot be decided: noise hides whether two numbers are equal",
             "Use >, >=, <, <= or BETWEEN.",
         )
     operator = _NEGATED[compare.operator] if negated else compare.operator
@@ -305,7 +305,7 @@ def check_open(atom: Atom, schema: Schema) -> None:
     if isinstance(atom.threshold, str):
         return
     low, high = span(atom.aggregate, schema)
-    told = "is" if atom.aggregate.function != "AVG" else "is, wherever there are rows,"
+    where = " in a group with rows" if atom.aggregate.function == "AVG" else ""
     if atom.sign < 0:
         low, high = (None if high is None else -high), (None if low is None else -low)
     limit = atom.sign * atom.threshold
@@ -313,8 +313,8 @@ def check_open(atom: Atom, schema: Schema) -> None:
     always = low is not None and (low > limit or (not atom.strict and low == limit))
     if never or always:
         raise RequestError(
-            f"the declared bounds settle {atom_text(atom, schema)}: it {told} {'never' if never else 'always'} true",
-            "Change the number, or leave this condition out where others remain.",
+            f"by the declared bounds, {atom_text(atom, schema)} is {'never' if never else 'always'} true{where}",
+            "Change the number, or remove this condition if there are others.",
         )
 
 

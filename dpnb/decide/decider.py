@@ -308,13 +308,13 @@ class Decider:
             return ""
         if step >= self.plan.steps:
             return (
-                "All steps were taken, and too many groups lie too near the thresholds: decide with a "
-                "smaller u, or accept a larger share of errors."
+                "All steps were taken, but too many groups are too close to the thresholds. Decide with a "
+                "smaller u, or allow more errors."
             )
         if is_hopeless(at, found):
             return (
-                "Further steps are not expected to certify it, so none was bought: too many groups lie "
-                "too near the thresholds for this u."
+                "More steps are not expected to certify it, so none was taken: too many groups are too "
+                "close to the thresholds for this u."
             )
         return None
 
@@ -327,32 +327,32 @@ class Decider:
         if other <= options.goal:
             return replace(made, status="certified", reason=reason)
         if not reason and options.steps is not None:
-            reason = "The number of steps was given."
+            reason = "It stopped after the number of steps that you gave."
         return replace(made, status="not certified", reason=reason)
 
     def _stopped(self, error: DpnbError) -> str:
         """Return why a further part was not answered, and what would pass."""
         if isinstance(error, InterruptedRequestError):
-            return "Interrupted; what was paid for is shown."
+            return "Interrupted. What was paid for is shown."
         # what is asked for is settled: no other rho can be given
-        hint = "" if isinstance(error, BudgetError) else error.hint
-        hint = hint.replace("Nothing was charged.", "").strip()
-        return f"Stopped, for {error.what}. {hint} What was paid for is shown.".replace("  ", " ")
+        mend = "" if isinstance(error, BudgetError) else error.hint
+        mend = mend.replace("Nothing was charged.", "").strip()
+        return f"Stopped: {error.what}. {mend} What was paid for is shown.".replace("  ", " ")
 
     def _check_step(self, step: int) -> None:
-        """Refuse a step that was not paid for yet and would pass the most that was said."""
+        """Refuse a step that was not paid for yet and would exceed ``most``."""
         charges = self.store.accountant.charges
         if (self.analyst, step_name(self.plan, step)) not in charges:
             self._check_most(self.plan.level(step))
 
     def _check_most(self, after: Fraction) -> None:
-        """Refuse to go on to where the decision would have cost more than was said."""
+        """Refuse to go on to where the decision would have cost more than ``most``."""
         most = self.plan.options.most
         if most is not None and after > most:
             name = unit(self.plan.currency)
             raise BudgetError(
-                f"this comes to {name} {amount_text(after)} in all, more than the most of "
-                f"{amount_text(most)}",
+                f"this would bring the total to {name} {amount_text(after)}, above the {amount_text(most)} "
+                "that you allowed (most)",
                 "Nothing was charged.",
             )
 

@@ -101,7 +101,7 @@ class Taken:
     spent : PrivacyLoss
         What it cost.
     false, missed : float
-        Certified shares of false alarms and of misses after it.
+        Certified shares of false positives and of false negatives after it.
     unknown : int
         Groups that are in doubt after it.
     """
@@ -140,12 +140,12 @@ class Decision:
     verdicts : tuple of int
         By group: 1 surely yes, -1 surely no, 0 unknown.
     fnr_bound, fpr_bound : float or None
-        Bounds on misses and false alarms; :meth:`statements` says of which kind. None where nothing is
+        Bounds on false negatives and false positives; :meth:`statements` says of which kind. None where nothing is
         bounded.
     false, missed : float
-        Shares of false alarms and of misses in this very result that the certificate does not rule out.
+        Shares of false positives and of false negatives in this very result that the certificate does not rule out.
     estimate : float or None
-        An estimate of the share of false alarms; no bound.
+        An estimate of the share of false positives; no bound.
     tests : tuple of Test
     readings : tuple of Reading
     taken : tuple of Taken
@@ -227,12 +227,12 @@ class Decision:
 
     @property
     def selected(self) -> list[Group]:
-        """The groups of the (inclusive) answer: few misses, perhaps false alarms among them."""
+        """The groups of the (inclusive) answer: few false negatives, perhaps false positives among them."""
         return self._named([bool(one) for one in self.chosen])
 
     @property
     def strict(self) -> list[Group]:
-        """The groups that surely satisfy the condition: few false alarms, perhaps misses."""
+        """The groups that surely satisfy the condition: few false positives, perhaps false negatives."""
         return self._named([verdict == 1 for verdict in self.verdicts])
 
     @property
@@ -270,7 +270,7 @@ class Decision:
             raise RequestError("this decision has no more steps", f"{hint} Nothing was charged.")
         if self.further is None:
             raise RequestError(
-                "this decision has no session",
+                "this decision is not connected to a session",
                 f"Ask session.decide again, with the same options and steps={len(self.taken) + 1}.",
             )
         found = self.further(len(self.taken) + 1)
@@ -291,7 +291,7 @@ class Decision:
     def cost_sentence(self) -> str:
         """Return what was spent and what is left."""
         if self.mode in STUDY_MODES:
-            return "Nothing is charged for a simulation on public data."
+            return "No privacy cost: this is a simulation on public data."
         return cost_text(
             self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
         )

@@ -107,8 +107,8 @@ def check_lattice(stage: Stage) -> None:
         return
     if any(slack(stage, term.line, 1) > LATTICE_SHARE * term.u for term in plan.terms):
         raise RequestError(
-            "the grey width is too narrow for the lattice of the noise, or what was seen before is far "
-            "finer than what this would add",
+            "the grey width is too narrow for the grid of the noise, or earlier answers are far more "
+            "accurate than this decision would be",
             "Use mode='certified' (--mode certified). Nothing was charged.",
         )
 

@@ -60,15 +60,17 @@ def measured_query(query: Query, atoms: Sequence[Atom]) -> Query:
     for own in query.aggregates:
         if not any(own.means(atom.aggregate) for atom in atoms):
             raise RequestError(
-                f"{own.alias!r} is not part of what is decided",
-                "Leave it out, and ask it as a query.",
+                f"{own.alias!r} is not used in HAVING",
+                "Leave it out, and ask for it with query.",
             )
         if not any(own.means(other) for other in found):
             found.append(own)
     names = {key.alias.casefold() for key in query.keys}
     names |= {f"{a.alias}{end}".casefold() for a in found for end in ("", "_low", "_high")}
     for taken in sorted(names & RESERVED):
-        raise RequestError(f"results have a column {taken!r} already", "Name yours with AS.")
+        raise RequestError(
+            f"the name {taken!r} is reserved for a column of the result", "Choose another with AS."
+        )
     for atom in atoms:
         if not any(atom.aggregate.means(other) for other in found):
             own = atom.aggregate
@@ -113,7 +115,7 @@ def lines_of(
             (view,) = views_of(own, query, schema, version).values()
         elif isinstance(atom.threshold, str):
             raise RequestError(
-                "an AVG is compared with one number for all groups",
+                "an AVG can only be compared with the same number for all groups",
                 "Write the number, or compare a SUM or COUNT with a number for each group.",
             )
         else:
@@ -167,20 +169,22 @@ def each_number(
     for group, one in options.thresholds[name].items():
         own = tuple(map(_label, group if isinstance(group, tuple) else (group,)))
         if own in numbers:
-            raise RequestError(f"the thresholds {name!r} name {group!r} twice", "Name it once.")
+            raise RequestError(
+                f"the thresholds {name!r} name {group!r} twice", "Remove one of them."
+            )
         numbers[own] = one
     missing = [group for group in groups if group not in numbers]
     if missing:
         shown = missing[0][0] if len(missing[0]) == 1 else missing[0]
         raise RequestError(
             f"{len(missing)} of {len(groups)} groups have no threshold {name!r}, such as {shown!r}",
-            "Give one for every declared group.",
+            "Give a threshold for every declared group.",
         )
     unknown = numbers.keys() - set(groups)
     if unknown:
         raise RequestError(
-            f"the thresholds {name!r} name {min(unknown, key=str)!r}, which is no group here",
-            "Name declared groups, as shown.",
+            f"the thresholds {name!r} name {min(unknown, key=str)!r}, but there is no such group",
+            "Use the declared groups, as shown.",
         )
     return [numbers[group] for group in groups]
 

@@ -16,7 +16,7 @@ MODES: tuple[Mode, ...] = ("certified", "margin", "rr", "hybrid")
 STUDY_MODES = ("paper", "probe", "probe-naive", "probe-ent", "naive", "ppwlm", "ddpwlm")
 """Published methods, for data that are declared public."""
 TWO_PHASES = ("paper", "probe", "probe-naive")
-"""Those that keep a part of the bound on misses for a second phase."""
+"""Those that keep a part of the bound on false negatives for a second phase."""
 
 STEPS = 6
 """Steps of a decision, the first one included."""
@@ -34,7 +34,7 @@ class Options:
     Attributes
     ----------
     beta, alpha : float
-        Bounds on the chance to miss a group that satisfies the condition, and on false alarms.
+        Bounds on the chance to miss a group that satisfies the condition, and on false positives.
     confidence : float
         Of the certificate.
     mode : {'certified', 'margin', 'rr', 'hybrid'}, or one for study
@@ -99,18 +99,23 @@ def read_options(
     modes = (*MODES, *STUDY_MODES)
     if not isinstance(mode, str) or mode not in modes:
         raise RequestError(
-            f"mode is {mode!r}",
+            f"there is no mode {mode!r}",
             f"Use one of {', '.join(MODES)}; for study, on public tables, also {', '.join(STUDY_MODES)}.",
         )
     if not isinstance(protect, str) or protect not in ("fnr", "fpr"):
-        raise RequestError(f"protect is {protect!r}", "Use 'fnr' (few misses) or 'fpr'.")
+        raise RequestError(
+            f"protect must be 'fnr' or 'fpr', got {protect!r}",
+            "Use 'fnr' to bound false negatives, or 'fpr' to bound false positives.",
+        )
     if protect == "fpr" and mode != "certified":
         raise RequestError(
-            f"protect='fpr' does not go with mode={mode!r}",
+            f"protect='fpr' does not work with mode={mode!r}",
             "Leave protect out, or use mode='certified' (--mode certified).",
         )
     if not isinstance(history, bool):
-        raise RequestError("history is neither true nor false", "Write history=False.")
+        raise RequestError(
+            f"history must be True or False, got {history!r}", "Write history=False."
+        )
     sides = {"beta": _share(beta, "beta"), "alpha": _share(alpha, "alpha")}
     # a certified share may be any; what every group is promised lies below one half
     certified = mode == "certified" or mode in STUDY_MODES
@@ -119,13 +124,13 @@ def read_options(
         most_ = 1.0 if name == free else 0.5
         if not LEAST_SHARE <= value < most_:
             raise RequestError(
-                f"{name} is {value:g}",
-                f"Give a number from {LEAST_SHARE:g} to below {most_:g}, such as 0.05.",
+                f"{name} must be at least {LEAST_SHARE:g} and below {most_:g}, got {value:g}",
+                f"Give {name}=0.05.",
             )
     sure = _real(confidence, "Write confidence=0.95.", "confidence")
     if not 0 < sure < 1:
         raise RequestError(
-            f"confidence is {sure:g}", "Give a number between 0 and 1, such as 0.95."
+            f"confidence must be between 0 and 1, got {sure:g}", "Give confidence=0.95."
         )
     return Options(
         sides["beta"], sides["alpha"], sure, mode, "fnr" if protect == "fnr" else "fpr",
@@ -145,7 +150,8 @@ def _steps(steps: object) -> int | None:
         return None
     if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= STEPS:
         raise RequestError(
-            f"steps is {steps!r}", f"Give a whole number from 1 to {STEPS}, or leave it out."
+            f"steps must be a whole number from 1 to {STEPS}, got {steps!r}",
+            "Give steps=3, or leave it out.",
         )
     return steps
 
@@ -154,14 +160,14 @@ def positive(value: object, name: str) -> float:
     """Return a positive number of moderate size."""
     number = _real(value, "Give a number above 0, such as 100.", name)
     if not number >= _LEAST:
-        raise RequestError(f"{name} is not positive", "Give a number above 0.")
+        raise RequestError(f"{name} must be above 0, got {number:g}", "Give a number above 0.")
     return number
 
 
 def _real(value: object, hint: str, name: str) -> float:
     number = scalar(value)
     if isinstance(number, bool) or not isinstance(number, (int, float, Fraction)):
-        raise RequestError(f"{name} is not a number", hint)
+        raise RequestError(f"{name} must be a number", mend)
     if not -(10**30) < number < 10**30:
         raise RequestError(f"{name} is out of range", hint)
     return float(number)
@@ -185,7 +191,7 @@ def _width(value: object, name: str) -> float:
     """Return the width of a range: a number, or the distance of two."""
     if isinstance(value, (list, tuple)):
         if len(value) != 2:
-            raise RequestError(f"{name} takes one number or two", _WIDTH)
+            raise RequestError(f"{name} must be one number or two, got {len(value)}", _WIDTH)
         low, high = (_real(end, _WIDTH, name) for end in value)
         return positive(high - low, name)
     return positive(value, name)
@@ -199,15 +205,13 @@ def _thresholds(value: object) -> Mapping[str, Mapping[Any, Fraction]]:
         "and u=30."
     )
     if not isinstance(value, Mapping):
-        raise RequestError("thresholds is no mapping", hint)
+        raise RequestError("thresholds must be a dict", mend)
     found: dict[str, Mapping[Any, Fraction]] = {}
     for name, numbers in value.items():
         if hasattr(numbers, "to_dict"):
             numbers = numbers.to_dict()
         if not isinstance(numbers, Mapping):
-            raise RequestError(
-                f"the thresholds {name!r} are no mapping from groups to numbers", hint
-            )
+            raise RequestError(f"the thresholds {name!r} must map groups to numbers", mend)
         found[str(name)] = {group: _number(one, str(name)) for group, one in numbers.items()}
     return found
 
@@ -215,11 +219,11 @@ def _thresholds(value: object) -> Mapping[str, Mapping[Any, Fraction]]:
 def _number(value: object, name: str) -> Fraction:
     value = scalar(value)
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
-        raise RequestError(f"a threshold of {name!r} is not a number", "Give one for each group.")
+        raise RequestError(f"a threshold of {name!r} must be a number", "Give one for each group.")
     if not -(10**30) < value < 10**30:
         raise RequestError(f"a threshold of {name!r} is out of range", "Give finite numbers.")
     if isinstance(value, Fraction):
         if value.denominator.bit_length() > _BITS:
-            raise RequestError(f"a threshold of {name!r} is too long", "Round it.")
+            raise RequestError(f"a threshold of {name!r} has too many digits", "Round it.")
         return value
     return Fraction(str(value))

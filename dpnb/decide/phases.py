@@ -75,12 +75,12 @@ class _Pass:
 
 
 def naive(case: Case, rng: Generator) -> Studied:
-    """Run each condition once at an equal share; false alarms are not looked at (algorithm 19)."""
+    """Run each condition once at an equal share; false positives are not looked at (algorithm 19)."""
     return one_phase(case, first_shares("naive", case.condition, case.weights, case.beta), rng)
 
 
 def one_phase(case: Case, betas: Sequence[float], rng: Generator) -> Studied:
-    """Run each condition once at a share of its own; false alarms are not looked at.
+    """Run each condition once at a share of its own; false positives are not looked at.
 
     Algorithm 19 of docs/methods/probe.md.
     """
@@ -131,7 +131,7 @@ def two_phases(case: Case, rng: Generator, mode: Mode = "probe") -> Studied:
     Algorithm 20 of docs/methods/probe.md.
 
     Phase two draws fresh noise for the undecided groups of the conditions with too many; with
-    refined noise misses would pass their bound (docs/methods/probe.md, error 7).
+    refined noise false negatives would pass their bound (docs/methods/probe.md, error 7).
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ class Term:
     share : float
         The chance to be rejected in one step at the threshold; of a published method, what it first gives.
     allowance : float or None
-        The chance to be surely true at the threshold, where false alarms are bounded beforehand.
+        The chance to be surely true at the threshold, where false positives are bounded beforehand.
     """
 
     atom: Atom
@@ -75,7 +75,7 @@ class DecisionPlan:
     Attributes
     ----------
     condition : Condition
-        What is protected from being missed: of a decision that protects from false alarms, the
+        What is protected from being missed: of a decision that protects from false positives, the
         complement of HAVING.
     limits : array, shape (terms, groups)
         Thresholds in units of the lines, groups in the order of the statement.
@@ -110,7 +110,7 @@ class DecisionPlan:
 
     @property
     def errors(self) -> tuple[float, float]:
-        """The bounds on misses and false alarms of randomised response."""
+        """The bounds on false negatives and false positives of randomised response."""
         shared = 2 if self.options.mode == "hybrid" else 1
         return self.options.beta / shared, self.options.alpha / shared
 
@@ -263,7 +263,7 @@ def plan(
 def _shares(
     condition: Condition, bars: Sequence[Bar], options: Options, steps: int, currency: Currency
 ) -> tuple[Sequence[float], Sequence[float | None]]:
-    """Return each condition's share of the bound on misses in one step, and of that on false alarms."""
+    """Return each condition's share of the bound on false negatives in one step, and of that on false positives."""
     if options.mode in STUDY_MODES:
         weights = [bar.sensitivity / bar.u for bar in bars]
         return first_shares(options.mode, condition, weights, options.bound), [None] * len(bars)
@@ -305,13 +305,9 @@ def check_shape(query: Query) -> None:
     RequestError
     """
     if query.derived:
-        raise RequestError(
-            "a decision is about aggregates, not formulas", "Leave computed columns out."
-        )
+        raise RequestError("a decision cannot have computed columns", "Leave computed columns out.")
     if query.order or query.limit is not None:
-        raise RequestError(
-            "a decision is about all declared groups", "Leave ORDER BY and LIMIT out."
-        )
+        raise RequestError("a decision covers all declared groups", "Leave ORDER BY and LIMIT out.")
 
 
 def check_aliases(options: Options, measured: Query) -> None:
@@ -328,13 +324,13 @@ def check_aliases(options: Options, measured: Query) -> None:
             for alias in given:
                 if alias not in names:
                     raise RequestError(
-                        f"{option} names {alias!r}, which is no aggregate here",
+                        f"{option} names {alias!r}, but there is no such aggregate",
                         nearest(alias, names),
                     )
         elif given is not None and option != "rows" and len(names) > 1:
             each = ", ".join(f"{name!r}: {given:g}" for name in names)
             raise RequestError(
-                f"{option} is one number for {len(names)} aggregates",
+                f"{option} is one number, but there are {len(names)} aggregates",
                 f"Write {option}={{{each}}} (--{option} {','.join(f'{name}={given:g}' for name in names)}), "
                 "with a number for each.",
             )
@@ -375,14 +371,12 @@ def _check_levels(lines: Sequence[Line]) -> None:
     levels = [level for line in lines for level in line.levels]
     if levels and not LEAST_LEVEL <= min(levels) <= max(levels) <= MOST_LEVEL:
         raise RequestError(
-            "the uncertain region is out of range for noise on 64-bit integers",
-            "Give u nearer to the size of the values.",
+            "the uncertain region is too small or too large for noise on 64-bit integers",
+            "Give u closer to the size of the values.",
         )
 
 
-_FAR = (
-    "Randomised response raises false alarms among all groups, also those far from the thresholds."
-)
+_FAR = "Randomised response causes false positives among all groups, even far from the thresholds."
 
 
 def truth_of(made: DecisionPlan, exact: Mapping[str, Sequence[int]]) -> Bools:

@@ -1,7 +1,7 @@
 """Decisions that become surer step by step, each step half as uncertain as the one before.
 
 Algorithm 8 of docs/methods/probe.md: conditions are rejected for good as soon as one step's noisy
-value lies below the moved threshold, and every step has its own share of the bound on misses, so
+value lies below the moved threshold, and every step has its own share of the bound on false negatives, so
 that the bound holds whatever the rule by which one stops.
 
 Both noises serve. Laplace chains reveal epsilons e, 2e, 4e, ... of one line and cost the last.

@@ -42,7 +42,7 @@ def rows_meant(condition: Condition, place: int, options: Options, schema: Schem
     found = [_count_beside(condition, one) for one in condition.implicants if place in one]
     if None in found:
         raise RequestError(
-            "how uncertain an AVG is depends on the rows of a group",
+            "the uncertainty of an AVG depends on the number of rows in a group",
             f"Write {atom_text(atom, schema)} AND COUNT(*) > 100, or give rows=100 (--rows 100).",
         )
     return min(size for size in found if size is not None)
@@ -77,7 +77,7 @@ def uncertain(atom: Atom, options: Options, schema: Schema, rows: float) -> floa
         given = SHARE_OF_RANGE * abs(float(atom.threshold))
     if not given:
         raise RequestError(
-            f"how uncertain {name_of(atom.aggregate, schema)} may be cannot be told from its threshold",
+            f"the uncertain region of {name_of(atom.aggregate, schema)} does not follow from its threshold",
             f"Add u={{{alias!r}: 50}} (--u {alias}=50), or ranges={{{alias!r}: 500}} "
             f"(--ranges {alias}=500).",
         )
@@ -101,8 +101,8 @@ def warnings_of(condition: Condition, limits: Floats, schema: Schema, *, exact: 
             )
         ):
             found.append(
-                f"Groups without rows lie just at the threshold of {atom_text(atom, schema)}, so nearly all "
-                f"of them are selected: write {atom_text(atom, schema)} AND COUNT(*) > 100."
+                f"Groups without rows are exactly at the threshold of {atom_text(atom, schema)}, so nearly all "
+                f"of them are selected. Write {atom_text(atom, schema)} AND COUNT(*) > 100."
             )
     empty = [
         (atom.aggregate.function != "AVG")
@@ -111,7 +111,7 @@ def warnings_of(condition: Condition, limits: Floats, schema: Schema, *, exact: 
     ]
     if condition.value(np.array(empty)).any():
         found.append(
-            "Groups without rows satisfy this, their counts and sums being 0; SQL would not list them."
+            "Groups without rows satisfy this, because their counts and sums are 0. SQL would not list them."
             + _small_groups(condition, limits)
         )
     return list(dict.fromkeys(found))
@@ -127,4 +127,6 @@ def _small_groups(condition: Condition, limits: Floats) -> str:
     few = min(100, int(min(most, default=200.0) / 2))
     if few < 1:
         return ""
-    return f" To leave out all groups of few rows, put it in brackets and add AND COUNT(*) > {few}."
+    return (
+        f" To leave out small groups, put the condition in brackets and add AND COUNT(*) > {few}."
+    )

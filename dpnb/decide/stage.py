@@ -119,16 +119,16 @@ def check_served(state: Accountant, *, static: bool, responds: bool) -> None:
     """
     if static:
         raise RequestError(
-            "with limits for each view, nothing else is answered",
+            "the policy gives each view its own limit, so only views are answered",
             "Decisions need Policy(views='water-filling').",
         )
     if state.mechanism_name != "path":
         raise RequestError(
-            "decisions rest on noise paths", "Open a ledger with Policy(mechanism='path')."
+            "decisions need noise paths", "Open a ledger with Policy(mechanism='path')."
         )
     if responds and state.currency == "gdp":
         raise RequestError(
-            "randomised response is no Gaussian release, and this ledger counts only those",
+            "this ledger counts Gaussian noise only, and randomised response is not Gaussian",
             "Use mode='certified' (--mode certified), or open a ledger with accountant='zcdp'.",
         )
 
@@ -141,7 +141,7 @@ def check_version(plan: DecisionPlan, store: Store) -> None:
     LedgerError, RequestError
     """
     if store.version(plan.query.table) != plan.version:
-        raise RequestError("the data have changed meanwhile", "Decide again.")
+        raise RequestError("the table has had a new version since the first step", "Decide again.")
 
 
 def stage(draft: DecisionPlan, step: int, analyst: str, store: Store) -> Stage:

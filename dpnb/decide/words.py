@@ -1,7 +1,7 @@
 """What a decision says of itself: which error is bounded, which is certified, which is estimated.
 
 Three different claims, never mixed (docs/methods/probe.md, definition 3): a bound that every group
-has beforehand, whatever the data and whatever was found; a certificate on this very result; and an
+has in advance, whatever the data and whatever was found; a certificate on this very result; and an
 estimate.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpnb.decide.decision import Decision
     from dpnb.decide.price import DecisionPrice
 
-MISS, ALARM = "Misses", "False alarms"
+MISS, ALARM = "False negatives", "False positives"
 
 Kind: TypeAlias = Literal["bound", "certificate", "estimate", "none"]
 """What a statement is: a bound beforehand, a certificate of this result, an estimate, or none of these."""
@@ -78,23 +78,22 @@ def headline(made: Decision) -> str:
     doubt = sum(1 for verdict in made.verdicts if verdict == 0)
     text = f"{chosen:,} of {total:,} groups {'is' if chosen == 1 else 'are'} selected"
     if not chosen:
-        text = f"None of {total:,} groups is selected" if total else "No group is selected"
+        text = f"None of the {total:,} groups is selected" if total else "No group is selected"
     if made.mode == "rr":
         return f"{text}, by randomised response."
     if made.mode in STUDY_MODES:
         text = "No group was judged" if made.status == "DENIED_PLAN" else text
         return f"{text}. {made.reason}"
     if chosen:
-        text += f": {sure:,} surely {'satisfies' if sure == 1 else 'satisfy'} the condition"
+        text += f". {sure:,} surely {'satisfies' if sure == 1 else 'satisfy'} the condition"
         text += f" ({percent(made.confidence)} confidence)"
-    doubtful = (
-        f"{doubt:,} of all groups {'is' if doubt == 1 else 'are'}" if doubt else "no group is"
-    )
-    text += f"; {doubtful} in doubt."
+    doubtful = f"{doubt:,} {'is' if doubt == 1 else 'are'}" if doubt else "none is"
+    text += f", and {doubtful} in doubt."
     text += kept_note(made.unit)
     if made.status == "not certified":
-        return f"{text} {ALARM if made.protect == 'fnr' else MISS} could not be certified as asked."
-    return f"{text} A part was not paid for." if made.status == "partial" else text
+        error = ALARM if made.protect == "fnr" else MISS
+        return f"{text} The target for {error.lower()} could not be certified."
+    return f"{text} Part of the decision was not paid for." if made.status == "partial" else text
 
 
 def statements(made: Decision) -> tuple[tuple[str, str], ...]:
@@ -136,13 +135,13 @@ def _share(share: float) -> str:
     return f"share {at_most(share)}" if share > 0 else "none"
 
 
-_BEFOREHAND = "bounded beforehand"
-_UNBOUNDED = "not bounded beforehand"
+_BEFOREHAND = "bounded in advance"
+_UNBOUNDED = "not bounded in advance"
 _NONE = "not bounded"
 
 
 def _bounds(made: Decision) -> tuple[str, str]:
-    """Return what every group was promised beforehand of misses and of false alarms."""
+    """Return the bounds on false negatives and false positives that every group had in advance."""
     misses, alarms = (f"chance at most {rate_up(one)}" for one in (made.beta, made.alpha))
     if made.status == "partial" and made.mode == "hybrid":
         return f"chance at most {rate_up(made.beta / 2)}", _NONE
@@ -168,7 +167,7 @@ def _rounded(made: Decision) -> str:
         if test.rounding:
             tests.setdefault(test.rounding, []).append(test.text)
     return "".join(
-        f" In {' and '.join(texts)}, values count as rounded to the nearest {to:.2g}."
+        f" In this bound, values in {' and '.join(texts)} are rounded to the nearest {to:.2g}."
         for to, texts in tests.items()
     )
 
@@ -179,58 +178,62 @@ def _promised(made: Decision) -> tuple[str, str]:
     name = f"{protected}, {_BEFOREHAND}"
     if made.status == "partial" and made.mode == "hybrid":
         return name, (
-            f"Each group that satisfies the condition had a chance of at most {rate_up(bound / 2)} to be "
-            f"left out, whatever the data. {ALARM} are not bounded: that part was not paid for."
+            f"Each group that satisfies the condition had a chance of at most {rate_up(bound / 2)} of "
+            f"being left out, whatever the data. {ALARM} are not bounded: that part was not paid for."
         )
     if made.mode in ("rr", "hybrid"):
         return f"Both errors, {_BEFOREHAND}", (
-            f"Each group that satisfies the condition had a chance of at most {rate_up(made.beta)} to be "
-            f"left out, and each other group one of at most {rate_up(made.alpha)} to be selected, whatever "
-            "the data."
+            f"Each group that satisfies the condition had a chance of at most {rate_up(made.beta)} of "
+            f"being left out, and each other group one of at most {rate_up(made.alpha)} of being "
+            "selected, whatever the data."
         )
     if (made.fnr_bound if made.protect == "fnr" else made.fpr_bound) is None:
         return f"Both errors, {_UNBOUNDED}", _why_unbounded(made)
-    fate = "be left out" if made.protect == "fnr" else "be selected"
+    fate = "left out" if made.protect == "fnr" else "selected"
     groups = "satisfies" if made.protect == "fnr" else "does not satisfy"
     text = (
-        f"Each group that {groups} the condition had a chance of at most {rate_up(bound)} to {fate}, "
-        "whatever the data. This holds before the noise is drawn, for each group on its own. "
+        f"Each group that {groups} the condition had a chance of at most {rate_up(bound)} of being "
+        f"{fate}, whatever the data. This is the chance before the noise is drawn, for each group on "
+        "its own. "
     )
     if made.mode == "margin":
         return name, text + (
-            "Each group whose false conditions all fail by the grey width (the u that was asked for) or "
-            f"more had one of at most {rate_up(made.alpha)} to be selected; nothing bounds "
-            f"{other.lower()} nearer to the thresholds."
+            "A group whose false conditions all fail by at least the grey width (the u you gave) had "
+            f"a chance of at most {rate_up(made.alpha)} of being selected. Closer to the thresholds, "
+            f"{other.lower()} are not bounded."
         )
     return name, f"{text}{other} have no such bound."
 
 
 def _why_unbounded(made: Decision) -> str:
     if made.status == "DENIED_PLAN":
-        return "Nothing was run, so no group was judged: that none is selected says nothing of any."
+        return "The method did not run, so no group was judged. None is selected, but that says nothing about them."
     if not made.past:
-        return "Not bounded by this method."
+        return "This method does not bound them."
     return (
-        "Not bounded: the decision rests on values that had been seen before the statement was made, "
-        "so the statement may have been chosen because of their noise. What follows holds "
-        "nevertheless."
+        "The decision uses values that were released before you wrote the statement. You may have "
+        "chosen the statement because of their noise. The certificate below holds nevertheless."
     )
 
 
 def _certified(made: Decision) -> tuple[str, str]:
     sure = percent(made.confidence)
     text = (
-        f"With {sure} confidence, in this very result {at_most(made.false)} of the groups that "
-        f"do not satisfy the condition are selected, and {at_most(made.missed)} of those that "
-        "satisfy it are left out."
+        f"With {sure} confidence, this result selects {at_most(made.false)} of the groups that do "
+        f"not satisfy the condition, and leaves out {at_most(made.missed)} of those that do."
     )
     if made.past and made.taken:
-        text += " Values that had been seen before have a part in this, and in nothing else."
+        text += " Values released earlier are used in this claim and in no other."
     if made.status == "not certified":
         goal = made.alpha if made.protect == "fnr" else made.beta
         error = ALARM if made.protect == "fnr" else MISS
-        text += f" {error} were to be at most {rate(goal)}: that could not be certified."
+        text += f" The target was a {_rate_of(error)} of at most {rate(goal)}: that could not be certified."
     return "Both errors, certified for this result", text
+
+
+def _rate_of(error: str) -> str:
+    """Return the rate of an error: 'false positive rate'."""
+    return f"{error.removesuffix('s').lower()} rate"
 
 
 def _estimated(made: Decision) -> tuple[str, str]:
@@ -238,7 +241,7 @@ def _estimated(made: Decision) -> tuple[str, str]:
         return f"{ALARM}, not estimated", "There is no estimate."
     return f"{ALARM}, only estimated", (
         f"{about(made.estimate).capitalize()} of the groups that do not satisfy the condition are selected, if "
-        "true values scatter evenly about the noisy ones. This may be far off, and promises nothing."
+        "true values spread evenly around the noisy ones. This may be far off and promises nothing."
     )
 
 
@@ -247,8 +250,10 @@ def next_sentence(made: Decision) -> str:
     parts = []
     if made.next_cost is not None:
         cost = loss_text(made.next_cost, made.currency, None)
-        one = "One more step halves the uncertain regions and costs"
-        first = "Nothing was bought for it: a first step of its own, with a bound beforehand, would cost"
+        one = "One more step would halve the uncertain regions and cost"
+        first = (
+            "This decision used past answers only. A first step with a bound in advance would cost"
+        )
         parts.append(f"{one if made.taken else first} {cost}.")
     # a ledger of Gaussian releases alone has no randomised response
     if made.mode != "rr" and made.mode not in STUDY_MODES and made.currency != "gdp":
@@ -258,13 +263,14 @@ def next_sentence(made: Decision) -> str:
 
 def _ceiling(cost: str) -> str:
     return (
-        f"Randomised response would bound both errors of every group for {cost}, however many "
-        "conditions there are."
+        f"Randomised response would bound both errors of every group for {cost}, with any number of "
+        "conditions."
     )
 
 
 def plan_sentences(price: DecisionPrice) -> list[str]:
     """Return a plan in words."""
+    error = _rate_of(ALARM if price.protect == "fnr" else MISS)
 
     def cost(index: int) -> str:
         return loss_text(price.costs[index], price.currency, None)
@@ -276,36 +282,36 @@ def plan_sentences(price: DecisionPrice) -> list[str]:
             *price.warnings,
         ]
     if price.free:
-        found.append("Past answers decide it: no cost.")
+        found.append("No privacy cost: past answers settle this decision.")
     elif price.mode == "certified" and len(price.costs) > 1:
         found.append(
-            f"The first step costs {cost(0)}. If it does not certify {rate(_goal(price))}, up to "
-            f"{len(price.costs) - 1} more steps follow, each half as uncertain: {cost(1)} in all after "
-            f"the second, {cost(-1)} after the last."
+            f"The first step costs {cost(0)}. If it does not certify a {error} of at most "
+            f"{rate(_goal(price))}, up to {len(price.costs) - 1} more steps follow, each with half the uncertainty. The total "
+            f"is {cost(1)} after the second step and {cost(-1)} after the last."
         )
     elif price.costs:
-        found.append(f"It costs {cost(0)}.")
+        found.append(f"Privacy cost: {cost(0)}.")
     if price.response is not None and price.mode == "hybrid":
         more = loss_text(price.response, price.currency, None)
         found.append(
-            f"Groups in doubt are then answered by randomised response, for {more} in all."
+            f"Groups in doubt are then decided by randomised response, for a total of {more}."
         )
     if price.mode == "rr":
-        found.append("Both errors of every group are bounded, however many conditions there are.")
+        found.append("Both errors of every group are bounded, with any number of conditions.")
     elif price.currency != "gdp":
         found.append(_ceiling(loss_text(price.ceiling, price.currency, None)))
     if not price.affordable:
         left = loss_text(price.remaining, price.currency, None, left=True)
         larger = "" if price.mode == "rr" else "a larger u, or "
         found.append(
-            f"The next part is more than is left ({left}), or than the most that was said: give {larger}"
-            "larger errors (beta, alpha)."
+            f"The next part costs more than is left ({left}), or more than you allowed (most). Give "
+            f"{larger}larger errors (beta, alpha)."
         )
     return [*found, *price.warnings, *_called(price), "Nothing was spent."]
 
 
 def _called(price: DecisionPrice) -> list[str]:
-    """Return which names options have for aggregates that are shown in the words of SQL."""
+    """Return the aliases for options of aggregates that are shown as SQL."""
     called = {
         price.readings[test.reading][0]: test.text
         for test in reversed(price.tests)
@@ -316,7 +322,7 @@ def _called(price: DecisionPrice) -> list[str]:
         for alias, text in reversed(called.items())
         if not text.startswith(f"{alias} ")
     ]
-    return [f"Options call aggregates by their aliases: {', '.join(made_up)}."] if made_up else []
+    return [f"Use these aliases in options: {', '.join(made_up)}."] if made_up else []
 
 
 def _goal(price: DecisionPrice) -> float:

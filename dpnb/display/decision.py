@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 SIMULATED = "NOT PRIVATE: a published method, simulated on public data."
 MAX_LINES = 6
-"""Conditions whose number lines are drawn; the others are told in words."""
+"""Conditions whose number lines are drawn; the others are given in words."""
 _BORDERS = {
     "bound": f"3px solid {GREY}",
     "certificate": f"3px double {GREY}",
@@ -134,14 +134,17 @@ def decision_cells(made: Decision) -> tuple[list[str], list[list[str]]]:
 
 def overview(made: Decision) -> Listing:
     """Return which error is bounded, which certified and which only estimated, in figures."""
-    return Listing("The two errors, in figures", *words.overview(made))
+    return Listing("Both errors in numbers", *words.overview(made))
 
 
 def steps_listing(made: Decision) -> Listing | None:
     """Return the steps that were taken; None where there is none, or can be but one."""
     if made.steps < 2 or not made.taken:
         return None
-    header = ("step", "cost", "false alarms, certified", "misses, certified", "groups in doubt")
+    header = (
+        "step", "privacy cost", "false positives, certified", "false negatives, certified",
+        "groups in doubt",
+    )  # fmt: skip
     rows = tuple(
         (
             f"{one.number} of {made.steps}",
@@ -161,7 +164,9 @@ def charged_sentence(made: Decision) -> str:
     charged = made.charged.level(made.currency)
     share = share_text(float(charged / cap)) if cap else "all"
     cost = loss_text(made.charged, made.currency, made.delta)
-    return f"This decision cost {cost} in all: {share} of the budget of {amount_text(cap)}."
+    return (
+        f"Total privacy cost of this decision: {cost}, {share} of the budget of {amount_text(cap)}."
+    )
 
 
 def after_sentences(made: Decision) -> list[str]:
@@ -354,7 +359,7 @@ def plan_listings(price: DecisionPrice) -> list[Listing]:
     found = [
         Listing(
             f"Plan (mode {price.mode}): {price.condition}, for {price.groups:,} groups",
-            ("condition", "first uncertain region", f"share of {name} ({words.rate(bound)}){phase}"),
+            ("condition", "first uncertain region", f"share of the error bound {name} ({words.rate(bound)}){phase}"),
             tuple((test.text, region_text(test), _share(test)) for test in price.tests),
         )
     ]  # fmt: skip
@@ -363,7 +368,7 @@ def plan_listings(price: DecisionPrice) -> list[Listing]:
             (str(step), loss_text(cost, price.currency, None))
             for step, cost in enumerate(price.costs, start=1)
         )
-        found.append(Listing("Costs by step", ("step", "in all up to there"), rows))
+        found.append(Listing("Privacy cost by step", ("step", "total so far"), rows))
     return found
 
 
@@ -377,10 +382,10 @@ def ways_sentences(price: DecisionPrice) -> list[str]:
     if not ways:
         return []
     if len(ways) == 1:
-        return [f"The whole is true when {ways[0]}."] if len(price.tests) > 1 else []
+        return [f"The condition holds when {ways[0]}."] if len(price.tests) > 1 else []
     listed = "; or ".join(ways)
     return [
-        f"The whole is true when {listed}. Within each of these {len(ways)} ways, the shares of all "
+        f"The condition holds when {listed}. In each of these {len(ways)} ways, the shares of all "
         "steps add up to at most the bound."
     ]
 

@@ -74,7 +74,7 @@ def _label(made: Decision, line: NumberLine) -> str:
         name = f"{name}: distance from each group's threshold"
     beyond = line.below + line.above
     more = f" ({beyond:,} groups lie farther away)" if beyond else ""
-    return formula_free(f"{name}, {percent(made.confidence)} intervals{more}")
+    return formula_free(f"{name}, {percent(made.confidence)} confidence intervals{more}")
 
 
 def _legend(ax: Axes, made: Decision, line: NumberLine) -> None:

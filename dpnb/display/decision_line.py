@@ -107,7 +107,7 @@ def verdict_of(made: Decision, test: Test, group: int) -> int:
     if len(made.tests) == 1:
         return made.verdicts[group]
     reading, limit = made.readings[test.reading], test.limits[group]
-    # what protects from false alarms tests the complement
+    # what protects from false positives tests the complement
     sign = test.sign if made.protect == "fnr" else -test.sign
     if reading.low[group] > limit:
         return sign
@@ -144,8 +144,8 @@ def threshold_sentence(made: Decision, test: Test) -> str:
     said = f"The threshold is {exact(_limit(test))}."
     if about is not None:
         said = (
-            f"Values are sums of distances from the threshold {exact(about)}: above 0, the average "
-            f"lies above {exact(about)}."
+            f"Values are sums of distances from the threshold {exact(about)}. A sum above 0 means an "
+            f"average above {exact(about)}."
         )
     elif _own(test):
         said = "Each group has its own threshold."
@@ -154,19 +154,19 @@ def threshold_sentence(made: Decision, test: Test) -> str:
 
 def _tested_sentence(made: Decision, test: Test, about: float | None) -> str:
     if not is_tested(made):
-        return "Groups were judged by the intervals of past answers."
+        return "Groups were judged by the confidence intervals of past answers."
     region = region_text(test)
     if _own(test):
-        said = f"Noisy values were tested against it, moved by the uncertain region of {region}."
+        said = f"Noisy values were tested against it, shifted by the uncertain region of {region}."
     else:
         moved = figure(_limit(test) - test.sign * test.u, test.u)
         name = "the threshold" if about is None else "0"
         said = (
-            f"Noisy values were tested against {moved}: {name}, moved by the uncertain region of "
+            f"Noisy values were tested against {moved}: {name}, shifted by the uncertain region of "
             f"{region}."
         )
     if made.past:
-        said += " The test used the noise of this decision alone; what is shown has past answers merged in."
+        said += " The test used only noise drawn for this decision. The values shown also use past answers."
     return said
 
 
@@ -202,7 +202,7 @@ def _limit(test: Test) -> float:
 
 
 def lane_sentence(made: Decision, test: Test, group: int) -> str:
-    """Return what is known of one group at one condition."""
+    """Return one group's value, confidence interval and verdict at one condition."""
     reading = made.readings[test.reading]
     low, high = reading.low[group], reading.high[group]
     half = (high - low) / 2
@@ -212,8 +212,8 @@ def lane_sentence(made: Decision, test: Test, group: int) -> str:
         "" if len(made.tests) == 1 else f"{test.text}: {VERDICTS[verdict_of(made, test, group)]}. "
     )
     return printable(
-        f"{made.group_label(group)}: noisy value {value}, interval {shown}. {alone}"
-        f"On the whole: {made.verdict_text(group)}, {chosen}."
+        f"{made.group_label(group)}: noisy value {value}, confidence interval {shown}. {alone}"
+        f"Overall: {made.verdict_text(group)}, {chosen}."
     )
 
 
@@ -233,11 +233,11 @@ def legend_html(made: Decision) -> str:
     marks = "".join(f"<span>{mark_html(verdict)} {words}</span> " for verdict, words in shown)
     which = "verdict on the whole condition"
     if len(made.tests) > 1:
-        which = "on a line: of its condition alone; in the table: of the whole condition"
+        which = "on a line: for its condition alone; in the table: for the whole condition"
     return (
         f'<p class="dpnb-legend" style="display:none">{marks}'
         f"<span>({which})</span> "
-        f"<span>lines: intervals, which all hold together with {percent(made.confidence)} "
+        f"<span>lines: confidence intervals, which all hold at once, with {percent(made.confidence)} "
         "confidence</span></p>"
     )
 

@@ -77,7 +77,7 @@ def _doubt(
 
 def _regions(made: Decision, times: float) -> str:
     if made.mode == "margin":
-        return f"Grey widths: {times:.3g} times those that were asked for"
+        return f"Grey widths: {times:.3g} times those you gave"
     growth = times * first_factor(made)
     shown = (f"{test.text} by {region_text(test, growth)}" for test in made.tests)
     return f"Uncertain regions: {'; '.join(shown)}"

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 SHOWS = ("all", "selected", "doubt", "yes", "no")
 """Which groups a view shows: all, the selected ones, or those with one verdict."""
-_UNKNOWN = "It did not work, for a reason that is not known. Look at the budget, then try again."
-_INTERRUPTED = "Interrupted. Look at the budget; pressed again, what was paid for is free."
-_CHANGED = "This step was taken already. What comes next is shown above."
+_UNKNOWN = "The step failed for an unknown reason. Check the budget, then try again."
+_INTERRUPTED = (
+    "Interrupted. Check the budget. If you press again, anything already paid for is free."
+)
+_CHANGED = "This step was already taken. The next one is shown above."
 
 
 class DecisionWidget(anywidget.AnyWidget):
@@ -78,7 +80,7 @@ class DecisionWidget(anywidget.AnyWidget):
     def _a_filter(self, proposal: Any) -> str:
         show: str = proposal.value
         if show not in SHOWS:
-            raise RequestError(f"{show!r} shows nothing", f"Use one of {', '.join(SHOWS)}.")
+            raise RequestError(f"there is no filter {show!r}", f"Use one of {', '.join(SHOWS)}.")
         return show
 
     # what views ask
@@ -111,7 +113,9 @@ class DecisionWidget(anywidget.AnyWidget):
             return {"failed": _CHANGED}
         self.decision = self.decision.refine()
         self.data = _shown(self.decision)
-        return {"refined": f"Done. {self.decision.cost_sentence()} It is in widget.decision."}
+        return {
+            "refined": f"Done. {self.decision.cost_sentence()} The new decision is in widget.decision."
+        }
 
 
 def step_offer(decision: Decision) -> dict[str, Any]:
@@ -129,11 +133,11 @@ def step_offer(decision: Decision) -> dict[str, Any]:
         cost = loss_text(decision.next_cost, decision.currency, None)
         left = loss_text(decision.remaining, decision.currency, None, left=True)
         name = "One more step" if decision.taken else "A first step"
-        text = f"{name} costs {cost}, of {left} left."
+        text = f"{name} costs {cost}. Left: {left}."
         if decision.next_cost.exceeds(decision.remaining, decision.currency):
-            closed = f"{name} costs {cost}: more than is left, {left}."
+            closed = f"{name} costs {cost}, but only {left} is left."
         elif decision.further is None:
-            closed = "The session that decided is gone: run session.decide again to go on."
+            closed = "The session of this decision is closed. Run session.decide again to go on."
     return {"after": len(decision.taken), "cost": cost, "text": text, "closed": closed}
 
 
@@ -145,5 +149,5 @@ def _shown(decision: Decision) -> dict[str, Any]:
 
 def _index(at: int, count: int, name: str) -> int:
     if not 0 <= at < count:
-        raise RequestError(f"{at} is out of range", f"Set {name} from 0 to {count - 1}.")
+        raise RequestError(f"{name} must be from 0 to {count - 1}, got {at}", f"Set {name} to 0.")
     return at

@@ -37,9 +37,7 @@ def read_listed(texts: object, table: Table) -> tuple[tuple[str, Predicate], ...
         )
     for text in texts:
         if not isinstance(text, str):
-            raise RequestError(
-                f"a predicate must be a string, got {text!r}", "Write a condition as in WHERE."
-            )
+            raise RequestError("a predicate must be a string", "Write a condition as in WHERE.")
     return _read_listed(tuple(texts), table.name, table.schema)
 
 

@@ -234,9 +234,7 @@ def space(
 
 def _names(names: object, option: str) -> list[str]:
     if isinstance(names, str) or not isinstance(names, Sequence):
-        raise RequestError(
-            f"{option} must be a list of columns, got {names!r}", f"Write {option}=['a', 'b']."
-        )
+        raise RequestError(f"{option} must be a list of columns", f"Write {option}=['a', 'b'].")
     return [str(name) for name in names]
 
 

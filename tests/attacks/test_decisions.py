@@ -97,7 +97,7 @@ class TestRandomisedResponse:
     def test_bounds_that_coins_cannot_hold_are_refused(self, options):
         session = dpnb.Session(TABLE, budget=BUDGETS["pure"])
         for mode in ("rr", "hybrid", "certified", "margin"):
-            with pytest.raises(RequestError, match="Give a number from 1e-09"):
+            with pytest.raises(RequestError, match="must be at least 1e-09"):
                 session.decide(
                     "SELECT city FROM t GROUP BY city HAVING COUNT(*) > 5", mode=mode, **options
                 )
@@ -127,7 +127,7 @@ class TestRandomisedResponse:
 def test_a_margin_that_the_lattice_would_spoil_is_refused():
     session = dpnb.Session(TABLE, budget=dpnb.Budget(rho=10**6))
     session.query("SELECT city, COUNT(*) AS n FROM t GROUP BY city", rho=10_000)
-    with pytest.raises(RequestError, match="far finer"):
+    with pytest.raises(RequestError, match="far more accurate"):
         session.decide(
             "SELECT city FROM t GROUP BY city HAVING COUNT(*) > 100", mode="margin", u=300
         )
@@ -149,7 +149,7 @@ def test_a_decision_does_not_go_on_with_older_data(tmp_path):
 @pytest.mark.parametrize("alias", ["selected", "verdict", "epsilon"])
 def test_names_of_results_cannot_be_taken(alias):
     session = dpnb.Session(TABLE, budget=BUDGETS["zcdp"])
-    with pytest.raises(RequestError, match="already"):
+    with pytest.raises(RequestError, match="is reserved"):
         session.decide(
             f"SELECT dept, COUNT(*) AS {alias} FROM t GROUP BY dept HAVING {alias} > 100"
         )
@@ -157,5 +157,5 @@ def test_names_of_results_cannot_be_taken(alias):
 
 def test_what_is_not_decided_upon_is_not_measured():
     session = dpnb.Session(TABLE, budget=BUDGETS["zcdp"])
-    with pytest.raises(RequestError, match="'m' is not part"):
+    with pytest.raises(RequestError, match="'m' is not used in HAVING"):
         session.decide("SELECT dept, SUM(dept) AS m FROM t GROUP BY dept HAVING COUNT(*) > 100")

@@ -119,7 +119,7 @@ class TestLimits:
         made = curator(policy=dpnb.Policy(views="equal"), views=["sex", "age"])
         alice = made.session("alice")
         question = alice.query(SQL, rho=0.1).compare("Male", "Female")
-        with pytest.raises(RequestError, match="nothing else is answered"):
+        with pytest.raises(RequestError, match="only views are answered"):
             alice.explain(question, rho=0.1, anyway=True)
 
     def test_an_opening_that_fails_leaves_the_ledger_as_it_was(self, tmp_path):

@@ -394,7 +394,7 @@ class TestForged:
         assert reply.status_code == 400
         assert (
             reply.json()["what"]
-            == "this question was asked in another session, or its answer was worked out from past ones"
+            == "this question comes from another session, or from an answer that used past answers"
         )
         body = {"question": question, "options": {"rho": 0.01, "k": 1}}
         assert target.ask("POST", "/v1/explanation-price", body=body).status_code == 400

@@ -127,7 +127,7 @@ def test_without_noise_a_decision_is_what_the_data_say(currency, mode, having):
     try:
         names = [alias for alias, _ in session.price(sql, **options, u=None).readings]
     except RequestError as error:
-        assert re.search("exclude each other|every group|settle", str(error))
+        assert re.search("exclude each other|every group|by the declared bounds", str(error))
         return
     made = session.decide(sql, u=dict.fromkeys(names, 0.5 if mode == "margin" else 0.02), **options)
     truth = duckdb.sql(f"SELECT city FROM FRAME GROUP BY city HAVING {having}").fetchall()
@@ -339,7 +339,9 @@ def test_what_was_seen_before_decides_for_free_but_bounds_nothing(currency):
     assert made.status == "certified"
     assert (made.fnr_bound, made.past, made.taken) == (None, True, ())
     assert made.selected == ["a", "b", "c", "d", "e"]
-    assert "seen before" in " ".join(text for _, text in made.statements())
+    assert "released before you wrote the statement" in " ".join(
+        text for _, text in made.statements()
+    )
     assert made.readings[0].values[0] == pytest.approx((FRAME.city == "a").sum(), abs=5)
     # with a bound on misses it takes noise of its own
     fresh = session.decide(sql, steps=1)
@@ -400,28 +402,28 @@ def test_the_bound_rests_on_fresh_noise_alone():
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"beta": 0.5}, "beta is 0.5"),
-        ({"beta": 0}, "beta is 0"),
+        ({"beta": 0.5}, "below 0.5, got 0.5"),
+        ({"beta": 0}, "below 0.5, got 0"),
         ({"beta": float("nan")}, "beta is out of range"),
-        ({"beta": "x"}, "beta is not a number"),
-        ({"alpha": 1}, "alpha is 1"),
-        ({"alpha": -0.1}, "alpha is -0.1"),
-        ({"alpha": 0.5, "mode": "rr"}, "alpha is 0.5"),
-        ({"mode": "best"}, "mode is 'best'"),
-        ({"mode": "rr", "protect": "fpr"}, "does not go with mode='rr'"),
+        ({"beta": "x"}, "beta must be a number"),
+        ({"alpha": 1}, "below 1, got 1"),
+        ({"alpha": -0.1}, "below 1, got -0.1"),
+        ({"alpha": 0.5, "mode": "rr"}, "below 0.5, got 0.5"),
+        ({"mode": "best"}, "there is no mode 'best'"),
+        ({"mode": "rr", "protect": "fpr"}, "does not work with mode='rr'"),
         ({"mode": "paper"}, "public"),
         ({"u": {"m": 5}}, "u names 'm'"),
-        ({"u": 5}, "u is one number for 2 aggregates"),
-        ({"u": {"n": 0}}, "u is not positive"),
-        ({"u": {"n": 1e-25}}, "out of range"),
-        ({"ranges": {"n": (5, 5)}}, "ranges is not positive"),
-        ({"steps": 7}, "steps is 7"),
-        ({"steps": 0}, "steps is 0"),
-        ({"most": 0}, "most must be above 0, got 0"),
-        ({"most": "0.000001"}, "more than the most"),
-        ({"confidence": 1}, "confidence is 1"),
-        ({"history": "no"}, "history is neither"),
-        ({"thresholds": 5}, "thresholds is no mapping"),
+        ({"u": 5}, "u is one number, but there are 2 aggregates"),
+        ({"u": {"n": 0}}, "u must be above 0, got 0"),
+        ({"u": {"n": 1e-25}}, "too small or too large"),
+        ({"ranges": {"n": (5, 5)}}, "ranges must be above 0, got 0"),
+        ({"steps": 7}, "6, got 7"),
+        ({"steps": 0}, "6, got 0"),
+        ({"most": 0}, "most is 0"),
+        ({"most": "0.000001"}, "that you allowed"),
+        ({"confidence": 1}, "between 0 and 1, got 1"),
+        ({"history": "no"}, "history must be True or False, got 'no'"),
+        ({"thresholds": 5}, "thresholds must be a dict"),
     ],
 )  # fmt: skip
 def test_bad_options_are_refused_and_nothing_is_charged(options, text):
@@ -434,13 +436,13 @@ def test_bad_options_are_refused_and_nothing_is_charged(options, text):
 @pytest.mark.parametrize(
     ("having", "text"),
     [
-        ("COUNT(*) = 5", "= on a noisy aggregate"),
-        ("COUNT(*) <> 5", "<> on a noisy aggregate"),
-        ("COUNT(*) > (SELECT 5)", "this must be a value"),
+        ("COUNT(*) = 5", "= cannot be decided"),
+        ("COUNT(*) <> 5", "<> cannot be decided"),
+        ("COUNT(*) > (SELECT 5)", "a value is expected"),
         ("COUNT(*) > age", "not a column"),
-        ("COUNT(*) > 'many'", "this must be a number"),
-        ("AVG(age) > 40", "depends on the rows of a group"),
-        ("AVG(age) > 40 OR COUNT(*) > 5", "depends on the rows of a group"),
+        ("COUNT(*) > 'many'", "a number is expected"),
+        ("AVG(age) > 40", "depends on the number of rows in a group"),
+        ("AVG(age) > 40 OR COUNT(*) > 5", "depends on the number of rows in a group"),
         ("COUNT(*) > 5 AND COUNT(*) < 3", "exclude each other"),
         ("COUNT(*) > 3 OR COUNT(*) < 5", "every group satisfies"),
         ("COUNT(*) >= 0", "always true"),
@@ -465,15 +467,15 @@ def test_what_cannot_be_decided_is_refused(having, text):
 @pytest.mark.parametrize(
     ("sql", "text"),
     [
-        ("SELECT city FROM t GROUP BY city", "nothing to decide upon"),
-        ("SELECT city, COUNT(*) AS n FROM t GROUP BY city", "nothing to decide upon"),
+        ("SELECT city FROM t GROUP BY city", "nothing to decide"),
+        ("SELECT city, COUNT(*) AS n FROM t GROUP BY city", "nothing to decide"),
         ("SELECT age FROM t GROUP BY pay HAVING COUNT(*) > 5", "no declared groups"),
         ("SELECT x FROM t GROUP BY x HAVING COUNT(*) > 5", "unknown column"),
         (f"{SQL} ORDER BY n", "all declared groups"),
         (f"{SQL} LIMIT 3", "all declared groups"),
         (
             "SELECT city, SUM(age) / COUNT(*) AS r FROM t GROUP BY city HAVING COUNT(*) > 5",
-            "formulas",
+            "computed columns",
         ),
     ],
 )
@@ -487,11 +489,11 @@ def test_thresholds_are_for_all_groups():
     with pytest.raises(RequestError, match="5 of 7 groups have no threshold 'q', such as 'c'"):
         session.decide(sql, thresholds={"q": {"a": 1, "b": 2}}, u=5)
     everywhere = dict.fromkeys([*"abcdef", "nowhere"], 5)
-    with pytest.raises(RequestError, match="no group here"):
+    with pytest.raises(RequestError, match="there is no such group"):
         session.decide(sql, thresholds={"q": {**everywhere, "z": 5}}, u=5)
-    with pytest.raises(RequestError, match="how uncertain"):
+    with pytest.raises(RequestError, match="does not follow from its threshold"):
         session.decide(sql, thresholds={"q": everywhere})
-    with pytest.raises(RequestError, match="one number for all groups"):
+    with pytest.raises(RequestError, match="the same number for all groups"):
         session.decide(sql.replace("COUNT(*)", "AVG(age)"), thresholds={"q": everywhere}, rows=5)
 
 
@@ -564,7 +566,7 @@ def test_the_most_is_of_all_steps_together(session):
     currency = session.budget.currency
     made = session.decide(SQL, steps=6, most=costs[3].level(currency) * Fraction(99, 100))
     assert len(made.taken) == 3
-    assert "the most of" in made.reason
+    assert "that you allowed (most)" in made.reason
     assert made.charged == session.budget.spent
     assert made.charged.level(currency) == costs[2].level(currency)
 
@@ -679,13 +681,13 @@ def test_which_error_is_bounded_can_be_read(session):
     names = [name for name, _ in made.statements()]
     assert len(names) == 3
     texts = [text for _, text in made.statements()]
-    assert "at most 5 % to be left out, whatever the data" in texts[0]
-    assert "With 95 % confidence, in this very result" in texts[1]
+    assert "at most 5 % of being left out, whatever the data" in texts[0]
+    assert "With 95 % confidence, this result selects" in texts[1]
     assert "no bound" in names[2] or "only estimated" in names[2]
     response = session.decide(SQL, mode="rr")
     assert "Both errors" in response.statements()[0][0]
     margin = session.decide(SQL, mode="margin")
-    assert "nothing bounds false alarms nearer" in margin.statements()[0][1]
+    assert "Closer to the thresholds, false positives are not bounded" in margin.statements()[0][1]
 
 
 def test_an_average_alone_warns_of_empty_groups(session):
@@ -726,7 +728,7 @@ def test_conditions_keep_their_own_words(session):
     price = session.price(FILTERED, rows=100, mode="certified")
     assert price.condition == WORDS
     assert price.sentences()[-2] == (
-        "Options call aggregates by their aliases: count in COUNT(*) FILTER (WHERE sex = 'F') > 200, "
+        "Use these aliases in options: count in COUNT(*) FILTER (WHERE sex = 'F') > 200, "
         "avg_age in AVG(age) FILTER (WHERE sex = 'M') >= 50."
     )
     u = {"people": 90, "count": 60, "avg_age": 5}
@@ -740,9 +742,7 @@ def test_conditions_keep_their_own_words(session):
     assert response.condition == WORDS
     assert session.price(f"{SQL} AND SUM(pay) > 5 OR n > 500", mode="certified").sentences()[
         -2
-    ] == (
-        "Options call aggregates by their aliases: avg_age in AVG(age) > 40, sum_pay in SUM(pay) > 5."
-    )
+    ] == ("Use these aliases in options: avg_age in AVG(age) > 40, sum_pay in SUM(pay) > 5.")
 
 
 def test_words_that_are_the_name_of_a_result_stay(session):
@@ -764,7 +764,7 @@ def test_long_words_are_cut_and_told_apart(session):
 
 def test_a_refusal_of_bounds_names_the_filter(session):
     with pytest.raises(
-        RequestError, match=r"COUNT\(\*\) FILTER \(WHERE sex = 'F'\) >= 0: it is always"
+        RequestError, match=r"COUNT\(\*\) FILTER \(WHERE sex = 'F'\) >= 0 is always"
     ):
         session.decide(
             "SELECT city FROM t GROUP BY city HAVING COUNT(*) FILTER (WHERE sex = 'F') >= 0"
@@ -794,7 +794,7 @@ def test_a_decision_survives_json(session, mode):
     assert list(frame.city[frame.selected]) == made.selected
     record = json.dumps(back.record())
     assert "row (add or remove one)" in record
-    with pytest.raises(RequestError, match=r"no session|no more steps"):
+    with pytest.raises(RequestError, match=r"not connected to a session|no more steps"):
         back.refine()
 
 

@@ -75,9 +75,9 @@ CASES = {
     "equal": (of("COUNT(*) = 50"), "or BETWEEN", of("COUNT(*) BETWEEN 50 AND 50")),
     "settled": (of("SUM(x) >= 0"), "Change the number", of("SUM(x) >= 60")),
     "settled among others": (
-        of("COUNT(*) >= 0 AND SUM(x) > 500"), "or leave this condition out", of("SUM(x) > 500"),
+        of("COUNT(*) >= 0 AND SUM(x) > 500"), "or remove this condition", of("SUM(x) > 500"),
     ),
-    "settled average": (of("AVG(x) >= 0 AND COUNT(*) > 5"), "leave this condition out", of("COUNT(*) > 5")),
+    "settled average": (of("AVG(x) >= 0 AND COUNT(*) > 5"), "remove this condition", of("COUNT(*) > 5")),
     "formula": (of("SUM(x) / COUNT(x) > 20"), r"AVG\(x\) for SUM\(x\)", of("AVG(x) > 20", rows=100)),
     "share": (
         of("COUNT(*) FILTER (WHERE sex = 'F') / COUNT(*) > 0.2"),
@@ -98,17 +98,17 @@ CASES = {
     ),
     "unknown alias": (of(u={"coun": 30}), r"Did you mean count\?", of(u={"count": 30})),
     "unknown name": (of(u={"n": 30}), "Declared: count", of(u={"count": 30})),
-    "tiny u": (of(u=1e-25), "nearer to the size of the values", of(u=10)),
+    "tiny u": (of(u=1e-25), "closer to the size of the values", of(u=10)),
     "u no number": (of(u={"count": "x"}), "number above 0, such as 100", of(u={"count": 100})),
     "u not positive": (of(u=-3), "Give a number above 0", of(u=3)),
     "u of two, no number": (of(BOTH, u="x"), "above 0, such as 100", of(BOTH, u={"count": 100, "sum_x": 100})),
     "no pair": (of(ranges=(1, 2, 3)), r"such as \(0, 500\)", of(ranges=(0, 500))),
     "no width": (of(ranges="x"), "number above 0, such as 100", of(ranges=100)),
     "part of nothing": (
-        Asked(select="k, SUM(x) AS s"), "Leave it out, and ask it as a query", Asked(select="k"),
+        Asked(select="k, SUM(x) AS s"), "Leave it out, and ask for it with query", Asked(select="k"),
     ),
     "reserved": (
-        Asked(select="k, COUNT(*) AS verdict"), "Name yours with AS", Asked(select="k, COUNT(*) AS n"),
+        Asked(select="k, COUNT(*) AS verdict"), "Choose another with AS", Asked(select="k, COUNT(*) AS n"),
     ),
     "formula shown": (Asked(select="k, SUM(x) / 2 AS s"), "Leave computed columns out", Asked()),
     "ordered": (Asked(after=" ORDER BY k"), "Leave ORDER BY and LIMIT out", Asked()),
@@ -125,15 +125,15 @@ CASES = {
         of("COUNT(*) > :quota", thresholds={"quota": QUOTA}, u=30),
     ),
     "threshold missing": (
-        of("COUNT(*) > :q", thresholds={"q": {"a": 1}}, u=3), "Give one for every declared group",
+        of("COUNT(*) > :q", thresholds={"q": {"a": 1}}, u=3), "Give a threshold for every declared group",
         of("COUNT(*) > :q", thresholds={"q": QUOTA}, u=3),
     ),
     "threshold of no group": (
-        of("COUNT(*) > :q", thresholds={"q": {**QUOTA, "z": 1}}, u=3), "Name declared groups",
+        of("COUNT(*) > :q", thresholds={"q": {**QUOTA, "z": 1}}, u=3), "Use the declared groups",
         of("COUNT(*) > :q", thresholds={"q": QUOTA}, u=3),
     ),
     "threshold given twice": (
-        of("COUNT(*) > :q", thresholds={"q": {**QUOTA, ("a",): 1}}, u=3), "Name it once",
+        of("COUNT(*) > :q", thresholds={"q": {**QUOTA, ("a",): 1}}, u=3), "Remove one of them",
         of("COUNT(*) > :q", thresholds={"q": QUOTA}, u=3),
     ),
     "threshold no number": (
@@ -151,15 +151,15 @@ CASES = {
     "mode": (of(mode="best"), "Use one of certified, margin, rr, hybrid; for study, on public", of(mode="rr")),
     "study": (of(mode="probe"), "Use mode='certified', or", of(mode="certified")),
     "public": (of(mode="probe"), "public=True", replace(of(mode="probe"), public=True)),
-    "protect": (of(protect="x"), r"Use 'fnr' \(few misses\) or 'fpr'", of(protect="fpr")),
+    "protect": (of(protect="x"), "or 'fpr' to bound false positives", of(protect="fpr")),
     "protect in mode": (of(protect="fpr", mode="margin"), "Leave protect out", of(mode="margin")),
     "protect in rr": (of(protect="fpr", mode="rr"), "or use mode='certified'", of(protect="fpr")),
     "history": (of(history=0), "Write history=False", of(history=False)),
-    "beta": (of(beta=0.5), "below 0.5, such as 0.05", of(beta=0.05)),
+    "beta": (of(beta=0.5), "Give beta=0.05", of(beta=0.05)),
     "beta no number": (of(beta="x"), "Write beta=0.05", of(beta=0.05)),
-    "confidence": (of(confidence=2), "such as 0.95", of(confidence=0.95)),
+    "confidence": (of(confidence=2), "Give confidence=0.95", of(confidence=0.95)),
     "confidence no number": (of(confidence="x"), "Write confidence=0.95", of(confidence=0.95)),
-    "steps": (of(steps=9), "whole number from 1 to 6", of(steps=6)),
+    "steps": (of(steps=9), "Give steps=3, or leave it out", of(steps=3)),
     "most": (of(most="0.000001"), r"or raise most \(--most\)", of(most=100)),
     "most of rr": (of(most="0.1", mode="rr"), r"raise most \(--most\)", of(most=9, mode="rr")),
     "larger errors": (
@@ -221,7 +221,7 @@ def test_a_spent_budget_has_no_hint_that_does_not_help():
 def test_a_further_step_that_is_refused_has_no_hint_that_does_not_help():
     need = of().decide().taken[0].spent.rho
     made = replace(of(steps=3), budget={"rho": 2 * need}).decide()
-    assert made.reason.startswith("Stopped, for this costs rho")
+    assert made.reason.startswith("Stopped: this costs rho")
     assert "less rho" not in made.reason
     assert made.reason.endswith("is left. What was paid for is shown.")
 
@@ -238,7 +238,7 @@ def test_groups_of_few_rows_are_left_out_as_a_warning_says(having, few):
     if "COUNT" not in having:
         options = {"u": 10}
     (warning,) = of(having, **options).decide().warnings
-    assert warning.endswith(f"put it in brackets and add AND COUNT(*) > {few}.")
+    assert warning.endswith(f"put the condition in brackets and add AND COUNT(*) > {few}.")
     u = {"count": 0.4} | ({"sum_x": 10} if "SUM" in having else {})
     made = of(f"({having}) AND COUNT(*) > {few}", u=u).decide()
     assert made.warnings == ()
@@ -247,7 +247,7 @@ def test_groups_of_few_rows_are_left_out_as_a_warning_says(having, few):
 
 def test_a_warning_of_averages_is_answered_as_it_says():
     (warning,) = of("AVG(w) >= 2", rows=100).decide().warnings
-    assert warning.endswith("write AVG(w) >= 2 AND COUNT(*) > 100.")
+    assert warning.endswith("Write AVG(w) >= 2 AND COUNT(*) > 100.")
     assert of("AVG(w) >= 2 AND COUNT(*) > 100").decide().warnings == ()
 
 

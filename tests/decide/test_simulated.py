@@ -73,7 +73,7 @@ def test_a_decision_has_those_that_were_used(session, runs, mode):
         if used:
             assert test.u == used[-1].u
     assert made.fnr_bound == 0.05
-    assert "at most 5 % to be left out" in repr(made)
+    assert "at most 5 % of being left out" in repr(made)
 
 
 def test_a_method_that_stops_early_used_a_wider_region(session, runs):
@@ -91,7 +91,7 @@ def test_nothing_is_bounded_where_nothing_was_run(session, mode):
     assert words.kinds(made) == ("none",)
     assert [test.share for test in made.tests] == [0, 0, 0, 0]
     for shown in (repr(made), decision_html(made), made.to_markdown()):
-        assert "to be left out" not in shown
+        assert "being left out" not in shown
         assert "No group was judged" in shown
         assert "more than epsilon 0.0001, so nothing was run" in shown
     assert Decision.from_dict(made.to_dict()) == made

@@ -82,7 +82,7 @@ class TestFacts:
 
     def test_markdown_has_the_statements_and_is_not_broken_by_names(self):
         shown = sample.hostile().to_markdown()
-        assert "**Misses, bounded beforehand**: " in shown
+        assert "**False negatives, bounded in advance**: " in shown
         assert "a\\|b" in shown
         assert "<" not in shown
 
@@ -102,7 +102,7 @@ class TestFacts:
 
     def test_none_selected_says_so(self):
         none = replace(sample.decision(), chosen=(False,) * 12, verdicts=(-1,) * 12)
-        told = "None of 12 groups is selected; no group is in doubt."
+        told = "None of the 12 groups is selected, and none is in doubt."
         assert told in repr(none)
         body = decision_body(none)
         assert told in body
@@ -118,8 +118,8 @@ class TestFacts:
         two = sample.two_conditions()
         said = threshold_sentence(two, two.tests[1])
         assert said == (
-            "Values are sums of distances from the threshold 10: above 0, the average lies above 10. "
-            "Noisy values were tested against -1,000: 0, moved by the uncertain region of 5.0 in the "
+            "Values are sums of distances from the threshold 10. A sum above 0 means an average above 10. "
+            "Noisy values were tested against -1,000: 0, shifted by the uncertain region of 5.0 in the "
             "average of 200 rows."
         )
         assert said in Reading(decision_html(two)).text
@@ -137,8 +137,8 @@ class TestFacts:
     def test_what_it_cost_stands_in_its_order(self):
         text = Reading(decision_html(replace(sample.hostile(), kept=False))).text
         places = [text.index(words) for words in (
-            "Privacy cost: epsilon", "This decision cost", "One more step halves", "warned", "One step was",
-            "in this kernel only",
+            "Cost epsilon", "Total privacy cost", "One more step would halve", "warned", "One step was",
+            "Kept in this kernel only",
         )]  # fmt: skip
         assert places == sorted(places)
 
@@ -150,26 +150,26 @@ class TestErrors:
         body = decision_body(sample.decision())
         found = re.findall(r'dpnb-kind dpnb-(\w+)" style="border:(\w+ \w+) [^>]*>([^<]*)<', body)
         assert found == [
-            ("bound", "3px solid", "bounded beforehand"),
+            ("bound", "3px solid", "bounded in advance"),
             ("certificate", "3px double", "certified for this result"),
             ("estimate", "2px dashed", "only estimated"),
         ]
 
     def test_figures_say_what_has_no_bound(self):
         cells = Reading(decision_html(sample.decision())).cells
-        at = cells.index("False alarms")
+        at = cells.index("False positives")
         assert cells[at : at + 4] == [
-            "False alarms", "not bounded", "share at most 72 %", "share about 18 %",
+            "False positives", "not bounded", "share at most 72 %", "share about 18 %",
         ]  # fmt: skip
 
     def test_nothing_is_bounded_by_values_seen_before(self):
         past = sample.mirrored()
         assert kinds(past)[0] == "none"
-        assert dict(past.statements())["Both errors, not bounded beforehand"].startswith(
-            "Not bounded"
+        assert dict(past.statements())["Both errors, not bounded in advance"].startswith(
+            "The decision uses values that were released before"
         )
         cells = Reading(decision_html(past)).cells
-        assert cells[cells.index("Misses") + 1] == "not bounded"
+        assert cells[cells.index("False negatives") + 1] == "not bounded"
 
     def test_randomised_response_bounds_both(self):
         assert kinds(sample.response()) == ("bound",)
@@ -178,9 +178,9 @@ class TestErrors:
     def test_false_alarms_may_be_the_error_that_is_bounded(self):
         shown = replace(sample.decision(), protect="fpr")
         names = [name for name, _ in shown.statements()]
-        assert names[0] == "False alarms, bounded beforehand"
-        assert "Misses have no such bound." in repr(shown)
-        assert "Misses could not be certified as asked." in shown.headline()
+        assert names[0] == "False positives, bounded in advance"
+        assert "False negatives have no such bound." in repr(shown)
+        assert "The target for false negatives could not be certified." in shown.headline()
 
     @pytest.mark.parametrize("mode", ["margin", "hybrid", "naive"])
     def test_other_modes_say_what_they_bound(self, mode):
@@ -188,19 +188,19 @@ class TestErrors:
         first = shown.statements()[0][1]
         assert ("10 %" in first) == (mode != "naive")
         assert replace(shown, fnr_bound=None, mode="naive").statements()[0][1] == (
-            "Not bounded by this method."
+            "This method does not bound them."
         )
 
     def test_what_was_not_paid_for_is_not_claimed(self):
         shown = replace(sample.decision(), mode="hybrid", status="partial")
         cells = Reading(decision_html(shown)).cells
-        at = cells.index("Misses")
+        at = cells.index("False negatives")
         assert (cells[at + 1], cells[at + 5]) == ("chance at most 2.5 %", "not bounded")
 
     def test_no_estimate_is_said(self):
         shown = replace(sample.decision(), estimate=None)
         assert kinds(shown)[-1] == "none"
-        assert shown.statements()[-1] == ("False alarms, not estimated", "There is no estimate.")
+        assert shown.statements()[-1] == ("False positives, not estimated", "There is no estimate.")
 
     @pytest.mark.parametrize(
         ("share", "shown"),
@@ -258,15 +258,15 @@ class TestNumberLine:
         made = replace(made, taken=sample.decision().taken)
         assert number_line(made, made.tests[0]).moved == 260
         assert "tested against 260" in decision_html(made)
-        assert "what is shown has past answers merged in" in repr(made)
+        assert "The values shown also use past answers" in repr(made)
 
     def test_what_past_answers_decide_was_not_tested(self):
         made = sample.mirrored()
         line = number_line(made, made.tests[0])
         assert line.moved == line.limit == 200
-        assert "Groups were judged by the intervals of past answers." in repr(made)
+        assert "Groups were judged by the confidence intervals of past answers." in repr(made)
         assert "tested against" not in decision_html(made)
-        assert "Nothing was bought for it: a first step of its own" in repr(made)
+        assert "This decision used past answers only. A first step" in repr(made)
         assert len(made.plot().get_legend().get_texts()) == 4
 
     def test_groups_with_their_own_thresholds_are_drawn_by_distance(self):
@@ -289,7 +289,7 @@ class TestNumberLine:
         body = decision_body(sample.decision())
         drawn = re.findall(r'<svg class="dpnb-(?:yes|doubt|no)"[^>]*aria-label="([^"]*)"', body)
         assert drawn[0] == (
-            "ATL: noisy value 742, interval 664 to 820. On the whole: surely yes, selected."
+            "ATL: noisy value 742, confidence interval 664 to 820. Overall: surely yes, selected."
         )
         assert body.count('class="dpnb-lanes" style="display:none"') == 1
 
@@ -305,10 +305,10 @@ class TestNumberLine:
         assert (own[den], own[cle], made.verdicts[den]) == (1, 0, -1)
         body = decision_body(made)
         assert (
-            "DEN: noisy value 655, interval 577 to 733. flights &gt; 200: surely yes. "
-            "On the whole: surely no, " in body
+            "DEN: noisy value 655, confidence interval 577 to 733. flights &gt; 200: surely yes. "
+            "Overall: surely no, " in body
         )
-        assert "on a line: of its condition alone; in the table: of the whole condition" in body
+        assert "on a line: for its condition alone; in the table: for the whole condition" in body
         ax = made.plot()
         labels = {text.get_text() for text in ax.get_legend().get_texts()}
         assert {"flights > 200: surely yes", "flights > 200: unknown"} <= labels
@@ -386,7 +386,7 @@ class TestStructure:
             tests=(sample.test_of(0),), readings=(sample.reading((), 78.0),),
         )  # fmt: skip
         assert told_groups(made) == []
-        assert "No group is selected; no group is in doubt." in decision_html(made)
+        assert "No group is selected, and none is in doubt." in decision_html(made)
         assert made.widget()
         assert made.plot()
 
@@ -405,10 +405,10 @@ class TestPlan:
         assert cells[-2:] == ["6", "epsilon 5.12"]
 
     def test_ways_to_be_true_are_said(self):
-        assert "The whole is true when flights > 200 and delay > 10; or late > 50." in repr(
+        assert "The condition holds when flights > 200 and delay > 10; or late > 50." in repr(
             sample.price()
         )
-        assert "The whole is true when flights > 200 and delay > 10 and late > 50." in repr(
+        assert "The condition holds when flights > 200 and delay > 10 and late > 50." in repr(
             sample.price(implicants=((0, 1, 2),))
         )
 
@@ -416,7 +416,7 @@ class TestPlan:
         price = sample.price()
         few = replace(price, tests=price.tests[:1], implicants=((0,),), costs=(), mode="rr")
         assert "whole" not in repr(few)
-        assert "Costs by step" not in repr(few)
+        assert "Privacy cost by step" not in repr(few)
 
 
 class TestOffers:
@@ -457,7 +457,7 @@ class TestOffers:
 
     def test_a_grey_width_is_told_by_its_multiple(self):
         said = offers(replace(sample.decision(), mode="margin"))[4][1]
-        assert said.startswith("Grey widths: 0.5 times those that were asked for. A first step")
+        assert said.startswith("Grey widths: 0.5 times those you gave. A first step")
 
     def test_there_are_none_without_noise_or_price(self):
         assert offers(sample.response()) == []
@@ -475,7 +475,7 @@ class TestFigure:
         assert [tick.get_text() for tick in ax.get_yticklabels()][:2] == ["ATL", "DEN"]
 
     def test_what_is_drawn_is_named(self):
-        assert sample.decision().plot().get_xlabel() == "flights, 95 % intervals"
+        assert sample.decision().plot().get_xlabel() == "flights, 95 % confidence intervals"
         made = sample.two_conditions()
         turned = replace(made, tests=made.tests[::-1])
         assert turned.plot().get_xlabel().startswith("delay: sum of distances from 10")
@@ -520,7 +520,7 @@ class TestWidget:
         self.hear(widget, {"refine": 1})
         self.hear(widget, {"refine": 1})
         assert further.call_count == 1
-        assert "taken already" in widget.said()[1]["failed"]
+        assert "already taken" in widget.said()[1]["failed"]
 
     @pytest.mark.parametrize(
         "content", [None, [], {}, {"refine": True}, {"refine": "1"}, {"go": 1}]
@@ -547,7 +547,7 @@ class TestWidget:
         further.side_effect = ZeroDivisionError
         with pytest.raises(ZeroDivisionError):
             widget._hear(widget, {"refine": 1}, [])
-        assert "Look at the budget" in widget.said()[0]["failed"]
+        assert "Check the budget" in widget.said()[0]["failed"]
 
     def test_why_there_is_no_step_is_said(self, further):
         first = sample.decision(further=further)
@@ -556,7 +556,7 @@ class TestWidget:
         assert "session" in step_offer(sample.decision())["closed"]
         poor = replace(first, remaining=sample.loss("0.01"))
         assert step_offer(poor)["closed"] == (
-            "One more step costs epsilon 0.0683: more than is left, epsilon 0.01."
+            "One more step costs epsilon 0.0683, but only epsilon 0.01 is left."
         )
 
     @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ test("what cannot be taken says why, at any stage", () => {
 });
 
 test("what is shown is counted", () => {
-  assert.equal(counted(2, 10, 3), "Shown: 2 of 10 rows of the table, 3 on the number line.");
+  assert.equal(counted(2, 10, 3), "Shown: 2 of 10 groups in the table, 3 on the number line.");
 });
 
 test("the module is below 8 KB and needs nothing but the table", () => {

@@ -75,7 +75,7 @@ class TestLive:
         show.select_option("yes")
         expect(part.locator("tbody tr[data-verdict]:visible")).to_have_count(5)
         expect(part.locator("li:visible")).to_have_count(5)
-        expect(part.get_by_text("Shown: 5 of 10 rows of the table, 5 on")).to_be_visible()
+        expect(part.get_by_text("Shown: 5 of 10 groups in the table, 5 on")).to_be_visible()
         show.select_option("no")
         expect(part.locator("li:visible")).to_have_count(2)
         show.select_option("all")
@@ -85,7 +85,7 @@ class TestLive:
         part, said = live(page), live(page).locator("output").first
         part.locator("li svg").nth(3).hover()
         expect(said).to_have_text(
-            "EWR: noisy value 402, interval 324 to 480. On the whole: surely yes, selected."
+            "EWR: noisy value 402, confidence interval 324 to 480. Overall: surely yes, selected."
         )
         part.get_by_label("Show groups").focus()
         page.keyboard.press("Tab")
@@ -141,7 +141,7 @@ class TestRefining:
         part = live(page, 2)
         expect(part.locator(".dpnb-refine button").first).to_be_disabled()
         expect(part.locator(".dpnb-refine output")).to_contain_text(
-            "The session that decided is gone"
+            "The session of this decision is closed"
         )
 
     def test_it_takes_two_presses_of_a_key(self, page):
@@ -187,9 +187,9 @@ class TestReopened:
         lab.open(page, "decide-untrusted.ipynb")
         record = outputs(page, 1).first
         expect(record.locator("table").first.locator("tbody tr")).to_have_count(10)
-        for words in ("bounded beforehand", "certified for this result", "only estimated"):
+        for words in ("bounded in advance", "certified for this result", "only estimated"):
             expect(record.get_by_text(words, exact=True).first).to_be_visible()
-        expect(record.get_by_text("lines: intervals")).to_be_hidden()
+        expect(record.get_by_text("lines: confidence intervals")).to_be_hidden()
         assert page.locator(".dpnb-on, .dpnb button").count() == 0
 
     def test_without_javascript_an_exported_notebook_shows_it(self, lab, saved, new_page):
@@ -199,4 +199,4 @@ class TestReopened:
         page = new_page(java_script_enabled=False)
         page.goto(path.with_suffix(".html").as_uri())
         expect(page.locator(".dpnb-lanes").first).to_be_visible()
-        expect(page.locator("dt").first).to_contain_text("bounded beforehand")
+        expect(page.locator("dt").first).to_contain_text("bounded in advance")

@@ -169,9 +169,9 @@ class TestKeyboard:
         part = view(page)
         part.get_by_text("How to read this").focus()
         page.keyboard.press("Enter")
-        expect(part.get_by_text("Influence: by how much the difference falls")).to_be_visible()
+        expect(part.get_by_text("Influence: how much the difference falls")).to_be_visible()
         page.keyboard.press("Space")
-        expect(part.get_by_text("Influence: by how much the difference falls")).to_be_hidden()
+        expect(part.get_by_text("Influence: how much the difference falls")).to_be_hidden()
 
     def test_the_focus_is_visible(self, page):
         view(page).get_by_role("button", name="rank").focus()
@@ -212,7 +212,7 @@ class TestReopened:
         assert page.locator(".dpnb-on, .dpnb button").count() == 0
         expect(record.get_by_text("could be noise")).to_be_visible()
         record.get_by_text("How to read this").click()
-        expect(record.get_by_text("Influence: by how much the difference falls")).to_be_visible()
+        expect(record.get_by_text("Influence: how much the difference falls")).to_be_visible()
         widths = record.locator("tbody td span").evaluate_all(
             "spans => spans.map(span => span.getBoundingClientRect().width)"
         )
@@ -229,9 +229,7 @@ class TestReopened:
         expect(table.locator("tbody tr")).to_have_count(5)
         expect(page.get_by_text("Error displaying widget")).to_have_count(0)
         page.get_by_text("How to read this").first.click()
-        expect(
-            page.get_by_text("Influence: by how much the difference falls").first
-        ).to_be_visible()
+        expect(page.get_by_text("Influence: how much the difference falls").first).to_be_visible()
 
     def test_a_page_of_its_own_works_offline(self, lab, page, new_page):
         path = lab.root / "why.html"

@@ -55,7 +55,7 @@ class TestExplain:
 
     def test_costs_a_fifth_of_what_is_left_when_nothing_is_said(self, asked):
         priced = asked.run(f"%%dpexplain income --dry-run\n{REAL}")
-        assert "it would take a fifth of what is left" in priced.stdout
+        assert "it would use a fifth of what is left" in priced.stdout
         ran = asked.run(f"%%dpexplain income\n{REAL}")
         assert ran.result.spent.rho == priced.result.spent.rho == Fraction("0.38")
         again = asked.run(f"%%dpexplain income\n{REAL}").result
@@ -196,20 +196,20 @@ MISTAKES = [
     ("%%dpexplain income\n'Divorced' > 'Divorced'", "twice"),
     ("%%dpexplain income\n'Divorced' = 'Widowed'", ""),
     ("%%dpexplain income --of sahre\n'Divorced' > 'Widowed'", "Did you mean share?"),
-    (f"%%dpexplain income --attributes age --k 9\n{REAL}", "there are 8 predicates"),
+    (f"%%dpexplain income --attributes age --k 9\n{REAL}", "there are only 8 predicates"),
     (f"%%dpexplain income --k many\n{REAL}", "--k 'many' is not a number"),
     (f"%%dpexplain income --k 2.5\n{REAL}", "not a whole number"),
     (f"%%dpexplain income --error wide\n{REAL}", "--error 'wide' is not a number"),
     (f"%%dpexplain income --rho 3 --yes\n{REAL}", "is left"),
-    (f"%%dpexplain income --rho topk=1\n{REAL}", "does not name each part once"),
+    (f"%%dpexplain income --rho topk=1\n{REAL}", "must name exactly topk, influence, rank"),
     (f"%%dpexplain income --rho :cost\n{REAL}", "--rho :cost has no value"),
     (f"%%dpexplain income --epsilon :cost\n{REAL}", "--epsilon :cost has no value"),
     (f"%%dpexplain income --confidence 1\n{REAL}", "confidence is 1"),
     (f"%%dpexplain income --mode loose\n{REAL}", "mode"),
     (f"%%dpexplain income --predicates nothing\n{REAL}", "no list called 'nothing'"),
     (f"%%dpexplain income --attributes hours_per_week\n{REAL}", "no declared values"),
-    (f"%%dpexplain income --exclude ag\n{REAL}", "unknown column 'ag'"),
-    (f"%%dpexplain income --length 4\n{REAL}", "length is 4"),
+    (f"%%dpexplain income --exclude ag\n{REAL}", "there is no column 'ag'"),
+    (f"%%dpexplain income --length 4\n{REAL}", "from 1 to 3, got 4"),
     (f"%%dpexplain income --on nobody\n{REAL}", "no session 'nobody'"),
     (f"%%dpexplain\n{REAL}", "arguments are required"),
 ]

@@ -210,7 +210,7 @@ class TestCurrencies:
         session = curator.session("b")
         question = session.query(BY_SEX, epsilon=2).compare("F", "M")
         before = curator.budget.spent
-        with pytest.raises(RequestError, match="explanations need zero-concentrated privacy"):
+        with pytest.raises(RequestError, match="explanations need Gaussian noise"):
             session.explain(question, anyway=True)
         with pytest.raises(RequestError):
             session.price(question)

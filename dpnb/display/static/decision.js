@@ -23,7 +23,7 @@ export function offered(offer, stage) {
   if (stage === "asked") {
     return { text: `Spend ${offer.cost} on one more step`, said: `${offer.text} Press again to spend it.`, open: true };
   }
-  return { text: "Refine …", said: "One press shows the cost, a second one spends it.", open: true };
+  return { text: "Refine …", said: "The first press shows the cost, the second one spends it.", open: true };
 }
 
 /** Where a press leads. A double click is one press: nobody has read the cost in between.
@@ -33,7 +33,7 @@ export const pressed = (stage, clicks) =>
 
 /** What is shown, in words. @param {number} rows @param {number} all @param {number} lanes */
 export const counted = (rows, all, lanes) =>
-  `Shown: ${rows} of ${all} rows of the table, ${lanes} on the number line.`;
+  `Shown: ${rows} of ${all} groups in the table, ${lanes} on the number line.`;
 
 function control(tag, name, ...children) {
   const node = make(tag, name, ...children);
@@ -141,7 +141,7 @@ function prices(el, data, model, change) {
   slider.oninput = () => change("at", +slider.value);
   const label = make("label", "", make("span", "", "Uncertain regions"), slider), value = make("span", "");
   el.querySelector(".dpnb-body").append(make("div", "dpnb-price",
-    make("p", "", "What would a new decision cost, with other uncertain regions? Looking costs nothing."),
+    make("p", "", "What would a new decision with other uncertain regions cost? Moving the slider is free."),
     make("div", "dpnb-slide", label, value), said));
   return () => {
     const [name, text] = offers[model.get("at")];
