@@ -63,5 +63,5 @@ def plot_discovery(found: Discovery, ax: Axes | None = None) -> Axes:
         else "rows of a value"
     )
     ax.set_xlabel(who)
-    ax.set_ylabel(f"chance that a value of {formula_free(found.column)} is shown")
+    ax.set_ylabel(f"probability that a value of {formula_free(found.column)} is found")
     return finished(ax, found)

@@ -43,9 +43,11 @@ if TYPE_CHECKING:
     from dpnb.risk.safe_counts import SafeCounts
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
-_UNKNOWN = "It did not work, for a reason that is not known. Look at the budget, then try again."
-_INTERRUPTED = "Interrupted. Look at the budget; pressed again, what was paid for is free."
-_CHANGED = "The price has changed since it was shown. Press again if you agree."
+_UNKNOWN = "The answer failed for an unknown reason. Check the budget, then try again."
+_INTERRUPTED = (
+    "Interrupted. Check the budget. If you press again, anything already paid for is free."
+)
+_CHANGED = "The privacy cost has changed since it was shown. Press again if you agree."
 _UNSEEN = "Tick the box first."
 
 
@@ -168,7 +170,7 @@ class RiskPicker(anywidget.AnyWidget):
         at: int = proposal.value
         if self._open and not 0 <= at < len(self.candidates):
             raise RequestError(
-                f"{at} is no candidate", f"Set at from 0 to {len(self.candidates) - 1}."
+                f"there is no candidate {at}", f"Set at from 0 to {len(self.candidates) - 1}."
             )
         return at
 
@@ -328,7 +330,7 @@ class RiskPicker(anywidget.AnyWidget):
             "counts": None if counts is None else {
                 "html": counts_body(counts),
                 "at": settled.detail.get("k", 0),
-                "names": [f"level {k + 1}" for k in range(len(counts.levels))],
+                "names": [f"line {k + 1}" for k in range(len(counts.levels))],
             },
             "wish": self._wish_text(),
         }  # fmt: skip
@@ -336,10 +338,10 @@ class RiskPicker(anywidget.AnyWidget):
     def _wish_text(self) -> str:
         wish = self.profile.wish()
         if wish.held:
-            return "bought"
+            return "already paid for"
         named = offers.name(wish.cost, self.profile.currency)
         left = amount_text(self.profile.budget.remaining.level(self.profile.currency), left=True)
-        return f"spends {named} of {left} left"
+        return f"costs {named} of the {left} left"
 
     def _offers(self) -> list[dict[str, Any]]:
         return [
@@ -414,9 +416,9 @@ class RiskPicker(anywidget.AnyWidget):
         if shown is None or price.spent != shown.spent:
             return {"failed": _CHANGED}
         self.answer = self.profile.answer(choice)
-        told = f"Answered. {self.answer.cost_sentence()} It is in picker.answer."
+        told = f"Answered. {self.answer.cost_sentence()} The answer is in picker.answer."
         if self.profile.cumulative:
-            told += " Run the cell again to count it in."
+            told += " Run the cell again to include it."
         self._answered = {
             "text": told, "losses": self._losses(self.answer) if self._looked else ""
         }  # fmt: skip
@@ -448,7 +450,12 @@ class RiskPicker(anywidget.AnyWidget):
 def _offer(level: Fraction | None, price: Price | None) -> dict[str, Any]:
     """Return what the button that releases an answer at a level says, and whether it may."""
     if level is None or price is None:
-        return {"text": "No level is left", "affordable": False, "held": False, "accuracy": []}
+        return {
+            "text": "Your limit allows no further answer",
+            "affordable": False,
+            "held": False,
+            "accuracy": [],
+        }
     return {
         "text": offers.offer_text(level, price),
         "affordable": price.affordable,

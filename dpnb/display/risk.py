@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from dpnb.risk.safe_counts import SafeCounts
 
 NOTICE = (
-    "A private risk picker was here. It shows exact facts about persons, so nothing of it is kept; "
-    "run the cell again to see it."
+    "A private risk picker was shown here. It has exact facts about people, so it is not saved. "
+    "Run the cell again to see it."
 )
 REVEALED = (
-    "The page shows exact facts about persons: how much single rows, or ids, add to the answer, how many "
+    "This page shows exact facts about people: how much single rows, or ids, add to the answer, how many "
     "do, and how exposed they are. Keep it as secret as the data."
 )
 PUBLIC = "Exact values of a table that is declared public."
-UNSEEN = "No exact figure is shown yet: set the limit first."
-LIVE = "Exact values, for the owner's eyes: nothing shown here is stored in the notebook."
+UNSEEN = "No exact value is shown yet. Set the limit first."
+LIVE = "Exact values, for the owner only. Nothing shown here is saved in the notebook."
 
 
 def notice_html(token: str = "") -> str:
@@ -96,12 +96,12 @@ def risk_text(
         for level, price in zip(shown["levels"], prices, strict=True)
     )
     head = (
-        "level",
+        "privacy cost",
         "guesses right of 100",
         f"limit {asked['text']}",
         f"{shown['noun']} above",
         "RDR over its floor",
-        "accuracy",
+        "margin of error",
     )
     ranges = Listing(f"{risk_tables.TITLE} {shown['statement']}", head, rows)
     standing = Listing("Who stands out", tuple(top["head"]), tuple(map(tuple, top["rows"])))
@@ -151,14 +151,14 @@ def picker_body(
 
 
 def losses_html(lines: Mapping[str, Any], answered: str) -> str:
-    """Return what a released answer tells about single rows, as a table under a line that opens it."""
+    """Return what a released answer reveals about single rows, as a table under a line that opens it."""
     meaning = (
-        "loss: ln of how much likelier this very answer is with the row than without it. Above 0 it "
-        "speaks for the row being in the table, below 0 against."
+        "Loss: the logarithm of how much more likely this answer is with the row than without it. A "
+        "positive loss speaks for the row being in the table, a negative one against."
     )
     table = risk_tables.listed(lines, f"By the answer at {answered}")
     said = parts.notes(meaning)
-    return parts.opened("What this answer tells about single rows", table + said, first=True)
+    return parts.opened("What this answer reveals about single rows", table + said, first=True)
 
 
 @cache

@@ -14,36 +14,37 @@ from dpnb.risk.frames import within
 from dpnb.risk.guesses import COIN
 from dpnb.risk.offers import accuracy_texts
 
-TITLE = "Whom would this answer expose?"
+TITLE = "Who would this answer expose?"
 _READING = (
-    "Guesses right of 100: how often the best guess whether somebody is in the table is right, of someone "
-    "who sees the answer, starts from a coin toss and knows everybody else's data. 50 is a coin toss, "
+    "Guesses right of 100: how often the best guess of whether a person is in the table is right. The "
+    "guesser sees the answer, knows everybody else's data and starts from a coin toss. 50 is a coin toss, "
     "100 is certain.",
-    "Who adds nothing to the answer is guessed no better than by a coin: that hides whether she is in the "
-    "table, not what her value is. Guessing which of two values someone has can succeed more often.",
+    "Someone who adds nothing to the answer is guessed no better than by a coin toss. This hides whether "
+    "they are in the table, not what their value is. Guessing which of two values someone has can succeed "
+    "more often.",
     "A row is not a person: someone with several rows is guessed more easily.",
-    "The indicator (RDR) says how far a noisy answer is expected to lie from what it would be without one "
-    "row, or without all rows of one protected id, as a multiple of its floor, which is that of "
-    "somebody who adds nothing.",
-    "Accuracy is the half-width of the interval that the answer would have. More of it exposes more.",
+    "The indicator (RDR) is the expected distance of a noisy answer from the answer without one row, or "
+    "without all rows of one protected id. It is shown as a multiple of its floor, the indicator of someone "
+    "who adds nothing.",
+    "A smaller margin of error exposes more.",
 )
 _LEFT, _RIGHT = "text-align:left", "text-align:right"
 
 
 def ranges(shown: Mapping[str, Any], prices: Sequence[Price]) -> str:
-    """Return one line for each level: guesses right of 100, rows above the limit, accuracy."""
+    """Return one line for each rho or epsilon: guesses right of 100, rows above the limit, accuracy."""
     limit = shown["thresholds"][shown["first"]]
     delta, sure = shown["levels"][0]["delta"], percent(prices[0].confidence)
     beside = _unit(f"ε at {delta}") if delta else ""
     heads = (
-        f'<th scope="col" style="{_LEFT}">level{beside}</th>',
+        f'<th scope="col" style="{_LEFT}">privacy cost{beside}</th>',
         f'<th scope="col" class="dpnb-plot" style="min-width:110px;{_LEFT}">{_axis(limit)}</th>',
         f'<th scope="col" style="{_RIGHT}">at most{_unit("RDR over its floor")}</th>',
         f'<th scope="col" style="{_RIGHT}">{parts.text(shown["noun"])} above{_unit("the limit")}</th>',
-        f'<th scope="col" style="{_RIGHT}">accuracy{_unit(f"{sure} interval")}</th>',
+        f'<th scope="col" style="{_RIGHT}">margin of error{_unit(f"{sure} confidence")}</th>',
     )
     body = "".join(_range(shown, at, price) for at, price in enumerate(prices))
-    caption = parts.caption("What each level would tell", part=True)
+    caption = parts.caption("What an answer would expose at each privacy cost", part=True)
     return (
         f'<table class="dpnb-table dpnb-risk-range">{caption}<thead><tr>{"".join(heads)}</tr></thead>'
         f"<tbody>{body}</tbody></table>"
@@ -62,7 +63,7 @@ def histogram(level: Mapping[str, Any], noun: str) -> str:
         f"{bar_mark(0.0, 1 + math.log10(count), (0.0, most, most), opened=False)}</td></tr>"
         for label, count in lines
     )
-    caption = parts.caption(f"How many {noun} are how easily guessed, at {named(level)}", part=True)
+    caption = parts.caption(f"How easily {noun} are guessed, at {named(level)}", part=True)
     heads = (
         f'<th scope="col" style="{_LEFT}">guesses right of 100</th>'
         f'<th scope="col" style="{_RIGHT}">{parts.text(noun)}</th>'
@@ -187,12 +188,18 @@ def _groups(shown: Mapping[str, Any]) -> str:
         groups["indicator"][at],
     )  # fmt: skip
     found = {
-        "head": [by, "rows", "above your limit", "guesses right, most", "RDR over its floor, most"],
+        "head": [
+            by,
+            "rows",
+            "above your limit",
+            "most guesses right",
+            "largest RDR over its floor",
+        ],
         "numbers": [False, True, True, True, True],
         "rows": [list(line) for line in zip(*columns, strict=True)],
     }
     more = f"{groups['hidden']:,} more groups are not listed." if groups["hidden"] else ""
-    table = listed(found, f"How easily whom is guessed, by {by}", "dpnb-risk-groups")
+    table = listed(found, f"How easily {shown['noun']} are guessed, by {by}", "dpnb-risk-groups")
     return parts.opened(f"Groups by {by}", table + parts.notes(more), first=True)
 
 

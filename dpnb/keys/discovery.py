@@ -58,27 +58,28 @@ class ThresholdLaw:
     def counted(self, count: int) -> str:
         """Return which value is meant, by who counts for it."""
         if not self.ids:
-            return f"of {count:,} {'row' if count == 1 else 'rows'}"
+            return f"with {count:,} {'row' if count == 1 else 'rows'}"
         if count == 1:
-            return f"for which a single {self.ids} counts"
-        return f"for which {count:,} different {self.ids} count"
+            return f"with a single {self.ids} that counts"
+        return f"with {count:,} different {self.ids} that count"
 
     def sentence(self) -> str:
-        """Return which values are shown, in words."""
+        """Return which values are found, in words."""
         # upward: it is a promise
         up, delta = Context(prec=6, rounding=ROUND_UP), self.threshold.delta
         alone = f"{up.divide(Decimal(delta.numerator), Decimal(delta.denominator)):.6g}"
         said = (
-            f"A value {self.counted(self.surely)} is shown with a probability of at least "
-            f"{percent(self.confidence)}, one {self.counted(1)} of at most {alone}."
+            f"A value {self.counted(self.surely)} is found with a probability of at least "
+            f"{percent(self.confidence)}. A value {self.counted(1)} is found with a probability of at "
+            f"most {alone}."
         )
         long = f"texts of more than {MOST_LETTERS} letters"
         if not self.ids:
-            return f"{said} {long.capitalize()} are neither shown nor numbered."
+            return f"{said} {long.capitalize()} are neither found nor included in the number of hidden values."
         times = "one value" if self.groups == 1 else f"{self.groups:,} values"
         return (
-            f"{said} Each {self.ids} counts for {times} at most, picked in secret; values for which "
-            f"none counts, and {long}, are neither shown nor numbered."
+            f"{said} Each {self.ids} counts for at most {times}, chosen in secret. Values for which none "
+            f"counts, and {long}, are neither found nor included in the number of hidden values."
         )
 
 
@@ -144,19 +145,19 @@ class Discovery:
             When it is one of the values found.
         """
         if other in self.keys:
-            raise SchemaError(f"{other!r} is one of the values found", "Take another name.")
+            raise SchemaError(f"{other!r} is one of the values found", "Choose another name.")
         return Category([*self.keys, other], other=other)
 
     def sentences(self) -> list[str]:
         """Return what is said about the discovery, the same in every rendering."""
         sure, low, high = percent(self.confidence), self.hidden_low, self.hidden_high
         some = f"{high:,}" if low == high else f"{low:,} to {high:,}"
-        hidden = f"Values that stay hidden: {some}, with {sure} confidence."
+        hidden = f"Hidden values: {some} (with {sure} confidence)."
         cost = cost_text(
             self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
         )
         note = ledger_note(self.spent, self.currency, kept=self.kept)
-        order = ["First those that seem the most common."] if len(self.keys) > 1 else []
+        order = ["The values that seem most common come first."] if len(self.keys) > 1 else []
         return [*order, hidden, self.law.sentence(), cost, *([note] if note else [])]
 
     @property
@@ -260,15 +261,15 @@ class DiscoveryPrice:
         """Return the price as a table."""
         sure = percent(self.law.confidence)
         rows = (
-            (f"least count shown with {sure}", f"{self.law.surely:,}"),
-            ("number of hidden values", f"± {self.hidden:,}"),
+            (f"count found with {sure} probability", f"{self.law.surely:,}"),
+            ("margin of error of the number of hidden values", f"± {self.hidden:,}"),
         )
         caption, note = price_words(
             self.spent, self.remaining, self.cap, self.currency, self.delta,
             affordable=self.affordable,
         )  # fmt: skip
         said = (note, self.law.sentence())
-        return Listing(caption, ("", "to expect"), rows, self.stamp, said)
+        return Listing(caption, ("", "expected"), rows, self.stamp, said)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the price as plain data (JSON)."""

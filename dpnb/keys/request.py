@@ -92,18 +92,18 @@ class DiscoveryRequest:
         state = self.store.accountant
         if state.currency != "zcdp":
             raise RequestError(
-                "values that nobody declared can only be discovered with a delta",
-                "Open a zcdp session: Budget(epsilon=3, delta=1e-6, key_delta=1e-7).",
+                "finding undeclared values needs a delta",
+                "Open a session with Budget(epsilon=3, delta=1e-6, key_delta=1e-7).",
             )
         if not state.budget.key_delta:
             raise RequestError(
-                "no delta was set aside to discover values",
+                "no delta was set aside for finding values",
                 "Open the ledger with Budget(epsilon=3, delta=1e-6, key_delta=1e-7).",
             )
         if self.store.provenance.static:
             raise RequestError(
-                "with limits for each view, nothing else is answered",
-                "Values are discovered under Policy(views='water-filling').",
+                "the policy gives each view its own limit, so only views are answered",
+                "Finding values needs Policy(views='water-filling').",
             )
         table = self._table()
         place = self._place(table)
@@ -112,8 +112,8 @@ class DiscoveryRequest:
         delta = most / 10 if given is None else amount(given, "delta")
         if delta > most:
             raise RequestError(
-                f"delta is {amount_text(delta)}, but {amount_text(most)} was set aside in all",
-                "Give a smaller one; it hardly matters for what is found.",
+                f"delta is {amount_text(delta)}, but only {amount_text(most)} was set aside",
+                "Give a smaller delta. It hardly changes what is found.",
             )
         groups = 1 if table.unit is None else table.unit.max_groups
         return DiscoveryPlan(
@@ -127,7 +127,9 @@ class DiscoveryRequest:
             able = [one for one in self.tables.values() if one.schema.undeclared]
             if len(able) != 1:
                 raise RequestError(
-                    "say of which table" if able else "no table has undeclared columns",
+                    "several tables have undeclared columns"
+                    if able
+                    else "no table has undeclared columns",
                     "Write table='sales'." if able else "Write Schema(..., undeclared=['city']).",
                 )
             return able[0]
@@ -138,7 +140,7 @@ class DiscoveryRequest:
     def _place(self, table: Table) -> int:
         folded = [name.casefold() for name in table.schema.undeclared]
         if not isinstance(self.column, str):
-            raise RequestError("a column is named by a text", "Write session.discover('city').")
+            raise RequestError("column must be a string", "Write session.discover('city').")
         if self.column.casefold() in folded:
             return folded.index(self.column.casefold())
         if table.schema.find(self.column) is not None:
@@ -149,13 +151,15 @@ class DiscoveryRequest:
             f"{table.name!r} has no undeclared column {self.column!r}",
             nearest(self.column, list(table.schema.undeclared))
             if folded
-            else "The owner declares which can be discovered: Schema(..., undeclared=['city']).",
+            else "The owner declares which columns can be searched: Schema(..., undeclared=['city']).",
         )
 
     def _rho(self) -> Fraction:
         rho, epsilon = self.options.get("rho"), self.options.get("epsilon")
         if (rho is None) == (epsilon is None):
-            raise RequestError("say once how much", "Give rho=0.05, or epsilon=0.5.")
+            raise RequestError(
+                "give exactly one of rho and epsilon", "Give rho=0.05, or epsilon=0.5."
+            )
         if epsilon is not None:
             budget = self.store.accountant.budget
             return rho_meant(epsilon, budget.noise_delta, budget.currency)

@@ -53,14 +53,16 @@ def options(desk: Desk, by: str | Sequence[str], cumulative: bool, form: str) ->
     """Check the options of a profile, on the current state of the store; public facts only."""
     kind = next((known for known in FORMS if isinstance(form, str) and known == form), None)
     if kind is None:
-        raise RequestError(f"form is {form!r}", f"Use {', '.join(FORMS)}.")
+        raise RequestError(f"there is no form {form!r}", f"Use {', '.join(FORMS)}.")
     if not isinstance(cumulative, bool):
-        raise RequestError("cumulative is neither True nor False", "Write cumulative=True.")
+        raise RequestError(
+            f"cumulative must be True or False, got {cumulative!r}", "Write cumulative=True."
+        )
     columns = _columns(by, desk.table.schema)
     if columns and desk.table.unit is not None:
         raise RequestError(
             f"the rows of one {desk.table.unit.column} may lie in several groups",
-            "Leave by out: each id is looked at with all its rows.",
+            "Leave by out: each id is taken with all its rows.",
         )
     earlier = _earlier(desk.plan, desk.table, desk.store) if cumulative else Earlier({}, {}, 0.0)
     if kind == "exact" and desk.plan.currency == "pure" and earlier.constant:
@@ -130,7 +132,7 @@ def paper_look(desk: Desk, mechanism: str) -> Callable[[], PaperProfile]:
         )
     if desk.table.unit is not None:
         raise RequestError(
-            "the printed algorithms take each row for a person",
+            "the printed algorithms treat each row as a person",
             "They run on tables without a privacy unit; leave mode='paper' out.",
         )
     family = paper.family(mechanism)
@@ -147,7 +149,9 @@ def _columns(by: object, schema: Schema) -> tuple[str, ...]:
     """Return the columns by which rows are told apart; public facts only."""
     names = [by] if isinstance(by, str) else by
     if not isinstance(names, (list, tuple)):
-        raise RequestError("by names no columns", "Write by='sex', or by=['sex', 'race'].")
+        raise RequestError(
+            "by must be a column or a list of columns", "Write by='sex', or by=['sex', 'race']."
+        )
     columns = tuple(_column(name, schema) for name in names)
     if len(set(columns)) < len(columns):
         raise RequestError("by names a column twice", "Name each column once.")
@@ -228,17 +232,18 @@ def signed_losses(shown: RiskProfile, desk: Desk, answer: Answer) -> Exact:
     views, keys = shown.plan.views, view_keys(shown.plan.query)
     if any(view.keys != keys for view in views.values()):
         raise RequestError(
-            "a quantile is counted in cells within the groups, which are not told apart here",
+            "losses of single rows are not supported for quantiles",
             "Leave quantiles out of the statement.",
         )
     if desk.table.unit is not None:
         raise RequestError(
-            "what an answer tells about single ids is not shown",
+            "losses are not supported for single ids",
             "Look at the indicators, which bound it: rdr() and losses().",
         )
     if answer.ledger != desk.store.name or set(answer.levels) != set(views):
         raise RequestError(
-            "the answer is of another statement", "Pass the answer to the profile's own statement."
+            "the answer belongs to another statement",
+            "Pass the answer to the profile's own statement.",
         )
     scan = ContributionScan(
         tuple(_part(view, 0.0, shown.currency) for view in views.values()), keys

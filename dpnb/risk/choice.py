@@ -33,7 +33,7 @@ Source: TypeAlias = Literal["rule", "private", "data"]
 BADGES: dict[Source, str] = {
     "rule": "Rule fixed in advance: the data were not read.",
     "private": "Private selection.",
-    "data": "Picked by looking at the data.",
+    "data": "Chosen by looking at the data.",
 }
 BY_HAND = "by hand"
 """The method of a level that was picked in the picker."""
@@ -127,13 +127,13 @@ class Choice:
     def sentence(self) -> str:
         """The choice in words; one that looked at sensitive data says nothing of its outcome."""
         if self.source == "data" and self.conditional:
-            return "A level was looked for in exact values: .level holds it."
+            return "The privacy cost was chosen by looking at exact values. It is in .level."
         if self.level is None:
             return self._nothing()
         level = loss_text(self.loss, self.currency, self.delta)
         said = f"{level}." if self.method == BY_HAND else f"At {level}, {self._meaning()}"
         if not self.affordable:
-            said += " No answer at that level can be bought with what is left."
+            said += " What is left does not pay for an answer at that privacy cost."
         return said
 
     def _meaning(self) -> str:
@@ -141,10 +141,10 @@ class Choice:
         limit = at_most_text(self.guesses)
         if self.method == "public" or (self.method == "safe counts" and not self.detail["k"]):
             if self.guesses >= OVER:
-                return "anybody's presence may be guessed: there is no limit."
+                return "there is no limit: anybody's presence may be guessed."
             return (
-                "from a coin toss, this answer lets nobody's presence be guessed right more than "
-                f"{limit} times in 100."
+                f"anybody's presence can be guessed right at most {limit} times in 100 from this answer, "
+                "starting from a coin toss."
             )
         if self.method == "safe counts":
             detail, sure = self.detail, percent(self.detail["confidence"])
@@ -153,15 +153,17 @@ class Choice:
                 return f"at most {people} of people are above your limit in this answer ({sure} confidence)."
             people = f"{detail['people']:,} {'person' if detail['people'] == 1 else 'people'}"
             return (
-                f"at most {people} can be guessed right more than {limit} times in 100 in this answer "
+                f"at most {people} can be guessed right more than {limit} times in 100 from this answer "
                 f"({sure} confidence)."
             )
         if self.detail.get("mode") == "paper":
-            return f"as the paper's {self.method} chooses: whom an answer exposes is not promised."
+            return (
+                f"chosen by the paper's {self.method}, which makes no promise about who is exposed."
+            )
         if self.method == "max_loss":
-            return f"nobody's own loss is above {self.tau or float(self.level or 0):g}."
+            return f"the privacy loss of each person is at most {self.tau or float(self.level or 0):g}."
         if self.method == "floor_max_ratio":
-            return f"floor / max is at least {self.tau:g}."
+            return f"the floor of the indicator is at least {self.tau:g} times its maximum."
         return f"the preference {self.method} holds at {self.tau:g}."
 
     def _nothing(self) -> str:
@@ -170,7 +172,7 @@ class Choice:
         if self.source != "rule" and self.method != "safe counts":
             return "No candidate meets the condition."
         if self.guesses <= COIN:
-            return "A limit of 50 allows no answer: each one helps a guess a little."
+            return "A limit of 50 allows no answer, because each one helps a guess a little."
         if detail["limit"] is None:
             return f"No candidate is above the {name} that is spent."
         allowed = amount_text(Fraction(detail["limit"]), 3, left=True)
@@ -183,10 +185,10 @@ class Choice:
         left = Fraction(detail["left"])
         if left < LEAST_LEVEL:
             return (
-                f"Your limit allows {name} {allowed} in all; {spent} is spent. Raise the limit or reuse "
-                "answers."
+                f"Your limit allows a total of {name} {allowed}, and {spent} is spent. Raise the limit or "
+                "reuse answers."
             )
-        return f"Your limit allows {name} {amount_text(left, 3, left=True)} now; no candidate is that small."
+        return f"Your limit allows {name} {amount_text(left, 3, left=True)} now, but no candidate is that small."
 
     def notes(self) -> list[str]:
         """Return what must be known beside the sentence; nothing of what a look at the data showed."""
@@ -196,10 +198,10 @@ class Choice:
         if self.method == "safe counts":
             if self.detail["k"]:
                 above = at_most_text(self.detail["ceiling"])
-                said.append(f"Those few may be guessed right up to {above} times in 100.")
+                said.append(f"Those people may be guessed right up to {above} times in 100.")
             else:
                 said.append(
-                    "The counts could not show that. The rule's level is used: nobody is above your limit."
+                    "The counts could not show that, so the rule is used: nobody is above your limit."
                 )
         if not self.ids and self.guesses < OVER:
             said.append(self._several())
@@ -215,7 +217,7 @@ class Choice:
 
     def sentences(self) -> list[str]:
         """Return the choice in words, how it came about, and what it cost."""
-        cost = "No cost."
+        cost = "No privacy cost."
         if self.source == "private":
             cost = cost_text(
                 self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
@@ -223,7 +225,7 @@ class Choice:
         badge = BADGES[self.source]
         if self.source == "rule" and self.conditional:
             badge = (
-                "Rule fixed in advance; its terms, or what was spent so far, depend on the data."
+                "Rule fixed in advance. Its terms, or what was spent so far, depend on the data."
             )
         return [self.sentence, *self.notes(), badge, cost]
 

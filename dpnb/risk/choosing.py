@@ -67,7 +67,7 @@ def read_limit(profile: RiskProfile, tau: object, guesses: object) -> Limit:
     """Return the limit that a tau or a number of guesses means; fixed before looking at the data."""
     if guesses is not None:
         if tau != TAU:
-            raise RequestError("tau and guesses are both given", "Give one limit: guesses=60.")
+            raise RequestError("give tau or guesses, not both", "Give one limit: guesses=60.")
         wanted = read_guesses(guesses)
         return Limit(0.0, level_of_guesses(wanted, profile.currency), wanted)
     least = threshold(tau)
@@ -80,7 +80,7 @@ def shown_limit(profile: RiskProfile, tau: object, guesses: object) -> Limit:
     if tau is None:
         return read_limit(profile, TAU, LIMIT if guesses is None else guesses)
     if guesses is not None:
-        raise RequestError("tau and guesses are both given", "Give one limit: guesses=60.")
+        raise RequestError("give tau or guesses, not both", "Give one limit: guesses=60.")
     return read_limit(profile, tau, None)
 
 
@@ -171,7 +171,7 @@ def read_wish(
     """Return how many people may be above the limit, and what showing that costs; public facts only."""
     if at_most is not None and p is not None:
         raise RequestError(
-            "at_most and p are both given", "Wish for a number of people, or for a share of them."
+            "give at_most or p, not both", "Give a number of people, or a share of them."
         )
     share = None if p is None else 1 - _proportion(p)
     count = None
@@ -179,8 +179,8 @@ def read_wish(
         count = AT_MOST if at_most is None else _whole(at_most, "at_most", 0, 2**40)
         if count == 0:
             raise RequestError(
-                "noise cannot show that nobody is above the limit",
-                "Leave at_most out: the rule promises that, and is free.",
+                "noisy counts cannot show that nobody is above the limit",
+                "Leave at_most out: the rule promises that for free.",
             )
     asked = rho is not None or epsilon is not None
     held = profile.desk.bought(Histogram())
@@ -222,10 +222,10 @@ def counted(
     """
     _one_of(policy, POLICIES[:2], "policy")
     if math.isinf(limit_.level):
-        raise RequestError("there is no limit", "Give one below 100: guesses=60.")
+        raise RequestError("safe counts need a limit below 100", "Give guesses=60.")
     if profile.cumulative:
         raise RequestError(
-            "private choices look at this statement alone",
+            "private choices cannot include earlier answers",
             "Leave cumulative=True out of curator.risk.",
         )
     if not wish.held:
@@ -265,15 +265,15 @@ def _check(profile: RiskProfile, limit_: Limit, wish: Wish, policy: str) -> None
     if wish.at_most is not None and wish.at_most < 2 * wish.noise * (1 - 1e-9):
         cost, enough = price(wish.at_most, profile.currency), math.ceil(2 * wish.noise)
         raise RequestError(
-            f"at this price the noise is about {wish.noise:,.0f} people; a limit of "
-            f"{wish.at_most:,} could hardly be shown",
-            f"It would cost {name} {amount_text(cost)}. Allow {enough:,} people or more, or use the "
+            f"at this privacy cost the noise is about {wish.noise:,.0f} people, too much to show that "
+            f"at most {wish.at_most:,} are above the limit",
+            f"That would cost {name} {amount_text(cost)}. Allow {enough:,} people or more, or use the "
             "rule for free.",
         )
     spent = budget.spent.level(profile.currency) if policy == "cumulative" else Fraction(0)
     if not math.isinf(limit_.level) and float(spent + wish.cost) >= limit_.level:
         raise RequestError(
-            f"your limit allows {name} {amount_text(limit_.level, 3, left=True)} in all; "
+            f"your limit allows a total of {name} {amount_text(limit_.level, 3, left=True)}, but "
             f"{amount_text(spent, 3)} is spent and the counts cost {amount_text(wish.cost, 3)}",
             "Raise the limit, allow more people, or use the rule for free.",
         )
@@ -282,7 +282,7 @@ def _check(profile: RiskProfile, limit_: Limit, wish: Wish, policy: str) -> None
         raise RequestError(
             f"these counts cost {name} {amount_text(wish.cost)}, more than a tenth of the "
             f"{amount_text(left, left=True)} left",
-            f"Say so with {name}={amount_text(wish.cost)}, allow more people, or use the rule for free.",
+            f"Confirm with {name}={amount_text(wish.cost)}, allow more people, or use the rule for free.",
         )
 
 
@@ -368,7 +368,7 @@ def on_paper(
     _one_of(method, METHODS, "method")
     if profile.cumulative:
         raise RequestError(
-            "private choices look at this statement alone",
+            "private choices cannot include earlier answers",
             "Leave cumulative=True out of curator.risk.",
         )
     listed = descending(candidates)
@@ -501,7 +501,9 @@ def _one_of(value: object, known: tuple[str, ...], name: str) -> None:
 
 def _whole(value: object, name: str, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise RequestError(f"{name} is no whole number from {low} to {high}", f"Give {name}={low}.")
+        raise RequestError(
+            f"{name} must be a whole number from {low} to {high}", f"Give {name}={low}."
+        )
     return value
 
 
@@ -512,7 +514,7 @@ def _float(share: Fraction | None) -> float | None:
 def _proportion(p: object) -> Fraction:
     share = amount(p, "p")
     if not share < 1:
-        raise RequestError("p is not between 0 and 1", "Give p=0.99.")
+        raise RequestError("p must be between 0 and 1", "Give p=0.99.")
     if share.denominator > 10**6:
-        raise RequestError("p has too many digits", "Give 6 at most, such as p=0.99.")
+        raise RequestError("p has more than 6 digits", "Give p=0.99.")
     return share

@@ -259,13 +259,13 @@ def _cell(value: object) -> str:
 def _notes(profile: RiskProfile) -> list[str]:
     told = []
     if profile.cumulative:
-        told.append("Earlier answers are counted in, as if all had been fixed beforehand.")
+        told.append("Earlier answers are included, as if all had been fixed in advance.")
     if profile.approximate:
         told.append(
-            "There are many different contributions: they are rounded up by 1/4096 at most."
+            "There are many different contributions, so each is rounded up, by at most 1/4096."
         )
     if profile.currency == "pure":
         told.append(
-            "A release rounds levels down to a public grid, so it tells a little less than shown."
+            "A release rounds epsilon down to a public grid, so it reveals a little less than shown."
         )
     return told

@@ -224,7 +224,7 @@ def read_guesses(value: object) -> float:
     if given is None or not COIN <= given < 100:
         raise RequestError(
             "guesses must be at least 50 and below 100",
-            "Give guesses=60: a guess who is in the table is then right 60 times in 100 at most.",
+            "Give guesses=60. A guess of who is in the table is then right at most 60 times in 100.",
         )
     return float(given)
 

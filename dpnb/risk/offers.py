@@ -20,7 +20,7 @@ def prices(profile: RiskProfile, candidates: Sequence[Fraction]) -> list[Price]:
 
 
 def accuracy_texts(price: Price) -> list[str]:
-    """Return the half-width to expect of each aggregate; of an AVG for its smallest size of group."""
+    """Return the expected margin of error of each aggregate; of an AVG for its smallest size of group."""
     told: dict[str, str] = {}
     for alias, size, width in price.widths:
         shown = "depends on the values" if width is None else f"± {figure(width, width)}"
@@ -41,7 +41,7 @@ def offer_text(level: Fraction, price: Price) -> str:
     cost = price.spent.level(price.currency)
     left = amount_text(price.remaining.level(price.currency), left=True)
     if cost == 0:
-        return f"Answer with {named}: free now"
+        return f"Answer at {named}: free now"
     if not price.affordable:
-        return f"{named} would spend {amounts} {amount_text(cost)}, more than the {left} left"
-    return f"Answer with {named}: spends {amounts} {amount_text(cost)} of {left} left"
+        return f"{named} would cost {amounts} {amount_text(cost)}, but only {left} is left"
+    return f"Answer at {named}: costs {amounts} {amount_text(cost)} of the {left} left"

@@ -95,7 +95,7 @@ class PaperProfile:
     def scale(self, epsilon: float) -> float:
         """Return b = Delta/eps, or sigma = Delta sqrt(2 ln(1.25/delta))/eps (Definitions 3.3, 3.4)."""
         if not epsilon > 0:
-            raise RequestError("epsilon is not positive", "Give a number above 0.")
+            raise RequestError("epsilon must be above 0", "Give a number above 0.")
         scale = self.sensitivity / epsilon
         return scale * math.sqrt(2 * math.log(1.25 / self.delta)) if self.delta else scale
 
@@ -170,7 +170,7 @@ def family(name: object) -> Mechanism:
     """Return a mechanism by its name."""
     found = next((known for known in MECHANISMS if known == name), None)
     if found is None:
-        raise RequestError(f"mechanism is {name!r}", "Use 'laplace' or 'gaussian'.")
+        raise RequestError(f"there is no mechanism {name!r}", "Use 'laplace' or 'gaussian'.")
     return found
 
 
@@ -200,7 +200,7 @@ def measure(
     """
     if len(query.outputs) != 1 or query.derived or query.having or query.limit is not None:
         raise RequestError(
-            "the paper's method takes one aggregate",
+            "the paper's method takes exactly one aggregate",
             "Write one COUNT, SUM or AVG, with GROUP BY if need be, and no HAVING or LIMIT.",
         )
     (aggregate,), keys = query.aggregates, view_keys(query)

@@ -42,9 +42,9 @@ def threshold(value: object, name: str = "tau") -> float:
     """
     given = number(value)
     if given is None or not 0 <= given <= 1:
-        raise RequestError(f"{name} is not between 0 and 1", f"Give {name}=0.95, or nearer to 1.")
+        raise RequestError(f"{name} must be between 0 and 1", f"Give {name}=0.95, or closer to 1.")
     if 0 < given < LEAST:
-        raise RequestError(f"{name} is too near to 0", f"Give {name}=0 for no limit at all.")
+        raise RequestError(f"{name} is too close to 0", f"Give {name}=0 for no limit at all.")
     return float(given)
 
 
@@ -68,7 +68,9 @@ def descending(levels: Sequence[object] | None) -> tuple[Fraction, ...]:
     except TypeError:
         listed = []
     if not listed:
-        raise RequestError("there are no candidates", "Give numbers, such as candidates=[1, 0.1].")
+        raise RequestError(
+            "candidates must be a list of numbers", "Give numbers, such as candidates=[1, 0.1]."
+        )
     # exact amounts without a mark: the choice itself carries it
     found = {Fraction(amount(level, "a candidate")) for level in listed}
     return tuple(sorted(found, reverse=True))
@@ -331,7 +333,8 @@ def search(
     first = met.index(True)
     if public and not all(met[first:]):
         warnings.warn(
-            "the preference holds at the chosen level but not at every smaller one", stacklevel=3
+            "the preference holds at the chosen candidate but not at every smaller one",
+            stacklevel=3,
         )
     return candidates[first]
 

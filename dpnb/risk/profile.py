@@ -116,12 +116,16 @@ class RiskProfile:
         """Return a level that has noise: without it all ratios to the floor are infinite."""
         level = self.level(rho, epsilon)
         if math.isinf(level):
-            raise RequestError("groups cannot be compared without noise", "Give a finite level.")
+            raise RequestError(
+                "groups cannot be compared without noise", "Give a finite rho or epsilon."
+            )
         return level
 
     def _amount(self, rho: object, epsilon: object) -> Fraction:
         if (rho is None) == (epsilon is None):
-            raise RequestError("say one level", "Give epsilon=0.5, or rho=0.05.")
+            raise RequestError(
+                "give exactly one of rho and epsilon", "Give epsilon=0.5, or rho=0.05."
+            )
         if self.currency == "pure":
             if rho is not None:
                 raise RequestError("this session counts pure epsilon", "Give epsilon=, not rho=.")
@@ -194,7 +198,7 @@ class RiskProfile:
     def top(self, count: int = 10) -> Exact:
         """Return what stands out most: the largest contributions, with how many rows have each."""
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise RequestError("count is no whole number", "Give 0 or more.")
+            raise RequestError("count must be a whole number of at least 0", "Give count=10.")
         self.desk.note_look()
         rows = self._rows
         order = np.argsort(-rows.r, kind="stable")[:count]
@@ -399,17 +403,17 @@ class RiskProfile:
             Nothing was charged.
         """
         if not isinstance(mode, str) or mode not in ("tight", "paper"):
-            raise RequestError(f"mode is {mode!r}", "Use 'tight' or 'paper'.")
+            raise RequestError(f"there is no mode {mode!r}", "Use 'tight' or 'paper'.")
         if mode == "paper" and private:
             if guesses is not None:
-                raise RequestError("the paper's private choices know no guesses", "Give tau=0.95.")
+                raise RequestError("the paper's private choices take no guesses", "Give tau=0.95.")
             cost = self.cost(rho, epsilon)
             chosen = "quantile" if method is None else method
             return choosing.on_paper(self, tau, chosen, cost, p, at_most, candidates, progress)
         if method is not None:
             raise RequestError(
-                "the paper's private choices promise nothing: their noise has no margin",
-                "Write at_most=50 or p=0.99 for safe counts; mode='paper' for the paper's.",
+                "the paper's private choices promise nothing, because their noise has no margin",
+                "Write at_most=50 or p=0.99 for safe counts, or mode='paper' for the paper's choices.",
             )
         if not private:
             return choosing.by_preference(self, tau, guesses, preference, p, candidates)
@@ -491,7 +495,7 @@ class RiskProfile:
         self.check_open()
         if isinstance(level, Choice):
             if level.level is None:
-                raise RequestError("there is no level", level.sentence)
+                raise RequestError("this choice found no privacy cost to use", level.sentence)
             amount_, marked = Fraction(level.level), level.conditional
         else:
             amount_, marked = level, is_picked(level) or not self.public
@@ -602,7 +606,7 @@ class RiskProfile:
         """Refuse to show exact values of a sensitive table that nobody asked to reveal."""
         if not (self.public or reveal):
             raise RequestError(
-                f"this shows exact facts about persons, and {why}",
+                f"this shows exact facts about people, and {why}",
                 "Use .widget(), which stores nothing, or pass reveal=True.",
             )
 
@@ -638,5 +642,7 @@ def binned(rows: Rows, bins: int) -> tuple[Values, Values]:
 
 def _bins(bins: object) -> int:
     if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= 64:
-        raise RequestError("bins is not from 1 to 64", "Give a whole number, such as 16.")
+        raise RequestError(
+            "bins must be a whole number from 1 to 64", "Give a whole number, such as 16."
+        )
     return bins

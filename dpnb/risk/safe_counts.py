@@ -159,14 +159,16 @@ class Wish:
     def sentences(self) -> list[str]:
         """Return what the counts would cost, and from how many people on they show something."""
         name = f"{unit(self.currency)} {amount_text(self.cost)}"
-        said = ["Safe counts of this statement are bought." if self.held else f"They cost {name}."]
+        said = [
+            "Safe counts of this statement are already paid for."
+            if self.held
+            else f"They cost {name}."
+        ]
         if self.at_most is not None:
             said.append(f"They are meant to show that at most {self.at_most:,} people stand out.")
         else:
             people = rounded_up(2 * self.noise / (self.share or 1.0), 2)
-            said.append(
-                f"This shows something only in tables of about {people:,.0f} people or more."
-            )
+            said.append(f"They are useful only in tables of about {people:,.0f} people or more.")
         return said
 
 
@@ -288,11 +290,11 @@ class SafeCounts:
             self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
         )
         if not self.levels:
-            return ["Your limit is used up: no level is left.", cost]
+            return ["Your limit is used up: it allows no further answer.", cost]
         return [
-            f"All of this holds together with {percent(self.confidence)} confidence, in each answer "
-            "alone.",
-            "You may pick a level from it, as long as you have seen no exact figure.",
+            f"All of this holds at once, with {percent(self.confidence)} confidence, for each answer on "
+            "its own.",
+            "You may choose a privacy cost from this table if you have seen no exact value.",
             cost,
         ]
 
@@ -308,8 +310,13 @@ class SafeCounts:
             for one in self.levels
         )
         limit = at_most_text(self.limit)
-        head = ("level", f"people above {limit} of 100, at most", "share", "guesses right, at most")
-        return Listing("Safe counts: who is above your limit at which level", head, rows)
+        head = (
+            "privacy cost",
+            f"people above {limit} of 100, at most",
+            "share",
+            "guesses right, at most",
+        )
+        return Listing("Safe counts: how many people are above your limit", head, rows)
 
     def __repr__(self) -> str:
         from dpnb.display.text import stamps
@@ -329,10 +336,10 @@ def share_at_most(share: float | None) -> str:
     Examples
     --------
     >>> share_at_most(0.00671), share_at_most(0.0), share_at_most(1.0), share_at_most(None)
-    ('0.68 %', '0 %', '100 %', 'not known')
+    ('0.68 %', '0 %', '100 %', 'unknown')
     """
     if share is None:
-        return "not known"
+        return "unknown"
     return f"{rounded_up(100 * share, 2):g} %" if share > 0 else "0 %"
 
 

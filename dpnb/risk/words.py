@@ -1,4 +1,4 @@
-"""What a level means for the person who stands out most, in words. Exact: for the owner."""
+"""What rho or epsilon means for the person who stands out most, in words. Exact: for the owner."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def odds(loss: float, rows: Rows) -> str:
     rare = math.exp(min(loss + _SIGMAS * math.sqrt(2 * loss), 700))
     most = "at most " if rows.steps else ""
     return (
-        f"by a factor of {most}about {factor(typical)} as a rule, and of {bounded('less than', rare)} in "
-        "99 of 100 answers"
+        f"by a factor of {most}about {factor(typical)} in a typical answer, and of "
+        f"{bounded('less than', rare)} in 99 of 100 answers"
     )
 
 
@@ -67,12 +67,12 @@ def sentence(rows: Rows, level: float, delta: Fraction | None) -> str:
     """Return what a level in the session's currency means for whoever is guessed most easily."""
     currency: Currency = "pure" if rows.pure else "zcdp"
     if math.isinf(level):
-        return "Without noise everybody sees the exact answer."
+        return "Without noise, everybody sees the exact answer."
     loss = PrivacyLoss.of(Fraction(level), currency)
-    given = f"With {loss_text(loss, currency, delta)},"
+    given = f"At {loss_text(loss, currency, delta)},"
     losses = rows.losses(level)
     if not losses.any():
-        return f"{given} nobody stands out: no {rows.noun(1)} changes this answer by being in the table."
+        return f"{given} nobody stands out: this answer does not depend on whether any single {rows.noun(1)} is in the table."
     found = rows.guesses(level)
     most = float(found.max())
     at = found >= most * (1 - 1e-12)
@@ -81,12 +81,12 @@ def sentence(rows: Rows, level: float, delta: Fraction | None) -> str:
     if alike == 1:
         company = f"{rows.one} stands out most"
     else:
-        kind = "about" if rows.steps else "all"
-        company = f"{alike:,} of {rows.total:,} {rows.noun()} stand out most, {kind} alike"
+        kind = "about " if rows.steps else ""
+        company = f"{alike:,} of {rows.total:,} {rows.noun()} stand out most, {kind}equally"
     right = f"at most {at_most_text(most)}" if rows.at_most else about_text(most)
-    whole = "This and what was released before shift" if rows.cumulative else "The answer shifts"
-    beforehand = ", had all that was released been fixed beforehand" if rows.cumulative else ""
+    whole = "This answer and earlier ones shift" if rows.cumulative else "The answer shifts"
+    beforehand = ", if all releases had been fixed in advance" if rows.cumulative else ""
     return (
-        f"{given} {company}: a guess whether {who} in the table is right {right} times in "
-        f"100{beforehand}; 50 is a coin toss. {whole} the odds {odds(float(losses[at].max()), rows)}."
+        f"{given} {company}. A guess of whether {who} in the table is right {right} times in 100"
+        f"{beforehand} (50 is a coin toss). {whole} the odds {odds(float(losses[at].max()), rows)}."
     )

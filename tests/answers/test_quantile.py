@@ -281,7 +281,7 @@ class TestAnswer:
         profile = curator.risk("SELECT region, MEDIAN(score) AS m FROM people GROUP BY region")
         assert profile.top(1).to_frame().iloc[0, -1] == 900
         sql = "SELECT region, MEDIAN(score) AS m FROM people GROUP BY region"
-        with pytest.raises(RequestError, match="counted in cells within the groups"):
+        with pytest.raises(RequestError, match="not supported for quantiles"):
             profile.signed_losses(curator.session().query(sql, rho=1))
         curator.close()
 

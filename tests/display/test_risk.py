@@ -228,14 +228,12 @@ class TestTexts:
     def test_the_button_says_what_is_spent(self, profile):
         cheap, dear = (profile.price(Fraction(level)) for level in ("0.05", "5"))
         assert offers.offer_text(Fraction("0.05"), cheap) == (
-            "Answer with rho 0.05: spends rho 0.05 of 1 left"
+            "Answer at rho 0.05: costs rho 0.05 of the 1 left"
         )
-        assert (
-            offers.offer_text(Fraction(5), dear) == "rho 5 would spend rho 5, more than the 1 left"
-        )
+        assert offers.offer_text(Fraction(5), dear) == "rho 5 would cost rho 5, but only 1 is left"
         profile.answer(Fraction("0.05"))
         assert offers.offer_text(Fraction("0.05"), profile.price(Fraction("0.05"))) == (
-            "Answer with rho 0.05: free now"
+            "Answer at rho 0.05: free now"
         )
 
     def test_accuracy_is_told_for_each_aggregate(self, curator, profile):
@@ -418,14 +416,14 @@ class TestLimitFirst:
         assert told[0] == told[1] == told[2]
         assert told[0][0]["frames"] is None
         assert "73,519" not in json.dumps(told)
-        assert "No exact figure is shown yet" in told[0][0]["body"]
+        assert "No exact value is shown yet" in told[0][0]["body"]
 
     def test_it_opens_at_the_rule_of_its_limit(self, picker, talk, profile):
         answer = talk.opened()
         assert picker.guesses == 55
         assert picker.choice == profile.suggest(guesses=55)
         assert answer["settled"]["way"] == "rule"
-        assert "guessed right more than 55 times in 100" in answer["settled"]["lines"][0]
+        assert "guessed right at most 55 times in 100" in answer["settled"]["lines"][0]
         assert not answer["settled"]["marked"]
 
     def test_the_limit_that_a_view_sets_is_known_in_python(self, picker, talk):
@@ -450,7 +448,7 @@ class TestLimitFirst:
         assert talk.looked()["frames"]["at"] == len(coarse("zcdp")) - 1
         assert talk.picker.tau == 0
         [told] = talk.say(way="counts")
-        assert "There is no limit" in told["failed"]
+        assert "need a limit below 100" in told["failed"]
 
     def test_the_rule_is_answered_without_a_mark(self, curator, picker, talk):
         talk.opened()
@@ -502,13 +500,13 @@ class TestLimitFirst:
 
     def test_safe_counts_are_bought_and_a_level_is_picked_from_them(self, curator, picker, talk):
         opened = talk.opened()
-        assert opened["wish"] == "spends rho 0.00402 of 1 left"
+        assert opened["wish"] == "costs rho 0.00402 of the 1 left"
         [told] = talk.say(way="counts")
         assert told["settled"]["way"] == "counts"
         assert "people above 55 of 100, at most" in Reading(told["counts"]["html"]).text
         assert "frames" not in told
         assert told["at"] == -1
-        assert told["wish"] == "bought"
+        assert told["wish"] == "already paid for"
         spent = curator.budget.spent.rho
         assert spent == picker.counts.spent.rho > 0
         [told] = talk.say(count=1)
@@ -537,7 +535,7 @@ class TestLimitFirst:
         [told] = talk.say(way="rule")
         assert picker.level is None
         assert told["settled"]["lines"] == [
-            "Your limit allows rho 0.0315 in all; 0.3 is spent. Raise the limit or reuse answers."
+            "Your limit allows a total of rho 0.0315, and 0.3 is spent. Raise the limit or reuse answers."
         ]
         assert not told["settled"]["offer"]["affordable"]
         [said] = talk.say(answer=-1)
@@ -563,8 +561,8 @@ class TestLaterCells:
         curator.session().query(SQL, rho=0.05)
         repaint(None)
         [told] = talk.heard
-        assert told["offers"][5]["text"] == "Answer with rho 0.05: free now"
-        assert told["offers"][6]["text"] == "Answer with rho 0.1: spends rho 0.05 of 0.95 left"
+        assert told["offers"][5]["text"] == "Answer at rho 0.05: free now"
+        assert told["offers"][6]["text"] == "Answer at rho 0.1: costs rho 0.05 of the 0.95 left"
         assert "0.05 is spent" in told["settled"]["lines"][0]
         # and what is shown may be bought at once
         [said] = talk.say(answer=6, known=True)
@@ -594,7 +592,7 @@ class TestAnswering:
     def test_nothing_is_bought_before_a_price_was_shown(self, curator, picker, talk):
         picker.at = 5  # without a view
         (told,) = talk.say(answer=5, known=True)
-        assert "price has changed" in told["failed"]
+        assert "privacy cost has changed" in told["failed"]
         assert curator.budget.spent.rho == 0
         (told,) = talk.say(answer=5, known=True)
         assert told["answered"]["text"].startswith("Answered.")
@@ -620,7 +618,7 @@ class TestAnswering:
         talk = Talk(picker)
         talk.looked()
         (told,) = talk.say(answer=2, known=True)
-        assert "to count it in" in told["answered"]["text"]
+        assert "to include it" in told["answered"]["text"]
 
     def test_marks_of_candidates_stay(self, profile, open_profile):
         """Also where a public table's picker takes them over."""
@@ -637,8 +635,8 @@ class TestAnswering:
         assert picker.answer.conditional
         assert curator.budget.spent.rho == Fraction(1, 20)
         assert said["answered"]["text"] == (
-            "Answered. Privacy cost: rho 0.05 (epsilon 1.472 at delta 1e-6). Left: rho 0.95 of 1 (95 %). "
-            "It is in picker.answer."
+            "Answered. Cost rho 0.05 (epsilon 1.472 at delta 1e-6); left rho 0.95 of 1. "
+            "The answer is in picker.answer."
         )
         assert curator.session().query(SQL, rho=0.05).to_frame().equals(picker.answer.to_frame())
 
@@ -653,9 +651,9 @@ class TestAnswering:
     def test_then_offers_are_priced_anew_and_the_same_answer_is_free(self, curator, talk):
         talk.looked()
         [said] = talk.say(answer=5, known=True)
-        assert said["offers"][5]["text"] == "Answer with rho 0.05: free now"
+        assert said["offers"][5]["text"] == "Answer at rho 0.05: free now"
         assert [offer["held"] for offer in said["offers"]] == [True] * 6 + [False] * 6
-        assert said["offers"][6]["text"] == "Answer with rho 0.1: spends rho 0.05 of 0.95 left"
+        assert said["offers"][6]["text"] == "Answer at rho 0.1: costs rho 0.05 of the 0.95 left"
         [again] = talk.say(answer=5, known=True)
         assert "already released: no privacy cost" in again["answered"]["text"]
         assert curator.budget.spent.rho == Fraction(1, 20)
@@ -695,8 +693,10 @@ class TestAnswering:
         talk.looked()
         curator.session().query(SQL, rho=0.03)
         [said] = talk.say(answer=5, known=True)
-        assert "price has changed" in said["failed"]
-        assert said["offers"][5]["text"].startswith("Answer with rho 0.05: spends rho 0.02 of 0.97")
+        assert "privacy cost has changed" in said["failed"]
+        assert said["offers"][5]["text"].startswith(
+            "Answer at rho 0.05: costs rho 0.02 of the 0.97"
+        )
         assert picker.answer is None
         [said] = talk.say(answer=5, known=True)
         assert "Privacy cost: rho 0.02" in said["answered"]["text"]
@@ -782,10 +782,10 @@ class TestStatic:
     def test_the_tables_have_captions_and_scoped_heads(self, open_profile):
         reading = Reading(open_profile._repr_html_())
         assert reading.captions == [
-            "What each level would tell",
-            "How many rows are how easily guessed, at rho 0.02 (epsilon 0.9 at delta 1e-6)",
+            "What an answer would expose at each privacy cost",
+            "How easily rows are guessed, at rho 0.02 (epsilon 0.9 at delta 1e-6)",
             "Largest contributions to the answer",
-            "How easily whom is guessed, by sex",
+            "How easily rows are guessed, by sex",
         ]
         assert all(attrs.get("scope") for tag, attrs in reading.tags if tag == "th")
 
@@ -810,7 +810,7 @@ class TestStatic:
         assert profile.to_html(str(path), reveal=True) == REVEALED
         text = Reading(path.read_text(encoding="utf-8")).text
         assert text.index(EXACT) < text.index("73,519")
-        assert "stored in the notebook" not in text
+        assert "saved in the notebook" not in text
 
     def test_a_page_of_a_public_table_needs_no_stamp(self, open_profile, tmp_path):
         path = tmp_path / "risk.html"
@@ -824,7 +824,7 @@ class TestStatic:
     def test_odd_tables_can_be_shown(self, rows, tmp_path):
         odd = curated(people(rows, public=True)).risk(SQL, by="sex")
         assert "nan" not in Reading(risk_html(odd)).text
-        assert "What each level" in Reading(risk_html(odd)).text
+        assert "What an answer would expose" in Reading(risk_html(odd)).text
         assert repr(odd)
         assert odd.to_html(str(tmp_path / "odd.html"))
         answer = Talk(odd.widget()).opened()
@@ -842,7 +842,7 @@ class TestStatic:
         open_curator = curated(people(public=True))
         open_curator.session().query("SELECT COUNT(*) AS n FROM people", rho=0.1)
         made = open_curator.risk(SQL, cumulative=True)
-        assert "Earlier answers are counted in" in Reading(risk_html(made)).text
+        assert "Earlier answers are included" in Reading(risk_html(made)).text
         many = [(x, "F") for x in range(5000)]
         rounded = curated(people(many, public=True)).risk(SQL)
         assert "rounded up" in Reading(risk_html(rounded)).text

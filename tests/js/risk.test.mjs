@@ -40,24 +40,24 @@ test("the axis goes from a coin toss to certainty", () => {
 });
 
 test("there are three ways to a level, two of which may be published", () => {
-  const found = ways("spends rho 0.004 of 1 left", false);
+  const found = ways("costs rho 0.004 of the 1 left", false);
   assert.deepEqual(found.map(([way]) => way), ["rule", "counts", "look"]);
-  assert.match(found[1][1], /publishable\): spends rho 0\.004 of 1 left$/);
+  assert.match(found[1][1], /publishable\): costs rho 0\.004 of the 1 left$/);
   assert.match(found[2][1], /what you change afterwards is marked/);
   assert.doesNotMatch(ways("", true)[2][1], /marked/);
 });
 
 test("the button opens when it is known what the choice means, and the budget allows", () => {
-  const offer = { text: "Answer with rho 0.05", affordable: true };
-  assert.deepEqual(offered(offer, true, false), { text: "Answer with rho 0.05", open: true });
+  const offer = { text: "Answer at rho 0.05", affordable: true };
+  assert.deepEqual(offered(offer, true, false), { text: "Answer at rho 0.05", open: true });
   assert.equal(offered(offer, false, false).open, false);
   assert.equal(offered({ ...offer, affordable: false }, true, false).open, false);
   assert.deepEqual(offered(offer, true, true), { text: "Answering …", open: false });
 });
 
 test("what was bought before, and a limit that no level keeps to, are told", () => {
-  assert.match(hinted(levels(51), limit, { held: true }), /Bought before/);
-  assert.equal(hinted(levels(60), limit, { held: false }), "No listed level keeps to 55.");
+  assert.match(hinted(levels(51), limit, { held: true }), /Already paid for/);
+  assert.equal(hinted(levels(60), limit, { held: false }), "No listed privacy cost stays within the limit of 55.");
   assert.equal(hinted(levels(51), limit, { held: false }), "");
 });
 

@@ -203,10 +203,13 @@ class TestWhatIsFound:
         unit = Unit("customer_id", max_rows=20, max_groups=3)
         with dpnb.Session(table(frame, unit), budget=BUDGET) as session:
             said = session.price_discovery("country", rho="0.05", delta="1.0549e-8").law.sentence()
-        assert "different customer_id count is shown" in said
-        assert "a single customer_id counts of at most 1.0549e-8" in said
-        assert "Each customer_id counts for 3 values at most" in said
-        assert "texts of more than 100 letters, are neither shown nor numbered" in said
+        assert "different customer_id that count is found" in said
+        assert (
+            "a single customer_id that counts is found with a probability of at most 1.0549e-8"
+            in said
+        )
+        assert "Each customer_id counts for at most 3 values" in said
+        assert "texts of more than 100 letters, are neither found nor included" in said
 
     def test_a_rehearsal_has_what_is_left_of_delta(self, frame):
         with dpnb.Session(table(frame), budget=BUDGET) as session:
@@ -226,8 +229,8 @@ class TestWhatIsRefused:
         [
             (Budget(rho=1), "no delta was set aside"),
             (Budget(epsilon=1, delta=1e-6), "no delta was set aside"),
-            (Budget(epsilon=1), "only be discovered with a delta"),
-            (Budget(epsilon=1, delta=1e-6, accountant="gdp"), "only be discovered with a delta"),
+            (Budget(epsilon=1), "needs a delta"),
+            (Budget(epsilon=1, delta=1e-6, accountant="gdp"), "needs a delta"),
         ],
     )
     def test_without_a_delta_that_was_set_aside(self, frame, budget, text):
@@ -240,13 +243,13 @@ class TestWhatIsRefused:
     @pytest.mark.parametrize(
         ("options", "error", "text"),
         [
-            ({}, RequestError, "say once how much"),
-            ({"rho": 1, "epsilon": 1}, RequestError, "say once how much"),
-            ({"rho": -1}, RequestError, "rho must be above 0, got -1"),
-            ({"rho": 0.1, "delta": 0}, RequestError, "delta must be above 0, got 0"),
+            ({}, RequestError, "exactly one of rho and epsilon"),
+            ({"rho": 1, "epsilon": 1}, RequestError, "exactly one of rho and epsilon"),
+            ({"rho": -1}, RequestError, "rho is -1"),
+            ({"rho": 0.1, "delta": 0}, RequestError, "delta is 0"),
             ({"rho": 0.1, "delta": "1e-7", "table": "x"}, RequestError, "no table 'x'"),
-            ({"rho": 0.1, "delta": "2e-7"}, RequestError, "2e-7, but 1e-7 was set aside in all"),
-            ({"rho": 0.1, "delta": 5}, RequestError, "was set aside in all"),
+            ({"rho": 0.1, "delta": "2e-7"}, RequestError, "2e-7, but only 1e-7 was set aside"),
+            ({"rho": 0.1, "delta": 5}, RequestError, "was set aside"),
             ({"rho": 0.1, "confidence": 10**400}, RequestError, "confidence"),
             ({"rho": 9}, BudgetError, "rho 9"),
             ({"rho": 0.1, "confidence": 1}, RequestError, "confidence is 1"),
@@ -268,7 +271,7 @@ class TestWhatIsRefused:
             ("quantity", "are declared"),
             ("city", "no undeclared column 'city'"),
             ("customer_id", "no undeclared column"),
-            (None, "named by a text"),
+            (None, "must be a string"),
         ],
     )
     def test_columns(self, frame, column, text):
@@ -325,7 +328,7 @@ class TestWhatIsRefused:
     def test_another_is_refused_that_has_the_name_of_a_found_one(self, frame):
         with dpnb.Session(table(frame), budget=BUDGET) as session:
             found = session.discover("country", rho="0.05")
-        with pytest.raises(SchemaError, match="Take another name"):
+        with pytest.raises(SchemaError, match="Choose another name"):
             found.category(other="United Kingdom")
 
 

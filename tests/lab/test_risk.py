@@ -37,7 +37,7 @@ OPEN = """
 shown = curated(public=True).risk("SELECT SUM(gain) AS total FROM people").widget(tau=0.9)
 display_picker(shown, 'widget')
 """
-NOTICE = "A private risk picker was here."
+NOTICE = "A private risk picker was shown here."
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def opened(lab, new_page):
         shown = outputs(page, place).nth(1)
         shown.scroll_into_view_if_needed()
         # no exact figure before a look
-        expect(shown.get_by_text("No exact figure is shown yet")).to_be_visible()
+        expect(shown.get_by_text("No exact value is shown yet")).to_be_visible()
         expect(shown.locator(".dpnb-risk-range")).to_have_count(0)
         look = shown.get_by_role("button", name=LOOK)
         look.click()
@@ -156,7 +156,7 @@ class TestLive:
         expect(part.locator(".dpnb-risk-most")).to_have_text("most 88")
         expect(part.locator(".dpnb-risk-groups tbody tr").first).to_contain_text("88")
         expect(part.locator(".dpnb-risk-answer")).to_have_text(
-            "rho 5 would spend rho 5, more than the 1 left"
+            "rho 5 would cost rho 5, but only 1 is left"
         )
         eventually(page, "str(picker.at)", "11")
 
@@ -177,11 +177,11 @@ class TestLive:
         assert beyond.all_inner_texts() == ["none"] * 11 + ["137 (1 %)"]
 
     def test_what_was_chosen_by_looking_is_said_and_the_rule_is_free_of_it(self, page, part):
-        looked = part.get_by_text("You chose this level by looking at the data.")
+        looked = part.get_by_text("You chose this privacy cost by looking at the data.")
         expect(looked).to_be_visible()
         part.get_by_role("button", name="Use the rule for my limit").click()
         expect(looked).to_be_hidden()
-        expect(sentence(part)).to_contain_text("guessed right more than 55 times in 100")
+        expect(sentence(part)).to_contain_text("guessed right at most 55 times in 100")
         expect(part.get_by_role("checkbox")).to_be_hidden()
         eventually(page, "str(picker.choice.conditional)", "False")
         # the limit was settled before the look; another one was not
@@ -254,11 +254,11 @@ class TestLive:
     def test_a_later_cell_repaints_it(self, lab, page, part):
         part.locator(".dpnb-risk-range tbody tr").nth(2).click()
         press = part.locator(".dpnb-risk-answer")
-        expect(press).to_contain_text("Answer with rho 0.005: spends rho")
+        expect(press).to_contain_text("Answer at rho 0.005: costs rho")
         ask_kernel(page, "picker.profile.answer(picker.candidates[2]).table")
         # what is asked so comes after its cell: the next one repaints
         ask_kernel(page, "1")
-        expect(press).to_have_text("Answer with rho 0.005: free now")
+        expect(press).to_have_text("Answer at rho 0.005: free now")
 
 
 class TestAnswering:
@@ -269,7 +269,7 @@ class TestAnswering:
         part.scroll_into_view_if_needed()
         part.locator(".dpnb-risk-range tbody tr").nth(5).click()
         press = part.locator(".dpnb-risk-answer")
-        expect(press).to_have_text("Answer with rho 0.05: spends rho 0.05 of 1 left")
+        expect(press).to_have_text("Answer at rho 0.05: costs rho 0.05 of the 1 left")
         expect(press).to_have_attribute("aria-disabled", "true")
         press.click(force=True)
         page.wait_for_timeout(300)
@@ -281,7 +281,7 @@ class TestAnswering:
         expect(part.get_by_text("Answered. Privacy cost: rho 0.05")).to_be_visible()
         assert focused_class(page) == "dpnb-button dpnb-spend dpnb-risk-answer"
         assert ask_kernel(page, "str(other.answer.conditional)") == "True"
-        expect(press).to_have_text("Answer with rho 0.05: free now")
+        expect(press).to_have_text("Answer at rho 0.05: free now")
         losses = part.locator("table").last
         expect(losses).to_contain_text("By the answer at rho 0.05")
         expect(losses.locator("tbody tr")).to_have_count(3)
@@ -295,8 +295,8 @@ class TestAnswering:
         ask_kernel(page, "other.profile.answer(other.candidates[6]).table")
         press = part.locator(".dpnb-risk-answer")
         press.click()
-        expect(part.locator("output").last).to_contain_text("The price has changed")
-        expect(press).to_have_text("Answer with rho 0.2: spends rho 0.1 of 0.9 left")
+        expect(part.locator("output").last).to_contain_text("The privacy cost has changed")
+        expect(press).to_have_text("Answer at rho 0.2: costs rho 0.1 of the 0.9 left")
         press.click()
         expect(part.get_by_text("Answered. Privacy cost: rho 0.1")).to_be_visible()
 
@@ -410,7 +410,7 @@ class TestKept:
         expect(outputs(page).first.get_by_text(NOTICE)).to_be_visible()
         expect(view(page)).to_be_hidden()
         lab.run(page)
-        expect(view(page).get_by_text("No exact figure is shown yet")).to_be_visible()
+        expect(view(page).get_by_text("No exact value is shown yet")).to_be_visible()
         expect(outputs(page).first.get_by_text(NOTICE)).to_be_hidden()
 
     def test_reopened_with_stored_state_there_is_the_notice_and_no_view(

@@ -41,7 +41,7 @@ class TestDiscovering:
     def test_a_dry_run_says_the_price_and_spends_nothing(self, sales):
         price = sales.run("%dpdiscover city --epsilon 0.5 --dry-run").result
         assert "Nothing was spent." in repr(price)
-        assert "is shown with a probability of at least 95 %" in repr(price)
+        assert "is found with a probability of at least 95 %" in repr(price)
         assert sales.run("%dpbudget").result.spent == dpnb.PrivacyLoss.none()
 
     def test_columns_and_options_are_completed(self, sales):
@@ -69,7 +69,7 @@ class TestDiscovering:
         [
             ("%dpdiscover town --rho 0.1", RequestError, "no undeclared column 'town'"),
             ("%dpdiscover n --rho 0.1", RequestError, "are declared"),
-            ("%dpdiscover city", RequestError, "say once how much"),
+            ("%dpdiscover city", RequestError, "exactly one of rho and epsilon"),
             ("%dpdiscover", RequestError, "%dpdiscover?"),
             ("%dpdiscover city --rho 0.01 --delta 1e-6", RequestError, "delta is 1e-6"),
             ("%dpdiscover city --rho 1 --yes", BudgetError, "rho 1"),

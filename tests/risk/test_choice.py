@@ -129,7 +129,7 @@ class TestSuggest:
         assert left.rho is None
         assert left.epsilon is None
         assert left.sentence == (
-            "Your limit allows rho 0.117 in all; 0.118 is spent. Raise the limit or reuse answers."
+            "Your limit allows a total of rho 0.117, and 0.118 is spent. Raise the limit or reuse answers."
         )
 
     def test_what_is_held_already_can_be_asked_for_again(self, opened, four):
@@ -207,14 +207,14 @@ class TestSuggest:
         """From public numbers alone, and what to do about it."""
         curator = opened(four, rho=9)
         profile = curator.risk(SUM)
-        said = "Your limit allows rho 0.054 now; no candidate is that small."
+        said = "Your limit allows rho 0.054 now, but no candidate is that small."
         assert profile.suggest(candidates=[1]).sentence == said
         assert profile.suggest(1).sentence.startswith("A limit of 50 allows no answer")
         curator.session().query("SELECT COUNT(*) AS n FROM t", rho="0.075")
         used = profile.suggest()
         assert used.level is None
         assert used.sentence == (
-            "Your limit allows rho 0.054 in all; 0.075 is spent. Raise the limit or reuse answers."
+            "Your limit allows a total of rho 0.054, and 0.075 is spent. Raise the limit or reuse answers."
         )
         assert profile.suggest(candidates=[1]).sentence == used.sentence
 
@@ -230,7 +230,7 @@ class TestSuggest:
         expected = epsilon if unit == "epsilon" else rho
         assert float(choice.level) == pytest.approx(expected, abs=1e-6)
         assert choice.guesses == limit
-        assert f"guessed right more than {limit} times in 100" in choice.sentence
+        assert f"guessed right at most {limit} times in 100" in choice.sentence
 
     def test_rows_are_not_people(self, opened, four):
         """Statement 13: 60 for one row, 77.6 for three."""
@@ -239,7 +239,7 @@ class TestSuggest:
 
     @pytest.mark.parametrize("tau", [-0.1, 1.1, math.nan, math.inf, "x", None, True, [0.5]])
     def test_a_tau_is_between_0_and_1(self, tau, opened, four):
-        with pytest.raises(RequestError, match="tau is not between 0 and 1"):
+        with pytest.raises(RequestError, match="tau must be between 0 and 1"):
             opened(four).risk(SUM).suggest(tau)
 
     @pytest.mark.parametrize(
@@ -448,7 +448,7 @@ class TestNonsense:
     @pytest.mark.parametrize("options", [{}, {"method": "tail"}, {"private": False}])
     def test_a_tau_is_between_0_and_1(self, options, profile):
         for tau in (-0.1, 1.1, math.nan, math.inf, "x", None, True):
-            with pytest.raises(RequestError, match="tau is not between 0 and 1"):
+            with pytest.raises(RequestError, match="tau must be between 0 and 1"):
                 profile.choose(tau, **options, mode="paper")
 
     def test_a_variance_is_positive(self, profile):
@@ -464,7 +464,7 @@ class TestNonsense:
 
     def test_most_is_a_number_of_rows(self, profile):
         for most in (-1, 0.5, "x", True, 2**41, math.inf):
-            with pytest.raises(RequestError, match="at_most is no whole number"):
+            with pytest.raises(RequestError, match="at_most must be a whole number"):
                 profile.choose(0.9, method="tail", at_most=most, mode="paper")
 
     def test_methods_are_known(self, profile):
@@ -779,14 +779,14 @@ class TestPlainData:
     def test_they_say_how_they_came_about_and_what_they_cost(self, choices):
         rule, none, hidden, quantile, tail, variance, stored = map(repr, choices)
         assert "Rule fixed in advance" in rule
-        assert "No cost." in rule
+        assert "No privacy cost." in rule
         assert "A limit of 50 allows no answer" in none
-        assert "Picked by looking at the data" in hidden
+        assert "Chosen by looking at the data" in hidden
         for text in (quantile, tail, variance):
             assert "Private selection" in text
-            assert "Privacy cost: " in text
-            assert "is not promised" in text
-        assert "already released: no privacy cost" in stored
+            assert "Cost " in text
+            assert "makes no promise" in text
+        assert "at no cost" in stored
         for choice in choices:
             assert choice.sentence in choice._repr_html_() or "&" in choice._repr_html_()
 

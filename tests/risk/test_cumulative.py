@@ -259,7 +259,7 @@ class TestChoices:
         curator = opened(four, rho=9)
         curator.session().query(COUNT, rho=0.01)
         profile = curator.risk(SUM, cumulative=True)
-        with pytest.raises(RequestError, match="this statement alone"):
+        with pytest.raises(RequestError, match="cannot include earlier answers"):
             profile.choose(0.9, method=method, mode="paper")
         assert curator.budget.spent.rho == Fraction(1, 100)
 

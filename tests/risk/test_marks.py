@@ -132,7 +132,7 @@ class TestRule:
     def test_a_threshold_that_no_arithmetic_can_follow_is_refused_before_it_costs(self, curator):
         profile = curator.risk(SUM, form="exact")
         for tau in (1e-200, 5e-324, 1e-7):
-            with pytest.raises(RequestError, match="too near to 0"):
+            with pytest.raises(RequestError, match="too close to 0"):
                 profile.choose(tau, mode="paper")
         assert curator.budget.spent.level(curator.budget.currency) == 0
 

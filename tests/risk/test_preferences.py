@@ -90,7 +90,7 @@ class TestThresholds:
 
     @pytest.mark.parametrize("value", [-0.1, 1.1, math.nan, math.inf, "0.5", None, True, [0.5]])
     def test_others_are_refused(self, value):
-        with pytest.raises(RequestError, match="tau is not between 0 and 1"):
+        with pytest.raises(RequestError, match="tau must be between 0 and 1"):
             threshold(value)
 
 

@@ -178,7 +178,7 @@ class TestChoose:
         choice, rule = curator.risk(SQL).choose(0.95), curator.risk(SQL).suggest(0.95)
         assert choice == rule
         assert paid(curator).rho == 0
-        assert "nobody's presence be guessed right more than 57 times in 100" in choice.sentence
+        assert "anybody's presence can be guessed right at most 57 times in 100" in choice.sentence
 
     def test_few_among_many_allow_a_larger_level(self, opened, patients, budget, unit):
         noise = DiscreteNoise(3)
@@ -187,7 +187,7 @@ class TestChoose:
         rule = profile.suggest(guesses=60)
         assert choice.level == rule.level * (8 if unit == "epsilon" else 64)
         assert "of people are above your limit in this answer (95 % confidence)" in choice.sentence
-        assert "Those few may be guessed right up to" in repr(choice)
+        assert "Those people may be guessed right up to" in repr(choice)
         assert choice.source == "private"
         assert not choice.conditional
 
@@ -200,7 +200,7 @@ class TestChoose:
                 choice = profile.choose(guesses=70, **wish)
                 rule = profile.suggest(guesses=70)
                 assert choice.level == rule.level
-                assert "The rule's level is used: nobody is above your limit." in repr(choice)
+                assert "so the rule is used: nobody is above your limit." in repr(choice)
 
     def test_many_who_may_stand_out_are_counted(self, opened, patients):
         choice = (
@@ -273,12 +273,12 @@ class TestRefusals:
         with pytest.raises(RequestError) as caught:
             profile.choose(guesses=60, at_most=10, rho="0.005")
         assert str(caught.value) == (
-            "at this price the noise is about 22 people; a limit of 10 could hardly be shown. It would "
+            "at this privacy cost the noise is about 22 people, too much to show that at most 10 are above the limit. That would "
             "cost rho 0.1005. Allow 45 people or more, or use the rule for free."
         )
 
     def test_nobody_at_all(self, profile):
-        with pytest.raises(RequestError, match="the rule promises that, and is free"):
+        with pytest.raises(RequestError, match="the rule promises that for free"):
             profile.choose(guesses=60, at_most=0)
 
     def test_more_than_a_tenth_of_what_is_left(self, profile):
@@ -286,7 +286,7 @@ class TestRefusals:
             profile.choose(guesses=70, at_most=10)
 
     def test_more_than_the_limit_allows(self, profile):
-        with pytest.raises(RequestError, match=r"your limit allows rho 0\.0315 in all"):
+        with pytest.raises(RequestError, match=r"your limit allows a total of rho 0\.0315"):
             profile.choose(guesses=55, rho="0.04", at_most=50)
 
     def test_more_than_is_left(self, profile):
@@ -314,14 +314,14 @@ class TestRefusals:
                 curator.risk(sql).choose(guesses=60, at_most=50)
         curator.session().query(SQL, rho="0.01")
         profile = curator.risk(SQL, cumulative=True)
-        with pytest.raises(RequestError, match="look at this statement alone"):
+        with pytest.raises(RequestError, match="cannot include earlier answers"):
             profile.choose(guesses=60, at_most=50)
 
     def test_a_share_says_from_how_many_people_on_it_shows_something(self, profile):
         """n is private: nothing can be refused beforehand."""
         assert profile.wish(p=0.99).sentences() == [
             "They cost rho 0.005.",
-            "This shows something only in tables of about 4,500 people or more.",
+            "They are useful only in tables of about 4,500 people or more.",
         ]
         assert profile.wish(at_most=50).sentences()[0] == "They cost rho 0.00402."
 
@@ -416,7 +416,7 @@ class TestPlainData:
         curator.session().query("SELECT COUNT(*) AS n FROM t", rho=1)
         used = profile.safe_counts(guesses=60)
         assert used.levels == ()
-        assert "no level is left" in repr(used)
+        assert "allows no further answer" in repr(used)
         choice = profile.choose(guesses=60, at_most=50)
         assert choice.level is None
         assert "1.01 is spent. Raise the limit or reuse answers." in choice.sentence

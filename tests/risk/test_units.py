@@ -207,10 +207,10 @@ class TestRefused:
 
     def test_what_is_made_for_rows(self):
         curator = opened(Unit("who", 5))
-        with pytest.raises(RequestError, match="take each row for a person"):
+        with pytest.raises(RequestError, match="treat each row as a person"):
             curator.risk(STATEMENTS["count"], mode="paper")
         profile = curator.risk(STATEMENTS["count"])
         answer = profile.answer(1)
-        with pytest.raises(RequestError, match="about single ids"):
+        with pytest.raises(RequestError, match="for single ids"):
             profile.signed_losses(answer)
         curator.close()

@@ -1,4 +1,4 @@
-// How many rows are how easily guessed at one level: guesses right of 100, from 50, a coin toss, to 100.
+// How easily rows are guessed at one rho or epsilon: guesses right of 100, from 50, a coin toss, to 100.
 // Counts are logarithmic.
 import { make } from "./table.js";
 

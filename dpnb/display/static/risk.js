@@ -28,16 +28,16 @@ export const offered = (offer, known, busy) =>
 
 /** What must be known beside the sentence. @param {Level[]} levels @param {Limit} limit @param {Offer} offer */
 export function hinted(levels, limit, offer) {
-  if (offer.held) return "Bought before, at this level or a finer one: the answer tells what the finest one tells.";
-  return largest(levels, limit.guesses) < 0 ? `No listed level keeps to ${limit.text}.` : "";
+  if (offer.held) return "Already paid for, at this accuracy or a better one. The answer reveals as much as the most accurate one.";
+  return largest(levels, limit.guesses) < 0 ? `No listed privacy cost stays within the limit of ${limit.text}.` : "";
 }
 
 /** The ways from a limit to a level. @param {string} wish what safe counts cost @param {boolean} free */
 export const ways = (wish, free) => [
   ["rule", "Use the rule for my limit (free, publishable)"],
-  ["counts", `Buy safe counts, then pick (publishable): ${wish}`],
-  ["look", free ? "Look at every level (the table is public)"
-    : "Look first (only you; what you change afterwards is marked)"],
+  ["counts", `Pay for safe counts, then choose (publishable): ${wish}`],
+  ["look", free ? "Look at exact values (the table is public)"
+    : "Look first (for you only; what you change afterwards is marked)"],
 ];
 
 function control(tag, name, ...children) {
@@ -99,11 +99,11 @@ function opened(model, el, message) {
     model.send({ limit: i });
   }));
   const paths = ways(wish, free).map(([way, text]) => button(`dpnb-risk-${way}`, text, () => model.send({ way })));
-  const limit_text = "Nobody's presence may be guessed right more than so many times in 100 (50 is a coin toss):";
+  const limit_text = "At most this many of 100 guesses about a person's presence may be right (50 is a coin toss):";
   const sentence = spoken("dpnb-risk-sentence"), hint = make("p", "dpnb-notes"), more = make("p", "dpnb-notes");
   const bought = make("div", "dpnb-risk-counts");
   const controls = make("div", "dpnb-risk-controls",
-    make("div", "", limit_text), grouped("Limit in guesses right of 100", ...presets), grouped("Way to a level", ...paths));
+    make("div", "", limit_text), grouped("Limit in guesses right of 100", ...presets), grouped("How to choose the privacy cost", ...paths));
   (table ?? body.lastElementChild)[table ? "before" : "after"](controls, sentence, more, bought, hint);
 
   let mark = null, slider = null, value = null, figure = null;
@@ -112,7 +112,7 @@ function opened(model, el, message) {
     value = make("span", "dpnb-risk-value");
     Object.assign(slider, { type: "range", min: 0, max: levels.length - 1, step: 1 });
     slider.oninput = () => go(+slider.value);
-    controls.append(make("div", "dpnb-risk-slide", make("label", "", make("span", "", "Level"), slider), value));
+    controls.append(make("div", "dpnb-risk-slide", make("label", "", make("span", "", "Privacy cost"), slider), value));
     figure = make("div", "dpnb-risk-shape");
     table.after(figure);
     mark = pickable(table, levels.map(named), go);
@@ -142,7 +142,7 @@ function opened(model, el, message) {
     paths[1].textContent = ways(wish, free)[1][1];
     sentence.textContent = at < 0 ? settled.lines[0] : levels[at].sentence;
     const said = at < 0 ? settled.lines.slice(1) : [];
-    if (marked) said.push("You chose this level by looking at the data. How easily people are guessed is then unknown.");
+    if (marked) said.push("You chose this privacy cost by looking at the data. How easily people are guessed is then unknown.");
     more.innerText = said.join("\n");
     more.hidden = !said.length;
     hint.textContent = at < 0 ? "" : hinted(levels, limit, offer);
@@ -172,7 +172,7 @@ function opened(model, el, message) {
       row.querySelector("[data-beyond]").textContent = levels[i].beyond[which];
       row.querySelector("[data-accuracy]").innerText = offers[i].accuracy.join("\n");
     });
-    const title = make("p", "dpnb-head", `How many ${frames.noun} are how easily guessed, at ${level.name}`);
+    const title = make("p", "dpnb-head", `How easily ${frames.noun} are guessed, at ${level.name}`);
     figure.replaceChildren(title, ...drawn(level, limit, level.beyond[which]));
     [...find(".dpnb-risk-groups")?.tBodies[0].rows ?? []].forEach((row, i) => {
       [groups.beyond[shown][which], groups.guesses[shown], groups.indicator[shown]].forEach((found, j) => {
