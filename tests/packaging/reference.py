@@ -3,7 +3,7 @@
     python -m tests.packaging.reference              into build/reference, which is never committed
     python -m tests.packaging.reference FOLDER
 
-Needs ``pip install 'dpnb[docs]'``. A name or a docstring that cannot be shown ends it.
+Needs ``pip install -e '.[test]'``. A name or a docstring that cannot be shown ends it.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ is installed until the main job has run there.
 
 from __future__ import annotations
 
+import email
 import os
 import re
 import subprocess
@@ -17,6 +18,7 @@ import urllib.request
 import venv
 import zipfile
 from dataclasses import dataclass
+from email.message import Message
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from shutil import copy, copytree
@@ -25,7 +27,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import dpnb
 from dpnb.lessons import FIRST, lesson_files
+from tests.kit import prose
 
 pytestmark = pytest.mark.packaging
 
@@ -194,8 +198,9 @@ class TestArchives:
         (sdist,) = built.glob("*.tar.gz")
         others = {name for name in names_in(sdist) if not name.startswith("dpnb/")}
         assert others == {
-            ".gitignore", "CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "SECURITY.md",
-            "pyproject.toml", "tests/data/online_retail.parquet",
+            ".gitignore", "CHANGELOG.md", "CITATION.cff", "CODE_OF_CONDUCT.md", "LICENSE", "PKG-INFO",
+            "README.md", "SECURITY.md", "pyproject.toml", "tests/data/online_retail.parquet",
+            *(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")),
             *(f"notebooks/{name}" for name in LESSONS),
         }  # fmt: skip
         assert {name for name in names_in(sdist) if name.startswith("dpnb/")} == package_files()
@@ -207,6 +212,41 @@ class TestArchives:
             assert {i.filename: i.CRC for i in one.infolist()} == {
                 i.filename: i.CRC for i in other.infolist()
             }
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        return email.message_from_bytes(archive.read(name))
+
+
+class TestMetadata:
+    """What a package index shows."""
+
+    def test_the_page_is_readme_without_dead_links(self, metadata):
+        page = metadata.get_payload(decode=True).decode()
+        assert metadata["Description-Content-Type"] == "text/markdown"
+        assert page.startswith("# dpnb\n")
+        assert set(re.findall(r"(?m)^## .+", page)) == set(
+            re.findall(r"(?m)^## .+", (ROOT / "README.md").read_text("utf-8"))
+        )
+        # what it names in the source distribution is there
+        assert all((ROOT / path).is_file() for path in re.findall(r"`(docs/\S+)`", page))
+        assert [link for link in prose.links(page) if not link.startswith("https://")] == []
+        assert "](" not in re.sub(r"]\(https://", "", page)
+
+    def test_version_licence_and_classifiers_are_stated_once(self, metadata):
+        assert metadata["Version"] == dpnb.__version__
+        assert metadata["License-Expression"] == "Apache-2.0"
+        kinds = metadata.get_all("Classifier")
+        assert not [kind for kind in kinds if kind.startswith("License")]
+        assert {"Typing :: Typed", "Operating System :: POSIX :: Linux"} <= set(kinds)
+
+    def test_addresses_are_declared_or_absent(self, metadata):
+        assert [url.partition(", ")[2] for url in metadata.get_all("Project-URL", [])] == [
+            *PROJECT.get("urls", {}).values()
+        ]
 
 
 class TestBare:

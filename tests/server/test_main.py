@@ -93,6 +93,11 @@ class TestAnalyst:
         assert err.startswith("dpnb: ")
         assert err.count("\n") == 1
 
+    def test_the_version_is_that_of_the_package(self, capsys):
+        with pytest.raises(SystemExit, match="0"):
+            main(["--version"])
+        assert capsys.readouterr().out == f"dpnb {dpnb.__version__}\n"
+
     @pytest.mark.parametrize("words", [(), ("nope",), ("analyst",), ("analyst", "add", "alice")])
     def test_mistyped_commands_are_code_2(self, home, capsys, words):
         with pytest.raises(SystemExit) as caught:
