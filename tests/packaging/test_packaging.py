@@ -189,7 +189,8 @@ class TestArchives:
     def test_assets_and_marks_are_in_it(self, wheel):
         found = names_in(wheel)
         assert "dpnb/py.typed" in found
-        assert {"dpnb/datasets/adult.parquet", "dpnb/datasets/adult.toml"} <= found
+        data = ("adult.parquet", "adult.toml", "flights.parquet", "flights.toml")
+        assert {f"dpnb/datasets/{name}" for name in data} <= found
         assert {"dpnb/display/static/answer.js", "dpnb/display/static/answer.css"} <= found
         kinds = {Path(name).suffix for name in found if name.startswith("dpnb/")}
         assert kinds == {".py", ".typed", ".js", ".css", ".parquet", ".toml", ".ipynb", ".md"}

@@ -22,9 +22,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import dpnb
 from dpnb.decide.cases import Case
 from tests.benchmarks.probe.trials import (
-    DATA,
     Outcome,
     certified,
     condition,
@@ -81,7 +81,7 @@ TREES = {"and": every, "or": some, "mix": mix}
 @lru_cache
 def flights() -> pd.DataFrame:
     """Return the flights with the place of their group."""
-    read = pd.read_parquet(DATA / "nycflights13.parquet")
+    read = pd.read_parquet(dpnb.datasets.flights().source)
     names = sorted(read["dest"].unique())
     assert len(names) == DESTINATIONS
     place = read["dest"].map({name: i for i, name in enumerate(names)})

@@ -25,7 +25,7 @@ import pandas as pd
 
 import dpnb
 from dpnb.privacy.noise import SecureNoise
-from tests.benchmarks.probe.trials import DATA, finish, must
+from tests.benchmarks.probe.trials import finish, must
 
 PLAN, REST = 0.050, 0.015
 """Seconds."""
@@ -149,7 +149,7 @@ def watched(session: dpnb.Session) -> Iterator[tuple[Watch, Watch]]:
 
 def table() -> dpnb.Table:
     """Return the flights; what is declared is what occurs in the file, which only a public one allows."""
-    rows = pd.read_parquet(DATA / "nycflights13.parquet")
+    rows = pd.read_parquet(dpnb.datasets.flights().source)
     schema = dpnb.Schema(
         {
             "month": dpnb.Integer(1, 12),
