@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-from dpnb import __version__
+import dpnb
 from dpnb.curator import Curator
 from dpnb.errors import DpnbError, RequestError
 from dpnb.lessons import FIRST, FOLDER, open_lessons, run_first
@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dpnb", description="Differential privacy for a table and its analysts."
     )
-    parser.add_argument("--version", action="version", version=f"dpnb {__version__}")
+    parser.add_argument("--version", action="version", version=f"dpnb {dpnb.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_lessons(commands.add_parser("lessons", help="copy the lessons and open the first one"))
     _add_serve(commands.add_parser("serve", help="answer analysts over HTTP"))
