@@ -4,6 +4,11 @@ Begin with `Table`, `Schema` and `Session`; an owner of data who lets several pe
 What a session answers is an `Answer`, `Question`, `Explanation`, `Inference`, `Decision` or `Discovery`; a
 price is one of `dpnb.answers.listing`, `dpnb.explain.price` or `dpnb.decide.price`. The magics are described
 at `dpnb.magics.cells`, all errors at `dpnb.errors`, the data for a first try at `dpnb.datasets`.
+
+Examples use names that they do not define: `table`, a `Table` of 600 people with the columns sex, age, job and wage,
+and the undeclared column city; a `session` and a `curator` on it, the latter with the analysts alice and bob; an
+`answer`, to `SELECT sex, COUNT(*) AS n FROM people GROUP BY sex`; and a `question`, whether there are more men than
+women in it.
 """
 
 from __future__ import annotations

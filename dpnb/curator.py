@@ -73,42 +73,56 @@ _MOST_TEXT = 2_000
 
 
 class Curator(Ownership):
-    """Tables, engine, noise, ledger.
+    """The owner's handle on tables, budget and ledger, which hands out a session for each analyst.
 
     Parameters
     ----------
     tables : Table or sequence of Table
-        Read once, here.
+        What may be asked about. They are read once, here.
     budget : Budget, optional
-        The cap. Needed for a new ledger; an existing one knows its own, and a different one is
-        refused.
+        The most that all analysts together may learn. Needed for a new ledger; an existing one has its own, and a
+        different one is refused.
     ledger : str or Path, optional
-        File of charges and releases, as secret as the data. None keeps it in memory.
+        File that records costs and released numbers, as secret as the data, or the URL of a PostgreSQL database. Without
+        it the budget lasts as long as this process.
     anchor : str or Path, optional
-        File that detects a restored older copy of the ledger. One that is not there is refused beside
-        a ledger that has entries.
+        Small file, best on another disk, that detects a restored older copy of the ledger. A missing anchor is refused
+        beside a ledger with entries.
     new_anchor : bool
-        Begin the anchor of a ledger that has entries: it is trusted as it is.
+        Start an anchor for a ledger with entries. The ledger is trusted as it is.
     new_version : bool
-        Accept other data than the ledger has seen: old answers are closed, what was spent is kept.
+        Accept other data than the ledger has recorded. Old answers are closed, and what was spent stays spent.
     analysts : mapping of str to int or tuple of int, optional
-        Who may ask, with privileges from 1 to 10. Without it there is one analyst only, who has the
-        whole budget. A ledger that knows them takes those that they had at first or have now.
+        Who may ask, with privileges from 1 to 10. Without it there is one analyst, who has the whole budget. A ledger
+        that has analysts accepts those that it had at first or has now.
     policy : Policy, optional
-        How limits follow from privileges, and how analysts are served; given when the ledger is
-        opened for the first time. By default noise paths, and limits in proportion to the highest
-        privilege. What may change of it changes by methods, such as :meth:`set_reserve`.
+        How limits follow from privileges, and how analysts are served. It is given when the ledger is opened for the
+        first time. Methods such as :meth:`set_reserve` change what may change later.
     views : 'attributes' or sequence, optional
-        Declared histogram views: one for each column that can have one, or a list of columns, lists
-        of columns, and mappings with the arguments of :meth:`add_view`.
+        Declared histogram views: one for each column that can have one, or a list of columns, lists of columns, and
+        mappings with the arguments of :meth:`add_view`.
     noise : Noise, optional
-        For tests only; results are stamped NOT PRIVATE.
+        For tests only. Results are stamped NOT PRIVATE.
     rehearsal : bool
         The data are generated: results are stamped REHEARSAL.
 
     Raises
     ------
-    SchemaError, LedgerError, RequestError
+    SchemaError
+        If two tables have one name, or columns do not fit their declarations.
+    LedgerError
+        If the ledger belongs to other data or another budget, or is damaged.
+    RequestError
+        If there is no table or no budget, and for unusable analysts, policies and views.
+
+    Examples
+    --------
+    >>> import dpnb
+    >>> budget = dpnb.Budget(epsilon=3, delta=1e-6)
+    >>> curator = dpnb.Curator(dpnb.datasets.adult(), budget=budget, analysts={"alice": 4, "bob": 1})
+    >>> alice = curator.session("alice")
+    >>> alice.query("SELECT COUNT(*) AS n FROM adult", rho=0.01).spent.rho
+    Fraction(1, 100)
     """
 
     def __init__(
@@ -209,19 +223,30 @@ class Curator(Ownership):
         return hmac.new(secret + name.encode(), sealed, "sha256").hexdigest()
 
     def session(self, analyst: str | None = None, privilege: int | None = None) -> Session:
-        """Return an analyst's handle on this curator.
+        """Return an analyst's session on this curator.
 
         Parameters
         ----------
         analyst : str, optional
-            A registered one; none where there is one analyst only.
-        privilege : int, optional
-            One of hers, where she has several; the first one by default.
+            A registered name. Left out if there is one analyst only.
+        privilege : int, 1 to 10, optional
+            One of the analyst's privileges, if there are several; the first one by default.
+
+        Returns
+        -------
+        Session
+            It shares the curator's tables and budget.
 
         Raises
         ------
         RequestError
             For an unknown or disabled analyst.
+
+        Examples
+        --------
+        >>> bob = curator.session("bob")
+        >>> bob.price("SELECT COUNT(*) AS n FROM people", rho=0.01).affordable
+        True
         """
         from dpnb.channel import LocalChannel
         from dpnb.session import Session
@@ -245,10 +270,38 @@ class Curator(Ownership):
         cancel: threading.Event | None = None,
         identifier: str | None = None,
     ) -> Answer:
-        """Answer a statement; see ``Session.query``.
+        """Answer an analyst's statement; see ``Session.query``.
 
-        ``identifier`` is the client's name for this one request: used again, it gives the same
-        answer, and with another statement it is refused.
+        Parameters
+        ----------
+        analyst : str
+            Who asks: a name, or ``'name#privilege'``.
+        sql : str
+            As for ``Session.query``.
+        params : mapping of str to value, optional
+            Values of the parameters ``:name``.
+        accuracy : mapping of str to value
+            The other arguments of ``Session.query``, such as ``{"rho": 0.1}``.
+        cancel : threading.Event, optional
+            Set it to stop the request.
+        identifier : str, optional
+            The client's name for this one request. Used again it gives the same result; with another request it is refused.
+
+        Returns
+        -------
+        Answer
+            The stored numbers if the analyst asked before.
+
+        Raises
+        ------
+        SqlError, RequestError, BudgetError, EngineError, InterruptedRequestError
+            As the method of the session.
+
+        Examples
+        --------
+        >>> answer = curator.query("alice", "SELECT COUNT(*) AS n FROM people", None, {"rho": 0.01})
+        >>> len(answer.to_frame())
+        1
         """
         request: Request[Any, Answer] = self._asked(self._admitted(analyst), sql, params, accuracy)
         return self._serve(request, cancel, identifier)
@@ -261,7 +314,38 @@ class Curator(Ownership):
         cancel: threading.Event | None = None,
         identifier: str | None = None,
     ) -> Explanation:
-        """Explain a question; see ``Session.explain``, and :meth:`query` for ``identifier``."""
+        """Explain a difference to an analyst; see ``Session.explain``.
+
+        Parameters
+        ----------
+        analyst : str
+            Who asks: a name, or ``'name#privilege'``.
+        question : Question
+            From ``Answer.compare``.
+        options : mapping of str to value
+            The other arguments of ``Session.explain``.
+        cancel : threading.Event, optional
+            Set it to stop the request.
+        identifier : str, optional
+            The client's name for this one request. Used again it gives the same result; with another request it is refused.
+
+        Returns
+        -------
+        Explanation
+            The stored one if the analyst asked before.
+
+        Raises
+        ------
+        SqlError, RequestError, BudgetError, EngineError, InterruptedRequestError
+            As the method of the session.
+
+        Examples
+        --------
+        >>> sql = "SELECT sex, AVG(wage) AS wage FROM people GROUP BY sex"
+        >>> question = curator.session("alice").query(sql, rho=0.1).compare("Male", "Female")
+        >>> len(curator.explain("alice", question, {"k": 2, "rho": 0.5, "anyway": True}).rows)
+        2
+        """
         request = self._explanation(self._admitted(analyst), question, options)
         return self._serve(request, cancel, identifier)
 
@@ -274,9 +358,40 @@ class Curator(Ownership):
         cancel: threading.Event | None = None,
         identifier: str | None = None,
     ) -> Decision:
-        """Decide which groups satisfy a HAVING; see ``Session.decide``, and :meth:`query`.
+        """Select the groups that satisfy a HAVING condition, for an analyst; see ``Session.decide``.
 
-        One transaction for each step.
+        Each step is charged and recorded on its own.
+
+        Parameters
+        ----------
+        analyst : str
+            Who asks: a name, or ``'name#privilege'``.
+        sql : str
+            As for ``Session.decide``.
+        params : mapping of str to value, optional
+            Values of the parameters ``:name``.
+        options : mapping of str to value
+            The other arguments of ``Session.decide``.
+        cancel : threading.Event, optional
+            Set it to stop the request.
+        identifier : str, optional
+            The client's name for this one request. Used again it gives the same result; with another request it is refused.
+
+        Returns
+        -------
+        Decision
+            The stored steps if the analyst asked before.
+
+        Raises
+        ------
+        SqlError, RequestError, BudgetError, EngineError, InterruptedRequestError
+            As the method of the session.
+
+        Examples
+        --------
+        >>> sql = "SELECT job, COUNT(*) AS n FROM people GROUP BY job HAVING COUNT(*) > 100"
+        >>> curator.decide("alice", sql, None, {"most": 1}).keys
+        ('job',)
         """
         decider = self._decider(self._admitted(analyst), sql, params, options)
         if decider.studies:
@@ -296,7 +411,35 @@ class Curator(Ownership):
         params: Mapping[str, object] | None,
         options: Mapping[str, Any],
     ) -> DecisionPrice:
-        """Plan and price a decision; spends nothing."""
+        """Return the plan of a decision and what each step would cost; see ``Session.price``. Free.
+
+        Parameters
+        ----------
+        analyst : str
+            Who asks: a name, or ``'name#privilege'``.
+        sql : str
+            As for ``Session.decide``.
+        params : mapping of str to value, optional
+            Values of the parameters ``:name``.
+        options : mapping of str to value
+            The other arguments of ``Session.decide``.
+
+        Returns
+        -------
+        DecisionPrice
+            Conditions, uncertain regions and costs by step.
+
+        Raises
+        ------
+        SqlError, RequestError
+            As ``Session.decide``.
+
+        Examples
+        --------
+        >>> sql = "SELECT job, COUNT(*) AS n FROM people GROUP BY job HAVING COUNT(*) > 100"
+        >>> curator.price_decision("alice", sql, None, {"beta": 0.01}).groups
+        3
+        """
         return self._decider(self._admitted(analyst), sql, params, options).price()
 
     def _decider(
@@ -526,13 +669,67 @@ class Curator(Ownership):
         cancel: threading.Event | None = None,
         identifier: str | None = None,
     ) -> Discovery:
-        """Find the values of an undeclared column; see ``Session.discover``, and :meth:`query`."""
+        """List values of an undeclared column, for an analyst; see ``Session.discover``.
+
+        Parameters
+        ----------
+        analyst : str
+            Who asks: a name, or ``'name#privilege'``.
+        column : str
+            One of a table's ``undeclared`` columns.
+        options : mapping of str to value
+            The other arguments of ``Session.discover``.
+        cancel : threading.Event, optional
+            Set it to stop the request.
+        identifier : str, optional
+            The client's name for this one request. Used again it gives the same result; with another request it is refused.
+
+        Returns
+        -------
+        Discovery
+            The stored one if the analyst asked before.
+
+        Raises
+        ------
+        RequestError, BudgetError, EngineError, InterruptedRequestError
+            As ``Session.discover``.
+
+        Examples
+        --------
+        >>> "Paris" in curator.discover("alice", "city", {"rho": 0.5}).keys
+        True
+        """
         return self._serve(self._discovery(analyst, column, options), cancel, identifier)
 
     def price_discovery(
         self, analyst: str, column: str, options: Mapping[str, Any]
     ) -> DiscoveryPrice:
-        """Price a discovery; spends nothing."""
+        """Return what ``Session.discover`` would cost an analyst. Free.
+
+        Parameters
+        ----------
+        analyst : str
+            Who asks: a name, or ``'name#privilege'``.
+        column : str
+            One of a table's ``undeclared`` columns.
+        options : mapping of str to value
+            The other arguments of ``Session.discover``.
+
+        Returns
+        -------
+        DiscoveryPrice
+            The cost, and how many rows a value needs to be shown.
+
+        Raises
+        ------
+        RequestError
+            As ``Session.discover``.
+
+        Examples
+        --------
+        >>> curator.price_discovery("alice", "city", {"rho": 0.5}).affordable
+        True
+        """
         with self._lock:
             self._store.follow()
             return self._discovery(analyst, column, options).price()
@@ -552,7 +749,36 @@ class Curator(Ownership):
         params: Mapping[str, object] | None,
         options: Mapping[str, Any],
     ) -> Inference:
-        """Work a statement out from what an analyst holds; see ``Session.infer``. No data is read."""
+        """Answer a statement from what an analyst has received; see ``Session.infer``. Free.
+
+        Parameters
+        ----------
+        analyst : str
+            Who asks: a name, or ``'name#privilege'``.
+        sql : str
+            As for ``Session.infer``.
+        params : mapping of str to value, optional
+            Values of the parameters ``:name``.
+        options : mapping of str to value
+            The other arguments of ``Session.infer``.
+
+        Returns
+        -------
+        Inference
+            No data are read.
+
+        Raises
+        ------
+        SqlError, RequestError
+            As ``Session.infer``.
+
+        Examples
+        --------
+        >>> sql = "SELECT COUNT(*) AS n FROM people"
+        >>> answer = curator.session("alice").query(sql, rho=0.1)
+        >>> curator.infer("alice", sql, None, {}).sources[0].weight
+        1.0
+        """
         row = self._admitted(analyst)
         return self._inferred([row], sql, params, options)
 
@@ -564,13 +790,35 @@ class Curator(Ownership):
         params: Mapping[str, object] | None = None,
         **options: Any,
     ) -> Inference:
-        """Work out what some analysts could infer by putting their answers together. For the owner.
+        """Return what analysts could infer if they pooled their answers. For the owner; free.
 
-        The options are those of ``Session.infer``.
+        Parameters
+        ----------
+        analysts : sequence of str
+            Registered names.
+        sql : str
+            As for ``Session.infer``.
+        params : mapping of str to value, optional
+            Values of the parameters ``:name``.
+        options
+            The other arguments of ``Session.infer``.
+
+        Returns
+        -------
+        Inference
+            No data are read.
 
         Raises
         ------
         SqlError, RequestError
+            As ``Session.infer``, and for an unknown analyst.
+
+        Examples
+        --------
+        >>> for name in ("alice", "bob"):
+        ...     answer = curator.session(name).query("SELECT COUNT(*) AS n FROM people", rho=0.01)
+        >>> curator.infer_together(["alice", "bob"], "SELECT COUNT(*) AS n FROM people").keys
+        ()
         """
         with self._lock:
             self._store.follow()
@@ -615,33 +863,45 @@ class Curator(Ownership):
         mechanism: str = "laplace",
         progress: Progress | None = None,
     ) -> RiskProfile | PaperProfile:
-        """Look at whom an answer to a statement would expose. For the owner: nothing is released.
+        """Compute which rows an answer would expose. For the owner: nothing is released or charged.
 
         Parameters
         ----------
         sql : str
             As for ``Session.query``.
-        params : mapping
-            Values of the bound parameters ``:name``.
+        params : mapping of str to value
+            Values of the parameters ``:name``.
         by : str or sequence of str
-            Columns whose declared groups are told apart.
+            Columns whose declared groups are distinguished.
         cumulative : bool
-            Add what the releases already made in this ledger tell about each row.
+            Add what this ledger has already released about each row.
         form : {'bound', 'exact', 'linear'}
             Form of the indicator (docs/methods/rdr.md, definition 5).
         split : number
-            Share of an AVG's level that goes to its sum.
+            Share of an AVG's cost, between 0 and 1, that goes to its sum.
         mode : {'tight', 'paper'}
-            'paper' is for study: RDR's algorithms as printed, only on tables declared
-            ``public=True``; the other options do not apply.
+            'paper' runs the published algorithms, for study, on tables declared ``public=True``. The other options do not
+            apply.
         mechanism : {'laplace', 'gaussian'}
-            With ``mode='paper'``: whose noise is looked at.
+            With ``mode='paper'``: the noise of the answer.
         progress : callable
-            Called with the elapsed seconds once a second has passed.
+            Called with the elapsed seconds, from the first second on.
+
+        Returns
+        -------
+        RiskProfile or PaperProfile
+            Exact values, as secret as the data.
 
         Raises
         ------
         SqlError, RequestError, EngineError, InterruptedRequestError
+            Nothing was charged.
+
+        Examples
+        --------
+        >>> risk = curator.risk("SELECT SUM(wage) AS wage FROM people", by="sex")
+        >>> risk.suggest(guesses=60)
+        At rho 0.1284 (epsilon ...
         """
         from dpnb.risk import assembly
         from dpnb.risk.desk import Desk
@@ -681,7 +941,34 @@ class Curator(Ownership):
     def price_explanation(
         self, analyst: str, question: Question, options: Mapping[str, Any]
     ) -> ExplanationPrice:
-        """Price an explanation; spends nothing."""
+        """Return what an explanation would cost an analyst; see ``Session.price``. Free.
+
+        Parameters
+        ----------
+        analyst : str
+            Who asks: a name, or ``'name#privilege'``.
+        question : Question
+            From ``Answer.compare``.
+        options : mapping of str to value
+            The other arguments of ``Session.explain``.
+
+        Returns
+        -------
+        ExplanationPrice
+            Cost and margins of error.
+
+        Raises
+        ------
+        RequestError
+            As ``Session.explain``.
+
+        Examples
+        --------
+        >>> sql = "SELECT sex, AVG(wage) AS wage FROM people GROUP BY sex"
+        >>> question = curator.session("alice").query(sql, rho=0.1).compare("Male", "Female")
+        >>> curator.price_explanation("alice", question, {"rho": 0.5}).affordable
+        True
+        """
         from dpnb.explain.price import price
 
         with self._lock:
@@ -699,7 +986,35 @@ class Curator(Ownership):
         params: Mapping[str, object] | None,
         accuracy: Mapping[str, Any],
     ) -> list[Price]:
-        """Price statements as if asked one after the other; spends nothing."""
+        """Return what statements would cost an analyst, asked one after the other. Free.
+
+        Parameters
+        ----------
+        analyst : str
+            Who asks: a name, or ``'name#privilege'``.
+        statements : sequence of str
+            As for ``Session.query``.
+        params : mapping of str to value, optional
+            Values of the parameters ``:name``.
+        accuracy : mapping of str to value
+            The other arguments of ``Session.query``.
+
+        Returns
+        -------
+        list of Price
+            One for each statement.
+
+        Raises
+        ------
+        SqlError, RequestError
+            As ``Session.query``.
+
+        Examples
+        --------
+        >>> [price] = curator.price("alice", ["SELECT COUNT(*) AS n FROM people"], None, {"rho": 0.1})
+        >>> price.affordable
+        True
+        """
         row = self._admitted(analyst)
         return self._priced([self._asked(row, sql, params, accuracy) for sql in statements])
 
@@ -714,12 +1029,49 @@ class Curator(Ownership):
         return self._store.name
 
     def status(self, analyst: str) -> BudgetStatus:
-        """Return an analyst's cap, spent and remaining."""
+        """Return an analyst's limit, and what is spent and left of it.
+
+        Parameters
+        ----------
+        analyst : str
+            A name, or ``'name#privilege'``.
+
+        Returns
+        -------
+        BudgetStatus
+            In rho, or in epsilon in a pure session.
+
+        Raises
+        ------
+        RequestError
+            For an unknown analyst.
+
+        Examples
+        --------
+        >>> curator.status("bob").spent.rho
+        Fraction(0, 1)
+        """
         with self._lock:
             return assembly.status(self._store, self._admitted(analyst))
 
     def history(self, analyst: str) -> Sequence[Asked]:
-        """Return the analyst's answered requests, oldest first."""
+        """Return an analyst's answered requests, oldest first.
+
+        Parameters
+        ----------
+        analyst : str
+            A name, or ``'name#privilege'``.
+
+        Returns
+        -------
+        sequence of Asked
+            Time, statement and privacy cost of each.
+
+        Examples
+        --------
+        >>> len(curator.history("alice"))
+        0
+        """
         with self._lock:
             charges = self._store.accountant.history(self._admitted(analyst))
         return [Asked(one.time, one.sql, one.row, one.conditional) for one in charges]
@@ -730,13 +1082,18 @@ class Curator(Ownership):
         return {name: table for name, table in self._tables.items() if "*" not in name}
 
     def check(self) -> None:
-        """Raise what stands in the way of every request now: of the ledger, or of a table's engine.
+        """Raise what prevents every request now: an error of the ledger or of a table's engine.
 
-        Charges nothing; a connection to a table that was lost is opened again.
+        Nothing is charged. A lost connection to a table is opened again.
 
         Raises
         ------
         LedgerError, EngineError
+            What a request would raise.
+
+        Examples
+        --------
+        >>> curator.check()
         """
         with self._lock:
             self._store.follow()
@@ -749,18 +1106,63 @@ class Curator(Ownership):
                 raise EngineError(error.what, error.hint, f"table {name!r}") from None
 
     def interrupt(self, thread: int) -> None:
-        """Stop the scan of the request that runs in the thread of the given identifier."""
+        """Stop the scan of the request that runs in a thread.
+
+        Parameters
+        ----------
+        thread : int
+            Identifier of the thread, as ``threading.get_ident`` returns it. One without a request is ignored.
+
+        Examples
+        --------
+        >>> import threading
+        >>> curator.interrupt(threading.get_ident())
+        """
         for engine in self._engines.values():
             engine.interrupt(thread)
 
     def serve(self, host: str = "127.0.0.1", port: int = 8899, **options: Any) -> Service | None:
-        """Answer analysts over HTTP; the options are those of ``dpnb.server.service.serve``."""
+        """Answer analysts over HTTP.
+
+        Parameters
+        ----------
+        host : str
+            Where to listen. Beyond this machine it needs a certificate.
+        port : int
+            0 to 65535; 0 takes a free one.
+        options
+            The other arguments of ``dpnb.server.service.serve``, such as ``tokens``, ``certificate`` and ``background``.
+
+        Returns
+        -------
+        Service or None
+            None if it ran here until it was interrupted; with ``background=True`` a handle to close it.
+
+        Raises
+        ------
+        RequestError
+            For an unusable address, certificate or token file.
+        ServiceError
+            If the address is not available, and without starlette and uvicorn.
+
+        Examples
+        --------
+        >>> curator.serve(port=0, tokens="nobody.json")
+        Traceback (most recent call last):
+            ...
+        dpnb.errors.RequestError: ...
+        """
         from dpnb.server.service import serve
 
         return serve(self, host, port, **options)
 
     def close(self) -> None:
-        """Forget the data and close the ledger."""
+        """Forget the data and close the ledger.
+
+        Examples
+        --------
+        >>> curator.close()
+        """
         for engine in self._engines.values():
             engine.close()
         self._store.ledger.close()

@@ -37,7 +37,29 @@ class Ownership:
             return status(self._store)
 
     def double_cap(self) -> BudgetStatus:
-        """Go on to the next of the caps that ``Budget(doubling=True)`` declared; charges nothing."""
+        """Go on to the next of the caps that ``Budget(doubling=True)`` declared. Nothing is charged.
+
+        Returns
+        -------
+        BudgetStatus
+            With the new cap.
+
+        Raises
+        ------
+        RequestError
+            If the budget was declared without ``doubling``.
+
+        Notes
+        -----
+        docs/methods/accounting.md, statement 14.
+
+        Examples
+        --------
+        >>> import dpnb
+        >>> owner = dpnb.Curator(table, budget=dpnb.Budget(rho="0.5", doubling=True))
+        >>> owner.double_cap().cap.rho
+        Fraction(1, 1)
+        """
         with self._lock:
             self._store.double_cap()
         return self.budget
@@ -50,77 +72,115 @@ class Ownership:
         name : str
             Letters, digits and . _ @ + -, at most 64.
         privilege : int or sequence of int
-            1 to the policy's top. Several give her several rows, each with a limit of its own; all
-            of them together are bounded by the largest of these limits. What she has learned in all
-            of them is ``coalition(name)``.
+            From 1 to the policy's ``top``. Several privileges give several accounts, each with a limit; all of them together
+            are bounded by the largest of these limits. ``coalition(name)`` is what the analyst has learned in all of them.
 
         Raises
         ------
         RequestError
-            For a name that is taken or no name, a privilege out of range, and with limits by sum once
-            anything was charged.
+            For a name that is taken or unusable, a privilege out of range, and with ``rows="sum"`` once anything was charged.
+
+        Examples
+        --------
+        >>> curator.add_analyst("carol", 2)
+        >>> curator.session("carol")
+        Session(...)
         """
         self._administer(partial(self._owner.add_analyst, name, privilege))
 
     def register(self, analysts: Mapping[str, int | Sequence[int]]) -> None:
-        """Register those of several analysts who are not known yet.
+        """Register those of several analysts who are not registered yet.
+
+        Parameters
+        ----------
+        analysts : mapping of str to int or sequence of int
+            Names and privileges, as for :meth:`add_analyst`.
 
         Raises
         ------
         RequestError
-            As :meth:`add_analyst`, and when a known one has other privileges.
+            As :meth:`add_analyst`, and if a registered analyst has other privileges.
+
+        Examples
+        --------
+        >>> curator.register({"alice": 4, "carol": 2})
         """
         self._administer(partial(self._owner.register, analysts))
 
     def disable(self, name: str) -> None:
-        """Refuse an analyst from now on; her row is kept, since the answers are out.
+        """Refuse an analyst's requests from now on.
+
+        The account is kept, because its answers are out.
+
+        Parameters
+        ----------
+        name : str
+            A registered analyst.
 
         Raises
         ------
         RequestError
             For an unknown analyst.
+
+        Examples
+        --------
+        >>> curator.disable("bob")
         """
         self._administer(partial(self._owner.enable, name, active=False))
 
     def enable(self, name: str) -> None:
         """Admit a disabled analyst again.
 
+        Parameters
+        ----------
+        name : str
+            A registered analyst.
+
         Raises
         ------
         RequestError
-            For an unknown analyst, and when what would be reserved for her again is no longer left.
+            For an unknown analyst, and if what would be reserved again is no longer left.
+
+        Examples
+        --------
+        >>> curator.disable("bob")
+        >>> curator.enable("bob")
         """
         self._administer(partial(self._owner.enable, name, active=True))
 
     def set_privilege(self, name: str, privilege: int) -> None:
-        """Give an analyst another privilege, from now on; a dated entry of the ledger.
+        """Give an analyst another privilege from now on.
 
-        What is promised of her is that she learns at most her limit, plus what others grant her. It
-        follows from the privilege, so a higher one promises less of her from now on; all together stay
-        within the cap. With a lower one she may have learned more than her limit already, and keeps it:
-        everything further is refused. Nobody else's limit changes, but with limits by sum, where it is
-        possible before the first charge only. A limit that was set with :meth:`limit` stays.
+        The analyst's limit follows from the privilege: it may rise, within the budget of all together. If the analyst has
+        spent more than a lower limit, everything further is refused. Nobody else's limit changes, except with ``rows="sum"``,
+        where this is possible before the first charge only. A limit that was set with :meth:`limit` stays. The change is a
+        dated entry of the ledger.
 
         Parameters
         ----------
         name : str
+            A registered analyst.
         privilege : int
-            1 to the policy's top. It takes the place of her first one; further ones stay.
+            From 1 to the policy's ``top``. It replaces the first privilege; further ones stay.
 
         Raises
         ------
         RequestError
-            For an unknown analyst, a privilege out of range or one that another row of hers has; with
-            limits by sum once anything was charged; and when more would be reserved than is left.
+            For an unknown analyst, a privilege out of range or in use by another account of the analyst, with ``rows="sum"``
+            once anything was charged, and if more would be reserved than is left.
+
+        Examples
+        --------
+        >>> curator.set_privilege("bob", 2)
         """
         self._administer(partial(self._owner.set_privilege, name, privilege))
 
     def set_expansion(self, expansion: Amount) -> None:
-        """Set how many times larger the limits are than the privileges say; a dated entry of the ledger.
+        """Set how many times larger the limits are than the privileges say.
 
-        Each analyst's limit is promised of her, and the cap of all of them. More changes what each may
-        learn alone, at most the cap; the cap stays. With less, who has learned more than her new limit
-        keeps it and is refused everything further. A limit that was set with :meth:`limit` stays.
+        A larger expansion raises what each analyst may learn alone, at most to the budget of all together, which stays. With
+        a smaller one, an analyst who has spent more than the new limit is refused everything further. A limit that was set
+        with :meth:`limit` stays. The change is a dated entry of the ledger.
 
         Parameters
         ----------
@@ -130,46 +190,61 @@ class Ownership:
         Raises
         ------
         RequestError
-            Also when more would be reserved for the analysts than is left.
+            For a number out of range, and if more would be reserved for the analysts than is left.
+
+        Examples
+        --------
+        >>> curator.set_expansion(2)
         """
         self._administer(partial(self._owner.set_expansion, expansion))
 
     def set_reserve(self, reserve: Amount) -> None:
-        """Keep a larger share of each analyst's limit for her; a dated entry of the ledger.
+        """Reserve a larger share of each analyst's limit.
 
-        The share is promised to every analyst who is not disabled: what others ask for is refused
-        where it would take it, as long as the cap is not lowered. It is a share of the limit that she
-        has at the time. It can be raised and not lowered.
+        What others ask for is refused if it would take this share, as long as the budget is not lowered. It is a share of the
+        limit that the analyst has at the time, and can be raised but not lowered. The change is a dated entry of the ledger.
 
         Parameters
         ----------
         reserve : number
-            Between what it is and 1; see ``dpnb.Policy``.
+            From its present value to 1; see ``dpnb.Policy``.
 
         Raises
         ------
         RequestError
-            For a smaller share, and when more would be reserved than is left of the cap.
+            For a smaller share, and if more would be reserved than is left of the budget.
+
+        Examples
+        --------
+        >>> curator.set_reserve(0.1)
         """
         self._administer(partial(self._owner.set_reserve, reserve))
 
     def link(self, analyst: str, other: str) -> None:
-        """Note that two analysts may put their answers together; a dated entry of the ledger.
+        """Note that two analysts may share their answers.
 
-        Everybody who is joined by links is one coalition, and the limit of a coalition
-        (``Policy(together=...)``) is promised of each. From now on it holds for the larger one. A link
-        is not taken away: by then they may have shared their answers.
+        Everybody who is joined by links is one coalition. The limit of a coalition (``Policy(together=...)``) holds for the
+        larger one from now on. A link is not taken away, because they may have shared their answers by then. It is a dated
+        entry of the ledger.
 
         Parameters
         ----------
         analyst, other : str
-            They need not be registered; who is not can still carry answers from one to another.
+            They need not be registered: anybody can pass answers on.
 
         Raises
         ------
         RequestError
-            When they have learned more together than a coalition may (by charges alone), when the
-            coalition would be too large, and where coalitions have no limit.
+            If they have already learned more together than a coalition may, if the coalition would be too large, and if
+            coalitions have no limit.
+
+        Examples
+        --------
+        >>> import dpnb
+        >>> policy = dpnb.Policy(together=1)
+        >>> budget = dpnb.Budget(epsilon=3, delta=1e-6)
+        >>> shared = dpnb.Curator(table, budget=budget, analysts={"alice": 4, "bob": 1}, policy=policy)
+        >>> shared.link("alice", "bob")
         """
         self._administer(partial(self._owner.link, analyst, other))
 
@@ -183,34 +258,42 @@ class Ownership:
         rho: object = None,
         epsilon: object = None,
     ) -> None:
-        """Set the limit of an analyst's row, of a column, of a declared view, or of all together.
+        """Set the limit of an analyst, of columns, of a declared view, or of all together.
 
-        The limit of a column bounds what is released from all statements that read it, in a key, a
-        condition, an argument, an explanation, a decision or a discovery, by whatever spelling. It is
-        counted as the cap is: views on disjoint groups share, refinements pay their increase, and what
-        is held already is free.
+        The limit of a column bounds what is released from all statements that read it, in any spelling: in groups,
+        conditions, arguments, explanations, decisions and discoveries. It is counted like the budget: disjoint groups share
+        it, refinements pay the increase, and repeated questions are free.
 
-        Rows keep their limits when the cap is raised. A limit below what is spent is allowed: everything further is refused. A raised cap of all
-        together is a promise changed; it is in the ledger.
+        A limit below what is spent is allowed: everything further is refused. Analysts keep their limits if the budget of all
+        together is raised; that is a new promise, which the ledger records.
 
         Parameters
         ----------
         analyst : str, optional
-            A row: an analyst's name, or ``'name#privilege'``.
-            With a column: the analyst whom the limit is for; by default all together.
+            A name, or ``'name#privilege'``. With a column: for whom the limit is; by default for all together.
         view : str, optional
-            Name of a declared view; it bounds that view alone, and no other statement on its columns.
-            Without analyst, view and column: the cap of all together.
+            Name of a declared view. The limit bounds this view, and no other statement about its columns. Without analyst,
+            view and column: the budget of all together.
         column : str or sequence of str, optional
             One column, or several that share one limit.
         table : str, optional
-            The table of the columns; needed where there are several.
-        rho, epsilon : number
-            The new limit; 0 refuses everything.
+            The table of the columns; needed if there are several.
+        rho, epsilon : number, at least 0
+            The new limit. 0 refuses everything.
 
         Raises
         ------
         RequestError
+            For an unknown analyst, view, column or table, and an amount out of range.
+
+        Notes
+        -----
+        docs/methods/accounting.md derives how the loss of columns adds up.
+
+        Examples
+        --------
+        >>> curator.limit("bob", rho=0.01)
+        >>> curator.limit(column="age", rho=0.1)
         """
         if view is not None and (analyst is not None or column is not None):
             raise RequestError(
@@ -238,41 +321,51 @@ class Ownership:
         epsilon: object = None,
         until: object = None,
     ) -> None:
-        """Let one analyst learn at another one's expense, once her own limit is used up.
+        """Let one analyst ask at the expense of another, once the first one's own limit is used up.
 
-        What she learns is hers (knowledge), and counts against the giver's limit (liability). Her own
-        guarantee becomes her limit plus what is granted. :meth:`withdraw_grant` ends it.
+        What the receiver learns counts against the giver's limit. The receiver's guarantee becomes the own limit plus the
+        grant. :meth:`withdraw_grant` ends it.
 
         Parameters
         ----------
         giver, receiver : str
-            Rows, of two analysts.
-        rho, epsilon : number
-            At most so much.
+            Accounts of two analysts.
+        rho, epsilon : number above 0
+            The most that may be used.
         until : str, date or datetime, optional
-            UTC; nothing is granted from then on.
+            In UTC. The grant ends then.
 
         Raises
         ------
         RequestError
+            For unknown analysts, an amount out of range, and a time that has passed.
+
+        Examples
+        --------
+        >>> curator.grant("alice", "bob", rho=0.05, until="2099-12-31")
         """
         self._administer(partial(self._owner.grant, giver, receiver, rho, epsilon, until))
 
     def withdraw_grant(self, giver: str, receiver: str) -> None:
-        """End what one analyst has granted to another; a dated entry of the ledger.
+        """End what one analyst has granted to another.
 
-        What was learned at the giver's expense stays so: the receiver knows it, and the giver answers
-        for it. Nothing further is granted.
+        What was learned at the giver's expense stays recorded: the receiver knows it, and it counts against the giver's
+        limit. The change is a dated entry of the ledger.
 
         Parameters
         ----------
         giver, receiver : str
-            Rows, as in :meth:`grant`; all grants between them end.
+            As in :meth:`grant`. All grants between them end.
 
         Raises
         ------
         RequestError
-            When nothing is left of any.
+            If nothing is left of any grant.
+
+        Examples
+        --------
+        >>> curator.grant("alice", "bob", rho=0.05)
+        >>> curator.withdraw_grant("alice", "bob")
         """
         self._administer(partial(self._owner.withdraw_grant, giver, receiver))
 
@@ -285,28 +378,33 @@ class Ownership:
         name: str | None = None,
         strategy: Strategy | None = None,
     ) -> None:
-        """Declare a histogram view: the table is scanned once, statements then never touch it.
+        """Declare a histogram view: the table is counted once, and many statements are answered from it.
 
-        Statements whose conditions and groups are made of its bins are answered from it: counts, and
-        sums and means of columns that have one value in each bin.
+        These are the statements whose conditions and groups consist of the view's bins: counts, and sums and means of columns
+        that have one value in each bin.
 
         Parameters
         ----------
         columns : sequence of str
+            At most 100,000 bins in all.
         table : str, optional
-            Needed where there are several.
+            Needed if there are several.
         bins : mapping of str to edges or None, optional
-            Instead of the declared ones; None for one bin for each value.
+            In place of the declared ones; None for one bin for each value.
         name : str, optional
-            The columns' names by default.
+            By default the columns' names.
         strategy : Strategy, optional
-            What is measured instead of the bins.
+            What is measured in place of the bins.
 
         Raises
         ------
         RequestError, SchemaError
-            For undeclared columns, a Real without bins, more than 100,000 bins, a name that is taken,
-            and with limits for each view once anything was charged.
+            For undeclared columns, a Real without bins, too many bins, a name that is taken, and with limits for each view
+            once anything was charged.
+
+        Examples
+        --------
+        >>> curator.add_view(["sex", "job"])
         """
 
         def change() -> None:
@@ -324,29 +422,39 @@ class Ownership:
         params: Mapping[str, object] | None = None,
         name: str | None = None,
     ) -> None:
-        """Protect a claim: answers that would make an analyst surer of it than a limit are withheld.
+        """Withhold answers that would make an analyst surer of a claim than a limit.
 
-        Decided from what the analyst holds already and from the noise of what she asks for, never from
-        the data. A policy tool, no guarantee: a first answer is not withheld, and explanations do not
-        count. What she holds stays free to infer from.
+        This is decided from what the analyst has received and from the noise of what is asked for, never from the data. It is
+        a policy without a guarantee: a first answer is not withheld, and explanations do not count. Inferences from answers
+        that the analyst has stay free.
 
         Parameters
         ----------
         sql : str
             One COUNT, SUM or AVG without GROUP BY.
         operator : {'>', '<'}
+            Whether the claim is that the aggregate is above or below ``value``.
         value : float
-            The claim is that the aggregate is above, or below, so much.
+            In units of the aggregate.
         probability : float
-            Above 0.5 and below 1.
-        params : mapping
-            Values of the bound parameters ``:name``.
+            The limit, above 0.5 and below 1.
+        params : mapping of str to value
+            Values of the parameters ``:name``.
         name : str, optional
-            A claim of the same name is replaced. By default the claim itself in words.
+            By default the claim itself. A claim of the same name is replaced.
 
         Raises
         ------
         SqlError, RequestError
+            For a statement, operator or probability that cannot be used.
+
+        Notes
+        -----
+        docs/methods/bayes.md derives the probability of a claim.
+
+        Examples
+        --------
+        >>> curator.protect("SELECT COUNT(*) AS n FROM people WHERE age > 80", ">", 20, name="old")
         """
         from dpnb.inference.control import check_room, read_claim
         from dpnb.sql.parse import parse
@@ -359,10 +467,20 @@ class Ownership:
     def unprotect(self, name: str) -> None:
         """Withdraw a protected claim.
 
+        Parameters
+        ----------
+        name : str
+            As in :meth:`protect`.
+
         Raises
         ------
         RequestError
             For an unknown name.
+
+        Examples
+        --------
+        >>> curator.protect("SELECT COUNT(*) AS n FROM people WHERE age > 80", ">", 20, name="old")
+        >>> curator.unprotect("old")
         """
 
         def decide() -> dict[str, Any]:
@@ -385,12 +503,27 @@ class Ownership:
             )
 
     def coalition(self, *analysts: str) -> PrivacyLoss:
-        """Return what some analysts, putting all their answers together, have learned: exactly.
+        """Return exactly what analysts have learned if they pool all their answers.
+
+        Parameters
+        ----------
+        analysts : str
+            Registered names.
+
+        Returns
+        -------
+        PrivacyLoss
+            Of the row with the largest loss (docs/methods/dprovdb.md).
 
         Raises
         ------
         RequestError
             For an unknown analyst.
+
+        Examples
+        --------
+        >>> curator.coalition("alice", "bob").rho
+        Fraction(0, 1)
         """
         return self.provenance.coalition(*analysts)
 

@@ -35,28 +35,35 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """Ask questions of sensitive tables under one budget.
+    """Ask questions of sensitive tables under one privacy budget.
 
     Parameters
     ----------
     tables : Table or sequence of Table
-        Read once, when the session opens.
+        What to ask about. They are read once, when the session opens.
     budget : Budget, optional
-        The cap; needed unless the ledger exists already.
+        The most that all answers together may cost. Needed unless the ledger exists already.
     ledger : str or Path, optional
-        File of charges and releases. None keeps it in this process only: asking again after a
-        restart spends again.
+        File that records costs and released numbers, or the URL of a PostgreSQL database. Without it the budget
+        lasts as long as this process.
     anchor : str or Path, optional
-        File that detects a restored older copy of the ledger. One that is not there is refused beside
-        a ledger that has entries.
+        Small file, best on another disk, that detects a restored older copy of the ledger. A missing anchor is
+        refused beside a ledger with entries.
     new_anchor : bool
-        Begin the anchor of a ledger that has entries: it is trusted as it is.
+        Start an anchor for a ledger with entries. The ledger is trusted as it is.
     new_version : bool
-        Accept other data than the ledger has seen; what was spent is kept.
+        Accept other data than the ledger has recorded. What was spent stays spent.
+    noise : Noise, optional
+        For tests only. Results are stamped NOT PRIVATE.
 
     Raises
     ------
-    SchemaError, LedgerError, RequestError
+    SchemaError
+        If two tables have one name, or columns do not fit their declarations.
+    LedgerError
+        If the ledger belongs to other data or another budget, or is damaged.
+    RequestError
+        If there is no table or no budget.
 
     Examples
     --------
@@ -112,53 +119,64 @@ class Session:
         params: Mapping[str, object] | None = None,
         progress: Progress | None = None,
     ) -> Answer:
-        """Answer one statement privately.
+        """Answer a statement, with a confidence interval for each number.
 
         Parameters
         ----------
         sql : str
-            SELECT with COUNT, SUM, AVG, VARIANCE, STDDEV, MEDIAN and QUANTILE over one table, WHERE,
-            GROUP BY, ORDER BY, LIMIT. Aggregates take arithmetic and CASE, quantiles a bare column
-            with bins or of whole numbers; results combine by + - * /, EXP, LN and SQRT. For a mean
-            write AVG: its interval is narrower than that of SUM / COUNT.
-        rho, epsilon : number
-            The level of the statement as if bought alone, split over its vectors by a fixed public
-            rule; what is already held is deducted. One that was picked by looking at the data, a
-            ``Picked``, marks the answer and what follows from it as conditional.
-        error : number or dict of alias to number
-            Instead of a level: the half-width of the displayed intervals. What past answers to other
-            statements tell is used first, and only what is missing is bought.
-        rows : int
-            With AVG and ``error``: the error holds for groups of at least so many rows.
+            SELECT with COUNT, SUM, AVG, VARIANCE, STDDEV, MEDIAN or QUANTILE over one table, WHERE, GROUP BY, ORDER BY
+            and LIMIT. Aggregates take arithmetic and CASE, quantiles a column of whole numbers or with bins. Results
+            combine by + - * /, EXP, LN and SQRT. For a mean write AVG: it is more accurate than SUM / COUNT.
+        rho, epsilon : number above 0
+            The privacy cost of the statement on its own; ``epsilon`` in a pure session. A fixed public rule divides it
+            among the aggregates. What was released before is deducted. A number that was picked by looking at the data,
+            a ``Picked``, marks the answer and all that follows from it.
+        error : number above 0, or dict of alias to number
+            In place of a cost: the margin of error, in units of the aggregate. Earlier answers to other statements are
+            used first, and only what is missing is bought.
+        rows : int, at least 1
+            With AVG and ``error``: the margin of error holds for groups of at least this many rows.
         confidence : float
-            Between 0 and 1.
+            Confidence of the intervals, between 0 and 1.
         looks : 1 or 'any'
-            'any' gives intervals that hold at all looks together, for levels fixed beforehand:
-            when to stop may depend on the answers.
+            With 'any' the intervals hold at all looks together, if you chose the accuracies beforehand. You may then
+            decide by the answers when to stop.
         intervals : {'simultaneous', 'each'}
             Whether the confidence is for all intervals together or for each on its own.
         split : number
-            Share of an AVG's level that goes to its sum.
+            Share of an AVG's cost, between 0 and 1, that goes to its sum.
         history : bool
-            False leaves past answers to other statements aside.
-        params : mapping
-            Values of the bound parameters ``:name``.
+            False ignores earlier answers to other statements.
+        params : mapping of str to value
+            Values of the parameters ``:name``.
         progress : callable
-            Called with the elapsed seconds every quarter second once a second has passed.
+            Called with the elapsed seconds, every quarter of a second from the first second on.
 
         Returns
         -------
         Answer
-            Asked again in the same words, the stored numbers at no cost.
+            Asked again, the stored numbers, free.
 
         Raises
         ------
         SqlError, RequestError, BudgetError
-            On public facts only; nothing was charged.
+            For public reasons only. Nothing was charged.
         EngineError
-            One fixed text for every failure of the engine; nothing was charged.
+            If the engine fails, in one fixed text. Nothing was charged.
         InterruptedRequestError
-            After Ctrl-C or the stop button; says whether anything was charged.
+            After Ctrl-C or the stop button. It says whether anything was charged.
+
+        Notes
+        -----
+        docs/methods/estimation.md derives the confidence intervals, docs/methods/accounting.md the costs.
+
+        Examples
+        --------
+        >>> answer = session.query("SELECT sex, AVG(wage) AS wage FROM people GROUP BY sex", rho=0.1)
+        >>> list(answer.to_frame()["sex"])
+        ['Female', 'Male']
+        >>> session.query("SELECT COUNT(*) AS n FROM people", error=50).spent.rho < 0.01
+        True
         """
         accuracy = {
             "rho": rho,
@@ -179,17 +197,34 @@ class Session:
         return wait(ask, cancel, self._channel.interrupt, progress)
 
     def query_all(self, statements: Sequence[str], **options: Any) -> list[Answer]:
-        """Answer statements one after the other; none is asked unless all can be paid at the start.
+        """Answer several statements, or none if they cannot all be paid at the start.
 
-        The options are those of :meth:`query`; what each will cost tells :meth:`price` with the same
-        list. Later statements rest on the answers to earlier ones.
+        Later statements use the answers to earlier ones.
+
+        Parameters
+        ----------
+        statements : sequence of str
+            At least one, each as for :meth:`query`.
+        options
+            The other arguments of :meth:`query`, the same for all statements.
+
+        Returns
+        -------
+        list of Answer
+            In the order of the statements.
 
         Raises
         ------
         BudgetError
-            When the statements cannot be paid together; nothing was charged.
+            If the budget does not cover all of them. Nothing was charged.
         SqlError, RequestError, EngineError, InterruptedRequestError
-            As :meth:`query`; answers that were given before an interruption are kept by the ledger.
+            As :meth:`query`. Answers from before an interruption stay in the ledger.
+
+        Examples
+        --------
+        >>> by = ["SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", "SELECT AVG(wage) AS wage FROM people"]
+        >>> [len(answer.to_frame()) for answer in session.query_all(by, rho=0.1)]
+        [2, 1]
         """
         priced = {name: value for name, value in options.items() if name != "progress"}
         prices = self.price(list(statements), **priced)
@@ -231,44 +266,57 @@ class Session:
         chosen: object = 1,
         params: Mapping[str, object] | None = None,
     ) -> Inference:
-        """Work a statement out from past answers alone. Always free: the data are not looked at.
+        """Answer a statement from earlier answers alone, free: the data are not read.
 
         Parameters
         ----------
         sql : str
             As for :meth:`query`, without computed columns.
         confidence : float
-            Between 0 and 1; 0.95 by default.
-        error : number
-            Half-width of the intervals. Alone: the confidence that it has is found. With a
-            confidence: whether past answers reach it is said.
+            Confidence of the intervals, between 0 and 1; 0.95 by default.
+        error : number above 0
+            A margin of error, in units of the aggregate. Alone: dpnb finds the confidence that it has. With
+            ``confidence``: the result says whether earlier answers reach it.
         between : pair of numbers
-            An interval, whose confidence is found. Not with ``confidence`` or ``error``.
+            An interval whose confidence dpnb finds. Not with ``confidence`` or ``error``.
         intervals : {'simultaneous', 'each'}
             Whether the confidence is for all intervals together or for each on its own.
         method : {'blue', 'mc', 'pc'}
-            'blue': best linear unbiased estimate with the exact law of its noise; for Gaussian noise
-            it is the whole posterior. 'mc', 'pc': the approximations of Xiao and Xiong, for study.
+            'blue' is the best linear unbiased estimate, with the exact distribution of its noise. 'mc' and 'pc' are the
+            approximations of Xiao and Xiong, for study.
         guaranteed : bool
-            Bounds that hold whatever is asked about the table and however it was chosen, and also where
-            past answers do not determine a value (linear programs; wider).
+            Bounds that hold however the question was chosen, also where earlier answers do not determine a value. They
+            are wider.
         prior : optional
             'nonnegative', or public knowledge about the value: see ``dpnb.inference.priors``.
-        chosen : int or 'any'
-            How many questions this one was picked from after seeing their answers; 'any' for
-            intervals that hold for whatever choice of a question about the table (Scheffe's; the
-            wider the more values were answered).
-        params : mapping
-            Values of the bound parameters ``:name``.
+        chosen : int, at least 1, or 'any'
+            From how many questions you picked this one after seeing their answers. Intervals with 'any' hold for any
+            choice, and are wider the more values were answered.
+        params : mapping of str to value
+            Values of the parameters ``:name``.
 
         Returns
         -------
         Inference
+            Estimates, confidence intervals and the earlier answers used.
 
         Raises
         ------
-        SqlError, RequestError
-            Also when past answers determine none of the values; says what is missing.
+        SqlError
+            If the statement cannot be answered in any case.
+        RequestError
+            If earlier answers determine none of the values. It says what is missing.
+
+        Notes
+        -----
+        docs/methods/bayes.md derives estimates, intervals and bounds.
+
+        Examples
+        --------
+        >>> answer = session.query("SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", rho=0.1)
+        >>> inference = session.infer("SELECT COUNT(*) AS n FROM people")
+        >>> inference.low < inference.estimate < inference.high
+        True
         """
         if prior is not None:
             from dpnb.inference.priors import plain_prior
@@ -307,53 +355,65 @@ class Session:
         lower: object = "0.1",
         progress: Progress | None = None,
     ) -> Explanation:
-        """Explain a difference: which parts of the data have most influence on it.
+        """Find the parts of the data that account for a difference.
 
         Parameters
         ----------
         question : Question
-            From :meth:`Answer.compare` on an answer of this session.
-        k : int
-            Predicates to show.
-        rho, epsilon : number; rho also a mapping
-            What the explanation costs beyond the answer: split 1:1:2 over selection, influences and
-            ranks, or a rho for each by name (topk, influence, rank). By default nothing where the
-            same explanation was released to you at whatever cost, else a fifth of what is left.
-        error : number
-            Instead: half-width of the influences' intervals as they are shown, 0.02 for 2 %.
+            From :meth:`Answer.compare`, on an answer of this session.
+        k : int, at least 1
+            How many predicates to show.
+        rho, epsilon : number above 0; rho also a mapping
+            The privacy cost on top of the answer: a quarter each for selection and influences, half for ranks. A mapping
+            gives a rho for each (topk, influence, rank). By default free if the same explanation was released to you
+            before, else a fifth of what is left.
+        error : number above 0
+            In place of a cost: the margin of error of the influences as shown, 0.02 for 2 %.
         confidence : float
-            Between 0 and 1.
+            Confidence of the intervals, between 0 and 1.
         joint : bool
-            Confidence for all rows together instead of each on its own.
+            Whether the confidence is for all predicates together, and not for each on its own.
         mode : {'tight', 'paper'}
-            'paper' uses the published, 4 to 8 times larger sensitivities and margins.
+            'paper' uses the published sensitivities and margins, which are 4 to 8 times larger.
         anyway : bool
-            Explain although noise may explain the difference, or although it points the other way.
+            Explain a difference that may be noise, or that points the other way.
         attributes, exclude : sequences of str
-            Columns whose declared values explain; by default all but those of the question, one of
-            each set of aliases.
+            Columns whose declared values explain. By default all but those of the question, and one of each set of aliases.
         length : int
-            Attributes in one predicate, 1 to 3.
+            Number of attributes in one predicate, 1 to 3.
         connective : {'and', 'or'}
             How several attributes are joined.
         ranges : bool
-            For ordered attributes every run of neighbouring bins.
+            Also use every run of neighbouring bins of an ordered attribute.
         predicates : sequence of str
-            Conditions as in WHERE, instead of attributes.
+            Conditions as in WHERE, in place of attributes.
         lower : number
-            Share of the ranks' budget that goes to lower bounds.
+            Share of the ranks' budget, between 0 and 1, that goes to lower bounds.
         progress : callable
             As in :meth:`query`.
 
         Returns
         -------
         Explanation
-            Asked again with the same options, the stored one at no cost.
+            Asked again with the same options, the stored one, free.
 
         Raises
         ------
-        RequestError, BudgetError, EngineError, InterruptedRequestError
+        RequestError
+            For an unusable option, and for a difference that may be noise, unless ``anyway``. Nothing was charged.
+        BudgetError, EngineError, InterruptedRequestError
             Nothing was charged.
+
+        Notes
+        -----
+        docs/methods/dpxplain.md defines influence and rank, and derives their intervals.
+
+        Examples
+        --------
+        >>> answer = session.query("SELECT sex, AVG(wage) AS wage FROM people GROUP BY sex", rho=0.5)
+        >>> explanation = session.explain(answer.compare("Male", "Female"), k=2, rho=0.5, anyway=True)
+        >>> len(explanation.to_frame())
+        2
         """
         options = _explanation_options(
             k=k, rho=rho, epsilon=epsilon, error=error, confidence=confidence, joint=joint,
@@ -388,59 +448,69 @@ class Session:
         params: Mapping[str, object] | None = None,
         progress: Progress | None = None,
     ) -> Decision:
-        """Decide which declared groups satisfy a HAVING, with bounded errors.
+        """Select the declared groups that satisfy a HAVING condition, with a bound on wrong decisions.
 
         Parameters
         ----------
         sql : str
-            One SELECT over one table with GROUP BY and HAVING: AND, OR, NOT, BETWEEN over COUNT, SUM,
-            AVG and COUNT(DISTINCT column), compared with numbers.
+            One SELECT over one table with GROUP BY and HAVING: AND, OR, NOT and BETWEEN over COUNT, SUM, AVG and
+            COUNT(DISTINCT column), compared with numbers.
         beta : float
-            Bound on the chance to leave out a group that satisfies it; below 0.5.
+            Largest probability to leave out a group that satisfies the condition, between 0 and 0.5.
         alpha : float
-            The share of false alarms that the certificate is to reach (mode 'certified'), or a bound
-            on the chance of a false alarm.
-        u : number or mapping by alias
-            The first uncertain region: how far below its threshold a noisy value may lie without being
-            rejected, in units of the aggregate. By default 30 % of the declared range, else of the
-            threshold; for AVG 5 % of the width of its bounds.
+            Between 0 and 1. In mode 'certified' the share of false positives that the certificate is to reach; else a
+            bound on the probability of a false positive.
+        u : number above 0, or mapping by alias
+            The first uncertain region: how far below its threshold a noisy value may lie without being rejected, in units
+            of the aggregate. By default 30 % of the declared range, else of the threshold; for AVG 5 % of the width of
+            its bounds.
         ranges : number, pair, or mapping by alias
-            Public widths of the range of an aggregate over groups.
+            Public widths of the range of an aggregate over groups, in its units.
         rows : number or mapping by alias
-            Rows of a group for which ``u`` of an AVG is said; by default the count that is asked for
-            beside it.
+            The number of rows of a group for which ``u`` of an AVG is meant. By default the count in the condition.
         mode : {'certified', 'margin', 'rr', 'hybrid'}
-            'certified': steps of rising accuracy until a certificate reaches ``alpha``. 'margin': one
-            step; false alarms are bounded for groups that miss their thresholds by ``u``. 'rr':
-            randomised response, both errors bounded for every group. 'hybrid': one step, and
-            randomised response for what it leaves in doubt. On public tables also the published
-            methods, for study: 'paper', 'probe', 'probe-naive', 'probe-ent', 'naive', 'ppwlm',
+            'certified': steps of rising accuracy until a certificate reaches ``alpha``. 'margin': one step; false
+            positives are bounded for groups that miss their thresholds by ``u``. 'rr': randomised response, which bounds
+            both errors of every group. 'hybrid': one step, and randomised response for what it leaves in doubt. On public
+            tables also the published methods, for study: 'paper', 'probe', 'probe-naive', 'probe-ent', 'naive', 'ppwlm',
             'ddpwlm'.
         protect : {'fnr', 'fpr'}
-            'fpr' bounds false alarms beforehand and certifies misses.
+            'fpr' bounds false positives beforehand and certifies false negatives.
         confidence : float
-            Of the certificate.
+            Confidence of the certificate, between 0 and 1.
         thresholds : mapping of name to mapping of group to number
-            Numbers for ``:name`` in HAVING that differ by group; every declared group has one.
-        steps : int
+            Numbers for ``:name`` in HAVING that differ by group. Every declared group needs one.
+        steps : int, at least 1
             How many steps to take; by default as many as it takes.
-        most : number
-            The most that the decision may cost in all, in the session's currency.
+        most : number above 0
+            The most that the decision may cost in all, in rho, or in epsilon in a pure session.
         history : bool
-            False leaves values that were seen before aside.
-        params, progress
+            False ignores values that were released before.
+        params : mapping of str to value
+            Values of the parameters ``:name``.
+        progress : callable
             As in :meth:`query`.
 
         Returns
         -------
         Decision
-            Asked again, the stored steps at no cost. What was paid for is shown also when a further
-            step is refused or interrupted.
+            Asked again, the stored steps, free. If a further step is refused or interrupted, the steps that were paid.
 
         Raises
         ------
         SqlError, RequestError, BudgetError, EngineError, InterruptedRequestError
             Nothing was charged.
+
+        Notes
+        -----
+        docs/methods/probe.md derives the bounds and the certificate.
+
+        Examples
+        --------
+        >>> sql = "SELECT job, COUNT(*) AS n FROM people GROUP BY job HAVING COUNT(*) > 100"
+        >>> decision = session.decide(sql, beta=0.05, most=1)
+        >>> set(decision.strict) <= set(decision.selected)
+        True
         """
         options = {
             "beta": beta,
@@ -484,36 +554,46 @@ class Session:
         confidence: object = 0.95,
         progress: Progress | None = None,
     ) -> Discovery:
-        """Find the values of a column that nobody declared, as far as many rows have them.
+        """List the values of an undeclared column that many rows, or people, have.
 
-        Needs a delta that was set aside: ``Budget(epsilon=3, delta=1e-6, key_delta=1e-7)``. What is
-        found is the same for all later requests; to group by it, declare it (``Discovery.category``)
-        and open the ledger again with ``new_version=True``. Texts of more than 100 letters are left out.
+        The budget needs a ``key_delta``: ``Budget(epsilon=3, delta=1e-6, key_delta=1e-7)``. To group by the values, declare
+        them (``Discovery.category``) and open the ledger again with ``new_version=True``. Texts of more than 100 letters are
+        left out.
 
         Parameters
         ----------
         column : str
             One of the table's ``undeclared`` columns.
         table : str, optional
-            Needed where several tables have such columns.
-        rho, epsilon : number
-            What it costs; more finds rarer values.
+            Needed if several tables have such columns.
+        rho, epsilon : number above 0
+            The privacy cost. A larger one finds rarer values.
         delta : number
-            What it takes of ``key_delta``; by default a tenth. It hardly matters for what is found.
+            How much of ``key_delta`` to use, above 0; by default a tenth. It hardly matters for what is found.
         confidence : float
-            From 0.5 to below 1, of what is said about hidden values.
+            Confidence of the statement about hidden values, at least 0.5 and below 1.
         progress : callable
             As in :meth:`query`.
 
         Returns
         -------
         Discovery
-            Asked again with the same amounts, the stored one at no cost.
+            Asked again with the same amounts, the stored one, free.
 
         Raises
         ------
         RequestError, BudgetError, EngineError, InterruptedRequestError
             Nothing was charged.
+
+        Notes
+        -----
+        docs/methods/accounting.md derives the threshold.
+
+        Examples
+        --------
+        >>> discovery = session.discover("city", rho=0.5)
+        >>> "Paris" in discovery.keys
+        True
         """
         options = {
             "table": table, "rho": rho, "epsilon": epsilon, "delta": delta, "confidence": confidence
@@ -526,7 +606,30 @@ class Session:
         return wait(ask, cancel, self._channel.interrupt, progress)
 
     def price_discovery(self, column: str, **options: Any) -> DiscoveryPrice:
-        """Return what :meth:`discover` would cost now, and which values it would show. Free."""
+        """Return what :meth:`discover` would cost now, and which values it would show. Free.
+
+        Parameters
+        ----------
+        column : str
+            One of the table's ``undeclared`` columns.
+        options
+            The other arguments of :meth:`discover`.
+
+        Returns
+        -------
+        DiscoveryPrice
+            The cost, and how many rows a value needs to be shown.
+
+        Raises
+        ------
+        RequestError
+            For a column without undeclared values, and an unusable option.
+
+        Examples
+        --------
+        >>> session.price_discovery("city", rho=0.5).affordable
+        True
+        """
         _check_names(options, Session.discover)
         return self._channel.price_discovery(column, options)
 
@@ -546,12 +649,34 @@ class Session:
         params: Mapping[str, object] | None = None,
         **accuracy: Any,
     ) -> Price | ExplanationPrice | DecisionPrice | list[Price]:
-        """Return what statements would cost now and how wide their intervals would be. Free.
+        """Return what statements would cost now, and their margins of error. Free.
 
-        A list is priced as if its statements were asked one after the other. The other arguments
-        are those of :meth:`query`. A Question is priced as an explanation, with the arguments of
-        :meth:`explain`; ``error`` tells the rho that a wanted width needs. With ``beta`` or another
-        argument that only :meth:`decide` has, the statement is planned as a decision.
+        Parameters
+        ----------
+        sql : str, Question, or sequence of str
+            A statement is priced as an answer, or as a decision if an argument that only :meth:`decide` has, such as
+            ``beta``, is given. A Question is priced as an explanation. A list is priced as if its statements were asked
+            one after the other.
+        params : mapping of str to value
+            Values of the parameters ``:name``.
+        accuracy
+            The other arguments of :meth:`query`, :meth:`explain` or :meth:`decide`. With ``error`` the price is what this
+            margin of error costs.
+
+        Returns
+        -------
+        Price, ExplanationPrice, DecisionPrice, or list of Price
+            Cost, margins of error, and whether the budget covers it.
+
+        Raises
+        ------
+        SqlError, RequestError
+            As the method that would be called.
+
+        Examples
+        --------
+        >>> session.price("SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", rho=0.1).affordable
+        True
         """
         if isinstance(sql, str) and accuracy.keys() & _DECIDING:
             _check_names(accuracy, Session.decide)
@@ -627,24 +752,29 @@ class Session:
         return Listing("Declared columns", header, rows, notes=notes)
 
     def rehearse(self, rows: int = 10_000, seed: int = 0) -> Session:
-        """Return a session on generated data, to try cells before spending. Free.
+        """Return a session on generated data, to try code before spending. Free.
 
-        Its tables have the names, columns and privacy units of this session's; their rows are made up
-        from what is public about these alone, so its answers tell nothing, and are stamped so. Its
-        budget is what is left here (your whole one, once nothing is left), so that you see whether a
-        plan fits. It knows neither what you hold already, which makes statements cheaper here, nor the
-        views that the owner declared. Noise is real. Nothing of it is kept.
+        Its tables have the names, columns and privacy units of this session's. The rows are generated from public facts
+        alone, so its answers say nothing about the data, and are stamped. Its budget is what is left here, or the whole one
+        if nothing is left. It knows neither earlier answers, which can make statements cheaper here, nor the owner's views.
+        The noise is real.
 
         Parameters
         ----------
         rows : int
-            Of each table, from 0 to 10,000,000.
+            Rows of each table, from 0 to 10,000,000.
         seed : int
-            0 or more; the same seed gives the same rows.
+            0 or more. The same seed gives the same rows.
+
+        Returns
+        -------
+        Session
+            With a ledger in memory.
 
         Raises
         ------
         RequestError
+            For a number out of range.
 
         Examples
         --------
@@ -659,7 +789,12 @@ class Session:
         return Session._of(channel, channel.curator)
 
     def close(self) -> None:
-        """Forget the data and close the ledger, when this session opened them."""
+        """Forget the data and close the ledger, if this session opened them.
+
+        Examples
+        --------
+        >>> session.close()
+        """
         self._channel.close()
 
     def __enter__(self) -> Session:
