@@ -863,7 +863,9 @@ class Curator(Ownership):
         mechanism: str = "laplace",
         progress: Progress | None = None,
     ) -> RiskProfile | PaperProfile:
-        """Compute which rows an answer would expose. For the owner: nothing is released or charged.
+        """Compute which rows an answer would expose.
+
+        For the owner: nothing is released or charged.
 
         Parameters
         ----------

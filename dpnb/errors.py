@@ -41,6 +41,15 @@ class DpnbError(Exception):
         What to write or do instead, in one clause.
     where : str
         The place in the cell, schema or file, when there is one.
+
+    Examples
+    --------
+    >>> import dpnb
+    >>> try:
+    ...     session.query("SELECT wages FROM people", rho=0.1)
+    ... except dpnb.DpnbError as error:
+    ...     print(type(error).__name__)
+    SqlError
     """
 
     def __init__(self, what: str, hint: str = "", where: str = "") -> None:

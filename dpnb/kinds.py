@@ -77,11 +77,35 @@ class Category:
         return Scale(0, len(self.values) - 1, integral=True)
 
     def cells(self) -> tuple[Cell, ...]:
-        """Return one cell for each declared value."""
+        """Return one cell for each declared value.
+
+        Returns
+        -------
+        tuple of Cell
+            In ascending order, or that of the declaration; each has a ``label``.
+        """
         return tuple(Cell(value, i, i) for i, value in enumerate(self.values))
 
     def compare(self, operator: str, value: Constant) -> tuple[Interval, ...]:
-        """Return the codes that satisfy ``column operator value``; only ``=`` and ``<>``."""
+        """Return the codes that satisfy ``column operator value``; only ``=`` and ``<>``.
+
+        Parameters
+        ----------
+        operator : {'=', '<>'}
+            As in WHERE.
+        value : str
+            One of ``values``.
+
+        Returns
+        -------
+        tuple of Interval
+            Inclusive ranges of codes.
+
+        Raises
+        ------
+        SchemaError
+            For another operator, and a value that is not declared.
+        """
         if operator not in ("=", "<>"):
             raise SchemaError("categories have no order", "Use =, <> or IN.")
         if not isinstance(value, str):
@@ -93,7 +117,13 @@ class Category:
         return self.scale.compare(operator, self.values.index(value))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the declaration as plain data, as written in TOML."""
+        """Return the declaration as plain data, as written in TOML.
+
+        Returns
+        -------
+        dict of str to value
+            ``type``, and the arguments that were given.
+        """
         other = {} if self.other is None else {"other": self.other}
         return {"type": self.kind, "values": list(self.values), **other}
 
@@ -180,17 +210,42 @@ class Integer:
         return Scale(self.low, self.high, integral=True)
 
     def cells(self) -> tuple[Cell, ...]:
-        """Return the declared bins, or one cell for each whole number."""
+        """Return the declared bins, or one cell for each whole number.
+
+        Returns
+        -------
+        tuple of Cell
+            In ascending order, or that of the declaration; each has a ``label``.
+        """
         if self.bins is None:
             return tuple(Cell(value, value, value) for value in range(self.low, self.high + 1))
         return _bin_cells(self.bins, self.bins, self.scale)
 
     def compare(self, operator: str, value: Constant) -> tuple[Interval, ...]:
-        """Return the codes that satisfy ``column operator value``."""
+        """Return the codes that satisfy ``column operator value``.
+
+        Parameters
+        ----------
+        operator : {'=', '<>', '<', '<=', '>', '>='}
+            As in WHERE.
+        value : number, str or date
+            The constant beside it.
+
+        Returns
+        -------
+        tuple of Interval
+            Inclusive ranges of codes.
+        """
         return self.scale.compare(operator, _number(value))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the declaration as plain data, as written in TOML."""
+        """Return the declaration as plain data, as written in TOML.
+
+        Returns
+        -------
+        dict of str to value
+            ``type``, and the arguments that were given.
+        """
         bins = {} if self.bins is None else {"bins": list(self.bins)}
         return {"type": self.kind, "low": self.low, "high": self.high, **bins}
 
@@ -248,7 +303,18 @@ class Real:
         return Scale(self.low, self.high, integral=False)
 
     def cells(self) -> tuple[Cell, ...]:
-        """Return the declared bins."""
+        """Return the declared bins.
+
+        Returns
+        -------
+        tuple of Cell
+            In ascending order, or that of the declaration; each has a ``label``.
+
+        Raises
+        ------
+        SchemaError
+            Without bins.
+        """
         if self.bins is None:
             raise SchemaError(
                 "a Real column has no groups without bins", "Declare bins=[...] for it."
@@ -260,6 +326,18 @@ class Real:
 
         A decimal means the float that it names, as everywhere where floats are compared: 2.24 in a
         statement is the 2.24 in the column and in its bins.
+
+        Parameters
+        ----------
+        operator : {'=', '<>', '<', '<=', '>', '>='}
+            As in WHERE.
+        value : number, str or date
+            The constant beside it.
+
+        Returns
+        -------
+        tuple of Interval
+            Inclusive ranges of codes.
         """
         number = _number(value)
         with contextlib.suppress(OverflowError):
@@ -267,7 +345,13 @@ class Real:
         return self.scale.compare(operator, number)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the declaration as plain data, as written in TOML."""
+        """Return the declaration as plain data, as written in TOML.
+
+        Returns
+        -------
+        dict of str to value
+            ``type``, and the arguments that were given.
+        """
         bins = {} if self.bins is None else {"bins": list(self.bins)}
         return {"type": self.kind, "low": self.low, "high": self.high, **bins}
 
@@ -333,7 +417,13 @@ class Date:
         return Scale(days(self.low), days(self.high), integral=True)
 
     def cells(self) -> tuple[Cell, ...]:
-        """Return the declared bins, or one cell for each day."""
+        """Return the declared bins, or one cell for each day.
+
+        Returns
+        -------
+        tuple of Cell
+            In ascending order, or that of the declaration; each has a ``label``.
+        """
         if self.bins is not None:
             return _bin_cells(self.bins, [days(edge) for edge in self.bins], self.scale)
         first, last = self.scale.low, self.scale.high
@@ -343,11 +433,30 @@ class Date:
         )
 
     def compare(self, operator: str, value: Constant) -> tuple[Interval, ...]:
-        """Return the codes that satisfy ``column operator value``."""
+        """Return the codes that satisfy ``column operator value``.
+
+        Parameters
+        ----------
+        operator : {'=', '<>', '<', '<=', '>', '>='}
+            As in WHERE.
+        value : number, str or date
+            The constant beside it.
+
+        Returns
+        -------
+        tuple of Interval
+            Inclusive ranges of codes.
+        """
         return self.scale.compare(operator, days(value))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the declaration as plain data, as written in TOML."""
+        """Return the declaration as plain data, as written in TOML.
+
+        Returns
+        -------
+        dict of str to value
+            ``type``, and the arguments that were given.
+        """
         bins = {} if self.bins is None else {"bins": list(self.bins)}
         return {"type": self.kind, "low": self.low, "high": self.high, **bins}
 

@@ -495,7 +495,7 @@ class Ownership:
 
     @property
     def provenance(self) -> Provenance:
-        """Who has learned how much of what, and what is left; for the owner."""
+        """What each analyst has learned, and what is left; for the owner."""
         with self._lock:
             self._store.follow()
             return report(

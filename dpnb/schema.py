@@ -32,7 +32,7 @@ class Unit:
     Raises
     ------
     SchemaError
-        For an empty name, and bounds that are no whole numbers in their range.
+        For an empty name, and bounds that are not whole numbers in their range.
 
     Examples
     --------
@@ -57,7 +57,13 @@ class Unit:
                 )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the unit as plain data, as written under ``[unit]`` in TOML."""
+        """Return the unit as plain data, as written under ``[unit]`` in TOML.
+
+        Returns
+        -------
+        dict of str to value
+            ``column``, ``max_rows``, and ``max_groups``.
+        """
         return {
             "column": self.column, "max_rows": self.max_rows, "max_groups": self.max_groups
         }  # fmt: skip
@@ -69,7 +75,23 @@ class Unit:
 
     @classmethod
     def from_dict(cls, data: object) -> Unit:
-        """Build a unit from plain data; the inverse of :meth:`to_dict`."""
+        """Build a unit from plain data; the inverse of :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            ``column``, ``max_rows``, and ``max_groups`` if it is not 1.
+
+        Returns
+        -------
+        Unit
+            Equal to the original.
+
+        Raises
+        ------
+        SchemaError
+            For missing or unknown entries, and as the class.
+        """
         known = {"column", "max_rows", "max_groups"}
         if not isinstance(data, Mapping) or not {"column", "max_rows"} <= set(data) <= known:
             raise SchemaError(
@@ -112,21 +134,20 @@ class Schema(Mapping[str, Kind]):
     columns : mapping of str to Category, Integer, Real or Date
         Names are matched without regard to case in SQL and shown as declared.
     aliases : sequence of sequences of str
-        Sets of columns that say the same in other words (``education`` and ``education_num``). An
-        explanation uses the first of a set only, and none of a set that its question is about.
+        Sets of columns that say the same (``education`` and ``education_num``). An explanation uses only the first of
+        a set, and none of a set that its question is about.
     complete : sequence of str
-        Columns that are never missing. A row that lacks a value in one of them is left out of the
-        table, silently: so the groups of such a column add up to all rows, and past answers tell more
-        about new questions.
+        Columns that are never missing. A row without a value in one of them is silently left out of the table. So the
+        groups of such a column add up to all rows, and earlier answers determine more new ones.
     undeclared : sequence of str
-        Columns of texts whose values nobody declared. No statement can use them; ``Session.discover``
-        finds the values that many rows have.
+        Columns of texts without declared values. No statement can use them; ``Session.discover`` lists the values
+        that many rows have.
 
     Raises
     ------
     SchemaError
-        When two names differ by case only, a name is empty, a kind is unknown, an alias is no column
-        or stands in two sets, a complete column is none, or an undeclared one is declared.
+        If two names differ only in case, a name is empty, a kind is unknown, an alias is not a column or is in two
+        sets, a complete column is not declared, or an undeclared one is.
 
     Examples
     --------
@@ -171,6 +192,16 @@ class Schema(Mapping[str, Kind]):
     def protecting(self, unit: Unit | None) -> Schema:
         """Return the schema of a table whose privacy unit is ``unit``; None stands for one row.
 
+        Parameters
+        ----------
+        unit : Unit or None
+            None protects one row.
+
+        Returns
+        -------
+        Schema
+            A copy.
+
         Raises
         ------
         SchemaError
@@ -189,6 +220,16 @@ class Schema(Mapping[str, Kind]):
         """Return the schema with columns that are looked up in other tables; see ``dpnb.joins``.
 
         They are found by their names, but not listed: what goes through all columns means declared ones.
+
+        Parameters
+        ----------
+        columns : mapping of str to Category, Integer, Real or Date
+            Of other tables.
+
+        Returns
+        -------
+        Schema
+            A copy.
 
         Raises
         ------
@@ -236,11 +277,28 @@ class Schema(Mapping[str, Kind]):
         return hash((tuple(self._columns.items()), self.aliases, self.complete, self.unit))
 
     def find(self, name: str) -> str | None:
-        """Return the declared spelling of a column name, or None."""
+        """Return the declared spelling of a column name, or None.
+
+        Parameters
+        ----------
+        name : str
+            In upper or lower case.
+
+        Returns
+        -------
+        str or None
+            None for an unknown column.
+        """
         return self._folded.get(name.casefold())
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Return the declarations as plain data, as written under ``[columns]`` in TOML."""
+        """Return the declarations as plain data, as written under ``[columns]`` in TOML.
+
+        Returns
+        -------
+        dict of str to dict
+            One for each column.
+        """
         return {name: kind.to_dict() for name, kind in self._columns.items()}
 
     @classmethod
@@ -251,7 +309,29 @@ class Schema(Mapping[str, Kind]):
         complete: Sequence[str] = (),
         undeclared: Sequence[str] = (),
     ) -> Schema:
-        """Build a schema from plain data; the inverse of :meth:`to_dict`."""
+        """Build a schema from plain data; the inverse of :meth:`to_dict`.
+
+        Parameters
+        ----------
+        columns : mapping of str to mapping
+            What :meth:`to_dict` returned.
+        aliases : sequence of sequences of str
+            As for the class.
+        complete : sequence of str
+            As for the class.
+        undeclared : sequence of str
+            As for the class.
+
+        Returns
+        -------
+        Schema
+            Equal to the original.
+
+        Raises
+        ------
+        SchemaError
+            For an unknown type, a missing or unknown argument, and as the class.
+        """
         kinds: dict[str, Kind] = {}
         for name, declaration in columns.items():
             options = dict(declaration) if isinstance(declaration, Mapping) else {}
@@ -273,19 +353,57 @@ class Schema(Mapping[str, Kind]):
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """Read ``aliases``, ``complete``, ``undeclared``, ``[unit]`` and ``[columns]`` of a TOML file."""
+        """Read ``aliases``, ``complete``, ``undeclared``, ``[unit]`` and ``[columns]`` of a TOML file.
+
+        Parameters
+        ----------
+        path : str or Path
+            A TOML file.
+
+        Returns
+        -------
+        Schema
+            With its privacy unit.
+
+        Raises
+        ------
+        SchemaError
+            For a file that cannot be read, unknown entries, and a draft.
+        """
         return cls.of(read_toml(path))
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Schema:
-        """Build a schema from what a TOML file holds."""
+        """Build a schema from what a TOML file holds.
+
+        Parameters
+        ----------
+        content : mapping of str to value
+            What ``tomllib`` returned.
+
+        Returns
+        -------
+        Schema
+            With its privacy unit.
+
+        Raises
+        ------
+        SchemaError
+            As :meth:`from_dict`.
+        """
         columns, unit = content.get("columns", {}), content.get("unit")
         lists = (content.get(name, ()) for name in ("aliases", "complete", "undeclared"))
         made = cls.from_dict(columns, *lists)
         return made.protecting(None if unit is None else Unit.from_dict(unit))
 
     def to_toml(self) -> str:
-        """Return the schema as the text of a TOML file."""
+        """Return the schema as the text of a TOML file.
+
+        Returns
+        -------
+        str
+            :meth:`load` reads it.
+        """
         import tomli_w
 
         aliases = {"aliases": [list(names) for names in self.aliases]} if self.aliases else {}

@@ -37,7 +37,7 @@ class Table:
     schema : Schema
         The public facts. Columns that are not declared do not exist for queries.
     unit : Unit, optional
-        Whom to protect. None protects one row.
+        What to protect: all rows of a person. None protects one row.
     public : bool
         True for data that needs no protection (study and teaching).
     key : str, optional
@@ -48,6 +48,13 @@ class Table:
     ------
     SchemaError
         For an unusable name, schema, unit or key.
+
+    Examples
+    --------
+    >>> import dpnb
+    >>> schema = dpnb.Schema({"sex": dpnb.Category(["Female", "Male"])})
+    >>> dpnb.Table("people", "people.csv", schema)
+    Table('people', 1 declared columns, unit=row)
     """
 
     __slots__ = (
@@ -115,7 +122,22 @@ class Table:
         obstacles: Mapping[str, tuple[str, str]],
         definitions: Mapping[str, Any],
     ) -> Table:
-        """Return a copy that knows which other tables can be looked up; see ``dpnb.joins``."""
+        """Return a copy that knows which other tables can be looked up; see ``dpnb.joins``.
+
+        Parameters
+        ----------
+        joins : mapping of str to Join
+            By the other table's name.
+        obstacles : mapping of str to pair of str
+            Why a table cannot be joined, and what to do.
+        definitions : mapping of str to value
+            Of the other tables.
+
+        Returns
+        -------
+        Table
+            A copy.
+        """
         made = object.__new__(Table)
         for name in self.__slots__:
             setattr(made, name, getattr(self, name))
@@ -129,6 +151,21 @@ class Table:
         """Read a table's TOML file: ``name``, ``source`` (a URL, or relative to the file), ``[columns]``, ``[unit]``.
 
         ``public = true`` declares that the data need no protection, and ``key`` a dimension table.
+
+        Parameters
+        ----------
+        path : str or Path
+            A TOML file.
+
+        Returns
+        -------
+        Table
+            Its rows are not read yet.
+
+        Raises
+        ------
+        SchemaError
+            For a file that cannot be read, a missing or unknown entry, and a draft.
         """
         content = read_toml(path)
         for entry in ("source", "columns"):
@@ -152,7 +189,7 @@ class Table:
 
     @property
     def unit(self) -> Unit | None:
-        """Whom to protect; None for one row."""
+        """The privacy unit; None for one row."""
         return self.schema.unit
 
     @property
@@ -165,11 +202,17 @@ class Table:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The declared columns without a value of which a row is none of the table."""
+        """The complete columns: a row without a value in one of them is left out."""
         return tuple(n for n in self.schema if n in self.schema.complete or n == self.key)
 
     def definition(self) -> dict[str, Any]:
-        """Return everything public about the table as plain data."""
+        """Return everything public about the table as plain data.
+
+        Returns
+        -------
+        dict of str to value
+            Name, columns, privacy unit and joins.
+        """
         aliases = [list(names) for names in self.schema.aliases]
         columns = self.schema.to_dict()
         key = {} if self.key is None else {"key": self.key}

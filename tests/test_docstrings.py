@@ -1,11 +1,14 @@
-"""Every public name tells what it is, and what it says of its parameters is so."""
+"""Every public name says what it is, takes, returns and raises, and what it says of that is so."""
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +19,7 @@ from dpnb.explain.price import ExplanationPrice
 
 pytestmark = pytest.mark.fast
 
+ROOT = Path(__file__).parents[1]
 SECTION = re.compile(r"(?m)^(\w+)\n-+\n")
 CLASSES = [
     *(one for name in dpnb.__all__ if inspect.isclass(one := getattr(dpnb, name))),
@@ -101,6 +105,97 @@ def test_parameters_of_a_class_are_those_it_is_made_of(cls):
     attributes |= {name for name, _ in inspect.getmembers_static(cls)}
     assert set(told) <= set(real)
     assert set(named(found.get("Attributes", ""))) <= attributes
+
+
+def entries(section: str) -> dict[str, tuple[str, str]]:
+    """Return type and description of what a section lists."""
+    found = re.split(r"(?m)^(?=\S)", section)[1:]
+    heads = (entry.partition("\n") for entry in found)
+    return {head.partition(" : ")[0]: (head.partition(" : ")[2], rest) for head, _, rest in heads}
+
+
+def raised(function: object) -> set[str]:
+    """Return the names of the errors that a function raises itself."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    errors = (node.exc for node in ast.walk(tree) if isinstance(node, ast.Raise))
+    called = (one.func for one in errors if isinstance(one, ast.Call))
+    return {one.id for one in called if isinstance(one, ast.Name)}
+
+
+@pytest.mark.parametrize(("name", "function"), FUNCTIONS, ids=[name for name, _ in FUNCTIONS])
+def test_a_function_says_what_it_takes_returns_and_raises(name, function):
+    found = sections(inspect.getdoc(function))
+    signature = inspect.signature(function)
+    assert ("Parameters" in found) == bool(set(signature.parameters) - {"self", "cls"})
+    for parameter, (kind, description) in entries(found.get("Parameters", "")).items():
+        # keyword arguments of another function are named without a type
+        variable = signature.parameters.get(parameter)
+        several = variable is not None and variable.kind is inspect.Parameter.VAR_KEYWORD
+        assert kind or several, parameter
+        assert description.strip(), parameter
+    assert ("Returns" in found) == (signature.return_annotation != "None")
+    for kind, (_, description) in entries(found.get("Returns", "")).items():
+        assert description.strip(), kind
+    named_errors = set(re.findall(r"\b\w+Error\b", found.get("Raises", "")))
+    assert raised(function) <= named_errors
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_a_class_describes_its_arguments_or_attributes_and_has_an_example(cls):
+    found = sections(inspect.getdoc(cls))
+    assert {"Parameters", "Attributes"} & set(found)
+    assert ">>>" in found["Examples"]
+    for kind, (_, description) in entries(found.get("Raises", "")).items():
+        assert description.strip(), kind
+
+
+def test_every_method_of_sessions_and_curators_has_an_example():
+    silent = [
+        name
+        for name, function in FUNCTIONS
+        if name.startswith(("Session.", "Curator."))
+        and ">>>" not in sections(inspect.getdoc(function)).get("Examples", "")
+    ]
+    assert silent == []
+
+
+SUMMARIES = [
+    *((cls.__name__, cls) for cls in CLASSES),
+    *((f"{cls.__name__}.{name}", held) for cls in CLASSES for name, held in members(cls)),
+    *((name, function) for name, function in FUNCTIONS if "." not in name),
+]
+
+
+def test_a_summary_is_one_sentence():
+    """A second one of a word or two may say what it costs."""
+    long = {}
+    for name, held in SUMMARIES:
+        summary = sections(inspect.getdoc(held))[""].split("\n\n")[0]
+        _, *more = re.split(r"(?<=[.!?]) (?=[A-Z])", summary.replace("\n", " "))
+        if not summary.endswith((".", ":")) or [one for one in more if len(one.split()) > 6]:
+            long[name] = summary
+    assert long == {}
+
+
+FORMULAS = (
+    "Answer.bootstrap", "Answer.compare", "Budget.within", "Curator.coalition", "Curator.limit",
+    "Curator.protect", "Curator.risk", "Inference.argmax", "Inference.between",
+    "Inference.probability", "Inference.ratio", "Inference.test", "Policy.shares",
+    "Policy.view_shares", "PrivacyLoss.epsilon_at", "PrivacyLoss.of", "Question",
+    "RiskProfile.choose", "RiskProfile.guesses", "RiskProfile.ratio_at", "RiskProfile.rdr",
+    "RiskProfile.safe_counts", "RiskProfile.signed_losses", "RiskProfile.suggest",
+    "Session.decide", "Session.discover", "Session.explain", "Session.infer", "Session.query",
+    "Strategy",
+)  # fmt: skip
+"""What is worked out by a formula."""
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_a_formula_has_a_source(name):
+    text = inspect.getdoc(dict(SUMMARIES)[name])
+    pages = re.findall(r"docs/methods/\w+\.md", text)
+    assert pages
+    assert all((ROOT / page).is_file() for page in pages)
 
 
 @pytest.mark.parametrize(("name", "function"), FUNCTIONS, ids=[name for name, _ in FUNCTIONS])

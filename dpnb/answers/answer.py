@@ -47,7 +47,7 @@ class Answer:
     rows : tuple of int
         Indices of the groups to show, after WHERE, ORDER BY and LIMIT.
     asked : int
-        Number of groups in which WHERE leaves room for rows; the others are empty for sure.
+        Number of groups that WHERE does not rule out.
     spent, remaining : PrivacyLoss
         What this request cost now, and what is left after it.
     cap : PrivacyLoss
@@ -58,9 +58,10 @@ class Answer:
     intervals : {'simultaneous', 'each'}
     looks : 1 or 'any'
     stored, finer, kept : bool
-        Already released; a more accurate answer was released; the ledger outlives the kernel.
+        Whether it was answered from the ledger; whether a more accurate answer was released before; whether the
+        ledger outlives the kernel.
     stamp : str
-        Why these are no private numbers about real data, see ``dpnb.stamps``; '' when they are.
+        Why these are not private numbers about real data, see ``dpnb.stamps``; '' if they are.
     conditional : bool
         True when the amount behind these numbers was picked by looking at the data: their guarantee
         holds only for it given.
@@ -71,12 +72,19 @@ class Answer:
     ledger, request : str
         Public names of the ledger and of the request in it.
     origin : Origin or None
-        How the answer reached the requested error, where past answers to other statements helped.
+        How earlier answers to other statements helped to reach the margin of error that was asked for.
     shared : bool
         Whether answers to other statements had shown the same noise before.
     bought : str or None
         The epsilon that its views have where it is less than was asked for: levels of a pure session
         lie on a grid. None where it is not.
+
+    Examples
+    --------
+    >>> answer.keys, answer.groups
+    (('sex',), (('Female',), ('Male',)))
+    >>> answer.spent
+    PrivacyLoss(rho=0.1)
     """
 
     sql: str
@@ -109,7 +117,23 @@ class Answer:
     bought: str | None = None
 
     def estimates_of(self, alias: str | None = None) -> Estimates:
-        """Return one aggregate by its alias; the first one without an alias."""
+        """Return one aggregate by its alias; the first one without an alias.
+
+        Parameters
+        ----------
+        alias : str, optional
+            The first aggregate by default.
+
+        Returns
+        -------
+        Estimates
+            Released values and confidence intervals of all groups.
+
+        Raises
+        ------
+        RequestError
+            For an unknown alias.
+        """
         if alias is None:
             return self.estimates[0]
         for found in self.estimates:
@@ -149,12 +173,23 @@ class Answer:
         Returns
         -------
         Question
+            Whether it is so, with the confidence interval of the difference.
 
         Raises
         ------
         RequestError
             For an unknown group or aggregate, a group named twice, one group alone, weights that
             are not numbers or are all 0, and more than 100 groups.
+
+        Notes
+        -----
+        docs/methods/dpxplain.md derives the confidence interval of a difference.
+
+        Examples
+        --------
+        >>> question = answer.compare("Male", "Female")
+        >>> question.low < question.estimate < question.high
+        True
         """
         return compare(self, left, right, aggregate, constant=constant, planned=planned, mode=mode)
 
@@ -176,6 +211,11 @@ class Answer:
         seed : int
             0 or more; the same seed gives the same intervals.
 
+        Returns
+        -------
+        Bootstrap
+            Approximate confidence intervals, with a :meth:`to_frame` of their own.
+
         Raises
         ------
         RequestError
@@ -194,14 +234,31 @@ class Answer:
         return max(found.look for found in self.estimates)
 
     def look_note(self, found: Estimates) -> str:
-        """Return what a question must say about looks: intervals of one look do not hold at all looks."""
+        """Return what a question must say about looks: intervals of one look do not hold at all.
+
+        Parameters
+        ----------
+        found : Estimates
+            From :meth:`estimates_of`.
+
+        Returns
+        -------
+        str
+            Empty if there is nothing to say.
+        """
         if self.looks == "any" or found.look == 1:
             return self.past_note()
         holds = "the interval holds only if you planned this look beforehand."
         return f" Look {found.look} of this answer: {holds}{self.past_note()}"
 
     def past_note(self) -> str:
-        """Return a condition of the intervals where noise that was seen before has a part in the numbers."""
+        """Return a condition of the intervals where noise that was seen before has a part in the numbers.
+
+        Returns
+        -------
+        str
+            Empty if there is nothing to say.
+        """
         if self.origin is None and not self.shared:
             return ""
         return " This assumes that you did not choose the question by looking at past answers."
@@ -209,7 +266,13 @@ class Answer:
     # facts in words, the same in text, HTML and widgets
 
     def interval_sentence(self) -> str:
-        """Return what the intervals promise."""
+        """Return what the intervals promise.
+
+        Returns
+        -------
+        str
+            Empty if there is nothing to say.
+        """
         number = self.asked * len(self.estimates)
         sure = percent(self.confidence)
         meaning = interval_sentence(sure, number, each=self.intervals == "each")
@@ -228,7 +291,13 @@ class Answer:
         return meaning
 
     def cost_sentence(self) -> str:
-        """Return what was spent and what is left."""
+        """Return what was spent and what is left.
+
+        Returns
+        -------
+        str
+            Empty if there is nothing to say.
+        """
         cost = cost_text(
             self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored,
             worked_out=self.origin is not None and self.origin.way == "history",
@@ -241,17 +310,40 @@ class Answer:
         return cost
 
     def origin_sentence(self) -> str:
-        """Return how the answer reached its error, where past answers helped; else ''."""
+        """Return how earlier answers helped; else ''.
+
+        Returns
+        -------
+        str
+            Empty if there is nothing to say.
+        """
         if self.origin is None:
             return ""
         return self.origin.sentence(self.spent, self.currency, self.delta)
 
     def note(self) -> str:
-        """Return a warning after a charge where no file keeps the ledger; else ''."""
+        """Return a warning after a charge where no file keeps the ledger.
+
+        Returns
+        -------
+        str
+            Empty if there is nothing to say.
+        """
         return ledger_note(self.spent, self.currency, kept=self.kept)
 
     def group_label(self, index: int) -> str:
-        """Return a group's name as shown."""
+        """Return a group's name as shown.
+
+        Parameters
+        ----------
+        index : int, at least 0
+            The place of the group in ``groups``.
+
+        Returns
+        -------
+        str
+            The keys, joined by commas.
+        """
         return label(self.groups[index])
 
     # exports
@@ -261,6 +353,11 @@ class Answer:
 
         Estimates are as released (a noisy count may be negative); NaN marks too few rows to tell.
         Formulas may have infinite ends.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each group that is shown.
         """
         import pandas as pd
 
@@ -275,7 +372,13 @@ class Answer:
         return pd.DataFrame(columns)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the answer as plain data (JSON)."""
+        """Return the answer as plain data (JSON).
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
         data = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in ("spent", "remaining", "cap"):
             data[name] = data[name].to_dict()
@@ -285,7 +388,18 @@ class Answer:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Answer:
-        """Build an answer from :meth:`to_dict`."""
+        """Build an answer from :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        Answer
+            Equal to the original.
+        """
         values = dict(data)
         for name in ("spent", "remaining", "cap"):
             values[name] = PrivacyLoss.from_dict(values[name])
@@ -301,6 +415,11 @@ class Answer:
         """Return what is needed to recompute the intervals without the data.
 
         Query, noise law and level of each vector, rounding, privacy unit, data and library version.
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
         """
         import dpnb
 
@@ -325,7 +444,13 @@ class Answer:
         }
 
     def to_markdown(self) -> str:
-        """Return the shown rows as a Markdown table with its sentences."""
+        """Return the shown rows as a Markdown table with its sentences.
+
+        Returns
+        -------
+        str
+            In GitHub's form.
+        """
         from dpnb.display.text import answer_markdown
 
         return answer_markdown(self)
@@ -341,19 +466,42 @@ class Answer:
         return answer_html(self)
 
     def to_html(self, path: str) -> None:
-        """Write the answer as a page that needs nothing else."""
+        """Write the answer as a page that needs nothing else.
+
+        Parameters
+        ----------
+        path : str
+            The file to write. An existing one is replaced.
+        """
         from dpnb.display.parts import write_page
 
         write_page(path, self._repr_html_())
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the intervals of the first aggregate; returns the matplotlib Axes."""
+        """Draw the intervals of the first aggregate; returns the matplotlib Axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            To change or save the picture.
+        """
         from dpnb.display.figures import plot_answer
 
         return plot_answer(self, ax)
 
     def widget(self) -> Any:
-        """Return the answer as a Jupyter widget; two groups can be picked in it."""
+        """Return the answer as a Jupyter widget; two groups can be picked in it.
+
+        Returns
+        -------
+        ipywidgets widget
+            It shows itself as the last line of a cell.
+        """
         from dpnb.display.widgets import AnswerWidget
 
         return AnswerWidget(self)

@@ -67,7 +67,7 @@ Width: TypeAlias = tuple[str, int | None, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a statement would cost, and its expected margins of error. Nothing was spent.
+    """What a statement would cost, and its margins of error. Nothing was spent.
 
     Attributes
     ----------
@@ -77,16 +77,22 @@ class Price:
     remaining : PrivacyLoss
         What is left before it.
     affordable : bool
-    widths : tuple of (alias, rows or None, half-width or None)
-        For each aggregate the half-width of its intervals; for AVG on groups of ``rows`` rows. None
+    widths : tuple of (alias, rows or None, margin of error or None)
+        For each aggregate its margin of error; for AVG on groups of ``rows`` rows. None
         for formulas other than weighted sums: their intervals depend on the released values.
     origin : Origin or None
-        How the answer would be come by, where past answers to other statements help.
+        How earlier answers to other statements would help.
     stamp : str
         As in ``Answer``.
     bought : tuple of str
         For each statement the epsilon that it would have, where that is less than it asks for: levels
         of a pure session lie on a grid.
+
+    Examples
+    --------
+    >>> price = session.price("SELECT AVG(wage) AS wage FROM people", rho=0.1)
+    >>> price.affordable
+    True
     """
 
     sql: str
@@ -104,7 +110,18 @@ class Price:
 
     @classmethod
     def together(cls, prices: Sequence[Price]) -> Price:
-        """Return the price of several statements that are asked one after the other."""
+        """Return the price of several statements that are asked one after the other.
+
+        Parameters
+        ----------
+        prices : sequence of Price
+            At least one.
+
+        Returns
+        -------
+        Price
+            With the sum of the costs.
+        """
         first = prices[0]
         return replace(
             first,
@@ -121,11 +138,23 @@ class Price:
         )
 
     def share(self) -> float:
-        """Return the cost as a share of what is left; infinite when nothing is left."""
+        """Return the cost as a share of what is left; infinite when nothing is left.
+
+        Returns
+        -------
+        float
+            At least 0.
+        """
         return price_share(self.spent, self.remaining, self.currency)
 
     def listing(self) -> Listing:
-        """Return the price as a table."""
+        """Return the price as a table.
+
+        Returns
+        -------
+        Listing
+            A table that prints, and shows in a notebook.
+        """
         rows = tuple(
             (
                 alias,
@@ -147,13 +176,30 @@ class Price:
         return Listing(caption, header, rows, self.stamp, tuple(notes))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the price as plain data (JSON)."""
+        """Return the price as plain data (JSON).
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
         origin = None if self.origin is None else self.origin.to_dict()
         return {**plain_losses(self), "origin": origin}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Price:
-        """Build the price from :meth:`to_dict`."""
+        """Build the price from :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        Price
+            Equal to the original.
+        """
         values = read_losses(data)
         origin = values["origin"]
         values["origin"] = None if origin is None else Origin.from_dict(origin)

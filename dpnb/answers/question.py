@@ -78,6 +78,13 @@ class Question:
         ledger and request by their public names,
     index : int
         and the place of the aggregate in the statement.
+
+    Examples
+    --------
+    >>> question.left, question.right
+    ('Male', 'Female')
+    >>> question.low < question.estimate < question.high
+    True
     """
 
     groups: tuple[Group, ...]
@@ -116,7 +123,13 @@ class Question:
         return self.estimate is not None and self.estimate < 0
 
     def flipped(self) -> Question:
-        """Return the question the other way round. Free."""
+        """Return the question the other way round. Free.
+
+        Returns
+        -------
+        Question
+            With left and right exchanged.
+        """
         turned = sorted(zip(self.groups, self.weights, strict=True), key=lambda pair: pair[1] > 0)
         question = replace(
             self,
@@ -135,14 +148,31 @@ class Question:
         return replace(question, sentence=sentence_of(question))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the question as plain data (JSON); an infinite end is None."""
+        """Return the question as plain data (JSON); an infinite end is None.
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
         ends = {name: getattr(self, name) for name in _ENDS}
         shown = {name: end if math.isfinite(end) else None for name, end in ends.items()}
         return {name: listed(value) for name, value in (asdict(self) | shown).items()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Question:
-        """Build a question from :meth:`to_dict`."""
+        """Build a question from :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        Question
+            Equal to the original.
+        """
         values = dict(data)
         values["groups"] = tuple(tuple(group) for group in values["groups"])
         values["weights"] = tuple(values["weights"])
@@ -161,19 +191,42 @@ class Question:
         return question_html(self)
 
     def to_html(self, path: str) -> None:
-        """Write the question as a page that needs nothing else."""
+        """Write the question as a page that needs nothing else.
+
+        Parameters
+        ----------
+        path : str
+            The file to write. An existing one is replaced.
+        """
         from dpnb.display.parts import write_page
 
         write_page(path, self._repr_html_())
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the interval on a line with 0 marked; returns the matplotlib Axes."""
+        """Draw the interval on a line with 0 marked; returns the matplotlib Axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            To change or save the picture.
+        """
         from dpnb.display.figures import plot_question
 
         return plot_question(self, ax)
 
     def widget(self) -> Any:
-        """Return the question as a Jupyter widget."""
+        """Return the question as a Jupyter widget.
+
+        Returns
+        -------
+        ipywidgets widget
+            It shows itself as the last line of a cell.
+        """
         from dpnb.display.widgets import html_widget
 
         return html_widget(self._repr_html_())

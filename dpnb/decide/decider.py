@@ -335,9 +335,9 @@ class Decider:
         if isinstance(error, InterruptedRequestError):
             return "Interrupted. What was paid for is shown."
         # what is asked for is settled: no other rho can be given
-        mend = "" if isinstance(error, BudgetError) else error.hint
-        mend = mend.replace("Nothing was charged.", "").strip()
-        return f"Stopped: {error.what}. {mend} What was paid for is shown.".replace("  ", " ")
+        hint = "" if isinstance(error, BudgetError) else error.hint
+        hint = hint.replace("Nothing was charged.", "").strip()
+        return f"Stopped: {error.what}. {hint} What was paid for is shown.".replace("  ", " ")
 
     def _check_step(self, step: int) -> None:
         """Refuse a step that was not paid for yet and would exceed ``most``."""

@@ -145,7 +145,7 @@ class Decision:
     false, missed : float
         Shares of false positives and of false negatives in this very result that the certificate does not rule out.
     estimate : float or None
-        An estimate of the share of false positives; no bound.
+        An estimate of the share of false positives, not a bound.
     tests : tuple of Test
     readings : tuple of Reading
     taken : tuple of Taken
@@ -174,6 +174,13 @@ class Decision:
         As in ``Answer``.
     unit : str
         What is protected, in words.
+
+    Examples
+    --------
+    >>> sql = "SELECT job, COUNT(*) AS n FROM people GROUP BY job HAVING COUNT(*) > 100"
+    >>> decision = session.decide(sql, most=1)
+    >>> len(decision.chosen), decision.keys
+    (3, ('job',))
     """
 
     sql: str
@@ -227,7 +234,7 @@ class Decision:
 
     @property
     def selected(self) -> list[Group]:
-        """The groups of the (inclusive) answer: few false negatives, perhaps false positives among them."""
+        """The groups of the inclusive list: few false negatives, perhaps false positives."""
         return self._named([bool(one) for one in self.chosen])
 
     @property
@@ -248,15 +255,42 @@ class Decision:
         ]
 
     def verdict_text(self, group: int) -> str:
-        """Return what is known of a group, in words."""
+        """Return what is known of a group, in words.
+
+        Parameters
+        ----------
+        group : int, at least 0
+            The place of the group in ``groups``.
+
+        Returns
+        -------
+        {'surely yes', 'surely no', 'unknown'}
+            With the confidence of the certificate.
+        """
         return VERDICTS[self.verdicts[group]]
 
     def group_label(self, index: int) -> str:
-        """Return a group's name as shown."""
+        """Return a group's name as shown.
+
+        Parameters
+        ----------
+        index : int, at least 0
+            The place of the group in ``groups``.
+
+        Returns
+        -------
+        str
+            The keys, joined by commas.
+        """
         return label(self.groups[index]) if self.keys else "all rows"
 
     def refine(self) -> Decision:
         """Take one more step; costs :attr:`next_cost`.
+
+        Returns
+        -------
+        Decision
+            With one more step.
 
         Raises
         ------
@@ -281,15 +315,33 @@ class Decision:
     # facts in words, the same in text, HTML and widgets
 
     def statements(self) -> tuple[tuple[str, str], ...]:
-        """Return what is said of each error: a short name, and the statement."""
+        """Return what is said of each error: a short name, and the statement.
+
+        Returns
+        -------
+        tuple of pairs of str
+            At least one for each of the two errors.
+        """
         return words.statements(self)
 
     def headline(self) -> str:
-        """Return the result in one sentence."""
+        """Return the result in one sentence.
+
+        Returns
+        -------
+        str
+            One sentence.
+        """
         return words.headline(self)
 
     def cost_sentence(self) -> str:
-        """Return what was spent and what is left."""
+        """Return what was spent and what is left.
+
+        Returns
+        -------
+        str
+            Empty if there is nothing to say.
+        """
         if self.mode in STUDY_MODES:
             return "No privacy cost: this is a simulation on public data."
         return cost_text(
@@ -297,11 +349,23 @@ class Decision:
         )
 
     def next_sentence(self) -> str:
-        """Return what one more step would do, and what randomised response would have cost."""
+        """Return what one more step would do, and what randomised response would have cost.
+
+        Returns
+        -------
+        str
+            Empty if there is nothing to say.
+        """
         return words.next_sentence(self)
 
     def note(self) -> str:
-        """Return where the ledger lives, when that matters for what was just spent."""
+        """Return where the ledger lives, when that matters for what was just spent.
+
+        Returns
+        -------
+        str
+            Empty if there is nothing to say.
+        """
         return ledger_note(self.spent, self.currency, kept=self.kept)
 
     # exports
@@ -310,6 +374,11 @@ class Decision:
         """Return all groups: key columns, selected, verdict, then alias, alias_low and alias_high.
 
         Values are as released; of an AVG they are sums of distances from its threshold.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each declared group.
         """
         import pandas as pd
 
@@ -327,7 +396,18 @@ class Decision:
         return pd.DataFrame(columns)
 
     def reading_names(self, *, shown: bool = False) -> list[str]:
-        """Return a name for each reading: its alias, or what is shown; of an AVG also what was summed."""
+        """Return a name for each reading: its alias, or what is shown; of an AVG also what was summed.
+
+        Parameters
+        ----------
+        shown : bool
+            Whether to return what is shown in place of the alias.
+
+        Returns
+        -------
+        list of str
+            One for each of ``readings``.
+        """
         names = [one.name if shown else one.alias for one in self.readings]
         return [
             name if one.about is None else f"{name} - {one.about:g}, summed"
@@ -335,7 +415,13 @@ class Decision:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the decision as plain data (JSON); infinite ends are None."""
+        """Return the decision as plain data (JSON); infinite ends are None.
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
         data = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "further"}
         for name in _LOSSES:
             data[name] = data[name].to_dict()
@@ -350,7 +436,18 @@ class Decision:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Decision:
-        """Build a decision from :meth:`to_dict`; it has no session to refine it."""
+        """Build a decision from :meth:`to_dict`; it has no session to refine it.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        Decision
+            Equal to the original.
+        """
         values = dict(data)
         for name in _LOSSES:
             values[name] = PrivacyLoss.from_dict(values[name])
@@ -372,7 +469,13 @@ class Decision:
         return cls(**values)
 
     def record(self) -> dict[str, Any]:
-        """Return what is needed to check the decision without the data: plan, noise and costs."""
+        """Return what is needed to check the decision without the data: plan, noise and costs.
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
         import dpnb
 
         return {
@@ -405,7 +508,13 @@ class Decision:
         }  # fmt: skip
 
     def to_markdown(self) -> str:
-        """Return the selected groups as a Markdown table with the statements."""
+        """Return the selected groups as a Markdown table with the statements.
+
+        Returns
+        -------
+        str
+            In GitHub's form.
+        """
         from dpnb.display.decision import decision_markdown
 
         return decision_markdown(self)
@@ -421,19 +530,42 @@ class Decision:
         return decision_html(self)
 
     def to_html(self, path: str) -> None:
-        """Write the decision as a page that needs nothing else."""
+        """Write the decision as a page that needs nothing else.
+
+        Parameters
+        ----------
+        path : str
+            The file to write. An existing one is replaced.
+        """
         from dpnb.display.parts import write_page
 
         write_page(path, self._repr_html_())
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the number line of the first condition; returns the matplotlib Axes."""
+        """Draw the number line of the first condition; returns the matplotlib Axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            To change or save the picture.
+        """
         from dpnb.display.decision_figures import plot_decision
 
         return plot_decision(self, ax)
 
     def widget(self) -> Any:
-        """Return the decision as a Jupyter widget: a number line for each condition."""
+        """Return the decision as a Jupyter widget: a number line for each condition.
+
+        Returns
+        -------
+        ipywidgets widget
+            It shows itself as the last line of a cell.
+        """
         from dpnb.display.decision_widget import DecisionWidget
 
         return DecisionWidget(self)

@@ -167,7 +167,7 @@ def positive(value: object, name: str) -> float:
 def _real(value: object, hint: str, name: str) -> float:
     number = scalar(value)
     if isinstance(number, bool) or not isinstance(number, (int, float, Fraction)):
-        raise RequestError(f"{name} must be a number", mend)
+        raise RequestError(f"{name} must be a number", hint)
     if not -(10**30) < number < 10**30:
         raise RequestError(f"{name} is out of range", hint)
     return float(number)
@@ -205,13 +205,13 @@ def _thresholds(value: object) -> Mapping[str, Mapping[Any, Fraction]]:
         "and u=30."
     )
     if not isinstance(value, Mapping):
-        raise RequestError("thresholds must be a dict", mend)
+        raise RequestError("thresholds must be a dict", hint)
     found: dict[str, Mapping[Any, Fraction]] = {}
     for name, numbers in value.items():
         if hasattr(numbers, "to_dict"):
             numbers = numbers.to_dict()
         if not isinstance(numbers, Mapping):
-            raise RequestError(f"the thresholds {name!r} must map groups to numbers", mend)
+            raise RequestError(f"the thresholds {name!r} must map groups to numbers", hint)
         found[str(name)] = {group: _number(one, str(name)) for group, one in numbers.items()}
     return found
 

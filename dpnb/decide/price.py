@@ -48,6 +48,12 @@ class DecisionPrice:
     warnings : tuple of str
     stamp : str
         As in ``Answer``.
+
+    Examples
+    --------
+    >>> sql = "SELECT job FROM people GROUP BY job HAVING COUNT(*) > 100"
+    >>> session.price(sql, beta=0.05).groups
+    3
     """
 
     sql: str
@@ -76,11 +82,23 @@ class DecisionPrice:
     stamp: Stamp = ""
 
     def share(self) -> float:
-        """Return the most it may cost as a share of what is left; infinite when nothing is left."""
+        """Return the most it may cost as a share of what is left; infinite when nothing is left.
+
+        Returns
+        -------
+        float
+            At least 0.
+        """
         return price_share(self.spent, self.remaining, self.currency)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data (JSON)."""
+        """Return the plan as plain data (JSON).
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
         data = {one.name: getattr(self, one.name) for one in fields(self)}
         for name in ("spent", "first", "ceiling", "remaining", "cap"):
             data[name] = data[name].to_dict()
@@ -91,7 +109,18 @@ class DecisionPrice:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DecisionPrice:
-        """Build the plan from :meth:`to_dict`."""
+        """Build the plan from :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        DecisionPrice
+            Equal to the original.
+        """
         values = dict(data)
         for name in ("spent", "first", "ceiling", "remaining", "cap"):
             values[name] = PrivacyLoss.from_dict(values[name])
@@ -107,7 +136,13 @@ class DecisionPrice:
         return cls(**values)
 
     def sentences(self) -> list[str]:
-        """Return the plan in words."""
+        """Return the plan in words.
+
+        Returns
+        -------
+        list of str
+            At least one.
+        """
         return words.plan_sentences(self)
 
     def __repr__(self) -> str:

@@ -74,7 +74,7 @@ class Explanation:
     attributes : tuple of str
         Columns they are made of; empty when conditions were listed.
     unbinned : mapping of str to str
-        Columns that are none of them for want of bins, each with what to write.
+        Columns that are not among them because they have no bins, each with what to write.
     length : int
     connective : {'and', 'or'}
     confidence : float
@@ -96,6 +96,12 @@ class Explanation:
         As in an Answer; an explanation of a conditional question is conditional, too.
     definition : mapping
         Public definition and noise, for the record.
+
+    Examples
+    --------
+    >>> explanation = session.explain(question, k=2, rho=0.5, anyway=True)
+    >>> len(explanation.rows)
+    2
     """
 
     question: Question
@@ -128,25 +134,68 @@ class Explanation:
     # facts in words, the same in text, HTML and widgets
 
     def indistinct(self, row: Row) -> bool:
-        """Return whether a row is too uncertain for a conclusion.
+        """Return whether a row may be due to noise.
 
         Its influence may be 0, or its rank may be in either half of all candidates.
+
+        Parameters
+        ----------
+        row : Row
+            One of ``rows``.
+
+        Returns
+        -------
+        bool
+            True if noise alone may have put it there.
         """
         spans = row.rank_high - row.rank_low + 1
         return row.influence_low <= 0 <= row.influence_high or 2 * spans > self.candidates > 1
 
     def influence_text(self, row: Row) -> str:
-        """Return the confidence interval of a row's influence as shown."""
+        """Return the confidence interval of a row's influence as shown.
+
+        Parameters
+        ----------
+        row : Row
+            One of ``rows``.
+
+        Returns
+        -------
+        str
+            Such as '2 % to 5 %'.
+        """
         return f"{self._amount(row.influence_low, -1)} to {self._amount(row.influence_high, 1)}"
 
     def rank_text(self, row: Row) -> str:
-        """Return the confidence interval of a row's rank as shown."""
+        """Return the confidence interval of a row's rank as shown.
+
+        Parameters
+        ----------
+        row : Row
+            One of ``rows``.
+
+        Returns
+        -------
+        str
+            Such as '1 to 3'.
+        """
         if row.rank_low == row.rank_high:
             return f"{row.rank_low:,}"
         return f"{row.rank_low:,} to {row.rank_high:,}"
 
     def effect_text(self, row: Row) -> str:
-        """Return in words what leaving out the rows of a predicate does."""
+        """Return in words what leaving out the rows of a predicate does.
+
+        Parameters
+        ----------
+        row : Row
+            One of ``rows``.
+
+        Returns
+        -------
+        str
+            Such as 'lowers the difference'.
+        """
         if row.influence_low <= 0 <= row.influence_high:
             return "could be noise"
         if self.indistinct(row):
@@ -158,7 +207,18 @@ class Explanation:
         return f"lowers the difference{self._left(row.left_high, 1)}"
 
     def reverses(self, row: Row) -> bool:
-        """Return whether the difference is above 0 for certain, and below 0 without the rows."""
+        """Return whether the difference is above 0 for certain, and below 0 without the rows.
+
+        Parameters
+        ----------
+        row : Row
+            One of ``rows``.
+
+        Returns
+        -------
+        bool
+            True if this is proven.
+        """
         return self.question.joint_low > 0 and row.left_high is not None and row.left_high < 0
 
     def _left(self, end: float | None, side: int) -> str:
@@ -192,7 +252,13 @@ class Explanation:
         return f"{'rows' if function == 'COUNT' else name} × share of rows left"
 
     def meaning_sentences(self) -> tuple[str, ...]:
-        """Return what the columns mean, in plain words."""
+        """Return what the columns mean, in plain words.
+
+        Returns
+        -------
+        tuple of str
+            One for each column of the table.
+        """
         question, share = (
             self.question,
             " (as a share of the released difference)" if self.relative else "",
@@ -211,12 +277,29 @@ class Explanation:
         )
 
     def caution_sentence(self) -> str:
-        """Return what may not be concluded from any row."""
-        sums = "Influences do not add up to 100 %." if self.relative else self.reason
-        return f"{sums} They show what goes together in the data, not what causes what."
+        """Return what may not be concluded from any row.
+
+        Returns
+        -------
+        str
+            Empty if there is nothing to say.
+        """
+        sums = "Percentages do not add up. " if self.relative else f"{self.reason} "
+        return f"{sums}This tells what goes together in the data, not what causes what."
 
     def row_sentence(self, row: Row) -> str:
-        """Return what one row allows to conclude, in plain words."""
+        """Return what may be concluded from one row, for a reader who knows no statistics.
+
+        Parameters
+        ----------
+        row : Row
+            One of ``rows``.
+
+        Returns
+        -------
+        str
+            One sentence.
+        """
         influence, ranks = self.influence_text(row), self.rank_text(row)
         if row.influence_low <= 0 <= row.influence_high:
             return (
@@ -241,7 +324,13 @@ class Explanation:
         return f"all {self.candidates:,} predicates{joined} on {named}"
 
     def level_sentence(self) -> str:
-        """Return what the intervals promise."""
+        """Return what the intervals promise.
+
+        Returns
+        -------
+        str
+            Empty if there is nothing to say.
+        """
         sure = percent(self.confidence)
         if self.joint and len(self.rows) > 1:
             said = (
@@ -264,7 +353,13 @@ class Explanation:
         )
 
     def noise_sentence(self) -> str:
-        """Return which rows are too uncertain; empty when none is."""
+        """Return which rows are too uncertain; empty when none is.
+
+        Returns
+        -------
+        str
+            Empty if there is nothing to say.
+        """
         silent = sum(map(self.indistinct, self.rows))
         if not silent:
             return ""
@@ -279,9 +374,14 @@ class Explanation:
         )
 
     def advice_sentence(self) -> str:
-        """Return what limits the table and what would help; empty when nothing much does.
+        """Return what limits the table and what would help; empty if nothing much does.
 
         Rests on released and public numbers only.
+
+        Returns
+        -------
+        str
+            Empty if there is nothing to say.
         """
         if not self.noise_sentence():
             return ""
@@ -306,7 +406,13 @@ class Explanation:
         return f"{what} What helps: {'; '.join(ways)}."
 
     def cost_sentence(self) -> str:
-        """Return what was spent, on what, and what is left."""
+        """Return what was spent, on what, and what is left.
+
+        Returns
+        -------
+        str
+            Empty if there is nothing to say.
+        """
         parts = {"topk": "selection", "influence": "influences", "rank": "ranks"}
         split = ", ".join(f"{amount_text(Fraction(self.rho[n]))} {w}" for n, w in parts.items())
         text = cost_text(
@@ -315,11 +421,23 @@ class Explanation:
         return text if self.spent.rho == 0 else f"{text} Split: {split}."
 
     def note(self) -> str:
-        """Return where the ledger lives, when that matters for what was just spent."""
+        """Return where the ledger lives, when that matters for what was just spent.
+
+        Returns
+        -------
+        str
+            Empty if there is nothing to say.
+        """
         return ledger_note(self.spent, "zcdp", kept=self.kept)
 
     def doubt_sentence(self) -> str:
-        """Return a warning when the question itself may be due to noise; empty otherwise."""
+        """Return a warning when the question itself may be due to noise; empty otherwise.
+
+        Returns
+        -------
+        str
+            Empty if there is nothing to say.
+        """
         if self.question.valid:
             return ""
         if self.reversed:
@@ -327,7 +445,13 @@ class Explanation:
         return "The difference itself could be noise, so this explanation may be meaningless."
 
     def sentences(self) -> tuple[str, ...]:
-        """Return what is said below the table, in order; the same in every rendering."""
+        """Return what is said below the table, in order; the same in every rendering.
+
+        Returns
+        -------
+        tuple of str
+            At least one.
+        """
         said = (
             self.doubt_sentence(),
             self.noise_sentence(),
@@ -355,6 +479,11 @@ class Explanation:
 
         Influences are as shown when ``relative`` (0.05 is 5 %); ``left`` is the difference without the
         rows in units of the aggregate, NaN for an end that does not follow.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each predicate.
         """
         import pandas as pd
 
@@ -364,7 +493,13 @@ class Explanation:
         return frame.astype(dict.fromkeys(left, float))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the explanation as plain data (JSON)."""
+        """Return the explanation as plain data (JSON).
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
         data = {field.name: getattr(self, field.name) for field in fields(self)}
         data["question"] = self.question.to_dict()
         data["rows"] = [asdict(row) for row in self.rows]
@@ -374,7 +509,18 @@ class Explanation:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Explanation:
-        """Build an explanation from :meth:`to_dict`."""
+        """Build an explanation from :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        Explanation
+            Equal to the original.
+        """
         values = dict(data)
         values["question"] = Question.from_dict(values["question"])
         values["rows"] = tuple(Row(**row) for row in values["rows"])
@@ -384,7 +530,13 @@ class Explanation:
         return cls(**values)
 
     def record(self) -> dict[str, Any]:
-        """Return what is needed to recompute the intervals without the data."""
+        """Return what is needed to recompute the intervals without the data.
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
         import dpnb
 
         return {
@@ -409,25 +561,54 @@ class Explanation:
         return explanation_html(self)
 
     def to_html(self, path: str) -> None:
-        """Write the explanation as a page that needs nothing else."""
+        """Write the explanation as a page that needs nothing else.
+
+        Parameters
+        ----------
+        path : str
+            The file to write. An existing one is replaced.
+        """
         from dpnb.display.parts import write_page
 
         write_page(path, self._repr_html_())
 
     def to_markdown(self) -> str:
-        """Return the rows as a Markdown table with its sentences."""
+        """Return the rows as a Markdown table with its sentences.
+
+        Returns
+        -------
+        str
+            In GitHub's form.
+        """
         from dpnb.display.text import explanation_markdown
 
         return explanation_markdown(self)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the intervals of influence; returns the matplotlib Axes."""
+        """Draw the intervals of influence; returns the matplotlib Axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            To change or save the picture.
+        """
         from dpnb.display.figures import plot_explanation
 
         return plot_explanation(self, ax)
 
     def widget(self) -> Any:
-        """Return the explanation as a Jupyter widget; a row can be picked in it."""
+        """Return the explanation as a Jupyter widget; a row can be picked in it.
+
+        Returns
+        -------
+        ipywidgets widget
+            It shows itself as the last line of a cell.
+        """
         from dpnb.display.widgets import ExplanationWidget
 
         return ExplanationWidget(self)

@@ -48,7 +48,7 @@ def scale_of(question: Question) -> tuple[float | None, str]:
 
 @dataclass(frozen=True, slots=True)
 class ExplanationPrice:
-    """What an explanation would cost and how sharp it would be. Nothing was spent.
+    """What an explanation would cost, and its margins of error. Nothing was spent.
 
     Attributes
     ----------
@@ -76,6 +76,11 @@ class ExplanationPrice:
         How far influences must lie apart for ranks to tell them apart.
     stamp : str
         As in ``Answer``.
+
+    Examples
+    --------
+    >>> session.price(question, rho=0.5).affordable
+    True
     """
 
     spent: PrivacyLoss
@@ -95,11 +100,23 @@ class ExplanationPrice:
     stamp: Stamp = ""
 
     def share(self) -> float:
-        """Return the cost as a share of what is left; infinite when nothing is left."""
+        """Return the cost as a share of what is left; infinite when nothing is left.
+
+        Returns
+        -------
+        float
+            At least 0.
+        """
         return price_share(self.spent, self.remaining, self.currency)
 
     def listing(self) -> Listing:
-        """Return the price as a table."""
+        """Return the price as a table.
+
+        Returns
+        -------
+        Listing
+            A table that prints, and shows in a notebook.
+        """
 
         def shown(value: float) -> str:
             if self.relative:
@@ -129,12 +146,29 @@ class ExplanationPrice:
         return Listing(caption, ("", "expected"), rows, self.stamp, notes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the price as plain data (JSON)."""
+        """Return the price as plain data (JSON).
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
         return plain_losses(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ExplanationPrice:
-        """Build the price from :meth:`to_dict`."""
+        """Build the price from :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        ExplanationPrice
+            Equal to the original.
+        """
         return cls(**read_losses(data))
 
     def __repr__(self) -> str:

@@ -30,7 +30,7 @@ MOST_SURE = 0.9999
 
 @dataclass(frozen=True, slots=True)
 class Inference:
-    """What past answers tell about one statement. Holds released values only; costs nothing.
+    """The answer to one statement from earlier answers. Holds released values only; costs nothing.
 
     Attributes
     ----------
@@ -43,15 +43,15 @@ class Inference:
     rows : tuple of int
         Indices of the groups to show, after WHERE, ORDER BY and LIMIT.
     asked : int
-        Number of groups in which WHERE leaves room for rows; of the others nothing is to be told.
+        Number of groups that WHERE does not rule out.
     confidence : float
-        Of the intervals; of a wished half-width or interval, what was found for it.
+        Of the intervals; with a given margin of error or interval, the confidence that it has.
     intervals : {'simultaneous', 'each'}
     method : {'blue', 'mc', 'pc', 'guaranteed'}
     chosen : int or 'any'
         How many questions this one may have been picked from after seeing their answers; 1 for none.
     met : bool or None
-        Whether a wished half-width is reached at the wished confidence; None where none was wished.
+        Whether the margin of error that was asked for is reached; None if there was none.
     prior : optional
         Plain data of ``dpnb.inference.priors``; None for a flat one.
     joint : Joint
@@ -59,7 +59,7 @@ class Inference:
     shares : tuple of tuples of Source
         For each linear part the past answers it rests on, the most important first.
     missing : tuple of Missing
-        What would have to be asked for the groups that are not told.
+        What would have to be asked for the groups that are not estimable.
     consistency : Consistency
         Whether past answers fit each other.
     left_out : tuple of str
@@ -69,6 +69,13 @@ class Inference:
     ledger : str
     look : int
         How many versions of past answers it rests on were seen, where most were.
+
+    Examples
+    --------
+    >>> answer = session.query("SELECT job, COUNT(*) AS n FROM people GROUP BY job", rho=0.1)
+    >>> inference = session.infer("SELECT COUNT(*) AS n FROM people")
+    >>> inference.probability(">", inference.estimate)
+    0.5
     """
 
     sql: str
@@ -133,7 +140,20 @@ class Inference:
         return tuple(sorted(best.values(), key=lambda source: -source.share))
 
     def sources_of(self, group: object = None, alias: str | None = None) -> tuple[Source, ...]:
-        """Return the past answers that one group's value rests on, the most important first."""
+        """Return the past answers that one group's value rests on, the most important first.
+
+        Parameters
+        ----------
+        group : group as shown
+            Needed with GROUP BY; a tuple for several group columns.
+        alias : str, optional
+            The first aggregate by default.
+
+        Returns
+        -------
+        tuple of Source
+            Each with its weight.
+        """
         parts = self._of(alias).places[self._index(group)]
         found = [source for place in parts for source in self.shares[place]]
         return tuple(sorted(found, key=lambda source: -source.share))
@@ -150,11 +170,18 @@ class Inference:
         Parameters
         ----------
         operator : {'>', '>=', '<', '<='}
+            Which claim about the value.
         value : float
+            In units of the aggregate.
         group : group as shown
             Needed with GROUP BY; a tuple for several group columns.
         alias : str, optional
             The first aggregate by default.
+
+        Returns
+        -------
+        float
+            From 0 to 1.
 
         Raises
         ------
@@ -176,6 +203,22 @@ class Inference:
         self, low: float, high: float, group: object = None, alias: str | None = None
     ) -> float:
         """Return the probability that a true value lies between two numbers.
+
+        Parameters
+        ----------
+        low : float
+            In units of the aggregate.
+        high : float
+            In the same units, at least ``low``.
+        group : group as shown
+            Needed with GROUP BY; a tuple for several group columns.
+        alias : str, optional
+            The first aggregate by default.
+
+        Returns
+        -------
+        float
+            From 0 to 1 (docs/methods/bayes.md).
 
         Raises
         ------
@@ -209,6 +252,24 @@ class Inference:
         this is one of. A claim that a value is exactly a number has no probability under a flat prior
         and is not tested; look whether the interval contains it.
 
+        Parameters
+        ----------
+        operator : {'>', '<'}
+            Which claim about the value.
+        value : float
+            In units of the aggregate.
+        group : group as shown
+            Needed with GROUP BY; a tuple for several group columns.
+        alias : str, optional
+            The first aggregate by default.
+        level : float
+            Between 0 and 1: the largest probability to reject a claim that is true.
+
+        Returns
+        -------
+        Test
+            Whether the claim is rejected, and its probability (docs/methods/bayes.md).
+
         Raises
         ------
         RequestError
@@ -229,23 +290,76 @@ class Inference:
     # several values together
 
     def difference(self, left: object, right: object, alias: str | None = None) -> Quantity:
-        """Return one group's value minus another one's, with an interval of its own."""
+        """Return one group's value minus another one's, with an interval of its own.
+
+        Parameters
+        ----------
+        left : group as shown
+            A tuple for several group columns.
+        right : group as shown
+            Another one.
+        alias : str, optional
+            The first aggregate by default.
+
+        Returns
+        -------
+        Quantity
+            Estimate and confidence interval.
+        """
         return self.joint.difference(*self._pair(left, right, alias), self._alpha())
 
     def ratio(self, left: object, right: object, alias: str | None = None) -> Quantity:
         """Return one group's value divided by another one's, with an interval of its own.
 
         All reals when the second one is not clearly away from 0.
+
+        Parameters
+        ----------
+        left : group as shown
+            A tuple for several group columns.
+        right : group as shown
+            Another one.
+        alias : str, optional
+            The first aggregate by default.
+
+        Returns
+        -------
+        Quantity
+            Estimate and confidence interval (docs/methods/bayes.md).
         """
         return ratio(self.joint, *self._pair(left, right, alias), self._alpha())
 
     def slope(self, positions: Sequence[float], alias: str | None = None) -> Quantity:
-        """Return the slope of the least-squares line through the groups' values at some positions."""
+        """Return the slope of the least-squares line through the groups' values at some positions.
+
+        Parameters
+        ----------
+        positions : sequence of float
+            One for each group; at least two are different.
+        alias : str, optional
+            The first aggregate by default.
+
+        Returns
+        -------
+        Quantity
+            Estimate and confidence interval, in units of the aggregate per unit of position.
+        """
         places, xs = self._linear(alias), [_number(x) for x in positions]
         return self.joint.slope(xs, places, self._alpha())
 
     def argmax(self, alias: str | None = None) -> dict[tuple[str | int, ...], float]:
-        """Return for each group the probability that its value is the largest."""
+        """Return for each group the probability that its value is the largest.
+
+        Parameters
+        ----------
+        alias : str, optional
+            The first aggregate by default.
+
+        Returns
+        -------
+        dict of group to float
+            Probabilities under a flat prior (docs/methods/bayes.md); they add up to 1.
+        """
         return dict(zip(self.groups, self.joint.argmax(self._linear(alias)), strict=True))
 
     def _alpha(self) -> float:
@@ -327,12 +441,12 @@ class Inference:
 
     @property
     def told(self) -> bool:
-        """Whether past answers determine every value."""
+        """Whether earlier answers determine every value."""
         return all(place for found in self.aggregates for place in found.places)
 
     @property
     def informed(self) -> bool:
-        """Whether more is known beforehand than between which bounds every value lies."""
+        """Whether public knowledge goes beyond the bounds of every value."""
         if self.prior is None:
             return False
         from dpnb.inference.priors import AtMost, NonNegative, read_prior
@@ -346,7 +460,13 @@ class Inference:
         return f"more than {percent(MOST_SURE)}" if most else percent(self.confidence)
 
     def interval_sentence(self) -> str:
-        """Return what the intervals promise."""
+        """Return what the intervals promise.
+
+        Returns
+        -------
+        str
+            Empty if there is nothing to say.
+        """
         if self.look == 1:
             return self._promise()
         return (
@@ -382,7 +502,13 @@ class Inference:
         )
 
     def cost_sentence(self) -> str:
-        """Return where the numbers come from, and that they cost nothing."""
+        """Return where the numbers come from, and that they cost nothing.
+
+        Returns
+        -------
+        str
+            Empty if there is nothing to say.
+        """
         number = len({name.rpartition("/")[0] for name in self.joint.names})
         if not number:
             return "No past answer helps here. No privacy cost."
@@ -390,7 +516,13 @@ class Inference:
         return f"Computed from {past}, without reading the data. No privacy cost."
 
     def notes(self) -> tuple[str, ...]:
-        """Return what else has to be said, one sentence each."""
+        """Return what else has to be said, one sentence each.
+
+        Returns
+        -------
+        tuple of str
+            Empty if there is nothing to say.
+        """
         found = []
         if self.consistency.alarmed:
             found.append(
@@ -414,7 +546,18 @@ class Inference:
         return tuple(found)
 
     def group_label(self, index: int) -> str:
-        """Return a group's name as shown."""
+        """Return a group's name as shown.
+
+        Parameters
+        ----------
+        index : int, at least 0
+            The place of the group in ``groups``.
+
+        Returns
+        -------
+        str
+            The keys, joined by commas.
+        """
         return label(self.groups[index])
 
     # exports
@@ -423,6 +566,11 @@ class Inference:
         """Return the shown rows: key columns, then alias, alias_low and alias_high.
 
         NaN and infinite ends where past answers do not determine a value.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each group that is shown.
         """
         import pandas as pd
 
@@ -437,7 +585,13 @@ class Inference:
         return pd.DataFrame(columns)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the inference as plain data (JSON); infinite ends are None."""
+        """Return the inference as plain data (JSON); infinite ends are None.
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
         data = {field.name: getattr(self, field.name) for field in fields(self)}
         data["aggregates"] = [found.to_dict() for found in self.aggregates]
         data["shares"] = [[asdict(one) for one in part] for part in self.shares]
@@ -448,7 +602,18 @@ class Inference:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Inference:
-        """Build an inference from :meth:`to_dict`."""
+        """Build an inference from :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        Inference
+            Equal to the original.
+        """
         values = dict(data)
         for name in ("keys", "rows", "left_out"):
             values[name] = tuple(values[name])
@@ -473,19 +638,42 @@ class Inference:
         return inference_html(self)
 
     def to_html(self, path: str) -> None:
-        """Write the inference as a page that needs nothing else."""
+        """Write the inference as a page that needs nothing else.
+
+        Parameters
+        ----------
+        path : str
+            The file to write. An existing one is replaced.
+        """
         from dpnb.display.parts import write_page
 
         write_page(path, self._repr_html_())
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the density of a single value, or the intervals of the groups."""
+        """Draw the density of a single value, or the intervals of the groups.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            To change or save the picture.
+        """
         from dpnb.display.inference_figures import plot_inference
 
         return plot_inference(self, ax)
 
     def widget(self) -> Any:
-        """Return the inference as a Jupyter widget: ask for the probability of a claim."""
+        """Return the inference as a Jupyter widget: ask for the probability of a claim.
+
+        Returns
+        -------
+        ipywidgets widget
+            It shows itself as the last line of a cell.
+        """
         from dpnb.display.inference_widget import InferenceWidget
 
         return InferenceWidget(self)

@@ -106,6 +106,12 @@ class Discovery:
         As in ``Answer``.
     definition : dict
         What was released, as the ledger has it.
+
+    Examples
+    --------
+    >>> discovery = session.discover("city", rho=0.5)
+    >>> discovery.hidden_low >= 0
+    True
     """
 
     table: str
@@ -139,6 +145,11 @@ class Discovery:
         other : str
             The value that takes all values that are hidden.
 
+        Returns
+        -------
+        Category
+            The values shown, and ``other``.
+
         Raises
         ------
         SchemaError
@@ -149,7 +160,13 @@ class Discovery:
         return Category([*self.keys, other], other=other)
 
     def sentences(self) -> list[str]:
-        """Return what is said about the discovery, the same in every rendering."""
+        """Return what is said about the discovery, the same in every rendering.
+
+        Returns
+        -------
+        list of str
+            At least one.
+        """
         sure, low, high = percent(self.confidence), self.hidden_low, self.hidden_high
         some = f"{high:,}" if low == high else f"{low:,} to {high:,}"
         hidden = f"Hidden values: {some} (with {sure} confidence)."
@@ -167,25 +184,54 @@ class Discovery:
         return f"{many} of {self.column} found in {self.table}"
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the values as a data frame with one column."""
+        """Return the values as a data frame with one column.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each value.
+        """
         import pandas as pd
 
         return pd.DataFrame({self.column: list(self.keys)})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the discovery as plain data (JSON)."""
+        """Return the discovery as plain data (JSON).
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
         return {**plain_losses(self), "law": asdict(self.law), "definition": dict(self.definition)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Discovery:
-        """Build the discovery from :meth:`to_dict`."""
+        """Build the discovery from :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        Discovery
+            Equal to the original.
+        """
         values = read_losses(data)
         return cls(
             **{**values, "keys": tuple(values["keys"]), "law": ThresholdLaw(**values["law"])}
         )
 
     def record(self) -> dict[str, Any]:
-        """Return what was released, with its noise law, without the data."""
+        """Return what was released, with its noise law, without the data.
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
         import dpnb
 
         return {
@@ -211,13 +257,30 @@ class Discovery:
         return discovery_html(self)
 
     def to_html(self, path: str) -> None:
-        """Write the discovery as a page that needs nothing else."""
+        """Write the discovery as a page that needs nothing else.
+
+        Parameters
+        ----------
+        path : str
+            The file to write. An existing one is replaced.
+        """
         from dpnb.display.parts import write_page
 
         write_page(path, self._repr_html_())
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw how likely a value is to be shown; returns the matplotlib Axes."""
+        """Draw how likely a value is to be shown; returns the matplotlib Axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            To change or save the picture.
+        """
         from dpnb.display.discovery import plot_discovery
 
         return plot_discovery(self, ax)

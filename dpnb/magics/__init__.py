@@ -46,14 +46,24 @@ def find(shell: Any) -> Any:
 
 
 def options(*, display: str | None = None, ask_above: float | None = None) -> dict[str, Any]:
-    """Set and return the options of the magics: the twin of ``%config Dpnb``.
+    """Set and return the options of the magics, as ``%config Dpnb`` does.
 
     Parameters
     ----------
     display : {'auto', 'static', 'widget'}, optional
-        How answers are shown: a record, and beside it a live widget where a front end is known.
+        How answers are shown: as a static table, and beside it a live widget where a front end is known.
     ask_above : float, optional
-        Share of what is left above which spending asks first; 1 never asks.
+        From 0 to 1: dpnb asks before it spends more than this share of what is left. With 1 it never asks.
+
+    Returns
+    -------
+    dict of str to value
+        ``display`` and ``ask_above`` as they are now.
+
+    Raises
+    ------
+    RequestError
+        If the magics are not loaded, and for a value out of range.
     """
     from IPython import get_ipython
 

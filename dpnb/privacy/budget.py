@@ -13,7 +13,7 @@ from dpnb.privacy.loss import Amount, Currency, PrivacyLoss, amount, counts_rho,
 
 @dataclass(frozen=True, slots=True, init=False)
 class Budget:
-    """The most that may ever be spent on one ledger.
+    """The most that all answers from one ledger together may cost.
 
     Parameters
     ----------
@@ -23,15 +23,15 @@ class Budget:
         With both, a cap in (epsilon, delta)-DP, turned into the largest rho that respects it. With
         ``epsilon`` alone, a cap in pure DP. ``delta`` beside ``rho`` is used to show epsilons.
     key_delta : number, optional
-        The part of ``delta``, or a delta beside ``rho``, that is set aside to discover values that
-        nobody declared (``Session.discover``). In zCDP only.
+        The part of ``delta``, or a delta beside ``rho``, that is reserved for undeclared values
+        (``Session.discover``). In zCDP only.
     accountant : {'zcdp', 'gdp', 'basic'}
         How losses add up under a cap with delta. ``gdp`` counts Gaussian answers exactly and allows
         nothing else; ``basic`` adds the (epsilon, release_delta) of each release, as DProvDB does.
     release_delta : number
         Delta of one release under ``basic``.
     doubling : bool
-        Declares the caps B, 2B, 4B, ... from the start, for who does not know the last one yet:
+        Declares the caps B, 2B, 4B, ... from the start, if you do not know the last one yet:
         ``Curator.double_cap`` goes on to the next (docs/methods/accounting.md, statement 14). Each
         is a hard cap while it lasts. In zCDP only.
 
@@ -135,12 +135,12 @@ class Budget:
 
     @property
     def noise_delta(self) -> Fraction | None:
-        """The delta at which rho and epsilon are converted: what is not set aside for keys."""
+        """The delta at which rho and epsilon are converted: what is not reserved for undeclared values."""
         return None if self.delta is None else self.delta - self.key_delta
 
     @property
     def cap(self) -> PrivacyLoss:
-        """The cap in the session's currency."""
+        """The cap: rho, or epsilon in a pure session."""
         if self.rho is not None:
             return PrivacyLoss(rho=self.rho, delta=self.key_delta)
         if self.epsilon is None:
@@ -150,7 +150,23 @@ class Budget:
         return self.within(self.epsilon)
 
     def within(self, epsilon: Fraction) -> PrivacyLoss:
-        """Return the cap that an epsilon means at the budget's delta and for its accountant."""
+        """Return the cap that an epsilon means at the budget's delta and for its accountant.
+
+        Parameters
+        ----------
+        epsilon : Fraction
+            Above 0 and at most 50.
+
+        Returns
+        -------
+        PrivacyLoss
+            The largest one that respects it (docs/methods/accounting.md).
+
+        Raises
+        ------
+        RequestError
+            For an epsilon out of range.
+        """
         delta = self.noise_delta
         if delta is None or self.currency == "basic":
             loss = PrivacyLoss.of(epsilon, self.currency)
@@ -163,7 +179,13 @@ class Budget:
             ) from None
 
     def to_dict(self) -> dict[str, str | bool | None]:
-        """Return the declaration as plain data."""
+        """Return the declaration as plain data.
+
+        Returns
+        -------
+        dict of str to str, bool or None
+            Fractions as texts.
+        """
         amounts = {"rho": self.rho, "epsilon": self.epsilon, "delta": self.delta}
         texts = {name: None if value is None else str(value) for name, value in amounts.items()}
         named = {"accountant": self.accountant, "release_delta": str(self.release_delta)}
@@ -172,7 +194,18 @@ class Budget:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Budget:
-        """Build a budget from :meth:`to_dict`."""
+        """Build a budget from :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        Budget
+            Equal to the original.
+        """
         return cls(**data)
 
     def __repr__(self) -> str:

@@ -283,6 +283,15 @@ class PrivacyLoss:
     Each of the two is a guarantee of its own: rho-zCDP, and (epsilon, delta)-DP, which is pure DP
     when delta is 0.
 
+    Attributes
+    ----------
+    rho : Fraction
+        In zero-concentrated differential privacy, at least 0.
+    epsilon : Fraction or None
+        At least 0; None if it is infinite.
+    delta : Fraction
+        At least 0; it belongs to ``epsilon``.
+
     Examples
     --------
     >>> PrivacyLoss(rho=Fraction(1, 10)) + PrivacyLoss(rho=Fraction(1, 5))
@@ -295,7 +304,13 @@ class PrivacyLoss:
 
     @classmethod
     def none(cls) -> PrivacyLoss:
-        """Return the loss of releasing nothing."""
+        """Return the loss of releasing nothing.
+
+        Returns
+        -------
+        PrivacyLoss
+            0 in every component.
+        """
         return cls(Fraction(0), Fraction(0), Fraction(0))
 
     @classmethod
@@ -304,6 +319,18 @@ class PrivacyLoss:
 
         Under a basic accountant a level alone says nothing about rho, which is left out.
         Pure epsilon-DP implies (epsilon^2 / 2)-zCDP (Bun and Steinke 2016, Proposition 3.3).
+
+        Parameters
+        ----------
+        level : Fraction
+            At least 0.
+        currency : {'zcdp', 'gdp', 'basic', 'pure'}
+            How losses are counted.
+
+        Returns
+        -------
+        PrivacyLoss
+            With the rho that it implies (docs/methods/accounting.md).
         """
         if level == 0:
             return cls.none()
@@ -325,7 +352,23 @@ class PrivacyLoss:
         return PrivacyLoss(self.rho - other.rho, epsilon, self.delta - other.delta)
 
     def level(self, currency: Currency) -> Fraction:
-        """Return the component that the currency counts."""
+        """Return the component that is counted.
+
+        Parameters
+        ----------
+        currency : {'zcdp', 'gdp', 'basic', 'pure'}
+            How losses are counted.
+
+        Returns
+        -------
+        Fraction
+            rho or epsilon, at least 0.
+
+        Raises
+        ------
+        RequestError
+            If epsilon is counted and infinite.
+        """
         if counts_rho(currency):
             return self.rho
         if self.epsilon is None:
@@ -333,23 +376,66 @@ class PrivacyLoss:
         return self.epsilon
 
     def exceeds(self, cap: PrivacyLoss, currency: Currency) -> bool:
-        """Return whether this loss is beyond a cap, in what the currency counts or in delta."""
+        """Return whether this loss is above a cap, in what is counted or in delta.
+
+        Parameters
+        ----------
+        cap : PrivacyLoss
+            The most that is allowed.
+        currency : {'zcdp', 'gdp', 'basic', 'pure'}
+            How losses are counted.
+
+        Returns
+        -------
+        bool
+            True if it must be refused.
+        """
         return self.level(currency) > cap.level(currency) or self.delta > cap.delta
 
     def epsilon_at(self, delta: Fraction | float, currency: Currency = "zcdp") -> float:
-        """Return the epsilon that holds together with ``delta`` (shown epsilons do not add)."""
+        """Return the epsilon that holds together with ``delta`` (shown epsilons do not add).
+
+        Parameters
+        ----------
+        delta : number
+            Above 0 and below 1; 0 with 'pure'.
+        currency : {'zcdp', 'gdp', 'basic', 'pure'}
+            How losses are counted.
+
+        Returns
+        -------
+        float
+            At least 0, rounded up (docs/methods/accounting.md).
+        """
         sharp = epsilon_shown(self.rho, delta, currency)
         counted = self.epsilon is not None and self.delta <= delta
         return min(sharp, float(self.epsilon)) if counted and self.epsilon is not None else sharp
 
     def to_dict(self) -> dict[str, str | None]:
-        """Return the exact components as text."""
+        """Return the exact components as text.
+
+        Returns
+        -------
+        dict of str to str or None
+            Fractions as texts.
+        """
         epsilon = None if self.epsilon is None else str(self.epsilon)
         return {"rho": str(self.rho), "epsilon": epsilon, "delta": str(self.delta)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PrivacyLoss:
-        """Build a loss from :meth:`to_dict`."""
+        """Build a loss from :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        PrivacyLoss
+            Equal to the original.
+        """
         epsilon = None if data["epsilon"] is None else Fraction(data["epsilon"])
         return cls(Fraction(data["rho"]), epsilon, Fraction(data["delta"]))
 

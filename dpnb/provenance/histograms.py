@@ -47,6 +47,13 @@ class Strategy:
     Raises
     ------
     RequestError
+        For a matrix that is empty, not of whole numbers, or whose columns depend on each other.
+
+    Examples
+    --------
+    >>> import dpnb
+    >>> dpnb.Strategy([[1, 1], [1, 0]]).sensitivity
+    2
     """
 
     matrix: tuple[tuple[int, ...], ...]
@@ -80,7 +87,13 @@ class Strategy:
         return math.isqrt(most - 1) + 1
 
     def inverse(self) -> Values:
-        """Return B^+."""
+        """Return B^+.
+
+        Returns
+        -------
+        numpy array, columns by rows of the matrix
+            The pseudo-inverse.
+        """
         import numpy as np
 
         return np.linalg.pinv(np.array(self.matrix, dtype=np.float64))

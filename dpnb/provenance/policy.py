@@ -36,8 +36,8 @@ class Policy:
         Limit of an analyst with privilege l: the cap times l / top, or times l / sum of all
         privileges. With ``sum`` all analysts must be known before the first charge.
     expansion : number
-        At least 1: each row's limit is so many times larger, at most the cap. More is promised than
-        is there, and it is shared less fairly.
+        At least 1: each account's limit is this many times larger, at most the cap. The limits then add up to more
+        than the cap, and privileged analysts get a smaller part of it.
     views : {'water-filling', 'equal', 'proportional'}
         Limit of each declared view: the cap itself, or a share of it. With the latter two, views are
         declared when the ledger is opened, and nothing else is answered.
@@ -57,6 +57,13 @@ class Policy:
     Raises
     ------
     RequestError
+        For a value out of range.
+
+    Examples
+    --------
+    >>> import dpnb
+    >>> dpnb.Policy(reserve=0.1).shares({"alice": 4, "bob": 1})
+    {'alice': Fraction(1, 1), 'bob': Fraction(1, 4)}
     """
 
     mechanism: Name
@@ -112,7 +119,18 @@ class Policy:
             object.__setattr__(self, name, value)
 
     def shares(self, privileges: Mapping[str, int]) -> dict[str, Fraction]:
-        """Return each row's share of the cap, at most 1 (Definitions 5.12, 5.13 and section 6.2.2)."""
+        """Return each row's share of the cap, at most 1 (Definitions 5.12, 5.13 and section 6.2.2).
+
+        Parameters
+        ----------
+        privileges : mapping of str to int
+            Of each account, from 1 to 10.
+
+        Returns
+        -------
+        dict of str to Fraction
+            Above 0 and at most 1 (docs/methods/dprovdb.md).
+        """
         whole = self.top if self.rows == "max" else sum(privileges.values())
         most = max(privileges.values(), default=1)
         return {
@@ -121,7 +139,18 @@ class Policy:
         }
 
     def view_shares(self, sensitivities: Mapping[str, int]) -> dict[str, Fraction]:
-        """Return each declared view's share of the cap (docs/methods/dprovdb.md, definition 18)."""
+        """Return each declared view's share of the cap (docs/methods/dprovdb.md, definition 18).
+
+        Parameters
+        ----------
+        sensitivities : mapping of str to int
+            Of each declared view, above 0.
+
+        Returns
+        -------
+        dict of str to Fraction
+            Above 0 and at most 1.
+        """
         if self.views == "water-filling":
             return dict.fromkeys(sensitivities, Fraction(1))
         if self.views == "equal":
@@ -130,7 +159,20 @@ class Policy:
         return {view: Fraction(own, total) for view, own in sensitivities.items()}
 
     def coalition(self, analyst: str, analysts: Collection[str]) -> frozenset[str]:
-        """Return everybody who may share answers with an analyst, herself included."""
+        """Return everybody who may share answers with an analyst, herself included.
+
+        Parameters
+        ----------
+        analyst : str
+            A name.
+        analysts : collection of str
+            Who is registered.
+
+        Returns
+        -------
+        frozenset of str
+            At least ``analyst``.
+        """
         found, edge = {analyst}, {analyst}
         while edge:
             near = {b if a in edge else a for a, b in self.collusion if a in edge or b in edge}
@@ -142,6 +184,16 @@ class Policy:
     def changed(self, **values: Any) -> Policy:
         """Return the same policy but for some values.
 
+        Parameters
+        ----------
+        values : keyword arguments
+            As for the class.
+
+        Returns
+        -------
+        Policy
+            A copy.
+
         Raises
         ------
         RequestError
@@ -149,7 +201,13 @@ class Policy:
         return Policy(**{**{name: getattr(self, name) for name in self.__slots__}, **values})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the policy as plain data."""
+        """Return the policy as plain data.
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
         return {
             "mechanism": self.mechanism, "rows": self.rows, "expansion": str(self.expansion),
             "views": self.views, "top": self.top, "reserve": str(self.reserve),
@@ -160,7 +218,18 @@ class Policy:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Policy:
-        """Build a policy from :meth:`to_dict`."""
+        """Build a policy from :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        Policy
+            Equal to the original.
+        """
         values = dict(data)
         values["expansion"], values["reserve"] = (
             Fraction(values["expansion"]), Fraction(values["reserve"]),

@@ -106,6 +106,11 @@ class Provenance:
         From rows to what they have learned together, at this moment.
     renew : callable or None
         Returns the provenance table as it is by then; a live view asks it.
+
+    Examples
+    --------
+    >>> list(curator.provenance.to_frame()["analyst"])
+    ['alice', 'bob']
     """
 
     rows: tuple[Row, ...]
@@ -124,7 +129,17 @@ class Provenance:
     renew: Callable[[], Provenance] | None = field(default=None, repr=False, compare=False)
 
     def coalition(self, *analysts: str) -> PrivacyLoss:
-        """Return what some analysts, putting all their answers together, have learned: exactly.
+        """Return exactly what analysts have learned if they pool all their answers.
+
+        Parameters
+        ----------
+        analysts : str
+            Registered names.
+
+        Returns
+        -------
+        PrivacyLoss
+            Of the row with the largest loss (docs/methods/dprovdb.md).
 
         Raises
         ------
@@ -183,6 +198,20 @@ class Provenance:
         With ``cells`` one line for each row and column of which it knows something; with ``refusals``
         one line for each request that a limit refused: when, whose, what, its cost, which limit; with
         ``rules`` one line for each of the owner's decisions: since when, its kind, its amount, in words.
+
+        Parameters
+        ----------
+        cells : bool
+            Return one line for each account and view.
+        refusals : bool
+            Return the refused requests.
+        rules : bool
+            Return the owner's decisions.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Amounts in rho, or in epsilon in a pure session.
         """
         import pandas as pd
 
@@ -243,7 +272,13 @@ class Provenance:
         return pd.DataFrame(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the table as plain data (JSON): charges and rules, with exact amounts as texts."""
+        """Return the table as plain data (JSON): charges and rules, with exact amounts as texts.
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
         data = {
             name: _plain(getattr(self, name))
             for name in ("rows", "columns", "timeline", "cap", "spent", "remaining", "currency",
@@ -266,19 +301,42 @@ class Provenance:
         return provenance_html(self)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw who knows how much of what, with the numbers; returns the matplotlib Axes."""
+        """Draw who knows how much of what, with the numbers; returns the matplotlib Axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            To change or save the picture.
+        """
         from dpnb.display.provenance_figures import plot_provenance
 
         return plot_provenance(self, ax)
 
     def widget(self) -> ProvenanceWidget:
-        """Return a live view that reckons what any analysts learned together; it stores nothing."""
+        """Return a live view that computes what any analysts learned together; it stores nothing.
+
+        Returns
+        -------
+        ProvenanceWidget
+            It shows itself as the last line of a cell.
+        """
         from dpnb.display.provenance_widget import ProvenanceWidget
 
         return ProvenanceWidget(self)
 
     def to_html(self, path: str) -> None:
-        """Write the table as a page that needs nothing else."""
+        """Write the table as a page that needs nothing else.
+
+        Parameters
+        ----------
+        path : str
+            The file to write. An existing one is replaced.
+        """
         from dpnb.display.parts import write_page
 
         write_page(path, self._repr_html_())

@@ -63,7 +63,7 @@ class RiskProfile:
     public : bool
         Whether the table needs no protection.
     by : tuple of str
-        Columns by which rows are told apart.
+        Columns whose groups are distinguished.
     groups : tuple of str
         Labels of their declared cells.
     form : {'bound', 'exact', 'linear'}
@@ -72,6 +72,13 @@ class RiskProfile:
         At which epsilons are meant and shown.
     desk : Desk
         What the profile may ask of its curator.
+
+    Examples
+    --------
+    >>> risk = curator.risk("SELECT SUM(wage) AS wage FROM people")
+    >>> choice = risk.suggest(guesses=60)
+    >>> choice.conditional
+    False
     """
 
     sql: str
@@ -103,7 +110,25 @@ class RiskProfile:
         return bool(self._rows.steps)
 
     def level(self, rho: object = None, epsilon: object = None) -> float:
-        """Return the level that rho or epsilon means in this session; infinite is allowed."""
+        """Return the level that rho or epsilon means in this session; infinite is allowed.
+
+        Parameters
+        ----------
+        rho : number above 0
+            One of the two.
+        epsilon : number above 0
+            The other one.
+
+        Returns
+        -------
+        float
+            rho, or epsilon in a pure session.
+
+        Raises
+        ------
+        RequestError
+            For a number out of range, and rho in a pure session.
+        """
         given = rho if epsilon is None else epsilon
         one = (rho is None) != (epsilon is None)
         if one and isinstance(given, float) and given == math.inf:
@@ -145,6 +170,11 @@ class RiskProfile:
         epsilon, rho : number
             One of them; infinite shows the bare contributions.
 
+        Returns
+        -------
+        Indicators
+            As secret as the data.
+
         Raises
         ------
         RequestError
@@ -177,6 +207,18 @@ class RiskProfile:
         Of somebody who knows every other row and starts from a coin toss, which is 50
         (docs/methods/rdr.md, definition 9). A row that adds nothing hides whether it is there, and
         not what is in it.
+
+        Parameters
+        ----------
+        epsilon : number above 0
+            One of the two; infinite for bare contributions.
+        rho : number above 0
+            The other one.
+
+        Returns
+        -------
+        Exact
+            As secret as the data.
         """
         level = self.level(rho, epsilon)
         self.desk.note_look()
@@ -189,14 +231,43 @@ class RiskProfile:
         )
 
     def losses(self, *, epsilon: object = None, rho: object = None) -> Exact:
-        """Return each row's own loss, epsilon_i or rho_i, at a level."""
+        """Return each row's own loss, epsilon_i or rho_i, at a level.
+
+        Parameters
+        ----------
+        epsilon : number above 0
+            One of the two; infinite for bare contributions.
+        rho : number above 0
+            The other one.
+
+        Returns
+        -------
+        Exact
+            As secret as the data.
+        """
         self.desk.note_look()
         rows = self._rows
         columns = {"loss": rows.losses(self.level(rho, epsilon)), rows.noun(): rows.counts}
         return Exact(f"losses of single {rows.noun()}", columns.items(), public=self.public)
 
     def top(self, count: int = 10) -> Exact:
-        """Return what stands out most: the largest contributions, with how many rows have each."""
+        """Return what stands out most: the largest contributions, with how many rows have each.
+
+        Parameters
+        ----------
+        count : int, at least 0
+            How many.
+
+        Returns
+        -------
+        Exact
+            As secret as the data.
+
+        Raises
+        ------
+        RequestError
+            For a negative number, and a closed profile.
+        """
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
             raise RequestError("count must be a whole number of at least 0", "Give count=10.")
         self.desk.note_look()
@@ -214,7 +285,13 @@ class RiskProfile:
         return Exact("largest contributions", columns, public=self.public)
 
     def columns(self) -> list[tuple[str, float]]:
-        """Return a name and the unit of each vector of the statement."""
+        """Return a name and the unit of each vector of the statement.
+
+        Returns
+        -------
+        list of pairs of str and float
+            Units are those of the aggregates.
+        """
         named = {}
         for part in self.plan.parts:
             alias = part.aggregate.alias
@@ -239,6 +316,18 @@ class RiskProfile:
         """Return rows, median and largest indicator, and guesses right of 100 of each group of ``by``.
 
         Indicators are against the floor; guesses are those of the row that is guessed most easily.
+
+        Parameters
+        ----------
+        epsilon : number above 0
+            One of the two; infinite for bare contributions.
+        rho : number above 0
+            The other one.
+
+        Returns
+        -------
+        Exact
+            As secret as the data.
         """
         level = self._noisy(rho, epsilon)
         self.desk.note_look()
@@ -263,6 +352,24 @@ class RiskProfile:
         """Return the smaller quotient of two groups' median indicators, from 0 to 1.
 
         Of a sensitive table only with ``reveal=True``: a cell that shows it keeps it.
+
+        Parameters
+        ----------
+        left : str
+            One of ``groups``.
+        right : str
+            Another one.
+        epsilon : number above 0
+            One of the two; infinite for bare contributions.
+        rho : number above 0
+            The other one.
+        reveal : bool
+            True shows exact facts about a sensitive table.
+
+        Returns
+        -------
+        float
+            1 if both are exposed alike.
         """
         preference = preferences.GroupRatio(0.0, self.cell(left), self.cell(right))
         level = self._noisy(rho, epsilon)
@@ -271,7 +378,23 @@ class RiskProfile:
         return preference.value(self._rows, level)
 
     def cell(self, label: str) -> int:
-        """Return the number of a group of ``by``."""
+        """Return the number of a group of ``by``.
+
+        Parameters
+        ----------
+        label : str
+            One of ``groups``.
+
+        Returns
+        -------
+        int
+            At least 0.
+
+        Raises
+        ------
+        RequestError
+            For an unknown label, and one that two groups have.
+        """
         if not self.groups:
             raise RequestError("there are no groups", "Add by='sex' to curator.risk.")
         found = [i for i, group in enumerate(self.groups) if group == label]
@@ -287,6 +410,16 @@ class RiskProfile:
         ln p(o | x) / p(o | x without the row), above 0 where the answer speaks for the row's presence
         (docs/methods/rdr.md, theorem 3). Rows are not ranked by the distance of one output: that
         order is often wrong (E4).
+
+        Parameters
+        ----------
+        answer : Answer
+            To this statement, from the same ledger.
+
+        Returns
+        -------
+        Exact
+            As secret as the data.
         """
         from dpnb.risk import assembly
 
@@ -299,6 +432,20 @@ class RiskProfile:
         """Return what a level means for whoever stands out most.
 
         Of a sensitive table only with ``reveal=True``: a cell that shows it keeps it.
+
+        Parameters
+        ----------
+        epsilon : number above 0
+            One of the two; infinite for bare contributions.
+        rho : number above 0
+            The other one.
+        reveal : bool
+            True shows exact facts about a sensitive table.
+
+        Returns
+        -------
+        str
+            As secret as the data.
         """
         level = self.level(rho, epsilon)
         self.check_reveal(reveal, "a cell that shows them is saved with the notebook")
@@ -306,7 +453,18 @@ class RiskProfile:
         return self.sentence_at(level)
 
     def sentence_at(self, level: float) -> str:
-        """Return the sentence of a level in the session's currency."""
+        """Return the sentence of a level in the session's currency.
+
+        Parameters
+        ----------
+        level : float
+            rho, or epsilon in a pure session; above 0.
+
+        Returns
+        -------
+        str
+            As secret as the data.
+        """
         from dpnb.risk.words import sentence
 
         return sentence(self._rows, level, self.delta)
@@ -339,6 +497,16 @@ class RiskProfile:
             (E16).
         candidates : sequence of numbers, optional
             Levels to round down to; those of the paper for 'paper-dynamic', else any level.
+
+        Returns
+        -------
+        Choice
+            The level, and what may be said about it.
+
+        Raises
+        ------
+        RequestError
+            For a limit out of range.
         """
         return choosing.suggest(self, tau, guesses, policy, candidates)
 
@@ -361,8 +529,8 @@ class RiskProfile:
     ) -> Choice:
         """Choose a level: by the public rule, or with the help of the data.
 
-        Without a wish this is :meth:`suggest`, which is free. A wish buys safe counts, one noisy
-        histogram, and takes the largest level at which they show that the wish is met, or else the
+        Without a target this is :meth:`suggest`, which is free. A target buys safe counts, one noisy
+        histogram, and takes the largest level at which they show that the target is met, or else the
         rule's: a choice never fails, and what it says is false at most 1 time in 20
         (docs/methods/rdr.md, theorem 19 and algorithm 20).
 
@@ -371,12 +539,12 @@ class RiskProfile:
         tau, guesses : number
             The limit, as in :meth:`suggest`, fixed before looking at the data.
         at_most : int
-            The wish: how many people may be above the limit; 50 when only a price is given.
+            The target: how many people may be above the limit; 50 if only a cost is given.
         p : number
-            The wish as a share: how many of the people keep to the limit, between 0 and 1. For
+            The target as a share of the people who are not above the limit, between 0 and 1. For
             ``preference='quantile_ratio'``: which quantile.
         rho, epsilon : number
-            What the counts cost. By default the wish sets it, and at most a tenth of what is left.
+            What the counts cost. By default the target sets it, at most to a tenth of what is left.
         policy : {'cumulative', 'alone'}
             As in :meth:`suggest`.
         private : bool
@@ -396,6 +564,11 @@ class RiskProfile:
             or ``tau`` caps the variance of the indicators (S2).
         progress : callable
             Called with the elapsed seconds once a second has passed.
+
+        Returns
+        -------
+        Choice
+            The level, and what may be said about it.
 
         Raises
         ------
@@ -439,6 +612,35 @@ class RiskProfile:
 
         The owner may pick a level from it by eye, having seen no exact figure, and publish both
         (docs/methods/rdr.md, theorem 19). Arguments as in :meth:`choose`.
+
+        Parameters
+        ----------
+        tau : number
+            The limit as floor / indicator, from 0 to 1.
+        guesses : number
+            The limit in guesses right of 100, in place of ``tau``: at least 50 and below 100.
+        at_most : int, at least 0
+            How many people may be above the limit.
+        p : float
+            Which share of the people is not above the limit, between 0 and 1.
+        rho : number above 0
+            The privacy cost.
+        epsilon : number above 0
+            In its place in a pure session.
+        policy : {'cumulative', 'alone'}
+            As in :meth:`suggest`.
+        progress : callable
+            Called with the elapsed seconds, from the first second on.
+
+        Returns
+        -------
+        SafeCounts
+            Noisy counts by level.
+
+        Raises
+        ------
+        RequestError, BudgetError, EngineError, InterruptedRequestError
+            Nothing was charged.
         """
         wanted = choosing.read_limit(self, tau, guesses)
         wish = choosing.read_wish(self, at_most, p, rho, epsilon)
@@ -453,17 +655,58 @@ class RiskProfile:
         rho: object = None,
         epsilon: object = None,
     ) -> Wish:
-        """Return what safe counts for a wish would cost, and what they could show. Free."""
+        """Return what safe counts for a target would cost, and what they could show. Free.
+
+        Parameters
+        ----------
+        at_most : int, at least 0
+            How many people may be above the limit.
+        p : float
+            Which share of the people is not above the limit, between 0 and 1.
+        rho : number above 0
+            The privacy cost.
+        epsilon : number above 0
+            In its place in a pure session.
+
+        Returns
+        -------
+        Wish
+            Its cost and what it could show.
+        """
         return choosing.read_wish(self, at_most, p, rho, epsilon)
 
     def cost(self, rho: object, epsilon: object) -> Cost:
-        """Return what a private release shall cost, by default ``DEFAULT_COST``."""
+        """Return what a private release shall cost, by default ``DEFAULT_COST``.
+
+        Parameters
+        ----------
+        rho : number above 0
+            The privacy cost.
+        epsilon : number above 0
+            In its place in a pure session.
+
+        Returns
+        -------
+        Cost
+            What will be charged.
+        """
         if rho is None and epsilon is None:
             return DEFAULT_COST[self.currency], False
         return self._amount(rho, epsilon), is_picked(rho, epsilon)
 
     def picked(self, level: Fraction) -> Choice:
-        """Return a level that the owner picked by hand, after seeing the risks."""
+        """Return a level that the owner picked by hand, after seeing the risks.
+
+        Parameters
+        ----------
+        level : Fraction
+            rho, or epsilon in a pure session; above 0.
+
+        Returns
+        -------
+        Choice
+            It marks every answer made with it.
+        """
         return choosing.choice(
             self,
             level,
@@ -475,22 +718,81 @@ class RiskProfile:
         )
 
     def spend(self, mechanism: Mechanism, cost: Cost, progress: Progress | None = None) -> Drawn:
-        """Carry out a private selection on the contributions, charged to the ledger."""
+        """Carry out a private selection on the contributions, charged to the ledger.
+
+        Parameters
+        ----------
+        mechanism : Mechanism
+            What is drawn.
+        cost : Cost
+            What is charged.
+        progress : callable
+            Called with the elapsed seconds, from the first second on.
+
+        Returns
+        -------
+        Drawn
+            Released.
+
+        Raises
+        ------
+        BudgetError, EngineError, InterruptedRequestError
+            Nothing was charged.
+        """
         return self.desk.select(mechanism, self.scan, *cost, progress)
 
     def search(self, preference: Preference, candidates: Sequence[Fraction]) -> Fraction | None:
-        """Return the largest candidate that meets a preference by exact values."""
+        """Return the largest candidate that meets a preference by exact values.
+
+        Parameters
+        ----------
+        preference : Preference
+            See ``dpnb.risk.preferences``.
+        candidates : sequence of Fraction
+            Levels, above 0.
+
+        Returns
+        -------
+        Fraction or None
+            None if no candidate meets it.
+        """
         self.desk.note_look()
         return preferences.search(preference, self._rows, candidates, public=self.public)
 
     def price(self, level: Fraction) -> Price:
-        """Return what an answer at a level would cost now, and its accuracy. Free."""
+        """Return what an answer at a level would cost now, and its accuracy. Free.
+
+        Parameters
+        ----------
+        level : Fraction
+            rho, or epsilon in a pure session; above 0.
+
+        Returns
+        -------
+        Price
+            Cost and margins of error.
+        """
         return self.desk.price([self.desk.request(level)])[0]
 
     def answer(self, level: Fraction | Choice) -> Answer:
         """Release the statement at a choice, or at a level picked by hand.
 
         It is marked where the choice is, and of a sensitive table where the level was picked by hand.
+
+        Parameters
+        ----------
+        level : Fraction or Choice
+            rho, or epsilon in a pure session; or a choice that has one.
+
+        Returns
+        -------
+        Answer
+            Charged to the budget.
+
+        Raises
+        ------
+        RequestError, BudgetError, EngineError, InterruptedRequestError
+            Also for a choice without a level. Nothing was charged.
         """
         self.check_open()
         if isinstance(level, Choice):
@@ -502,13 +804,30 @@ class RiskProfile:
         return self.desk.answer(Picked(amount_) if marked else amount_)
 
     def ratio_at(self, level: float) -> float:
-        """Return floor / indicator of somebody who adds all that the schema allows, at a level."""
+        """Return floor / indicator of somebody who adds all that the schema allows, at a level.
+
+        Parameters
+        ----------
+        level : float
+            rho, or epsilon in a pure session; above 0.
+
+        Returns
+        -------
+        float
+            From 0 to 1 (docs/methods/rdr.md).
+        """
         if math.isinf(level):
             return 0.0
         return float(1 / relative(np.array([level]), self.currency, self.form)[0])
 
     def check_open(self) -> None:
-        """Refuse to go on with a closed profile."""
+        """Refuse to go on with a closed profile.
+
+        Raises
+        ------
+        RequestError
+            If it is closed.
+        """
         if self._rows.closed:
             raise RequestError("the profile is closed", "Ask curator.risk(sql) again.")
 
@@ -524,7 +843,7 @@ class RiskProfile:
 
     @property
     def stamp(self) -> Stamp:
-        """Why these are no facts about real persons, or what is drawn is no private number."""
+        """Why these are not facts about real people, or what is drawn is not private."""
         return self.desk.store.stamp
 
     @property
@@ -535,7 +854,18 @@ class RiskProfile:
     # histograms
 
     def histogram(self, bins: int = 20) -> Exact:
-        """Return how many rows have which share r of the largest possible contribution. Exact."""
+        """Return how many rows have which share r of the largest possible contribution. Exact.
+
+        Parameters
+        ----------
+        bins : int, at least 1
+            Bins of equal width above 0.
+
+        Returns
+        -------
+        Exact
+            As secret as the data.
+        """
         edges, counts = binned(self._rows, _bins(bins))
         self.desk.note_look()
         columns = {"r_low": np.r_[0.0, edges[:-1]], "r_high": edges, self._rows.noun(): counts}
@@ -559,6 +889,16 @@ class RiskProfile:
             Its cost: rho 0.005, or epsilon 0.1 in a pure session.
         progress : callable
             Called with the elapsed seconds once a second has passed.
+
+        Returns
+        -------
+        RiskHistogram
+            Noisy counts by bin.
+
+        Raises
+        ------
+        RequestError, BudgetError, EngineError, InterruptedRequestError
+            Nothing was charged.
         """
         return choosing.shared(self, _bins(bins), self.cost(rho, epsilon), progress)
 
@@ -574,13 +914,40 @@ class RiskProfile:
         """Return the picker: a live widget that stores nothing. See ``%%dprisk``.
 
         The limit is a ``tau``, or a number of ``guesses`` right of 100: 55 when nothing is said.
+
+        Parameters
+        ----------
+        tau : number
+            The limit as floor / indicator, from 0 to 1.
+        guesses : number
+            The limit in guesses right of 100, in place of ``tau``: at least 50 and below 100.
+        candidates : sequence of numbers, optional
+            Levels to offer.
+
+        Returns
+        -------
+        RiskPicker
+            It shows itself as the last line of a cell.
         """
         from dpnb.display.picker import RiskPicker
 
         return RiskPicker(self, tau=tau, guesses=guesses, candidates=candidates)
 
     def plot(self, ax: Axes | None = None, *, reveal: bool = False) -> Axes:
-        """Draw the histogram of contributions; of a sensitive table only with ``reveal=True``."""
+        """Draw the histogram of contributions; of a sensitive table only with ``reveal=True``.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+        reveal : bool
+            True shows exact facts about a sensitive table.
+
+        Returns
+        -------
+        matplotlib Axes
+            As secret as the data.
+        """
         from dpnb.display.figures import plot_risk
 
         self.check_reveal(reveal, "a picture in a cell is saved with the notebook")
@@ -593,6 +960,27 @@ class RiskProfile:
         """Write levels, histogram and largest contributions as a page; returns what it reveals.
 
         Of a sensitive table only with ``reveal=True``: the page is as secret as the data.
+
+        Parameters
+        ----------
+        path : str
+            The file to write. An existing one is replaced.
+        reveal : bool
+            True shows exact facts about a sensitive table.
+        tau : number
+            The limit as floor / indicator, from 0 to 1.
+        guesses : number
+            The limit in guesses right of 100, in place of ``tau``: at least 50 and below 100.
+
+        Returns
+        -------
+        str
+            What the page reveals.
+
+        Raises
+        ------
+        RequestError
+            Unless ``reveal``, or the table is public.
         """
         from dpnb.display.parts import write_page
         from dpnb.display.risk import REVEALED, risk_page
@@ -603,7 +991,20 @@ class RiskProfile:
         return REVEALED
 
     def check_reveal(self, reveal: bool, why: str) -> None:
-        """Refuse to show exact values of a sensitive table that nobody asked to reveal."""
+        """Refuse to show exact values of a sensitive table without ``reveal``.
+
+        Parameters
+        ----------
+        reveal : bool
+            True shows exact facts about a sensitive table.
+        why : str
+            Why that is dangerous here, as a clause.
+
+        Raises
+        ------
+        RequestError
+            Unless ``reveal``, or the table is public.
+        """
         if not (self.public or reveal):
             raise RequestError(
                 f"this shows exact facts about people, and {why}",
