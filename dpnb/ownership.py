@@ -323,8 +323,8 @@ class Ownership:
     ) -> None:
         """Let one analyst ask at the expense of another, once the first one's own limit is used up.
 
-        What the receiver learns counts against the giver's limit. The receiver's guarantee becomes the own limit plus the
-        grant. :meth:`withdraw_grant` ends it.
+        What the receiver learns counts against the giver's limit. The receiver's guarantee becomes the receiver's own
+        limit plus the grant. :meth:`withdraw_grant` ends it.
 
         Parameters
         ----------

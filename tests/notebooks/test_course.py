@@ -108,11 +108,12 @@ def test_the_glossary_is_sorted_words_only():
 
 def test_every_word_leads_to_a_lesson_and_is_linked_from_elsewhere():
     linked = {at for path in LESSONS for target, at in links(path) if target == GLOSSARY}
-    for term, text in zip(terms(), prose(GLOSSARY)[1:], strict=True):
+    entries = zip(terms(), identifiers(GLOSSARY)[1:], prose(GLOSSARY)[1:], strict=True)
+    for term, identifier, text in entries:
         assert {FOLDER / link for link in LINK.findall(text)} & set(LESSONS), term
         elsewhere = [one for one in prose(GLOSSARY)[1:] if one != text]
         anchor = term.replace(" ", "-")
-        assert f"cell-id=term-{anchor}" in linked or any(
+        assert f"cell-id={identifier}" in linked or any(
             f"](#{anchor})" in one for one in elsewhere
         ), term
 
