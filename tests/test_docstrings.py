@@ -13,9 +13,17 @@ from pathlib import Path
 import pytest
 
 import dpnb
-from dpnb.answers.listing import Price
+from dpnb import datasets
+from dpnb.answers.bootstrap import Bootstrap
+from dpnb.answers.listing import BudgetStatus, Listing, Price
 from dpnb.decide.price import DecisionPrice
 from dpnb.explain.price import ExplanationPrice
+from dpnb.inference import inferred
+from dpnb.inference.posterior import Quantity
+from dpnb.keys.discovery import DiscoveryPrice
+from dpnb.risk.choice import Choice, RiskHistogram
+from dpnb.risk.exact import Exact, Indicators
+from dpnb.risk.safe_counts import SafeCounts
 
 pytestmark = pytest.mark.fast
 
@@ -23,10 +31,10 @@ ROOT = Path(__file__).parents[1]
 SECTION = re.compile(r"(?m)^(\w+)\n-+\n")
 CLASSES = [
     *(one for name in dpnb.__all__ if inspect.isclass(one := getattr(dpnb, name))),
-    Price,
-    DecisionPrice,
-    ExplanationPrice,
-]
+    Bootstrap, BudgetStatus, Choice, DecisionPrice, DiscoveryPrice, Exact, ExplanationPrice,
+    Indicators, Listing, Price, Quantity, RiskHistogram, SafeCounts, inferred.Test,
+]  # fmt: skip
+"""The public classes, and those that their methods return."""
 
 
 def sections(docstring: str) -> dict[str, str]:
@@ -54,12 +62,14 @@ def members(cls: type) -> Iterator[tuple[str, object]]:
 
 
 FUNCTIONS = [
-    (f"{cls.__name__}.{name}", held)
-    for cls in CLASSES
-    for name, held in members(cls)
-    if inspect.isfunction(held)
-] + [
-    (name, getattr(dpnb, name)) for name in dpnb.__all__ if inspect.isfunction(getattr(dpnb, name))
+    *(
+        (f"{cls.__name__}.{name}", held)
+        for cls in CLASSES
+        for name, held in members(cls)
+        if inspect.isfunction(held)
+    ),
+    *((name, one) for name in dpnb.__all__ if inspect.isfunction(one := getattr(dpnb, name))),
+    *((one.__name__, one) for one in (datasets.adult, datasets.census, datasets.flights)),
 ]
 
 

@@ -14,7 +14,6 @@ from tests.kit import prose
 pytestmark = pytest.mark.fast
 
 ROOT = prose.ROOT
-MOST_WORDS = 1_100
 
 
 def read(name: str) -> str:
@@ -48,7 +47,6 @@ class TestCitation:
 
 def test_the_changelog_has_this_version_and_the_usual_headings():
     text = read("CHANGELOG.md")
-    assert len(text.split()) <= MOST_WORDS
     assert re.search(rf"(?m)^## \[{re.escape(dpnb.__version__)}\] - ", text)
     headings = re.findall(r"(?m)^### (.+)$", text)
     assert set(headings) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}

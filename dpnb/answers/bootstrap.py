@@ -55,6 +55,12 @@ class Bootstrap:
     draws : int
     stamp, conditional
         As in an Answer.
+
+    Examples
+    --------
+    >>> answer = session.query("SELECT AVG(wage) AS wage FROM people", rho=0.1)
+    >>> list(answer.bootstrap().to_frame())
+    ['wage', 'wage_low', 'wage_high']
     """
 
     alias: str
@@ -69,7 +75,13 @@ class Bootstrap:
     conditional: bool
 
     def to_frame(self) -> pd.DataFrame:
-        """Return key columns, then alias, alias_low and alias_high; NaN where nothing is known."""
+        """Return key columns, then alias, alias_low and alias_high; NaN where nothing is known.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each line.
+        """
         import pandas as pd
 
         columns: dict[str, Any] = {
@@ -81,7 +93,13 @@ class Bootstrap:
         return pd.DataFrame(columns)
 
     def listing(self) -> Listing:
-        """Return the intervals as a table."""
+        """Return the intervals as a table.
+
+        Returns
+        -------
+        Listing
+            A table that prints, and shows in a notebook.
+        """
         from dpnb.display.text import stamps
 
         rows = []

@@ -30,6 +30,11 @@ class Listing:
         As in ``Answer``.
     notes : tuple of str
         Sentences that stand below.
+
+    Examples
+    --------
+    >>> list(session.tables.to_frame()["column"])[:2]
+    ['sex', 'age']
     """
 
     caption: str
@@ -45,7 +50,13 @@ class Listing:
         return len(self.rows)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the table as a data frame of texts."""
+        """Return the table as a data frame of texts.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each line.
+        """
         import pandas as pd
 
         return pd.DataFrame([list(row) for row in self.rows], columns=list(self.header))
@@ -308,6 +319,11 @@ class BudgetStatus:
         Whose row of the provenance table this is; None for the budget of all together.
     stamp : str
         As in ``Answer``.
+
+    Examples
+    --------
+    >>> session.budget.spent.rho
+    Fraction(0, 1)
     """
 
     cap: PrivacyLoss
@@ -320,7 +336,13 @@ class BudgetStatus:
     stamp: Stamp = ""
 
     def listing(self) -> Listing:
-        """Return the status as a table."""
+        """Return the status as a table.
+
+        Returns
+        -------
+        Listing
+            A table that prints, and shows in a notebook.
+        """
         rows = tuple(
             (word, loss_text(loss, self.currency, self.delta, left=word == "left"))
             for word, loss in (
@@ -336,12 +358,29 @@ class BudgetStatus:
         return Listing(f"Privacy budget{whose}", header, rows, self.stamp, (*promise, *note))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the status as plain data (JSON)."""
+        """Return the status as plain data (JSON).
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
         return plain_losses(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BudgetStatus:
-        """Build the status from :meth:`to_dict`."""
+        """Build the status from :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        BudgetStatus
+            Equal to the original.
+        """
         return cls(**read_losses(data))
 
     def __repr__(self) -> str:

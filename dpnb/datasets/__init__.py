@@ -28,6 +28,11 @@ def adult(*, public: bool = False) -> Table:
     public : bool
         Treat it as what it is, data that anybody may see, so that exact risks may be shown.
 
+    Returns
+    -------
+    Table
+        Named ``adult``.
+
     Examples
     --------
     >>> adult()
@@ -74,6 +79,21 @@ def census(rows: int, seed: int = 0) -> Table:
         Any size from 0.
     seed : int
         The same seed gives the same rows.
+
+    Returns
+    -------
+    Table
+        Named ``census``.
+
+    Raises
+    ------
+    RequestError
+        For a negative number of rows.
+
+    Examples
+    --------
+    >>> census(100)
+    Table('census', 17 declared columns, unit=row)
     """
     import numpy as np
     import pandas as pd

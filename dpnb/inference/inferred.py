@@ -59,6 +59,13 @@ class Test:
         With a flat prior also the probability that the claim is true.
     level : float
     rejected : bool
+
+    Examples
+    --------
+    >>> answer = session.query("SELECT job, COUNT(*) AS n FROM people GROUP BY job", rho=0.1)
+    >>> inference = session.infer("SELECT job, COUNT(*) AS n FROM people GROUP BY job")
+    >>> inference.test(">", 100_000, "cook").rejected
+    True
     """
 
     claim: str

@@ -151,6 +151,14 @@ class Quantity:
     low, high : float
         Equal-tailed ends; infinite where nothing can be said.
     confidence : float
+
+    Examples
+    --------
+    >>> answer = session.query("SELECT job, COUNT(*) AS n FROM people GROUP BY job", rho=0.1)
+    >>> inference = session.infer("SELECT job, COUNT(*) AS n FROM people GROUP BY job")
+    >>> ratio = inference.ratio("cook", "nurse")
+    >>> ratio.low < ratio.value < ratio.high
+    True
     """
 
     value: float

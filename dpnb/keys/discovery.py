@@ -300,6 +300,11 @@ class DiscoveryPrice:
     delta : float or None
     affordable : bool
     stamp : str
+
+    Examples
+    --------
+    >>> session.price_discovery("city", rho=0.5).affordable
+    True
     """
 
     law: ThresholdLaw
@@ -313,7 +318,13 @@ class DiscoveryPrice:
     stamp: Stamp = ""
 
     def share(self) -> float:
-        """Return the cost as a share of what is left, of rho or of delta; infinite when nothing is."""
+        """Return the cost as a share of what is left, of rho or of delta; infinite when nothing is.
+
+        Returns
+        -------
+        float
+            At least 0.
+        """
         share = price_share(self.spent, self.remaining, self.currency)
         if self.spent.delta == 0:
             return share
@@ -321,7 +332,13 @@ class DiscoveryPrice:
         return max(share, float(self.spent.delta / left) if left else float("inf"))
 
     def listing(self) -> Listing:
-        """Return the price as a table."""
+        """Return the price as a table.
+
+        Returns
+        -------
+        Listing
+            A table that prints, and shows in a notebook.
+        """
         sure = percent(self.law.confidence)
         rows = (
             (f"count found with {sure} probability", f"{self.law.surely:,}"),
@@ -335,12 +352,29 @@ class DiscoveryPrice:
         return Listing(caption, ("", "expected"), rows, self.stamp, said)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the price as plain data (JSON)."""
+        """Return the price as plain data (JSON).
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
         return {**plain_losses(self), "law": asdict(self.law)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DiscoveryPrice:
-        """Build the price from :meth:`to_dict`."""
+        """Build the price from :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        DiscoveryPrice
+            Equal to the original.
+        """
         values = read_losses(data)
         return cls(**{**values, "law": ThresholdLaw(**values["law"])})
 

@@ -77,6 +77,12 @@ class Choice:
         Public name of the ledger.
     ids : str
         Column of the ids that are protected; '' where it is single rows.
+
+    Examples
+    --------
+    >>> risk = curator.risk("SELECT SUM(wage) AS wage FROM people")
+    >>> risk.suggest(guesses=60).conditional
+    False
     """
 
     sql: str
@@ -191,7 +197,13 @@ class Choice:
         return f"Your limit allows {name} {amount_text(left, 3, left=True)} now, but no candidate is that small."
 
     def notes(self) -> list[str]:
-        """Return what must be known beside the sentence; nothing of what a look at the data showed."""
+        """Return what must be known beside the sentence; nothing of what a look at the data showed.
+
+        Returns
+        -------
+        list of str
+            Empty if there is nothing to say.
+        """
         if self.level is None or self.method not in ("public", "safe counts"):
             return []
         said = []
@@ -216,8 +228,14 @@ class Choice:
         return f"This counts single rows. Someone with 3 rows may be guessed right {three} times in 100."
 
     def sentences(self) -> list[str]:
-        """Return the choice in words, how it came about, and what it cost."""
-        cost = "No privacy cost."
+        """Return the choice in words, how it came about, and what it cost.
+
+        Returns
+        -------
+        list of str
+            At least one.
+        """
+        cost = "No cost."
         if self.source == "private":
             cost = cost_text(
                 self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
@@ -230,7 +248,13 @@ class Choice:
         return [self.sentence, *self.notes(), badge, cost]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the choice as plain data (JSON)."""
+        """Return the choice as plain data (JSON).
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
         data = {field.name: getattr(self, field.name) for field in fields(self)}
         data["level"] = None if self.level is None else str(self.level)
         for name in ("spent", "remaining", "cap"):
@@ -239,7 +263,18 @@ class Choice:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Choice:
-        """Build a choice from :meth:`to_dict`."""
+        """Build a choice from :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        Choice
+            Equal to the original.
+        """
         values = dict(data)
         if values["level"] is not None:
             kind = PickedRational if values["conditional"] else Fraction
@@ -274,6 +309,12 @@ class RiskHistogram:
     spent, remaining, cap : PrivacyLoss
     currency, delta, stored, kept, stamp, conditional, ledger, sql, ids
         As in ``Answer``.
+
+    Examples
+    --------
+    >>> risk = curator.risk("SELECT SUM(wage) AS wage FROM people")
+    >>> risk.share(rho=0.005).spent.rho
+    Fraction(1, 200)
     """
 
     sql: str
@@ -295,7 +336,13 @@ class RiskHistogram:
     ids: str = ""
 
     def labels(self) -> list[str]:
-        """Return what each count counts."""
+        """Return what each count counts.
+
+        Returns
+        -------
+        list of str
+            One for each count.
+        """
         shown: list[str] = []
         for digits in range(5):
             shown = [f"{100 * edge:.{digits}f} %" for edge in self.edges]
@@ -304,7 +351,13 @@ class RiskHistogram:
         return ["0 %", *(f"{low} to {high}" for low, high in itertools.pairwise(shown))]
 
     def to_frame(self) -> pd.DataFrame:
-        """Return low and high edge, released count and interval."""
+        """Return low and high edge, released count and interval.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each bin.
+        """
         import pandas as pd
 
         return pd.DataFrame(
@@ -318,7 +371,13 @@ class RiskHistogram:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the histogram as plain data (JSON)."""
+        """Return the histogram as plain data (JSON).
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
         data = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in ("spent", "remaining", "cap"):
             data[name] = data[name].to_dict()
@@ -326,7 +385,18 @@ class RiskHistogram:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RiskHistogram:
-        """Build a histogram from :meth:`to_dict`."""
+        """Build a histogram from :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        RiskHistogram
+            Equal to the original.
+        """
         values = dict(data)
         for name in ("spent", "remaining", "cap"):
             values[name] = PrivacyLoss.from_dict(values[name])
@@ -335,7 +405,13 @@ class RiskHistogram:
         return cls(**values)
 
     def sentences(self) -> list[str]:
-        """Return what the intervals promise, and what the histogram cost."""
+        """Return what the intervals promise, and what the histogram cost.
+
+        Returns
+        -------
+        list of str
+            At least one.
+        """
         cost = cost_text(
             self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
         )
@@ -343,7 +419,13 @@ class RiskHistogram:
         return [interval_sentence(sure, len(self.counts)), cost]
 
     def listing(self) -> Listing:
-        """Return the histogram as a table."""
+        """Return the histogram as a table.
+
+        Returns
+        -------
+        Listing
+            A table that prints, and shows in a notebook.
+        """
         half = max(self.high) - max(self.counts)
         rows = tuple(
             (label, figure(count, half), ends_text(low, high, half, counts=True))

@@ -35,6 +35,12 @@ class Exact:
         Of equal names the last one stays as it is, the others get a number.
     public : bool
         Whether the table needs no protection.
+
+    Examples
+    --------
+    >>> risk = curator.risk("SELECT SUM(wage) AS wage FROM people")
+    >>> risk.guesses(rho=0.01)["guesses"].min() >= 50
+    np.True_
     """
 
     __slots__ = ("_columns", "_public", "name")
@@ -57,7 +63,13 @@ class Exact:
         return self._columns[column]
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the values as a data frame; showing it in a notebook stores them there."""
+        """Return the values as a data frame; showing it in a notebook stores them there.
+
+        Returns
+        -------
+        pandas.DataFrame
+            As secret as the data.
+        """
         import pandas as pd
 
         return pd.DataFrame(dict(self._columns))
@@ -94,6 +106,13 @@ class Indicators:
         That of someone whose row adds nothing, or who is not in the table.
     guesses : float array, shape (u,), or None
         How often, of 100, a guess whether such a row is in the table is right; 50 is a coin toss.
+
+    Examples
+    --------
+    >>> risk = curator.risk("SELECT SUM(wage) AS wage FROM people")
+    >>> indicators = risk.rdr(rho=0.01)
+    >>> len(indicators.values) == len(indicators.counts)
+    True
     """
 
     __slots__ = ("_noun", "_public", "counts", "floor", "guesses", "values")
@@ -141,7 +160,13 @@ class Indicators:
         return np.repeat(self.values, self.counts).astype(dtype or np.float64)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return values and multiplicities; showing them in a notebook stores them there."""
+        """Return values and multiplicities; showing them in a notebook stores them there.
+
+        Returns
+        -------
+        pandas.DataFrame
+            As secret as the data.
+        """
         import pandas as pd
 
         beside = {} if self.guesses is None else {"guesses": self.guesses}

@@ -219,6 +219,13 @@ class SafeCounts:
         limit is used up.
     currency, delta, spent, remaining, cap, stored, kept, stamp, conditional, ledger, ids
         As in ``Answer``.
+
+    Examples
+    --------
+    >>> risk = curator.risk("SELECT SUM(wage) AS wage FROM people")
+    >>> counts = risk.safe_counts(guesses=60, rho=0.1)
+    >>> len(counts.levels) == len(counts.counts)
+    True
     """
 
     sql: str
@@ -241,7 +248,13 @@ class SafeCounts:
     ids: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the counts as plain data (JSON)."""
+        """Return the counts as plain data (JSON).
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
         data = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in ("spent", "remaining", "cap"):
             data[name] = data[name].to_dict()
@@ -258,7 +271,18 @@ class SafeCounts:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SafeCounts:
-        """Build counts from :meth:`to_dict`."""
+        """Build counts from :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        SafeCounts
+            Equal to the original.
+        """
         values = dict(data)
         for name in ("spent", "remaining", "cap"):
             values[name] = PrivacyLoss.from_dict(values[name])
@@ -272,7 +296,13 @@ class SafeCounts:
         return cls(**values)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one line for each level: people above the limit, their share, and the ceiling."""
+        """Return one line for each level: people above the limit, their share, and the ceiling.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each level.
+        """
         import pandas as pd
 
         return pd.DataFrame(
@@ -285,7 +315,13 @@ class SafeCounts:
         )
 
     def sentences(self) -> list[str]:
-        """Return what the counts say, of what they speak, and what they cost."""
+        """Return what the counts say, of what they speak, and what they cost.
+
+        Returns
+        -------
+        list of str
+            At least one.
+        """
         cost = cost_text(
             self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
         )
@@ -299,7 +335,13 @@ class SafeCounts:
         ]
 
     def listing(self) -> Listing:
-        """Return the levels as a table."""
+        """Return the levels as a table.
+
+        Returns
+        -------
+        Listing
+            A table that prints, and shows in a notebook.
+        """
         rows = tuple(
             (
                 f"{unit(self.currency)} {amount_text(one.level, left=True)}",
