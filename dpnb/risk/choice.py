@@ -235,7 +235,7 @@ class Choice:
         list of str
             At least one.
         """
-        cost = "No cost."
+        cost = "No privacy cost."
         if self.source == "private":
             cost = cost_text(
                 self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
