@@ -251,7 +251,7 @@ class TestPure:
     def test_rho_is_refused(self):
         with (
             opened(budget=dpnb.Budget(epsilon=4)) as session,
-            pytest.raises(RequestError, match="this session counts epsilon"),
+            pytest.raises(RequestError, match="this session counts privacy costs in epsilon"),
         ):
             session.query(COUNT, rho=0.1)
 
@@ -593,8 +593,8 @@ class TestDamagedLedger:
 
 
 BAD_REQUESTS = [
-    ({}, "say once how accurate"),
-    ({"rho": 0.1, "error": 5}, "say once how accurate"),
+    ({}, "the accuracy is missing"),
+    ({"rho": 0.1, "error": 5}, "only one of rho, epsilon and error can be given"),
     ({"rho": 0}, "rho must be above 0, got 0. Give rho as a positive number, such as 0.1."),
     ({"rho": -1}, "rho must be above 0, got -1. Give rho as a positive number, such as 0.1."),
     ({"rho": float("nan")}, "rho must be a finite number, got"),
@@ -606,33 +606,30 @@ BAD_REQUESTS = [
     ({"rho": 2}, "this costs rho 2, but 1 is left"),
     ({"epsilon": 0}, "epsilon must be above 0, got 0. Give epsilon as a positive number,"),
     ({"epsilon": 1e-17}, "out of range"),
-    ({"error": 0}, "error is 0"),
-    ({"error": -1}, "error is -1"),
+    ({"error": 0}, "error must be positive, got 0"),
+    ({"error": -1}, "error must be positive, got -1"),
     ({"error": float("nan")}, "error is out of range"),
     ({"error": float("inf")}, "error is out of range"),
-    ({"error": "x"}, "error is not a number"),
-    ({"error": {}}, "does not name each result"),
-    ({"error": {"k": 1, "m": 2}}, "does not name each result"),
+    ({"error": "x"}, "error must be a number, got 'x'"),
+    ({"error": {}}, "name each result once"),
+    ({"error": {"k": 1, "m": 2}}, "name each result once"),
     ({"error": 0.01}, "is left"),
     ({"error": 1e-200}, "out of range"),
     ({"error": 1e20}, "out of range"),
     ({"error": 1e300}, "out of range"),
     ({"rho": "1e-18"}, "out of range"),
-    ({"rho": "1e999999999"}, "rho must be between 1e-18 and 1e18. Give rho as a positive number,"),
-    ({"rho": 0.1, "confidence": 0}, "confidence is 0"),
-    ({"rho": 0.1, "confidence": 1}, "confidence is 1"),
-    ({"rho": 0.1, "confidence": 95}, "confidence is 95"),
+    ({"rho": "1e999999999"}, "rho must be between 1e-18 and 1e18."),
+    ({"rho": 0.1, "confidence": 0}, "confidence must be between 0 and 1, got 0"),
+    ({"rho": 0.1, "confidence": 1}, "confidence must be between 0 and 1, got 1"),
+    ({"rho": 0.1, "confidence": 95}, "confidence must be between 0 and 1, got 95"),
     ({"rho": 0.1, "confidence": float("nan")}, "confidence is out of range"),
-    ({"rho": 0.1, "confidence": "high"}, "confidence is not a number"),
-    ({"rho": 0.1, "looks": 2}, "looks is 2"),
-    ({"rho": 0.1, "intervals": "both"}, "intervals is 'both'"),
-    (
-        {"rho": 0.1, "split": 0},
-        "split must be above 0, got 0. Give split as a positive number, such as 0.1.",
-    ),
-    ({"rho": 0.1, "split": 1}, "split is not between"),
-    ({"rho": 0.1, "rows": 0}, "rows is not a whole number"),
-    ({"rho": 0.1, "rows": 1.5}, "rows is not a whole number"),
+    ({"rho": 0.1, "confidence": "high"}, "confidence must be a number, got 'high'"),
+    ({"rho": 0.1, "looks": 2}, "looks must be 1 or 'any', got 2"),
+    ({"rho": 0.1, "intervals": "both"}, "intervals must be 'simultaneous' or 'each', got 'both'"),
+    ({"rho": 0.1, "split": 0}, "split must be above 0, got 0."),
+    ({"rho": 0.1, "split": 1}, "split must be between 0.001 and 0.999, got"),
+    ({"rho": 0.1, "rows": 0}, "rows must be a whole number of at least 1, got"),
+    ({"rho": 0.1, "rows": 1.5}, "rows must be a whole number of at least 1, got"),
 ]
 
 

@@ -179,7 +179,7 @@ def check(
         if _settles(claim, held, bought, schema, version):
             raise RequestError(
                 "this answer is withheld: it would nearly settle a claim that the owner protects",
-                "What past answers give is free: session.infer(sql). Nothing was charged.",
+                "What follows from past answers is free: session.infer(sql). Nothing was charged.",
             )
 
 

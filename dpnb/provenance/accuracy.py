@@ -27,7 +27,7 @@ class Accuracy:
     level : Fraction or None
         The level of the statement in the session's currency.
     error : mapping of alias to float, or None
-        Wished half-widths of the displayed intervals.
+        Requested margins of error of the displayed intervals.
     rows : int or None
         Group size for which the error of an AVG holds.
     confidence : float
@@ -83,9 +83,9 @@ class Accuracy:
 def _real(value: object, name: str, hint: str) -> float:
     value = scalar(value)
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
-        raise RequestError(f"{name} is not a number", hint)
+        raise RequestError(f"{name} must be a number, got {value!r}", hint)
     if not -(10**30) < value < 10**30:
-        raise RequestError(f"{name} is out of range", hint)
+        raise RequestError(f"{name} is out of range: {value!r}", hint)
     return float(value)
 
 
@@ -111,14 +111,21 @@ def read_accuracy(
     RequestError
         When not exactly one of rho, epsilon and error is given, or one of them makes no sense.
     """
-    if sum(value is not None for value in (rho, epsilon, error)) != 1:
-        raise RequestError(
-            "say once how accurate the answer shall be", f"Give {unit(currency)}=0.05, or error=50."
+    ways = {"rho": rho, "epsilon": epsilon, "error": error}
+    given = [name for name, value in ways.items() if value is not None]
+    if len(given) != 1:
+        what = (
+            "only one of rho, epsilon and error can be given"
+            if given
+            else "the accuracy is missing"
         )
+        raise RequestError(what, f"Give {unit(currency)}=0.05, or error=50.")
     level: Fraction | None = None
     if rho is not None:
         if not counts_rho(currency):
-            raise RequestError("this session counts epsilon", "Give epsilon=, not rho=.")
+            raise RequestError(
+                "this session counts privacy costs in epsilon", "Give epsilon=, not rho=."
+            )
         level = amount(rho, "rho")
     elif epsilon is not None:
         if counts_rho(currency):
@@ -127,24 +134,32 @@ def read_accuracy(
             level = amount(epsilon, "epsilon")
     sure = read_confidence(confidence)
     if not isinstance(looks, (int, str)) or looks not in (1, "any"):
-        raise RequestError(f"looks is {looks!r}", "Write looks=1 or looks='any'.")
+        raise RequestError(
+            f"looks must be 1 or 'any', got {looks!r}", "Write looks=1 or looks='any'."
+        )
     if not isinstance(intervals, str) or intervals not in ("simultaneous", "each"):
         raise RequestError(
-            f"intervals is {intervals!r}", "Write intervals='simultaneous' or intervals='each'."
+            f"intervals must be 'simultaneous' or 'each', got {intervals!r}",
+            "Write intervals='simultaneous' or intervals='each'.",
         )
     if not isinstance(history, bool):
-        raise RequestError("history is neither true nor false", "Write history=False.")
+        raise RequestError(
+            f"history must be True or False, got {history!r}", "Write history=False."
+        )
     share = None if split is None else amount(split, "split")
     if share is not None and not Fraction(1, 1000) <= share <= Fraction(999, 1000):
         raise RequestError(
-            "split is not between 0.001 and 0.999", "Give the share of the sum, such as 0.5."
+            f"split must be between 0.001 and 0.999, got {split!r}",
+            "Give the share of the sum, such as 0.5.",
         )
     averages = [a for a in query.measured if a.function == "AVG"]
     size = None
     if rows is not None:
         number = _real(rows, "rows", "Give a whole number of rows.")
         if not (number >= 1 and number == int(number)):
-            raise RequestError("rows is not a whole number of 1 or more", "Give rows=100.")
+            raise RequestError(
+                f"rows must be a whole number of at least 1, got {rows!r}", "Give rows=100."
+            )
         size = int(number)
     wished = None if error is None else _errors(error, query, unit(currency))
     if wished is not None and averages and size is None:
@@ -175,12 +190,12 @@ def read_confidence(value: object) -> float:
     hint = "Give a number between 0 and 1, such as 0.95."
     sure = _real(value, "confidence", hint)
     if not 0 < sure < 1:
-        raise RequestError(f"confidence is {sure:g}", hint)
+        raise RequestError(f"confidence must be between 0 and 1, got {sure:g}", hint)
     return sure
 
 
 def _errors(error: object, query: Query, unit: str) -> dict[str, float]:
-    """Return the wished error of each aggregate that is measured, also of those within formulas.
+    """Return the requested error of each aggregate that is measured, also of those within formulas.
 
     ``unit`` is the name of the amounts that the session counts.
     """
@@ -193,22 +208,22 @@ def _errors(error: object, query: Query, unit: str) -> dict[str, float]:
     given = error if isinstance(error, Mapping) else dict.fromkeys(aliases, error)
     if sorted(given, key=str) != sorted(aliases):
         raise RequestError(
-            "error does not name each result once",
+            "error must be one number, or name each result once",
             f"Give one number, or a dict for {', '.join(aliases)}.",
         )
     for output in query.outputs:
         value = _real(given[output.alias], "error", "Give a positive number.")
         if not 0 < value < math.inf:
-            raise RequestError(f"error is {value:g}", "Give a positive number.")
+            raise RequestError(f"error must be positive, got {value:g}", "Give a positive number.")
         if isinstance(output, Aggregate):
             wish(output.alias, value)
             continue
         weights = output.weights()
         if not weights:
             raise RequestError(
-                f"the error of {output.alias!r} cannot be fixed beforehand: it depends on the "
-                "released values, as of all that is not a weighted sum of aggregates",
-                f"Give {unit}=0.05 instead of error, and look at the intervals.",
+                f"the error of {output.alias!r} cannot be fixed beforehand: it depends on the released "
+                "values, because the result is not a weighted sum of aggregates",
+                f"Give {unit}=0.05 instead of error, and look at the confidence intervals.",
             )
         # what is measured may have another name here
         for aggregate in query.measured:

@@ -369,8 +369,8 @@ class TestProtected:
     """A protected claim: decided from what an analyst holds, said in fixed words."""
 
     TEXT = (
-        "this answer is withheld: it would all but settle a claim that the owner protects. "
-        "Past answers stay free: work it out from them with infer. Nothing was charged."
+        "this answer is withheld: it would nearly settle a claim that the owner protects. "
+        "What follows from past answers is free: session.infer(sql). Nothing was charged."
     )
 
     def refusals(self, curators, frame):
@@ -462,16 +462,16 @@ class TestProtected:
     @pytest.mark.parametrize(
         ("sql", "operator", "value", "probability", "what"),
         [
-            (BY_SEX, ">", 1, 0.9, "without GROUP BY"),
-            ("SELECT 2 * COUNT(*) AS f FROM t", ">", 1, 0.9, "without GROUP BY"),
-            ("SELECT COUNT(*), SUM(n) FROM t", ">", 1, 0.9, "without GROUP BY"),
-            (MEN, "=", 1, 0.9, "no comparison of a claim"),
-            (MEN, ">", "1", 0.9, "are numbers"),
+            (BY_SEX, ">", 1, 0.9, "and no GROUP BY"),
+            ("SELECT 2 * COUNT(*) AS f FROM t", ">", 1, 0.9, "and no GROUP BY"),
+            ("SELECT COUNT(*), SUM(n) FROM t", ">", 1, 0.9, "and no GROUP BY"),
+            (MEN, "=", 1, 0.9, "a claim compares with '>' or '<'"),
+            (MEN, ">", "1", 0.9, "must be numbers"),
             (MEN, ">", float("nan"), 0.9, "out of range"),
             (MEN, ">", float("inf"), 0.9, "out of range"),
-            (MEN, ">", 1, 0.5, "probability is 0.5"),
-            (MEN, ">", 1, 1, "probability is out of range"),
-            (MEN, ">", 1, True, "are numbers"),
+            (MEN, ">", 1, 0.5, "probability must be between 0.5 and 1, got 0.5"),
+            (MEN, ">", 1, 1, "probability must be between 0.5 and 1, got 1"),
+            (MEN, ">", 1, True, "must be numbers"),
         ],
     )
     def test_claims_that_make_no_sense_are_refused(

@@ -467,7 +467,7 @@ class TestOff:
             assert all(one.get(name) == other.get(name) for name in public)
 
     def test_neither_true_nor_false_is_refused(self, session):
-        with pytest.raises(RequestError, match="history is neither"):
+        with pytest.raises(RequestError, match="history must be True or False"):
             session.query(WHOLE, error=5, history="no")
 
 

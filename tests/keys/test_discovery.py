@@ -252,8 +252,12 @@ class TestWhatIsRefused:
             ({"rho": 0.1, "delta": 5}, RequestError, "was set aside"),
             ({"rho": 0.1, "confidence": 10**400}, RequestError, "confidence"),
             ({"rho": 9}, BudgetError, "rho 9"),
-            ({"rho": 0.1, "confidence": 1}, RequestError, "confidence is 1"),
-            ({"rho": 0.1, "confidence": None}, RequestError, "not a number"),
+            (
+                {"rho": 0.1, "confidence": 1},
+                RequestError,
+                "confidence must be between 0 and 1, got 1",
+            ),
+            ({"rho": 0.1, "confidence": None}, RequestError, "must be a number"),
         ],
     )
     def test_amounts(self, frame, options, error, text):

@@ -17,9 +17,9 @@ OWNER = "Only the owner of the data can allow more. Nothing was charged."
 SAID = [
     (
         "%%dpquery\n" + COUNT,
-        "say once how accurate the answer shall be. Give --rho 0.05, or --error 50.",
+        "the accuracy is missing. Give --rho 0.05, or --error 50.",
         lambda s: s.query(COUNT),
-        "say once how accurate the answer shall be. Give rho=0.05, or error=50.",
+        "the accuracy is missing. Give rho=0.05, or error=50.",
     ),
     (
         "%%dpquery --rho 3 --yes\n" + COUNT,
