@@ -93,12 +93,12 @@ class TestLive:
         part = live(page)
         shown = part.locator("tbody td").nth(1).inner_text()
         said = part.locator(".dpnb-sure output")
-        expect(said).to_have_text(f"95 % interval: {shown}")
+        expect(said).to_have_text(f"95 % confidence interval: {shown}")
         slider = part.get_by_label("Confidence")
         width = part.locator(".dpnb-width .dpnb-mark").bounding_box()["width"]
         slider.focus()
         page.keyboard.press("End")
-        expect(said).to_contain_text("99.99 % interval: ")
+        expect(said).to_contain_text("99.99 % confidence interval: ")
         assert slider.get_attribute("aria-valuetext") == "99.99 %"
         assert part.locator(".dpnb-width .dpnb-mark").bounding_box()["width"] > width
 
@@ -173,7 +173,7 @@ class TestKeyboard:
         page.keyboard.press("Tab")
         for key in ("Home", "ArrowRight", "b", "a", "x"):
             page.keyboard.press(key)
-        expect(part.locator(".dpnb-sure output")).to_contain_text("52 % interval: ")
+        expect(part.locator(".dpnb-sure output")).to_contain_text("52 % confidence interval: ")
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")
         expect(part.get_by_role("columnheader", name="past answer")).to_be_visible()
@@ -200,7 +200,7 @@ class TestReopened:
         expect(record.get_by_label("number to compare with")).to_have_count(0)
         record.get_by_label("Confidence").focus()
         page.keyboard.press("Home")
-        expect(record.locator("output")).to_contain_text("50 % interval: ")
+        expect(record.locator("output")).to_contain_text("50 % confidence interval: ")
 
     def test_untrusted_the_table_stands_and_nothing_runs(self, lab, saved, new_page):
         changed = json.loads(json.dumps(saved))
