@@ -128,9 +128,10 @@ class Session:
             and LIMIT. Aggregates take arithmetic and CASE, quantiles a column of whole numbers or with bins. Results
             combine by + - * /, EXP, LN and SQRT. For a mean write AVG: it is more accurate than SUM / COUNT.
         rho, epsilon : number above 0
-            The privacy cost of the statement on its own; ``epsilon`` in a pure session. A fixed public rule divides it
-            among the aggregates. What was released before is deducted. A number that was picked by looking at the data,
-            a ``Picked``, marks the answer and all that follows from it.
+            One of the two: the privacy cost of the statement on its own. ``epsilon`` is at the delta of the session; a
+            pure session takes ``epsilon`` only. A fixed public rule divides the cost among the aggregates. What was
+            released before is deducted. A number that was picked by looking at the data, a ``Picked``, marks the
+            answer and all that follows from it.
         error : number above 0, or dict of alias to number
             In place of a cost: the margin of error, in units of the aggregate. Earlier answers to other statements are
             used first, and only what is missing is bought.
@@ -364,7 +365,7 @@ class Session:
         k : int, at least 1
             How many predicates to show.
         rho, epsilon : number above 0; rho also a mapping
-            The privacy cost on top of the answer: a quarter each for selection and influences, half for ranks. A mapping
+            One of the two: the privacy cost on top of the answer, a quarter each for selection and influences, half for ranks. A mapping
             gives a rho for each (topk, influence, rank). By default free if the same explanation was released to you
             before, else a fifth of what is left.
         error : number above 0
@@ -567,7 +568,7 @@ class Session:
         table : str, optional
             Needed if several tables have such columns.
         rho, epsilon : number above 0
-            The privacy cost. A larger one finds rarer values.
+            One of the two: the privacy cost. A larger one finds rarer values.
         delta : number
             How much of ``key_delta`` to use, above 0; by default a tenth. It hardly matters for what is found.
         confidence : float

@@ -33,6 +33,8 @@ class TestCitation:
         assert citation["license"] == project["license"]
         assert citation["abstract"] == project["description"]
         assert citation["authors"] == project["authors"]
+        # the one place of the project's addresses is [project.urls]
+        assert citation.get("repository-code") == project.get("urls", {}).get("Source")
 
     def test_it_names_the_papers_that_the_documentation_names(self, citation):
         papers = {paper["title"]: paper for paper in citation["references"]}

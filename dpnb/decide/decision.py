@@ -264,8 +264,8 @@ class Decision:
 
         Returns
         -------
-        {'surely yes', 'surely no', 'unknown'}
-            With the confidence of the certificate.
+        str
+            Such as 'surely yes', with the confidence of the certificate.
         """
         return VERDICTS[self.verdicts[group]]
 

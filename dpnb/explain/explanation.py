@@ -257,7 +257,7 @@ class Explanation:
         Returns
         -------
         tuple of str
-            One for each column of the table.
+            At least one.
         """
         question, share = (
             self.question,

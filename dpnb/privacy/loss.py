@@ -398,7 +398,7 @@ class PrivacyLoss:
         Parameters
         ----------
         delta : number
-            Above 0 and below 1; 0 with 'pure'.
+            Above 0 and below 1.
         currency : {'zcdp', 'gdp', 'basic', 'pure'}
             How losses are counted.
 

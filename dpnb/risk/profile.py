@@ -624,9 +624,9 @@ class RiskProfile:
         p : float
             Which share of the people is not above the limit, between 0 and 1.
         rho : number above 0
-            The privacy cost.
+            One of the two: the privacy cost.
         epsilon : number above 0
-            In its place in a pure session.
+            The other one, at the session's delta; a pure session takes only this one.
         policy : {'cumulative', 'alone'}
             As in :meth:`suggest`.
         progress : callable
@@ -664,9 +664,9 @@ class RiskProfile:
         p : float
             Which share of the people is not above the limit, between 0 and 1.
         rho : number above 0
-            The privacy cost.
+            One of the two: the privacy cost.
         epsilon : number above 0
-            In its place in a pure session.
+            The other one, at the session's delta; a pure session takes only this one.
 
         Returns
         -------
@@ -681,9 +681,9 @@ class RiskProfile:
         Parameters
         ----------
         rho : number above 0
-            The privacy cost.
+            One of the two: the privacy cost.
         epsilon : number above 0
-            In its place in a pure session.
+            The other one, at the session's delta; a pure session takes only this one.
 
         Returns
         -------
