@@ -8,21 +8,21 @@ from collections.abc import Sequence
 def check(
     answer: object, right: object, why: str, hints: Sequence[tuple[object, str]] = ()
 ) -> None:
-    """Say whether an answer is right, and if so, why.
+    """Print whether an answer is right, and why, or what is wrong with it.
 
-    `answer` is `...` as long as there is none. `right` is the right answer, or a function that tells
-    whether an answer is right. `hints` are wrong answers, or functions that tell them, each with a
-    sentence that helps.
+    `answer` is `...` as long as there is none. `right` is the right answer, or a function that is
+    true of right answers. `hints` are wrong answers, or functions that are true of them, each with
+    the sentence to print. The first hint that fits is printed.
     """
     if answer is ...:
-        print(
-            "Not answered yet: put your answer in place of the three dots above, and run both cells."
-        )
+        print("Not answered yet. Put your answer in place of the three dots, then run both cells.")
     elif _is(answer, right):
-        print(f"Right. {why}")
+        print(f"✓ Right. {why}")
+    elif isinstance(answer, str) and _is_number(answer):
+        print(f"✗ Not yet. {answer!r} is a text. Write the number without quotes.")
     else:
-        helpful = [sentence for wrong, sentence in hints if _is(answer, wrong)]
-        print(f"Not yet. {(helpful or ['Try again, or open the solution below.'])[0]}")
+        fitting = [sentence for wrong, sentence in hints if _is(answer, wrong)]
+        print(f"✗ Not yet. {(fitting or ['Try again, or open the solution below.'])[0]}")
 
 
 def _is(answer: object, wanted: object) -> bool:
@@ -32,3 +32,11 @@ def _is(answer: object, wanted: object) -> bool:
         return bool(wanted(answer) if callable(wanted) else answer == wanted)
     except Exception:  # noqa: BLE001  # whatever a reader puts there, it is not the answer
         return False
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.strip().removesuffix("%").replace(",", ""))
+    except ValueError:
+        return False
+    return True

@@ -26,14 +26,14 @@ HINTS = [("a", "A hint."), (lambda answer: answer < 0, "Not negative.")]
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (..., "Not answered yet: put your answer"),
-        (3, "Right. Because.\n"),
-        ("a", "Not yet. A hint.\n"),
-        (" A", "Not yet. A hint.\n"),
-        (-1, "Not yet. Not negative.\n"),
-        ("b", "Not yet. Try again, or open the solution below.\n"),
-        (None, "Not yet. Try again, or open the solution below.\n"),
-        ([1, 2], "Not yet. Try again, or open the solution below.\n"),
+        (..., "Not answered yet. Put your answer"),
+        (3, "✓ Right. Because.\n"),
+        ("a", "✗ Not yet. A hint.\n"),
+        (" A", "✗ Not yet. A hint.\n"),
+        (-1, "✗ Not yet. Not negative.\n"),
+        ("b", "✗ Not yet. Try again, or open the solution below.\n"),
+        (None, "✗ Not yet. Try again, or open the solution below.\n"),
+        ([1, 2], "✗ Not yet. Try again, or open the solution below.\n"),
     ],
 )
 def test_each_kind_of_answer_is_told(check, capsys, answer, said):
@@ -45,4 +45,12 @@ def test_a_rule_may_tell_what_is_right(check, capsys):
     check(2.96, lambda answer: abs(answer - 3) < 0.1, "Near enough.")
     check("three", lambda answer: abs(answer - 3) < 0.1, "Near enough.")
     said = capsys.readouterr().out.splitlines()
-    assert said == ["Right. Near enough.", "Not yet. Try again, or open the solution below."]
+    assert said == ["✓ Right. Near enough.", "✗ Not yet. Try again, or open the solution below."]
+
+
+@pytest.mark.parametrize("text", ["3", " 0.03", "1,012", "5 %", "1e-6"])
+@pytest.mark.parametrize("right", [3, lambda answer: abs(answer - 3) < 0.1])
+def test_a_number_in_quotes_is_named_as_such(check, capsys, text, right):
+    check(text, right, "Because.", [(lambda answer: True, "A hint for all.")])
+    said = capsys.readouterr().out
+    assert said == f"✗ Not yet. {text!r} is a text. Write the number without quotes.\n"
