@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 
 import pytest
+
+from tests.kit.prose import minutes
 
 pytestmark = pytest.mark.fast
 
@@ -14,6 +17,19 @@ FOLDER = Path(__file__).parents[2] / "notebooks"
 LESSONS = sorted(FOLDER.glob("0*.ipynb"))
 GLOSSARY = FOLDER / "glossary.ipynb"
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+LONGEST = 20
+"""Minutes of a lesson."""
+FIRST_ANSWER = 540
+"""Words before the first private answer: three minutes."""
+TO_SHORTEN = (
+    "04_decisions",
+    "05_one_person_many_rows",
+    "06_choose_epsilon",
+    "07_several_analysts",
+    "08_bigger_than_a_laptop",
+    "09_shared_service",
+)
+"""Lessons that still take longer than they say."""
 
 
 def cells(path: Path) -> list[tuple[str, str, dict]]:
@@ -97,6 +113,28 @@ def test_a_lesson_has_an_opening_exercises_and_a_summary(path):
         assert metadata[place + 1]["jupyter"]["source_hidden"]
         assert solution.startswith("<details>\n<summary>Solution</summary>\n\n```python\n")
         assert solution.endswith("\n\n</details>")
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in LESSONS if path.stem not in TO_SHORTEN], ids=lambda path: path.stem
+)
+def test_a_lesson_takes_as_long_as_it_says(path):
+    stated = int(re.search(r"(\d+) minutes", prose(path)[0])[1])
+    assert stated == 5 * math.ceil(minutes(path) / 5)
+    assert stated <= LONGEST
+
+
+def test_the_first_private_answer_comes_within_three_minutes():
+    before = []
+    for _, source, _ in cells(LESSONS[0]):
+        before.append(source)
+        if source.startswith("%%dpquery"):
+            break
+    text = LINK.sub("]", "\n".join(before))
+    assert len(text.split()) <= FIRST_ANSWER
+    # whose data are protected is said before anything is spent
+    assert "one row" in text.lower()
+    assert "one person" in text.lower()
 
 
 def test_the_glossary_is_sorted_words_only():
