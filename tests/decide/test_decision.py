@@ -419,7 +419,7 @@ def test_the_bound_rests_on_fresh_noise_alone():
         ({"ranges": {"n": (5, 5)}}, "ranges must be above 0, got 0"),
         ({"steps": 7}, "6, got 7"),
         ({"steps": 0}, "6, got 0"),
-        ({"most": 0}, "most is 0"),
+        ({"most": 0}, "most must be above 0, got 0"),
         ({"most": "0.000001"}, "that you allowed"),
         ({"confidence": 1}, "between 0 and 1, got 1"),
         ({"history": "no"}, "history must be True or False, got 'no'"),

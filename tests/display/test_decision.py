@@ -137,8 +137,8 @@ class TestFacts:
     def test_what_it_cost_stands_in_its_order(self):
         text = Reading(decision_html(replace(sample.hostile(), kept=False))).text
         places = [text.index(words) for words in (
-            "Cost epsilon", "Total privacy cost", "One more step would halve", "warned", "One step was",
-            "Kept in this kernel only",
+            "Privacy cost: epsilon", "Total privacy cost", "One more step would halve", "warned", "One step was",
+            "in this kernel only",
         )]  # fmt: skip
         assert places == sorted(places)
 

@@ -635,7 +635,7 @@ class TestAnswering:
         assert picker.answer.conditional
         assert curator.budget.spent.rho == Fraction(1, 20)
         assert said["answered"]["text"] == (
-            "Answered. Cost rho 0.05 (epsilon 1.472 at delta 1e-6); left rho 0.95 of 1. "
+            "Answered. Privacy cost: rho 0.05 (epsilon 1.472 at delta 1e-6). Left: rho 0.95 of 1 (95 %). "
             "The answer is in picker.answer."
         )
         assert curator.session().query(SQL, rho=0.05).to_frame().equals(picker.answer.to_frame())

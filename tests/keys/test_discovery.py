@@ -245,8 +245,8 @@ class TestWhatIsRefused:
         [
             ({}, RequestError, "exactly one of rho and epsilon"),
             ({"rho": 1, "epsilon": 1}, RequestError, "exactly one of rho and epsilon"),
-            ({"rho": -1}, RequestError, "rho is -1"),
-            ({"rho": 0.1, "delta": 0}, RequestError, "delta is 0"),
+            ({"rho": -1}, RequestError, "rho must be above 0, got -1"),
+            ({"rho": 0.1, "delta": 0}, RequestError, "delta must be above 0, got 0"),
             ({"rho": 0.1, "delta": "1e-7", "table": "x"}, RequestError, "no table 'x'"),
             ({"rho": 0.1, "delta": "2e-7"}, RequestError, "2e-7, but only 1e-7 was set aside"),
             ({"rho": 0.1, "delta": 5}, RequestError, "was set aside"),

@@ -115,7 +115,7 @@ class TestRisk:
             ("--guesses 60 --tau 0.9", SUM, "not both"),
             ("--tau x", SUM, "--tau 'x' is not a number"),
             ("--by nope", SUM, "there is no column 'nope'"),
-            ("--candidates 0", SUM, "a candidate is"),
+            ("--candidates 0", SUM, "a candidate must be above 0, got '0'"),
             ("--candidates ,", SUM, "candidates must be a list of numbers"),
             ("--form round", SUM, "there is no form 'round'"),
             ("--on nobody", SUM, "there is no session 'nobody'"),

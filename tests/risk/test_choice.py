@@ -784,9 +784,9 @@ class TestPlainData:
         assert "Chosen by looking at the data" in hidden
         for text in (quantile, tail, variance):
             assert "Private selection" in text
-            assert "Cost " in text
+            assert "Privacy cost: " in text
             assert "makes no promise" in text
-        assert "at no cost" in stored
+        assert "already released: no privacy cost" in stored
         for choice in choices:
             assert choice.sentence in choice._repr_html_() or "&" in choice._repr_html_()
 
