@@ -1,4 +1,4 @@
-"""A curator of generated data, on which an analyst tries what she plans to ask."""
+"""A curator of generated data, on which an analyst tries what they plan to ask."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ def ordered(
 def widths(
     wanted: Plan, analyst: str, levels: Mapping[str, Fraction], store: Store
 ) -> tuple[Width, ...]:
-    """Return the half-width to expect of each output of a plan at ``levels``."""
+    """Return the expected margin of error of each output of a plan at ``levels``."""
     rows = PRICED_ROWS if wanted.accuracy.rows is None else (wanted.accuracy.rows,)
 
     def half(aggregate: Aggregate, size: int | None, sharers: int) -> float:

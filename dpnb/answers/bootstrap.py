@@ -3,7 +3,7 @@
 Algorithm 15 of docs/methods/estimation.md.
 
 numpy's generator is used here and nowhere else beside data sets: it draws on released values, so it
-hides nothing and its quality is no matter of privacy.
+hides nothing and its quality does not affect privacy.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def difference(
 
     COUNT and SUM: the noise of the sum. AVG: one interval for each group, at alpha / compared groups
     each for planned questions and at alpha / groups otherwise, combined by their ends. FORMULA, and
-    what was worked out from several releases: the answer's intervals, which hold together, combined
+    what was computed from several releases: the answer's intervals, which hold together, combined
     likewise.
 
     Parameters
@@ -127,7 +127,7 @@ def rows_between(
 ) -> tuple[float | None, float | None]:
     """Return the most rows that the smallest group may have, and the fewest that the largest may have.
 
-    None where no rows were counted: for a SUM, and for what was worked out.
+    None where no rows were counted: for a SUM, and for combined answers.
     """
     if estimates.count is None or estimates.count_law is None:
         return None, None

@@ -84,7 +84,7 @@ class Estimates:
         alpha: float,
         look: int,
     ) -> Estimates:
-        """Return values that were worked out from several releases: there is no one law of noise."""
+        """Return values that were computed from several releases: there is no one law of noise."""
         value = aggregate.value
         return cls(
             aggregate.alias, aggregate.function, value.name if isinstance(value, Column) else None,
@@ -94,7 +94,7 @@ class Estimates:
 
     @property
     def plain(self) -> bool:
-        """Whether nothing but the intervals is known: of a formula, and of what was worked out."""
+        """Whether nothing but the intervals is known: of a formula, and of combined answers."""
         return self.total is None and self.count is None
 
     def text(self, group: int) -> str:

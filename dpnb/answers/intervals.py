@@ -186,7 +186,7 @@ def combine(ends: Sequence[Pair], weights: Sequence[Fraction], shift: Fraction) 
 def combination_half_width(
     law: Law, alpha: float, weights: Sequence[Fraction], groups: int, *, planned: bool
 ) -> float:
-    """Return the half-width of a weighted sum of groups' COUNTs or SUMs.
+    """Return the margin of error of a weighted sum of groups' COUNTs or SUMs.
 
     Theorems 8 to 10 of docs/methods/estimation.md.
 

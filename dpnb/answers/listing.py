@@ -73,7 +73,7 @@ class Listing:
 
 
 Width: TypeAlias = tuple[str, int | None, float | None]
-"""An aggregate, the group size or None, and the half-width of its intervals or None."""
+"""An aggregate, the group size or None, and the margin of error of its intervals or None."""
 
 
 @dataclass(frozen=True, slots=True)

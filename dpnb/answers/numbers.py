@@ -12,19 +12,19 @@ _LAST_BITS = 2.0**-50
 
 
 def decimals(half_width: float) -> int:
-    """Return the decimals that show a half-width with two significant digits, at most 12."""
+    """Return the decimals that show a margin of error with two significant digits, at most 12."""
     if not 0 < half_width < math.inf:
         return 0
     return min(12, max(0, 1 - math.floor(math.log10(half_width))))
 
 
 def whole(half_width: float) -> float:
-    """Return a half-width that shows no decimals: of counts, which are whole numbers."""
+    """Return a margin of error that shows no decimals: of counts, which are whole numbers."""
     return max(half_width, 10.0)
 
 
 def _digits(size: float, half_width: float) -> int:
-    """Return the significant digits of a very large or very small number: two of its half-width's."""
+    """Return the significant digits of a very large or very small number: two of its margin of error."""
     if not half_width < math.inf:
         return 3
     places = math.floor(math.log10(size)) - math.floor(math.log10(half_width))
@@ -32,7 +32,7 @@ def _digits(size: float, half_width: float) -> int:
 
 
 def figure(value: float, half_width: float) -> str:
-    """Return a number with thousands separators, cut where its half-width makes digits idle.
+    """Return a number with thousands separators, cut where its margin of error makes digits idle.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def _tells(shown: str) -> bool:
 
 
 def ends_text(low: float, high: float, half_width: float, *, counts: bool = False) -> str:
-    """Return an interval as shown: never shorter than it is, with the digits that its half-width deserves.
+    """Return an interval as shown: never shorter than it is, with the digits that its margin deserves.
 
     Of ``counts``, which are whole numbers, the nearest ones hold whatever lies within.
 

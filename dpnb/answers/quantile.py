@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 _ANCHORS = 128
-"""Cuts at which a quantile of a sum of Laplace noises is worked out; the next one serves for others."""
+"""Cuts at which a quantile of a sum of Laplace noises is computed; the next one serves for others."""
 
 
 def edges(kind: Integer | Real) -> list[Pair]:

@@ -180,7 +180,7 @@ def formula_free(text: str) -> str:
 
 
 def name_rows(ax: Axes, labels: Sequence[str], told: Sequence[bool]) -> None:
-    """Write the groups' names beside their rows, first on top; in grey where nothing is told."""
+    """Write the groups' names beside their rows, first on top; in grey where there is no estimate."""
     ax.set_yticks(range(len(labels)), labels)
     for tick, known in zip(ax.get_yticklabels(), told, strict=True):
         if not known:

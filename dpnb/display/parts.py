@@ -102,7 +102,7 @@ def caption(value: str, *, part: bool = False) -> str:
 
 
 def title(value: str) -> str:
-    """Return the title of a result that is no single table."""
+    """Return the title of a result that is not a single table."""
     return f'<p class="dpnb-title"><strong>{text(value)}</strong></p>'
 
 

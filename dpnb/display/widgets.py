@@ -138,7 +138,7 @@ class ExplanationWidget(anywidget.AnyWidget):
         shown = len(self._explanation.rows[:MAX_ROWS])
         if not -1 <= row < shown:
             raise RequestError(
-                f"{row} is no shown row",
+                f"selected must be a shown row, got {row}",
                 f"Set selected to an index from 0 to {shown - 1}, or to -1 for none.",
             )
         return row

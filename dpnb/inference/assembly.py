@@ -70,7 +70,7 @@ def parts_of(query: Query, schema: Schema, version: int) -> list[Part]:
     Raises
     ------
     RequestError
-        For a computed column that is no weighted sum of counts and sums.
+        For a computed column that is not a weighted sum of counts and sums.
     """
     found = []
     if any(aggregate.function == "UNITS" for aggregate in query.measured):

@@ -37,14 +37,14 @@ REFACTOR = 64
 """After so many rows the covariance is factored anew, where that takes less than WORK products."""
 WORK = 2e7
 CERTAIN = (1e-11, 1e-7)
-"""Rows whose part outside the space has at most the first relative length are no new direction, from the
+"""Rows whose part outside the space has at most the first relative length do not add a direction, from the
 second on they are; in between the order decides."""
 ROOM = 5e7
 """Largest number of values of rows on atoms, without the disjoint ones."""
 
 
 class NotEstimable(RequestError):  # noqa: N818  the term of the field
-    """The query is no combination of the past rows, so no estimate of it is unbiased.
+    """The query is not a combination of the past rows, so no estimate of it is unbiased.
 
     Attributes
     ----------
@@ -433,7 +433,7 @@ class RowSpace:
         Raises
         ------
         NotEstimable
-            When the query is no combination of the rows.
+            When the query is not a combination of the rows.
         RequestError
             When the noises are of scales too far apart to reproduce the query to 1e-8.
         """
@@ -445,7 +445,7 @@ class RowSpace:
         Raises
         ------
         NotEstimable
-            For the first query that is no combination of the rows.
+            For the first query that is not a combination of the rows.
         RequestError
             As of :meth:`solve`.
         """

@@ -62,7 +62,7 @@ def allowances(
 
 
 def closed_form(weights: Sequence[float] | Floats, widths: Sequence[float]) -> float:
-    """Return a half-width around an estimate that holds for all queries at once: sum |A_i| q_i.
+    """Return a margin of error around an estimate that holds for all queries at once: sum |A_i| q_i.
 
     Parameters
     ----------

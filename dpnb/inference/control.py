@@ -1,7 +1,7 @@
 """Claims that an owner protects: answers that would all but settle one are withheld.
 
 Xiao and Xiong, section 5 (docs/methods/bayes.md, definition 19). A policy tool, no guarantee of
-privacy: it is decided from what the analyst holds already, so a refusal tells her nothing new, and the
+privacy: it is decided from what the analyst holds already, so a refusal tells them nothing new, and the
 first answer that bears on a claim is never withheld.
 """
 
@@ -105,7 +105,7 @@ def read_claim(
 
 
 def check_room(claim: Claim, schema: Schema) -> None:
-    """Refuse a claim that takes too many cells to be worked out.
+    """Refuse a claim that takes too many cells to be computed.
 
     Raises
     ------

@@ -60,7 +60,7 @@ def moment_of(view: View, schema: Schema) -> Moment:
     if isinstance(measure, Count):
         return None
     if isinstance(measure, Distinct):
-        # different values are no sum over rows: nothing else follows from how many there are
+        # different values are not a sum over rows: nothing else follows from how many there are
         return measure.value, "distinct"
     if isinstance(measure, Units):
         return measure, "units"
@@ -94,7 +94,7 @@ class Domain:
     schema : Schema
         Bounds, bins and complete columns; public facts.
     views : sequence of View
-        All that shall be rows over the domain.
+        All that will be rows over the domain.
     """
 
     def __init__(self, schema: Schema, views: Sequence[View]) -> None:

@@ -49,7 +49,7 @@ class Room:
 ROOM = Room(cells=1_000_000, rows=5_000, work=2_000_000_000)
 """For what is asked of past answers."""
 SMALL = Room(cells=100_000, rows=1_000, work=20_000_000)
-"""For what every answer of a wished error looks at first."""
+"""For what every answer of a requested error looks at first."""
 
 
 class NoRoomError(RequestError):
@@ -74,7 +74,7 @@ class Evidence:
     held : sequence of Held
         All of one table's data version.
     wanted : sequence of View
-        What shall be inferred.
+        What is to be inferred.
     bounds : bool
         Keep what tells nothing but for the fact that no number of rows is negative.
     room : Room

@@ -68,7 +68,7 @@ def _check(half: float, alpha: float) -> None:
 
 
 def alone(family: Family, half: float, alpha: float) -> float:
-    """Return the largest scale at which a fresh answer has half-width ``half`` by itself.
+    """Return the largest scale at which a fresh answer has margin of error ``half`` by itself.
 
     Laplace b = h / ln(1/alpha) (Xiao and Xiong, Theorem 5.3); Gaussian sigma = h / z.
 
@@ -156,7 +156,7 @@ def least(
     family: Family,
     granularity: float = 0.0,
 ) -> Fresh:
-    """Return the noisiest fresh answer that reaches a half-width together with the past.
+    """Return the noisiest fresh answer that reaches a margin of error together with the past.
 
     For Gaussian noises sigma^2 = 1 / (1/v* - 1/var) with v* = (h/z)^2. Else the scale is doubled and
     bisected on what the law of the combination says, and the last scale that passed is kept, so that no
@@ -167,7 +167,7 @@ def least(
     past : Mixture or None
         Law of the past estimate's error; None when there is no estimate.
     half : float
-        Wished half-width, positive.
+        Requested margin of error, positive.
     alpha : float
         Failure probability, 0 < alpha < 1.
     family : {'gaussian', 'laplace'}

@@ -151,7 +151,7 @@ class Shelf:
         return made
 
     def keep(self, name: tuple[str, str, int], found: list[Estimates]) -> None:
-        """Remember what a committed request was worked out to, as long as there is room."""
+        """Keep the result of a committed request, as long as there is room."""
         if len(self.worked_out) >= _MOST_KEPT:
             self.worked_out.clear()
         self.worked_out[name] = found

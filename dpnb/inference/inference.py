@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 MOST_SURE = 0.9999
-"""A confidence that was found is not told more exactly."""
+"""A confidence that was found is not shown more exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +363,7 @@ class Inference:
         return dict(zip(self.groups, self.joint.argmax(self._linear(alias)), strict=True))
 
     def _alpha(self) -> float:
-        """Return the failure probability of one quantity that is worked out from several values."""
+        """Return the failure probability of one quantity that is computed from several values."""
         if self.chosen == "any" or self.prior is not None or self.method == "guaranteed":
             raise RequestError(
                 "a prior, guaranteed bounds and chosen='any' do not work for several values together",

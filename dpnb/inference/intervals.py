@@ -21,7 +21,7 @@ def count_interval(estimate: float, half: float) -> Pair:
     Theorem 9 of docs/methods/bayes.md.
 
     Neither step lowers the coverage. An interval wholly below 0 has missed already and must not look
-    like certainty: it ends at the half-width.
+    like certainty: it ends at the margin of error.
     """
     low, high = estimate - half, estimate + half
     if high <= 0:
@@ -32,14 +32,14 @@ def count_interval(estimate: float, half: float) -> Pair:
 def mean_interval(joint: Joint, total: int, count: int, width: Width, reach: float) -> Pair:
     """Return the interval of a mean in [-reach, reach], from a centred sum and a count.
 
-    {m : |S - m C| <= q(m)}, with q(m) the half-width for the noise of S - m C, which the two may share
+    {m : |S - m C| <= q(m)}, with q(m) the margin of error for the noise of S - m C, which the two may share
     (docs/methods/bayes.md, theorem 10: Fieller's set). The bounds when C is within its own noise of
     0.
 
     Parameters
     ----------
     width : callable
-        From a law of noise to the half-width of an interval.
+        From a law of noise to the margin of error of an interval.
     """
     s, c = float(joint.estimates[total]), float(joint.estimates[count])
     if c <= width(joint.law(count)):
@@ -80,7 +80,7 @@ def ratio(joint: Joint, i: int, j: int, alpha: float = 0.05) -> Quantity:
 
 
 def _widths(joint: Joint, total: int, count: int, width: Width) -> Callable[[float], float]:
-    """Return q(m), the half-width for the noise of S - m C."""
+    """Return q(m), the margin of error for the noise of S - m C."""
     if not joint.gaussian:
         return lambda m: width(joint.law({total: 1.0, count: -m}))
     weights = joint.weights[[total, count]]

@@ -47,7 +47,7 @@ def summed_out(schema: Schema, held: Sequence[Held], wanted: Sequence[View]) -> 
 
 
 def _without(one: Held, alone: Set[str], schema: Schema) -> Held | None:
-    """Return a release without some columns; itself where they stay, None where nothing is told."""
+    """Return a release without some columns; itself where they stay, None where nothing is determined."""
     view = one.view
     value = view.measure.value
     inside = frozenset() if value is None else value.columns

@@ -166,7 +166,7 @@ def asked(
 
 
 def _width_of(one: Inferred, group: int, joint: Joint, options: Options, intervals: int) -> float:
-    """Return the half-width of an interval: before it is cut, where the law alone decides."""
+    """Return the margin of error of an interval: before it is cut, where the law alone decides."""
     place = one.places[group]
     plain = options.method == "blue" and options.prior is None and options.chosen != "any"
     if plain and len(place) == 1:

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     Rows: TypeAlias = list[tuple[Ints, Values]]
 
 SLACK = 1 - 1e-6
-"""A wished error is aimed at from just below, so that neither rounding nor lattices pass it."""
+"""A requested error is aimed at from just below, so that neither rounding nor lattices pass it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One aggregate with its wished error, and what it is made of.
+    """One aggregate with its requested error, and what it is made of.
 
     ``reach`` is the largest distance of a mean from the origin of its sums, ``apart`` that of the origin
     from the one of the declared view that is bought.
@@ -53,7 +53,7 @@ class Wanted:
 
 
 def wanted_of(plan: Plan, schema: Schema) -> list[Wanted]:
-    """Return the aggregates of a plan with what is wished of them."""
+    """Return the aggregates of a plan with what is requested of them."""
     errors = plan.accuracy.error or {}
     (version,) = {view.version for view in plan.views.values()}
     outputs = parts_of(plan.query, schema, version)
@@ -77,7 +77,7 @@ def _evidence(
 
 
 def sufficient(plan: Plan, schema: Schema, held: Sequence[Held]) -> dict[str, Fraction] | None:
-    """Return the versions that reach every wished error without more; None where none do."""
+    """Return the versions that reach every requested error without more; None where none do."""
     wanted = wanted_of(plan, schema)
     evidence = _evidence(schema, held, wanted)
     for one in wanted:
@@ -102,9 +102,9 @@ def _combinations(one: Wanted, evidence: Evidence) -> list[Rows]:
 
 
 def _reached(one: Wanted, halves: Sequence[float]) -> bool:
-    """Return whether a value has its wished error.
+    """Return whether a value has its requested error.
 
-    The half-width of an AVG is at most max |m| <= H of q(m) / C with C >= rows - q_C, and q is convex,
+    The margin of error of an AVG is at most max |m| <= H of q(m) / C with C >= rows - q_C, and q is convex,
     so the ends +-H decide (docs/methods/bayes.md, theorem 11).
     """
     if len(halves) == 1:

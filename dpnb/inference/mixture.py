@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ERROR = 1e-9
 """Bound of the inversion's absolute error: half for aliasing, half for truncation."""
 LEAST_ALPHA = 1e-7
-"""Below it half-widths are Chernoff's: the error of the inversion would count."""
+"""Below it margins of error are Chernoff's: the error of the inversion would count."""
 _NEAR = 1e-3
 """Failure probability down to which the smaller grid serves."""
 _NORMAL = NormalDist()
@@ -42,7 +42,7 @@ class Mixture:
     variance : float
         Variance of the Gaussian part, >= 0, in squared units of the query.
     margin : float
-        Lattice correction, >= 0: added to every half-width, taken off before every confidence.
+        Lattice correction, >= 0: added to every margin of error, taken off before every confidence.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class Mixture:
         return _tail(self, x)[0]
 
     def half_width(self, alpha: float) -> float:
-        """Return a half-width that |X| exceeds with probability at most ``alpha``.
+        """Return a margin of error that |X| exceeds with probability at most ``alpha``.
 
         The least one in closed forms; otherwise above it by at most ERROR / density, and
         Chernoff's for ``alpha`` below :data:`LEAST_ALPHA`.
@@ -108,7 +108,7 @@ class Mixture:
         Parameters
         ----------
         half : float
-            Half-width of an interval, in units of the query.
+            Margin of error of an interval, in units of the query.
         """
         reach = half - self.margin
         if reach < 0:
@@ -160,7 +160,7 @@ def surely(law: Mixture, half: float, alpha: float) -> bool | None:
     ----------
     law : Mixture
     half : float
-        Half-width asked for, in units of the query.
+        Margin of error asked for, in units of the query.
     alpha : float
         Failure probability, 0 < alpha < 1.
 

@@ -1,7 +1,7 @@
-"""Answers of a wished error: from past answers where they suffice, else buying only what is missing.
+"""Answers of a requested error: from past answers where they suffice, else buying only what is missing.
 
 Xiao and Xiong, section 5; docs/methods/bayes.md, algorithm 12. What is decided rests on public
-facts alone: rows, laws of noise and the wished accuracy, never on released values, let alone on
+facts alone: rows, laws of noise and the requested accuracy, never on released values, let alone on
 data.
 """
 
@@ -68,7 +68,7 @@ class OnlinePlan:
 
     @property
     def origin(self) -> Origin | None:
-        """How the answer is come by, where past answers to other statements help."""
+        """How the answer reaches its error, where past answers to other statements help."""
         if self.way is None:
             return None
         return Origin(
@@ -76,7 +76,7 @@ class OnlinePlan:
         )
 
     def widths(self) -> tuple[Width, ...]:
-        """Return the half-widths that are reached, for :class:`Price`."""
+        """Return the margins of error that are reached, for :class:`Price`."""
         accuracy = self.alone.accuracy
         return tuple(
             (part.aggregate.alias, accuracy.rows if part.is_mean else None,
@@ -87,7 +87,7 @@ class OnlinePlan:
 
 @dataclass(frozen=True, slots=True)
 class OnlineRequest:
-    """One analyst's statement with a wished error; what others hold plays no part."""
+    """One analyst's statement with a requested error; what others hold plays no part."""
 
     verb: ClassVar[str] = "query"
     own: AnswerRequest

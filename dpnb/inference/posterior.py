@@ -142,7 +142,7 @@ def _level(alpha: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number worked out from several exact values, with its interval.
+    """A number computed from several exact values, with its interval.
 
     Attributes
     ----------
@@ -323,7 +323,7 @@ class Joint:
         return max(compared(law, ">=", estimate - low) - compared(law, ">", estimate - high), 0.0)
 
     def bonferroni(self, i: int, alpha: float, looks: int) -> float:
-        """Return the half-width of estimate i when it is one of ``looks`` that were looked at."""
+        """Return the margin of error of estimate i when it is one of ``looks`` that were looked at."""
         if looks < 1:
             raise RequestError(
                 f"looks must be at least 1, got {looks!r}", "Count the displayed estimates."

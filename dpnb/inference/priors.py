@@ -136,7 +136,7 @@ class Updated:
         has one peak.
 
         Under :class:`NonNegative` and :class:`AtMost`: the interval without the prior, est -+
-        half-width, cut to the bounds. The cut never lowers the share of intervals that hold the
+        margin of error, cut to the bounds. The cut never lowers the share of intervals that hold the
         exact value, in repeated releases. The narrowest interval of the truncated posterior does:
         nominal 95 % cover 94.3 % of the time at theta = 4 sd, and an equal-tailed one covers theta = 0
         never (docs/methods/bayes.md, definition 16).

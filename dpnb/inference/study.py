@@ -49,7 +49,7 @@ class Masses:
         return 1 - float(self.masses.sum())
 
     def half_width(self, alpha: float, mode: Mode = "corrected") -> float:
-        """Return the half-width at which the masses around 0 reach 1 - ``alpha`` (Algorithm 3).
+        """Return the margin of error at which the masses around 0 reach 1 - ``alpha`` (Algorithm 3).
 
         ``paper`` returns k cells for the mass of k + 1/2, so its intervals are short by half a cell
         on either side (docs/methods/bayes.md, error 4): one Laplace of scale 0.5 is covered by .865
@@ -192,7 +192,7 @@ def error(found: Masses, expected: Masses) -> float:
 
 
 def normal_half_width(law: Mixture, alpha: float) -> float:
-    """Return the half-width of the normal law with the variance of ``law``.
+    """Return the margin of error of the normal law with the variance of ``law``.
 
     Raises
     ------

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpnb.answers.numbers import decimals, end_text, ends_text, figure, loss_text, percent
+from dpnb.answers.numbers import (
+    decimals,
+    end_text,
+    ends_text,
+    figure,
+    loss_text,
+    percent,
+    share_text,
+)
+from dpnb.answers.words import left_text
 from dpnb.privacy.loss import PrivacyLoss, amount_text
 
 pytestmark = pytest.mark.fast
@@ -143,6 +152,21 @@ def test_what_is_left_is_rounded_down_beside_the_cost_rounded_up() -> None:
     costs, left = (loss_text(third, "zcdp", 1e-6, left=left) for left in (False, True))
     assert costs.startswith("rho 0.3334 (epsilon ")
     assert left.startswith("rho 0.3333 (epsilon ")
+
+
+@given(st.fractions(0, 1))
+def test_no_more_of_a_budget_is_said_to_be_left_than_is(share: Fraction) -> None:
+    shown = share_text(share, left=True)
+    words = ("less than 0.1 %", "more than 99.9 %")
+    assert shown in words or Fraction(shown.removesuffix(" %")) <= 100 * share
+    assert (shown == "100 %") == (share == 1)
+
+
+def test_what_is_left_is_said_in_per_cent_too() -> None:
+    left, total = PrivacyLoss(rho=Fraction("0.789")), PrivacyLoss(rho=Fraction(1))
+    assert left_text(left, total, "zcdp") == "rho 0.789 of 1 (78 %)"
+    assert left_text(total, total, "zcdp") == "rho 1 of 1 (100 %)"
+    assert left_text(PrivacyLoss.none(), PrivacyLoss.none(), "zcdp") == "rho 0 of 0"
 
 
 @pytest.mark.parametrize(

@@ -256,7 +256,7 @@ class TestWidget:
 
     @pytest.mark.parametrize("selected", [5, -2])
     def test_another_index_is_refused(self, widget, selected):
-        with pytest.raises(dpnb.DpnbError, match="no shown row"):
+        with pytest.raises(dpnb.DpnbError, match="selected must be a shown row"):
             widget.selected = selected
         assert widget.row is None
 

@@ -434,6 +434,7 @@ class TestPriors:
         assert "Prior: " in repr(found)
         average = "an average over the prior"
         assert average in found.interval_sentence()
+        assert found.interval_sentence().startswith("The credible interval holds with 95 % probab")
         for prior in (None, "nonnegative", AtMost(1000.0)):
             assert average not in gaussian.infer(self.SQL, prior=prior).interval_sentence()
 
