@@ -1,4 +1,4 @@
-"""Claims that an owner protects: answers that would all but settle one are withheld.
+"""Claims that an owner protects: answers that would nearly settle one are withheld.
 
 Xiao and Xiong, section 5 (docs/methods/bayes.md, definition 19). A policy tool, no guarantee of
 privacy: it is decided from what the analyst holds already, so a refusal tells them nothing new, and the
@@ -126,7 +126,7 @@ def guard(
     levels: Mapping[str, Fraction],
     schema: Schema,
 ) -> None:
-    """Refuse an analyst's views at levels that would all but settle a claim of the owner's.
+    """Refuse an analyst's views at levels that would nearly settle a claim of the owner's.
 
     Raises
     ------

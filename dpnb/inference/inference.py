@@ -470,8 +470,8 @@ class Inference:
         if self.look == 1:
             return self._promise()
         return (
-            f"{self._promise()} Past answers were refined. This is look {self.look}: it assumes that "
-            "their accuracies were chosen before the first look."
+            f"{self._promise()} Look {self.look} of this answer: this assumes that past answers were "
+            "refined to accuracies chosen before the first look."
         )
 
     def _promise(self) -> str:

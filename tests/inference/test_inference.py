@@ -298,7 +298,7 @@ class TestIntervals:
             found = own_session.infer(BY_REGION, **options)
             assert found.look == 2
             assert (
-                "This is look 2: it assumes that their accuracies were chosen before the first look."
+                "Look 2 of this answer: this assumes that past answers were refined to accuracies chosen"
                 in (found.interval_sentence())
             )
             assert Inference.from_dict(json.loads(json.dumps(found.to_dict()))).look == 2
