@@ -102,7 +102,7 @@ ASKED: list[tuple[str, str, Ask, Ask]] = [
      lambda s: s.price(PART, epsilon=49)),
     ("rho", "Give rho as a positive number, such as 0.1.", lambda s: s.query(PART, rho=0),
      lambda s: s.query(PART, rho=0.1)),
-    ("rho", "Give a number between 0 and 1, such as 0.95.",
+    ("rho", "Give a number such as 0.95.",
      lambda s: s.query(PART, rho=1, confidence=95), lambda s: s.query(PART, rho=1, confidence=0.95)),
     ("rho", "Write looks=1 or looks='any'.", lambda s: s.query(PART, rho=1, looks=2),
      lambda s: s.query(PART, rho=1, looks="any")),
@@ -294,7 +294,7 @@ class TestOwner:
             ("Name one, as in curator.session('alice').", lambda c: c.session(),
              lambda c: c.session("alice")),
             ("Did you mean alice?", lambda c: c.limit("alcie", rho=1), lambda c: c.limit("alice", rho=1)),
-            ("Raise the cap first.", lambda c: c.limit("alice", rho=2),
+            ("Raise the total budget first.", lambda c: c.limit("alice", rho=2),
              lambda c: (c.limit(rho=2), c.limit("alice", rho=2))),
             ("Give rho=0.1, or epsilon=1.", lambda c: c.limit("alice"), lambda c: c.limit("alice", rho=0.1)),
             ("Give rho=", lambda c: c.limit("alice", epsilon=1), lambda c: c.limit("alice", rho=0.1)),
@@ -305,7 +305,7 @@ class TestOwner:
             ("Choose another name.", lambda c: c.add_analyst("bob", 1), lambda c: c.add_analyst("carol", 1)),
             ("Give one from 1 to 4.", lambda c: c.add_analyst("carol", "x"),
              lambda c: c.add_analyst("carol", 4)),
-            ("give a lower one", lambda c: c.add_analyst("carol", 9), lambda c: c.add_analyst("carol", 4)),
+            ("Give a lower one", lambda c: c.add_analyst("carol", 9), lambda c: c.add_analyst("carol", 4)),
         ],
     )  # fmt: skip
     def test_is_accepted(self, curator, hint, wrong, right):

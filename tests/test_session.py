@@ -408,11 +408,11 @@ class TestLedgerFile:
     @pytest.mark.parametrize(
         ("options", "part"),
         [
-            ({"table": small(61)}, "with other data"),
-            ({"table": small(x=0.26)}, "with other data"),
+            ({"table": small(61)}, "has other data"),
+            ({"table": small(x=0.26)}, "has other data"),
             (
                 {"table": Table("t", small().source, Schema({**SCHEMA, "n": Integer(0, 8)}))},
-                "with another schema",
+                "has another schema",
             ),
             ({"table": Table("u", small().source, SCHEMA)}, "not to 'u'"),
             ({"budget": dpnb.Budget(rho=2)}, "was opened with Budget(rho=1)"),
@@ -451,7 +451,7 @@ class TestLedgerFile:
             old.query(COUNT, rho=0.1)
             with opened(tmp_path / "ledger", table=small(61), new_version=True) as new:
                 new.query(COUNT, rho=0.1)
-            with pytest.raises(LedgerError, match="newer data version"):
+            with pytest.raises(LedgerError, match="newer version of table"):
                 old.query(COUNT, rho=0.2)
 
     def test_the_order_of_rows_is_no_other_data(self, tmp_path):

@@ -37,13 +37,13 @@ def provenance_body(provenance: Provenance) -> str:
     groups = tables.coalition_table(provenance)
     if groups:
         groups = (
-            f"{parts.section('If analysts put their answers together')}"
+            f"{parts.section('If analysts share their answers')}"
             f"{parts.notes(coalition_sentence(provenance))}{groups}"
         )
     reading = "".join(parts.said(one, name="dpnb-more") for one in reading_sentences(provenance))
     return (
         '<div class="dpnb-body dpnb-prov">'
-        f"{parts.title('Who has learned how much?')}{parts.strong(first)}"
+        f"{parts.title('How much was released to each analyst?')}{parts.strong(first)}"
         f"{parts.meter(part)}"
         f"{parts.notes(*rest)}{tables.analysts(provenance)}{_heat(provenance)}"
         f"{timeline(provenance)}{tables.charge_list(provenance)}{_fairness(provenance)}"
@@ -80,7 +80,7 @@ def _fairness(provenance: Provenance) -> str:
             f"<span>{ends[0]:.2f}</span> <span>{ends[1]:.2f}</span></div></div>"
         )
     return (
-        f"{parts.section('Who was answered: fairness')}"
+        f"{parts.section('Fairness: who got answers')}"
         f"{drawn}{parts.notes(*fairness_sentences(provenance))}"
     )
 

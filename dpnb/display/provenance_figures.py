@@ -71,7 +71,7 @@ def plot_provenance(provenance: Provenance, ax: Axes | None = None) -> Axes:
             color = "white" if bright < _DARK else "black"
             ax.text(place, at, text, ha="center", va="center", color=color, fontsize="small")
     ax.xaxis.tick_top()
-    ax.set_xticks(range(len(names) + 1), ["in all", *map(_label, names)], fontsize="small")
+    ax.set_xticks(range(len(names) + 1), ["total", *map(_label, names)], fontsize="small")
     for tick in ax.get_xticklabels():
         tick.set(rotation=40, ha="left", rotation_mode="anchor")
     ax.set_yticks(range(len(texts)), [*(_label(line.label) for line in shown), TOGETHER])
@@ -81,7 +81,7 @@ def plot_provenance(provenance: Provenance, ax: Axes | None = None) -> Axes:
     spent = share_text(share(provenance, provenance.spent, provenance.cap))
     cap = amount_text(provenance.cap.level(provenance.currency))
     told = [
-        f"{unit.name}; shaded by the share of each row's limit; in all {spent} of the cap {cap}"
+        f"{unit.name}; shaded by the share of each analyst's limit; total: {spent} of the budget of {cap}"
     ]
     ax.set_xlabel("\n".join([*told, *more(len(provenance.rows), MAX_ROWS, "analysts")]))
     return ax

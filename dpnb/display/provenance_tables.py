@@ -82,7 +82,7 @@ def analysts(provenance: Provenance) -> str:
         if provenance.delta and others
         else ""
     )
-    titles = ("analyst", "privilege", "spent", "of its limit", "limit", "left", "answers")
+    titles = ("analyst", "privilege", "spent", "of the limit", "limit", "left", "answers")
     body = "".join(
         _analyst(provenance, line) for line in lines(provenance)[:MAX_ROWS] if line.row is not None
     )
@@ -114,8 +114,8 @@ def heat_map(provenance: Provenance, shown: Unit | None = None) -> str:
         _heat_row(provenance, line, groups, shown) for line in lines(provenance)[:MAX_ROWS]
     )
     foot = _heat_foot(provenance, groups, shown)
-    name = f"Who knows how much of what, in {shown.name}"
-    whole = '<th scope="col" style="text-align:right">in all</th>'
+    name = f"Released, by view and analyst, in {shown.name}"
+    whole = '<th scope="col" style="text-align:right">total</th>'
     return (
         f'<div class="dpnb-scroll" role="group" tabindex="0" data-lm-suppress-shortcuts="true" '
         f'aria-label="{parts.text(name)}" style="overflow-x:auto">'
@@ -129,13 +129,13 @@ def heat_note(provenance: Provenance, shown: Unit) -> str:
     """Return how to read the cells."""
     adds = "" if shown.name == unit(provenance.currency) else " Epsilons do not add up."
     return (
-        f"Shade and line: the share of the row's limit; for {TOGETHER} of the view's limit or the cap. "
-        f"Columns of which most is known come first.{adds}"
+        f"Shade and line: the share of the analyst's limit; for {TOGETHER}, of the view's limit or the "
+        f"total budget. Columns with most released come first.{adds}"
     )
 
 
 def column_list(provenance: Provenance) -> str:
-    """Return every column in full, with who knows how much of it, under a line that opens it."""
+    """Return every column in full, with what was released to whom, under a line that opens it."""
     columns = heads(provenance)
     if not columns:
         return ""
@@ -146,11 +146,11 @@ def column_list(provenance: Provenance) -> str:
         knowing.setdefault(column, []).append(f"{named.get(row, row)} {own.text(known)}")
     rows = [
         (str(one.number), one.kind, one.name, own.text(one.column.known),
-         "cap" if one.column.limit is None else own.text(one.column.limit),
+         "total budget" if one.column.limit is None else own.text(one.column.limit),
          ", ".join(knowing.get(one.column.id, ["nobody"])))
         for one in columns[:MOST_LISTED]
     ]  # fmt: skip
-    titles = ("", "kind", "column", "known", "limit", "who knows how much")
+    titles = ("", "kind", "column", "released", "limit", "released to")
     told = [
         f"{len(columns) - MOST_LISTED:,} more columns: see to_frame(cells=True)."
         for _ in range(len(columns) > MOST_LISTED)
@@ -171,9 +171,9 @@ def charge_list(provenance: Provenance) -> str:
         )
     if not rows:
         return ""
-    titles = ("UTC", "analyst", "added to the row", "added to the total", "total")
+    titles = ("UTC", "analyst", "added to the analyst", "added to the total", "total")
     told = [
-        f"{len(rows) - MOST_LISTED:,} older ones: see to_dict()."
+        f"{len(rows) - MOST_LISTED:,} older charges: see to_dict()."
         for _ in range(len(rows) > MOST_LISTED)
     ]
     listed = _listed(
@@ -192,20 +192,20 @@ def rule_list(provenance: Provenance) -> str:
 
 
 def coalition_table(provenance: Provenance) -> str:
-    """Return what analysts know together; nothing where there is one only."""
+    """Return what was released to analysts together; nothing where there is one only."""
     groups = coalitions(provenance)
     body = "".join(_coalition(provenance, one) for one in groups)
     if not groups:
         return ""
-    heading = _titles(("who", "learned at most", "of the cap"))
+    heading = _titles(("who", "released, at most", "of the total budget"))
     return (
-        f'<table class="dpnb-table dpnb-prov-groups">{parts.caption("What they know together", part=True)}'
+        f'<table class="dpnb-table dpnb-prov-groups">{parts.caption("Released to them together", part=True)}'
         f"<thead><tr>{heading}</tr></thead><tbody>{body}</tbody></table>"
     )
 
 
 def _titles(titles: Iterable[str]) -> str:
-    words = {"analyst", "who", "of its limit", "of the cap"}
+    words = {"analyst", "who", "of the limit", "of the total budget"}
     return "".join(
         f'<th scope="col" style="{_LEFT if title in words else _RIGHT}">{title}</th>'
         for title in titles
@@ -233,13 +233,13 @@ def _analyst(provenance: Provenance, line: Line) -> str:
     learned = ""
     if row.spent != row.known:
         own = units(provenance)[0]
-        learned = _small(f"learned {amount_text(own.of(row.known))}")
+        learned = _small(f"released {amount_text(own.of(row.known))}")
     part = share(provenance, row.spent, row.limit)
     word = "✗ used up" if row.remaining.level(provenance.currency) == 0 else share_text(part)
     cells = (
         ("privilege", str(row.privilege)),
         ("spent", _amount(provenance, row.spent) + learned),
-        ("of its limit", parts.meter(part) + f"<span>{word}</span>"),
+        ("of the limit", parts.meter(part) + f"<span>{word}</span>"),
         ("limit", _amount(provenance, row.limit)),
         ("left", _amount(provenance, row.remaining, left=True)),
         ("answers", f"{row.answered:,}"),
@@ -256,7 +256,7 @@ def _together(provenance: Provenance, label: str, known: PrivacyLoss, *, cap: bo
     cells = (
         ("privilege", ""),
         ("spent", _amount(provenance, known)),
-        ("of the cap", parts.meter(part) + f"<span>{share_text(part)}</span>"),
+        ("of the total budget", parts.meter(part) + f"<span>{share_text(part)}</span>"),
         ("limit", _amount(provenance, provenance.cap) if cap else ""),
         ("left", _amount(provenance, provenance.remaining, left=True) if cap else ""),
         ("answers", f"{answered:,}"),

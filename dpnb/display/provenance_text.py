@@ -25,20 +25,20 @@ MAX_COLUMNS = 30
 PAIRED = 5
 """Most analysts of whom each pair is shown."""
 MOST_ALONE = 10
-"""Analysts shown alone where it is told what analysts know together."""
+"""Analysts shown alone where it is shown what was released to analysts together."""
 KINDS = {"declared": "view", "statement": "statement", "release": "one-off"}
 TOGETHER = "all together"
 OWN = "you (the owner)"
-RULES = "What you decided"
+RULES = "Your decisions"
 
 _NAME = 72
 """Most characters of a name above a column."""
 _MECHANISMS = {
-    "path": "All answers from one view share their noise: together they reveal what the finest of them "
-    "reveals.",
-    "additive": "All answers from one view are made from one noisy version of it: together they reveal "
-    "at most what that reveals.",
-    "vanilla": "Each answer has noise of its own: what they reveal adds up.",
+    "path": "All answers from one view share their noise. Together they reveal what the most accurate of "
+    "them reveals.",
+    "additive": "All answers from one view are made from one noisy version of it. Together they reveal at "
+    "most what that version reveals.",
+    "vanilla": "Each answer has its own noise, so what they reveal adds up.",
 }
 
 
@@ -66,7 +66,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Coalition:
-    """Some analysts, and what they have learned together."""
+    """Some analysts, and what was released to them together."""
 
     label: str
     known: PrivacyLoss
@@ -104,7 +104,7 @@ def lines(provenance: Provenance) -> list[Line]:
 
 
 def heads(provenance: Provenance) -> list[Head]:
-    """Return the columns, those of which most is known first."""
+    """Return the columns, those of which most was released first."""
     found = sorted(
         provenance.columns, key=lambda column: -column.known.level(provenance.currency)
     )  # fmt: skip
@@ -132,7 +132,7 @@ def known_of(heads: Sequence[Head]) -> PrivacyLoss:
 
 
 def coalitions(provenance: Provenance) -> list[Coalition]:
-    """Return analysts alone, those who learned most of many; each pair of few; and all together."""
+    """Return analysts alone, those with most of many; each pair of few; and all together."""
     names = list(dict.fromkeys(row.analyst for row in provenance.rows))
     if len(names) < 2:
         return []
@@ -154,25 +154,25 @@ def _largest_first(provenance: Provenance, groups: list[Coalition]) -> list[Coal
 
 
 def summary_sentences(provenance: Provenance) -> list[str]:
-    """Return what all together have learned, of which cap, and what is left."""
-    whose = "All analysts together have" if len(provenance.rows) > 1 else "The analyst has"
+    """Return what was released to all together, the total budget, and what is left."""
+    whose = "all analysts together" if len(provenance.rows) > 1 else "the analyst"
     if any(one.row is None for one in lines(provenance)):
-        whose = "All analysts together, with what you released yourself, have"
+        whose = "all analysts and to you, together"
     cap = said(provenance, provenance.cap)
     left = loss_text(provenance.remaining, provenance.currency, None, left=True)
     if provenance.spent == NONE:
-        return [f"{whose} learned nothing so far: nothing was answered.", f"The cap is {cap}."]
+        return [f"Nothing was released to {whose} so far.", f"Total budget: {cap}."]
     part = _of_cap(provenance, provenance.spent)
     return [
-        f"{whose} learned at most {said(provenance, provenance.spent)}: {part}.",
-        f"The cap is {cap}; {left} is left.",
+        f"Released to {whose}: at most {said(provenance, provenance.spent)}, {part}.",
+        f"Total budget: {cap}. Left: {left}.",
     ]
 
 
 def _of_cap(provenance: Provenance, loss: PrivacyLoss) -> str:
     if loss.exceeds(provenance.cap, provenance.currency):
-        return "more than the cap, which was lowered"
-    return f"{share_text(share(provenance, loss, provenance.cap))} of the cap"
+        return "more than the total budget, which was lowered"
+    return f"{share_text(share(provenance, loss, provenance.cap))} of the total budget"
 
 
 _RULES = {
@@ -180,7 +180,7 @@ _RULES = {
     "zcdp": "zCDP, sharp",
     "gdp": "Gaussian DP, exact",
     "basic": "sum of the epsilons",
-    "kov": "optimal, for charges fixed beforehand",
+    "kov": "optimal, for charges fixed in advance",
 }
 
 
@@ -189,20 +189,20 @@ def reading_sentences(provenance: Provenance) -> list[str]:
     told = [_MECHANISMS[provenance.mechanism], _meaning(provenance)]
     if any(row.spent != row.known for row in provenance.rows):
         told.append(
-            "spent is what counts against a row's limit, learned what was learned through it. They "
-            "differ where one row was granted something at another one's expense."
+            "Spent is what counts against an analyst's limit. Released is what the analyst was shown. They "
+            "differ where one analyst used a grant of another."
         )
     told.append(sharing_sentence(provenance))
     if counts_rho(provenance.currency) and provenance.delta is not None:
         told.append(
-            "rho adds up; epsilon (ε) is what a rho means at the delta, and does not add up."
+            "Rho adds up. Epsilon (ε) is what a rho means at the delta, and does not add up."
         )
     if found := provenance.epsilons:
         rules = "; ".join(f"{_RULES[name]} {amount_text(value)}" for name, value in found.items())
-        told.append(f"The epsilon of all together by different rules of composition: {rules}.")
+        told.append(f"Total epsilon by different composition rules: {rules}.")
     told.append(
-        "Columns: a view was declared by you; a statement made views of its own, several where it "
-        "counted or summed several things; a one-off is a single release, such as an explanation."
+        "Columns: you declared a view. A statement makes its own views, several if it counts or sums "
+        "several things. A one-off is a single release, such as an explanation."
     )
     return [sentence for sentence in told if sentence]
 
@@ -212,8 +212,8 @@ def sharing_sentence(provenance: Provenance) -> str:
     if provenance.currency == "basic" or len(provenance.columns) < 2:
         return ""
     return (
-        "Views on disjoint parts of the data share: the total is what the worst-off row pays, and can "
-        "be less than the sum of the columns."
+        "A row pays only for the views that cover it. The total is that of the row that is affected most, "
+        "so it can be less than the sum of the columns."
     )
 
 
@@ -234,9 +234,9 @@ def _meaning(provenance: Provenance) -> str:
         return ""
     beside = f", but for a chance of {amount_text(delta)}" if delta else ""
     return (
-        "What that means for one person: being in the table or not changes the chance of whatever the "
-        f"analysts saw by at most the factor {amount_text(math.exp(epsilon))} (e to the epsilon)"
-        f"{beside}. One person is one row, or all rows of one id where the table has a privacy unit."
+        "For one person this means: being in the table changes the chance of anything that the analysts "
+        f"saw by a factor of at most {amount_text(math.exp(epsilon))} (e to the epsilon)"
+        f"{beside}. A person is one row, or all rows of one id if the table has a privacy unit."
     )
 
 
@@ -244,47 +244,46 @@ def fairness_sentences(provenance: Provenance) -> list[str]:
     """Return how much of what was answered went to the privileged, and how to read that."""
     found, ends, even = provenance.ndcfg, provenance.ndcfg_range, provenance.ndcfg_even
     if found is None or ends is None or even is None:
-        return ["Nothing was answered yet, so there is nothing to compare."]
+        return ["There are no answers to compare yet."]
     low, high = (f(row.privilege for row in provenance.rows) for f in (min, max))
     if low == high:
-        return [f"All rows have privilege {low}, so there is nothing to compare."]
+        return [f"All analysts have privilege {low}, so there is nothing to compare."]
     if abs(found - even) < 0.005:
-        said = "those with more privilege were answered as often as the others"
+        said = "analysts with more privilege got as many answers as the others"
     else:
-        said = (
-            f"those with more privilege were answered {'more' if found > even else 'less'} often than "
-            "the others"
-        )
+        said = f"analysts with more privilege got {'more' if found > even else 'fewer'} answers than the others"
     return [
-        f"nDCFG {found:.2f}, on a scale from {ends[0]:.2f} (only privilege {low} was answered) to "
-        f"{ends[1]:.2f} (only privilege {high} was).",
-        f"With as many answers for everyone it would be {even:.2f}, so {said}. It counts answers, not "
-        "how exact they are.",
+        f"Fairness (nDCFG): {found:.2f}, on a scale from {ends[0]:.2f} (only privilege {low} got answers) to "
+        f"{ends[1]:.2f} (only privilege {high} did).",
+        f"Equal numbers of answers would give {even:.2f}, so {said}. Only the number of answers counts, "
+        "not their accuracy.",
     ]
 
 
 def coalition_sentence(provenance: Provenance) -> str:
     """Return what the limit of a row promises, and what it does not."""
-    known = "bounds" if provenance.currency == "basic" else "exact"
+    known = "upper bounds" if provenance.currency == "basic" else "exact"
     several = len({row.analyst for row in provenance.rows}) < len(provenance.rows)
     rows = (
-        "Several rows of one analyst have the largest of their limits in all. " if several else ""
+        "An analyst with several privileges has the largest of their limits in total. "
+        if several
+        else ""
     )
     return (
-        "A row's limit bounds what its analyst learns as long as nobody asks on their behalf. "
-        f"{rows}For analysts who put their answers together, the figures here are {known}."
+        "A limit bounds what its analyst learns, as long as nobody asks on their behalf. "
+        f"{rows}For analysts who share their answers, the numbers here are {known}."
     )
 
 
 def coalition_text(provenance: Provenance, names: Sequence[str]) -> str:
-    """Return what some analysts have learned together, and how much of the cap that is."""
+    """Return what was released to some analysts together, and its share of the total budget."""
     known = provenance.coalition(*names)
     who = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-    have = "has" if len(names) == 1 else "together have"
+    both = "" if len(names) == 1 else " together"
     if known == NONE:
-        return f"{who} {have} learned nothing so far."
+        return f"Nothing was released to {who}{both} so far."
     part = _of_cap(provenance, known)
-    return f"{who} {have} learned at most {said(provenance, known)}: {part}."
+    return f"Released to {who}{both}: at most {said(provenance, known)}, {part}."
 
 
 def timeline_sentence(provenance: Provenance) -> str:
@@ -298,7 +297,7 @@ def timeline_sentence(provenance: Provenance) -> str:
     told = (
         f"{_times(len(paid))}, {span(paid[0].time, paid[-1].time)}. The total rose to "
         f"{said(provenance, provenance.spent, epsilon=False)} of "
-        f"{amount_text(provenance.cap.level(provenance.currency))}; the largest step was "
+        f"{amount_text(provenance.cap.level(provenance.currency))}. The largest increment was "
         f"{amount_text(largest.table.level(provenance.currency))}, by {name}."
     )
     return f"{told} {free:,} more {'was' if free == 1 else 'were'} free." if free else told
@@ -329,7 +328,7 @@ def provenance_text(provenance: Provenance) -> str:
         "privilege",
         "limit",
         "spent",
-        *(("learned",) if differ else ()),
+        *(("released",) if differ else ()),
         "left",
         "answers",
     )
@@ -356,7 +355,7 @@ def provenance_text(provenance: Provenance) -> str:
         )  # fmt: skip
         titles = ("column", "kind", TOGETHER, *(line.name for line in shown))
         parts += [
-            "", listing_text(Listing(f"Who knows how much of what, in {name}", titles, known)),
+            "", listing_text(Listing(f"Released, by view and analyst, in {name}", titles, known)),
             *more(len(columns), MAX_COLUMNS, "columns"), *filter(None, [sharing_sentence(provenance)]),
         ]  # fmt: skip
     if len(provenance.rows) > 1:
@@ -367,7 +366,9 @@ def provenance_text(provenance: Provenance) -> str:
             (one.label, said(provenance, one.known), share_text(share(provenance, one.known, provenance.cap)))
             for one in groups
         )  # fmt: skip
-        listing = Listing("What they know together", ("who", "at most", "of the cap"), told)
+        listing = Listing(
+            "Released to them together", ("who", "at most", "of the total budget"), told
+        )
         parts += ["", listing_text(listing), coalition_sentence(provenance)]
     if provenance.rules:
         listing = Listing(RULES, ("UTC", "kind", "rule"), tuple(rule_lines(provenance, MAX_ROWS)))

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from dpnb.privacy.loss import PrivacyLoss
     from dpnb.provenance.report import Provenance
 
-_STILL = "This table is of one moment. Run the cell again for the newest."
-_RENEWED = "As of now, with {} charges."
+_STILL = "This table cannot be refreshed. Run the cell again for the newest one."
+_RENEWED = "Up to date, with {} charges."
 
 
 class ProvenanceWidget(anywidget.AnyWidget):
@@ -60,7 +60,7 @@ class ProvenanceWidget(anywidget.AnyWidget):
 
     @property
     def loss(self) -> PrivacyLoss:
-        """What the ticked analysts have learned together: exactly."""
+        """What was released to the ticked analysts together: exactly."""
         return self.provenance.coalition(*self.chosen)
 
     def refresh(self) -> None:
@@ -72,7 +72,7 @@ class ProvenanceWidget(anywidget.AnyWidget):
             When the table does not know where it came from.
         """
         if self.provenance.renew is None:
-            raise RequestError("this table is of one moment", "Run the cell again.")
+            raise RequestError("this table cannot be refreshed", "Run the cell again.")
         self.provenance = self.provenance.renew()
         self._show(_RENEWED.format(f"{len(self.provenance.timeline):,}"))
 

@@ -49,7 +49,9 @@ class Administration:
             When a known one has other privileges.
         """
         if not isinstance(analysts, Mapping):
-            raise RequestError("analysts have no privileges", "Write {'alice': 4, 'bob': 1}.")
+            raise RequestError(
+                "analysts must be a dict with privileges", "Write {'alice': 4, 'bob': 1}."
+            )
         for name, privileges in analysts.items():
             self._register(name, privileges_of(privileges))
 
@@ -61,8 +63,8 @@ class Administration:
                 return self._registration(name, given)
             if given not in (known.privileges, self.store.provenance.registered[name]):
                 raise RequestError(
-                    f"the ledger knows {name!r} with other privileges",
-                    "Pass those; they can be changed with curator.set_privilege.",
+                    f"{name!r} has other privileges in the ledger",
+                    "Pass those. curator.set_privilege changes them.",
                 )
             return None
 
@@ -116,8 +118,8 @@ class Administration:
             made = known.changed(reserve=reserve)
             if made.reserve < known.reserve:
                 raise RequestError(
-                    "a reserve was promised to the analysts and cannot be lowered",
-                    f"It is {amount_text(known.reserve)}; give a larger one.",
+                    "the reserve was promised to the analysts and cannot be lowered",
+                    f"It is {amount_text(known.reserve)}. Give a larger one.",
                 )
             table.check_reserve(policy=made)
             return None if made == known else {"kind": "policy", "reserve": str(made.reserve)}
@@ -131,7 +133,7 @@ class Administration:
             table, pair = self.store.provenance, (check_name(one), check_name(other))
             policy = table.shared()
             if one == other:
-                raise RequestError("a link joins two analysts", "Name two.")
+                raise RequestError("a link needs two different analysts", "Name two.")
             if {pair, pair[::-1]} & {*policy.collusion}:
                 return None
             table.check_link(*pair)
@@ -149,7 +151,9 @@ class Administration:
         """Return a limit from its amount, 0 included."""
         budget = self.store.accountant.budget
         if (rho is None) == (epsilon is None):
-            raise RequestError("say once how much", "Give rho=0.1, or epsilon=1.")
+            raise RequestError(
+                "a limit needs exactly one of rho and epsilon", "Give rho=0.1, or epsilon=1."
+            )
         given = scalar(rho if epsilon is None else epsilon)
         if isinstance(given, (int, float, Fraction)) and not isinstance(given, bool) and given == 0:
             return PrivacyLoss.none()
@@ -158,7 +162,7 @@ class Administration:
                 raise RequestError("this ledger counts epsilon", "Give epsilon=, not rho=.")
             return PrivacyLoss(rho=amount(rho, "rho"))
         if counts_rho(budget.currency) and budget.delta is None:
-            raise RequestError("epsilon means nothing here: there is no delta", "Give rho=.")
+            raise RequestError("epsilon has no meaning in a ledger without a delta", "Give rho=.")
         return budget.within(amount(epsilon, "epsilon"))
 
     def limit(self, scope: str, name: str | None, rho: object, epsilon: object) -> None:
@@ -168,7 +172,9 @@ class Administration:
         def decide() -> dict[str, Any]:
             table, currency = self.store.provenance, self.store.accountant.currency
             if name is not None and not isinstance(name, str):
-                raise RequestError("a limit is of a row or view by its name", "Write 'alice'.")
+                raise RequestError(
+                    "limit() needs the name of an analyst or a view", "Write 'alice'."
+                )
             if scope == "row" and name not in table.rows:
                 raise _unknown(name, table.rows)
             if scope == "view" and name not in table.views:
@@ -176,12 +182,14 @@ class Administration:
                     f"there is no declared view {name!r}", nearest(str(name), list(table.views))
                 )
             if scope != "table" and loss.exceeds(self.store.accountant.cap, currency):
-                raise RequestError("this is more than the cap", "Raise the cap first.")
+                raise RequestError(
+                    "this is more than the total budget", "Raise the total budget first."
+                )
             if scope == "row":
                 table.check_reserve(limits={**table.limits, ("row", str(name)): loss})
             if scope == "table" and currency == "pure":
                 raise RequestError(
-                    "a cap of pure epsilon is fixed: its noise is drawn up to the cap",
+                    "a total budget of pure epsilon is fixed: its noise is drawn for that total",
                     "Open another ledger.",
                 )
             return {"kind": "limit", "scope": scope, "name": name, "limit": loss.to_dict()}
@@ -198,7 +206,10 @@ class Administration:
         known = [*schema, *schema.undeclared]
         listed = [columns] if isinstance(columns, str) else columns
         if not isinstance(listed, (list, tuple)) or not listed:
-            raise RequestError("column is no name", "Write column='age', or a list of names.")
+            raise RequestError(
+                "column must be a name or a list of names",
+                "Write column='age', or a list of names.",
+            )
         for name in listed:
             if name not in known:
                 raise RequestError(f"{chosen!r} has no column {name!r}", nearest(str(name), known))
@@ -226,9 +237,12 @@ class Administration:
                 if name not in table.rows:
                     raise _unknown(name, table.rows)
             if person(giver) == person(receiver) or level == 0:
-                raise RequestError("this grants nothing", "Name two analysts and an amount.")
+                raise RequestError(
+                    "a grant needs two different analysts and an amount above 0",
+                    "Name two analysts and an amount.",
+                )
             if moment is not None and moment <= self.store.now():
-                raise RequestError(f"{until} is over", "Give a later time.")
+                raise RequestError(f"{until} has already passed", "Give a later time.")
             return {
                 "kind": "grant", "giver": giver, "receiver": receiver, "level": str(level),
                 "until": moment,
@@ -246,7 +260,7 @@ class Administration:
                 for grant in self.store.provenance.grants
             ):
                 raise RequestError(
-                    f"nothing is left of a grant from {giver!r} to {receiver!r}",
+                    f"there is no open grant from {giver!r} to {receiver!r}",
                     "See curator.provenance.",
                 )
             return {"kind": "grant", "giver": giver, "receiver": receiver, "withdrawn": True}
@@ -274,21 +288,23 @@ class Administration:
         def decide() -> dict[str, Any] | None:
             provenance, state = self.store.provenance, self.store.accountant
             if state.currency == "pure":
-                raise RequestError("declared views need Gaussian noise", "Open a zcdp ledger.")
+                raise RequestError(
+                    "declared views need Gaussian noise", "Open a ledger with Budget(rho=...)."
+                )
             known = provenance.views.get(made.name)
             if known == content:
                 return None
             for other in self.declared.of(chosen, self.store):
                 if other.id == made.id:
                     raise RequestError(
-                        f"there is this view already, under the name {other.name!r}",
+                        f"this view already exists under the name {other.name!r}",
                         "Use that one, or take other columns or bins.",
                     )
             if known is not None:
-                raise RequestError(f"there is a view {made.name!r} already", "Give another name.")
+                raise RequestError(f"there is already a view {made.name!r}", "Give another name.")
             if provenance.static and state.charges:
                 raise RequestError(
-                    "with limits for each view, views are declared before the first charge",
+                    "the policy gives each view its own limit, so views must be declared before the first charge",
                     "Use Policy(views='water-filling') to add views later.",
                 )
             return {"kind": "view", "name": made.name, "definition": content}
@@ -329,7 +345,7 @@ def read_views(views: object, tables: Mapping[str, Table]) -> list[dict[str, Any
     """
     if isinstance(views, str):
         if views != EACH:
-            raise RequestError(f"views is {views!r}", f"Write {EACH!r}, or a list of views.")
+            raise RequestError(f"views cannot be {views!r}", f"Write {EACH!r}, or a list of views.")
         listed: list[Any] = [
             {"columns": [column], "table": table.name, "name": _name(tables, table, column)}
             for table in tables.values()
@@ -339,7 +355,7 @@ def read_views(views: object, tables: Mapping[str, Table]) -> list[dict[str, Any
     elif isinstance(views, (list, tuple)):
         listed = list(views)
     else:
-        raise RequestError("views is no list", f"Write {EACH!r}, or a list of views.")
+        raise RequestError("views must be a list", f"Write {EACH!r}, or a list of views.")
     return [_read_view(view, tables) for view in listed]
 
 
@@ -348,7 +364,7 @@ def _read_view(view: Any, tables: Mapping[str, Table]) -> dict[str, Any]:
         view = {"columns": [view] if isinstance(view, str) else view}
     if "columns" not in view or set(view) - {"columns", "table", "bins", "name"}:
         raise RequestError(
-            "a view is described by columns, and by table, bins and name if needed",
+            "a view needs columns, and may have table, bins and name",
             "Write {'columns': ['age'], 'bins': {'age': [17, 30, 90]}}.",
         )
     made = {"table": None, "bins": None, "name": None, "strategy": None, **view}

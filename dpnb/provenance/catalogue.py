@@ -140,7 +140,7 @@ class Choice:
         if not found and self.static:
             raise RequestError(
                 "no declared view answers this statement",
-                "Conditions and groups must be made of the bins of one declared view.",
+                "Use conditions and groups that consist of bins of one declared view.",
             )
         if len(found) <= 1:
             return found[0] if found else None

@@ -68,14 +68,14 @@ class Strategy:
         sizes = {len(row) for row in rows}
         if len(sizes) != 1 or 0 in sizes or max(abs(v) for row in rows for v in row) > _LARGEST:
             raise RequestError(
-                "a strategy is a matrix of whole numbers of moderate size",
+                "a strategy must be a matrix of whole numbers of moderate size",
                 "Write Strategy([[1, 1], [1, -1]]).",
             )
         object.__setattr__(self, "matrix", rows)
         if np.linalg.matrix_rank(np.array(rows, dtype=np.float64)) < min(sizes):
             raise RequestError(
-                "this strategy does not tell all bins apart",
-                "Its columns must be linearly independent; add rows, such as one for each bin.",
+                "this strategy does not determine all bins",
+                "Its columns must be linearly independent. Add rows, such as one for each bin.",
             )
 
     @property
@@ -201,18 +201,20 @@ def histogram(
     """
     listed = isinstance(columns, (list, tuple)) and all(isinstance(c, str) for c in columns)
     if not listed or not columns or len(set(columns)) != len(columns):
-        raise RequestError("a view is over columns, each once", "Write add_view(['age', 'sex']).")
+        raise RequestError(
+            "columns must be a list of different column names", "Write add_view(['age', 'sex'])."
+        )
     if bins is not None and not isinstance(bins, Mapping):
-        raise RequestError("bins belong to columns", "Write bins={'age': [17, 30, 90]}.")
+        raise RequestError("bins must be a dict by column", "Write bins={'age': [17, 30, 90]}.")
     if name is not None and not _is_name(name):
-        raise RequestError("this is no name of a view", "Give a text of 1 to 100 characters.")
+        raise RequestError("the name of a view must be a string", "Give 1 to 100 characters.")
     if strategy is not None and not isinstance(strategy, Strategy):
-        raise RequestError("the strategy is no dpnb.Strategy", "Write dpnb.Strategy(matrix).")
+        raise RequestError("strategy must be a dpnb.Strategy", "Write dpnb.Strategy(matrix).")
     for column in (*columns, *(bins or ())):
         # what is looked up in other tables is no part of a view of this one
         if column not in list(schema):
             raise RequestError(
-                f"{column!r} is no declared column", nearest(str(column), list(schema))
+                f"there is no declared column {column!r}", nearest(str(column), list(schema))
             )
     axes = tuple(
         Axis(column, _cells(_rebinned(schema[column], column, bins or {}))) for column in columns
@@ -223,11 +225,11 @@ def histogram(
     )  # fmt: skip
     if made.size > MOST_CELLS:
         raise RequestError(
-            f"this view would have {made.size:,} bins, more than {MOST_CELLS:,}",
+            f"this view would have {made.size:,} bins, more than the {MOST_CELLS:,} that are allowed",
             "Take fewer columns, or give wider bins.",
         )
     if strategy is not None and {len(row) for row in strategy.matrix} != {made.size}:
-        raise RequestError(f"the strategy has not {made.size} columns", "Give one for each bin.")
+        raise RequestError(f"the strategy must have {made.size} columns", "Give one for each bin.")
     return made
 
 
@@ -236,15 +238,18 @@ def _rebinned(kind: Kind, column: str, bins: Mapping[str, Sequence[Any] | None])
     if column not in bins:
         return kind
     if isinstance(kind, Category):
-        raise SchemaError("a category has no bins", "Leave bins out for it.")
+        raise SchemaError("a category cannot have bins", "Leave bins out for it.")
     declared, edges = kind.to_dict(), bins[column]
     if isinstance(edges, (str, Mapping)):
-        raise SchemaError("bins are a list of edges", "Write bins={'age': [17, 30, 90]}.")
+        raise SchemaError("bins must be a list of edges", "Write bins={'age': [17, 30, 90]}.")
     try:
         edges = None if edges is None else list(edges)
         return type(kind)(declared["low"], declared["high"], bins=edges)
     except (TypeError, ValueError, OverflowError):
-        raise SchemaError("these are no bins", "Write bins={'age': [17, 30, 90]}.") from None
+        raise SchemaError(
+            "bins must be rising edges within the bounds of the column",
+            "Write bins={'age': [17, 30, 90]}.",
+        ) from None
 
 
 def _is_name(name: object) -> bool:
@@ -260,5 +265,7 @@ def _cells(kind: Kind) -> tuple[tuple[Any, Any], ...]:
     if not scale.integral:
         raise SchemaError("a Real without bins has no histogram", "Declare bins=[...] for it.")
     if scale.high - scale.low >= MOST_CELLS:
-        raise RequestError("this column has too many values for one bin each", "Give bins for it.")
+        raise RequestError(
+            "this column has too many values to count each of them", "Give bins for it."
+        )
     return tuple((code, code) for code in range(int(scale.low), int(scale.high) + 1))

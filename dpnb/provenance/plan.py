@@ -198,7 +198,7 @@ def basic_level(epsilon: Fraction, release_delta: Fraction) -> Fraction:
     try:
         return level_of_epsilon(epsilon, release_delta)
     except ValueError:
-        raise RequestError("epsilon is out of range", "Give one between 0 and 50.") from None
+        raise RequestError("epsilon is out of range", "Give an epsilon between 0 and 50.") from None
 
 
 def shares(parts: Sequence[Part], accuracy: Accuracy, currency: Currency) -> dict[str, Fraction]:

@@ -94,20 +94,24 @@ class Policy:
         _one_of("views", views, ("water-filling", "equal", "proportional"))
         factor = amount(expansion, "expansion")
         if factor < 1:
-            raise RequestError("expansion is below 1", "Give expansion=1 or more.")
+            raise RequestError("expansion must be at least 1", "Give expansion=1 or more.")
         kept = Fraction(0) if reserve == 0 else amount(reserve, "reserve")
         if kept > 1:
-            raise RequestError("reserve is above 1", "Give a share between 0 and 1.")
+            raise RequestError("reserve must be at most 1", "Give a share between 0 and 1.")
         if top is not None:
             check_privilege(top, MOST_PRIVILEGE)
         if not isinstance(collusion, (list, tuple)) or not all(map(_is_pair, collusion)):
-            raise RequestError("collusion names no pairs", "Write collusion=[('alice', 'bob')].")
+            raise RequestError(
+                "collusion must be a list of pairs of names", "Write collusion=[('alice', 'bob')]."
+            )
         pairs = tuple((first, second) for first, second in collusion)
         if most_colluders is not None and not _is_count(most_colluders):
-            raise RequestError("most_colluders is no count", "Give a whole number of 1 or more.")
+            raise RequestError(
+                "most_colluders must be a whole number of at least 1", "Give most_colluders=3."
+            )
         if together is not None and mechanism != "path":
             raise RequestError(
-                "only noise paths can bound a coalition by its best-served member",
+                "together needs noise paths: only they bound a coalition by its best-informed member",
                 "Use mechanism='path', or leave together out.",
             )
         for name, value in (
@@ -251,7 +255,7 @@ def _is_count(value: object) -> bool:
 
 def _one_of(name: str, value: object, words: Collection[str]) -> None:
     if not isinstance(value, str) or value not in words:
-        raise RequestError(f"{name} is {value!r}", f"Use one of {', '.join(words)}.")
+        raise RequestError(f"{name} cannot be {value!r}", f"Use one of {', '.join(words)}.")
 
 
 def check_privilege(privilege: object, most: int) -> int:
@@ -263,11 +267,11 @@ def check_privilege(privilege: object, most: int) -> int:
     """
     privilege = scalar(privilege)
     if isinstance(privilege, bool) or not isinstance(privilege, int):
-        raise RequestError("a privilege is a whole number", f"Give one from 1 to {most}.")
+        raise RequestError("a privilege must be a whole number", f"Give one from 1 to {most}.")
     if not 1 <= privilege <= most:
         raise RequestError(
-            f"privilege {privilege} is not within 1..{most}",
-            "Higher ones than at set-up would shrink everybody's limit; give a lower one."
+            f"a privilege must be from 1 to {most}, got {privilege}",
+            "A higher one would shrink everybody's limit. Give a lower one."
             if privilege > most
             else "Give a positive one.",
         )
@@ -287,19 +291,21 @@ def policy_of(
         For rules that do not go with the budget.
     """
     if policy is not None and not isinstance(policy, Policy):
-        raise RequestError("the policy is not a dpnb.Policy", "Write dpnb.Policy(rows='max').")
+        raise RequestError("policy must be a dpnb.Policy", "Write dpnb.Policy(rows='max').")
     if analysts is not None and not isinstance(analysts, Mapping):
-        raise RequestError("analysts have no privileges", "Write analysts={'alice': 4, 'bob': 1}.")
+        raise RequestError(
+            "analysts must be a dict with privileges", "Write analysts={'alice': 4, 'bob': 1}."
+        )
     alone = analysts is None and policy is None
     rules = Policy() if policy is None else policy
     currency = None if budget is None else budget.currency
     if currency == "pure" and not alone:
         raise RequestError(
-            "several analysts need Gaussian noise", "Open a zcdp session: Budget(rho=...)."
+            "several analysts need Gaussian noise", "Open a session with Budget(rho=...)."
         )
     if currency == "basic" and rules.mechanism == "path":
         raise RequestError(
-            "basic composition cannot count noise paths, whose versions pay for each other",
+            "basic composition cannot count noise paths",
             "Use accountant='zcdp' or 'gdp', or mechanism='additive'.",
         )
     if alone:
@@ -323,5 +329,7 @@ def privileges_of(given: object, most: int = MOST_PRIVILEGE) -> tuple[int, ...]:
     several = given if isinstance(given, (list, tuple)) else [given]
     found = tuple(check_privilege(one, most) for one in several)
     if not found or len(set(found)) != len(found):
-        raise RequestError("privileges are missing or repeated", "Give one, such as 4.")
+        raise RequestError(
+            "an analyst needs one or several different privileges", "Give one, such as 4."
+        )
     return found

@@ -41,34 +41,38 @@ def rules(table: ProvenanceTable, now: str) -> tuple[Rule, ...]:
 
 
 def _policy(table: ProvenanceTable, policy: Policy) -> Iterator[Rule]:
-    told = {"opened": f"Limits are in proportion to privileges: {policy.top} gives the whole cap."}
+    told = {
+        "opened": f"Limits are in proportion to privileges: privilege {policy.top} gives the whole budget."
+    }
     if policy.rows == "sum":
-        told["opened"] = "Limits are in proportion to privileges, as shares that add up to the cap."
+        told["opened"] = (
+            "Limits are in proportion to privileges, as shares that add up to the total budget."
+        )
     if policy.expansion != 1 or ("policy", "expansion") in table.since:
         told["expansion"] = (
             f"Limits are {amount_text(policy.expansion)} times as large as the privileges say, at "
-            "most the cap."
+            "most the total budget."
         )
     if table.static:
-        how = "equal" if policy.views == "equal" else "in proportion to its sensitivity"
-        told["views"] = f"Each declared view has a limit of its own, {how}: shares of the cap."
+        how = "equal shares" if policy.views == "equal" else "shares in proportion to sensitivities"
+        told["views"] = f"Each declared view has its own limit: {how} of the total budget."
     if policy.reserve:
         told["reserve"] = (
-            f"Of the limit of every analyst who is not disabled, {amount_text(policy.reserve * 100)} % "
-            "are reserved."
+            f"{amount_text(policy.reserve * 100)} % of the limit of each analyst who is not disabled are "
+            "reserved."
         )
     if policy.most_colluders is not None:
-        told["most_colluders"] = f"At most {policy.most_colluders} analysts may be one coalition."
+        told["most_colluders"] = f"A coalition may have at most {policy.most_colluders} analysts."
     opened = table.since["policy", "opened"]
     for name, text in told.items():
         yield Rule(table.since.get(("policy", name), opened), "policy", None, text)
     together = table.together_limit()
     if together is not None:
-        text = f"A coalition, or an analyst alone, may learn at most {_amount(table, together)}."
+        text = f"A coalition, or a single analyst, may learn at most {_amount(table, together)}."
         yield Rule(opened, "policy", together, text)
     for one, other in policy.collusion:
         time = table.since.get(("link", one, other), opened)
-        yield Rule(time, "policy", None, f"{one} and {other} may put their answers together.")
+        yield Rule(time, "policy", None, f"{one} and {other} may share their answers.")
 
 
 def _privileges(table: ProvenanceTable) -> Iterator[Rule]:
@@ -86,13 +90,13 @@ def _limits(table: ProvenanceTable) -> Iterator[Rule]:
     time = table.since.get(("limit", "table"))
     if time is not None:
         cap = table.state.cap
-        yield Rule(time, "limit", cap, f"The cap of all together is {_amount(table, cap)}.")
+        yield Rule(time, "limit", cap, f"The total budget is {_amount(table, cap)}.")
     for (scope, name), limit in table.limits.items():
         whose = f"The limit of {name}" if scope == "row" else f"The limit of the view {name}"
         text = f"{whose} was set to {_amount(table, limit)}."
         yield Rule(table.since["limit", scope, name], "limit", limit, text)
     for (analyst, columns), limit in table.columns.items():
-        who = "All together" if analyst is None else analyst
+        who = "All analysts together" if analyst is None else analyst
         named = ", ".join(sorted(f"{of}.{column}" for of, column in columns))
         text = f"{who} may learn at most {_amount(table, limit)} of {named}."
         yield Rule(table.since["limit", analyst, columns], "limit", limit, text)
@@ -104,8 +108,8 @@ def _grants(table: ProvenanceTable, now: str) -> Iterator[Rule]:
         until = "" if grant.until is None else f" until {_minute(grant.until)}"
         used = _amount(table, PrivacyLoss.of(grant.used, table.currency)) if grant.used else "none"
         text = (
-            f"{grant.giver} grants {grant.receiver} {_amount(table, amount)}{until}; {used} of it was "
-            f"used{_ended(grant, now)}."
+            f"{grant.giver} grants {grant.receiver} {_amount(table, amount)}{until}. Used so far: "
+            f"{used}{_ended(grant, now)}."
         )
         yield Rule(grant.time, "grant", amount, text)
 
@@ -113,7 +117,7 @@ def _grants(table: ProvenanceTable, now: str) -> Iterator[Rule]:
 def _ended(grant: Grant, now: str) -> str:
     if grant.withdrawn is not None:
         return f"; withdrawn {_minute(grant.withdrawn)}"
-    return "; it is over" if grant.until is not None and now >= grant.until else ""
+    return "; it has ended" if grant.until is not None and now >= grant.until else ""
 
 
 def _claims(table: ProvenanceTable) -> Iterator[Rule]:
@@ -121,8 +125,8 @@ def _claims(table: ProvenanceTable) -> Iterator[Rule]:
         sql, operator, value = " ".join(claim["sql"].split()), claim["operator"], claim["value"]
         named = "" if name == f"{sql} {operator} {value:g}" else f" ({name})"
         text = (
-            f"Answers are withheld that would make surer than {claim['probability']:g}: {sql} is "
-            f"{'above' if operator == '>' else 'below'} {value:g}{named}."
+            f"Answers are withheld if they would make it more than {100 * claim['probability']:g} % likely "
+            f"that {sql} is {'above' if operator == '>' else 'below'} {value:g}{named}."
         )
         yield Rule(str(claim["time"]), "claim", None, text)
 

@@ -84,14 +84,14 @@ class Store:
     def accountant(self) -> Accountant:
         """The paths and charges so far."""
         if self._accountant is None:
-            raise LedgerError("the ledger has no opening entry", "Restore an unchanged copy.")
+            raise LedgerError("the ledger has no first entry", "Restore an unchanged copy.")
         return self._accountant
 
     @property
     def provenance(self) -> ProvenanceTable:
         """Who may learn how much."""
         if self._provenance is None:
-            raise LedgerError("the ledger has no opening entry", "Restore an unchanged copy.")
+            raise LedgerError("the ledger has no first entry", "Restore an unchanged copy.")
         return self._provenance
 
     def now(self) -> str:
@@ -157,12 +157,12 @@ class Store:
             elif declared and policy is not None and not self._agrees(policy):
                 raise LedgerError(
                     "the ledger was opened with another policy",
-                    "Leave analysts and policy as they were, or start a new ledger.",
+                    "Pass the analysts and policy it was opened with, or start a new ledger.",
                     self.ledger.place,
                 )
             elif stamp and not self.stamp:
                 what = "test noise" if stamp == "test" else "generated data"
-                raise LedgerError(f"{what} cannot enter a private ledger", "Use a new one.")
+                raise LedgerError(f"{what} cannot enter a private ledger", "Use a new ledger.")
             for table in tables:
                 # where nothing is kept there is nothing to compare the rows with
                 found = fingerprint(table.name, secret) if self.kept else ""
@@ -188,20 +188,20 @@ class Store:
                 return None
             if definition["public"] and not known.definition["public"]:
                 raise LedgerError(
-                    f"the ledger knows table {table.name!r} as sensitive",
-                    "What was asked of it stays so; start a new ledger for public data.",
+                    f"table {table.name!r} is sensitive in the ledger",
+                    "It stays sensitive there. Start a new ledger for public data.",
                 )
             if not definition["public"] and _protected(definition) != _protected(known.definition):
                 raise LedgerError(
-                    f"the ledger protects another unit of table {table.name!r}",
-                    "What was spent says nothing about this one; start a new ledger.",
+                    f"table {table.name!r} has another privacy unit in the ledger",
+                    "What was spent there does not count for this unit. Start a new ledger.",
                 )
             if not new_version:
                 other, that = (
                     ("other data", "data") if same_schema else ("another schema", "schema")
                 )
                 raise LedgerError(
-                    f"the ledger knows table {table.name!r} with {other}",
+                    f"table {table.name!r} has {other} in the ledger",
                     f"Use that {that}, or pass new_version=True (what was spent is kept).",
                 )
         elif self.versions and not new_version:
@@ -238,7 +238,7 @@ class Store:
             ArithmeticError, AttributeError, LookupError, RequestError, TypeError, ValueError
         ):  # fmt: skip
             raise LedgerError(
-                f"entry {sequence} of the ledger makes no sense",
+                f"entry {sequence} of the ledger is damaged",
                 "Restore the newest unchanged copy.",
                 self.ledger.place,
             ) from None
@@ -246,7 +246,9 @@ class Store:
     def _apply(self, entry: Mapping[str, Any], sequence: int) -> None:
         if entry["kind"] == "open":
             if entry["format"] != FORMAT:
-                raise LedgerError("the ledger has another format", "Use a matching dpnb.")
+                raise LedgerError(
+                    "the ledger has another format", "Use the version of dpnb that wrote it."
+                )
             if not self.new:
                 raise damaged(sequence)
             policy = None if entry["policy"] is None else Policy.from_dict(entry["policy"])
@@ -291,7 +293,8 @@ class Store:
         def decide() -> dict[str, Any]:
             if not self.accountant.budget.doubling:
                 raise RequestError(
-                    "the cap is fixed", "Open a ledger with Budget(rho=..., doubling=True)."
+                    "the total budget is fixed",
+                    "Open a ledger with Budget(rho=..., doubling=True).",
                 )
             return {"kind": "cap"}
 
@@ -301,7 +304,8 @@ class Store:
         """Return a table's data version; refuses when another kernel has opened a newer one."""
         if self.versions[table] != self._opened[table]:
             raise LedgerError(
-                f"table {table!r} has a newer data version", "Open the session again."
+                f"another session opened a newer version of table {table!r}",
+                "Open the session again.",
             )
         return self.versions[table].number
 

@@ -121,7 +121,7 @@ class ProvenanceTable:
             For an unknown or disabled one, and for a privilege that she does not have.
         """
         if not isinstance(analyst, str):
-            raise RequestError("an analyst is named by a text", "Write 'alice'.")
+            raise RequestError("the name of an analyst must be a string", "Write 'alice'.")
         if self.policy is None:
             if analyst == ANALYST:
                 return analyst
@@ -162,11 +162,11 @@ class ProvenanceTable:
         policy = self.shared()
         name = check_name(name)
         if name in self.analysts:
-            raise RequestError(f"there is an analyst {name!r} already", "Choose another name.")
+            raise RequestError(f"there is already an analyst {name!r}", "Choose another name.")
         given = privileges_of(privileges, policy.top or MOST_PRIVILEGE)
         if policy.rows == "sum" and started:
             raise RequestError(
-                "with limits by sum all analysts are registered before the first charge",
+                "with rows='sum' all analysts must be registered before the first charge",
                 "Use Policy(rows='max') to let analysts join later.",
             )
         members = policy.coalition(name, {*self.analysts, name})
@@ -197,12 +197,12 @@ class ProvenanceTable:
         given = check_privilege(privilege, policy.top or MOST_PRIVILEGE)
         if given in known.privileges[1:]:
             raise RequestError(
-                f"{name!r} has privilege {given} already, with a row of its own",
+                f"{name!r} already has privilege {given}, with its own account",
                 f"Use curator.session({name!r}, {given}), or give another privilege.",
             )
         if policy.rows == "sum" and started:
             raise RequestError(
-                "with limits by sum another privilege would change everybody's limit",
+                "with rows='sum' another privilege would change everybody's limit",
                 "Give privileges before the first charge, or use curator.limit.",
             )
         made = replace(known, privileges=(given, *known.privileges[1:]))
@@ -228,7 +228,7 @@ class ProvenanceTable:
             limit, self.currency
         ):
             raise RequestError(
-                "together they have learned more already than a coalition may",
+                "they have already learned more together than a coalition may",
                 f"See curator.coalition({', '.join(map(repr, sorted(members)))}).",
             )
 
@@ -255,7 +255,7 @@ class ProvenanceTable:
         # a change that keeps no more than before is always possible
         if tried._kept() > max(self.state.remaining().level(self.currency), self._kept()):
             raise RequestError(
-                "more would be reserved for the analysts than is left of the cap",
+                "more would be reserved for the analysts than is left of the total budget",
                 "Give a smaller reserve, a lower privilege or a lower limit.",
             )
 
@@ -417,7 +417,7 @@ class ProvenanceTable:
             self._check_together(row, request, cost)
             self._check_reserved(row, cost)
         except BudgetError as error:
-            raise exhausted(error.limit or "the cap of all together") from None
+            raise exhausted(error.limit or "the total budget") from None
         return taken
 
     def _check_row(self, row: str, cost: PrivacyLoss, now: str) -> list[tuple[int, Fraction]]:
@@ -658,11 +658,11 @@ class ProvenanceTable:
 def exhausted(limit: str) -> BudgetError:
     """Return the one refusal that others can cause: whichever limit it is, the text is the same.
 
-    Only the owner is told which ``limit``.
+    Only the owner sees which ``limit``.
     """
     return BudgetError(
-        "budget exhausted: the limit that refuses this is not your own",
-        "A coarser answer may pass, and what past answers give is free: session.infer(sql). "
+        "budget exhausted: a limit that is not your own refuses this",
+        "A less accurate answer may pass, and past answers are free: session.infer(sql). "
         "Only the owner of the data can allow more. Nothing was charged.",
         limit=limit,
     )
@@ -677,10 +677,11 @@ def check_name(name: object) -> str:
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise RequestError(
-            "this is no analyst's name", "Use letters, digits and . _ @ + -, at most 64."
+            f"{name!r} cannot be the name of an analyst",
+            "Use at most 64 letters, digits and . _ @ + -.",
         )
     if name in (ANALYST, OWNER):
-        raise RequestError(f"the name {name!r} is taken", "Choose another one.")
+        raise RequestError(f"the name {name!r} is reserved", "Choose another name.")
     return name
 
 
@@ -704,4 +705,4 @@ def read_time(until: object) -> str | None:
             return aware.astimezone(datetime.UTC).isoformat(timespec="seconds")
     except (ValueError, OverflowError):
         pass
-    raise RequestError("until is no time", "Write until='2027-01-31'.") from None
+    raise RequestError("until must be a date or a time", "Write until='2027-01-31'.") from None

@@ -293,7 +293,7 @@ class TestAnswer:
 
     def test_what_formulas_cannot_have_it_cannot_have(self, opened: Open) -> None:
         session = opened()
-        with pytest.raises(RequestError, match="cannot be fixed beforehand"):
+        with pytest.raises(RequestError, match="cannot be fixed in advance"):
             session.query(SQL, error=1)
         with pytest.raises(RequestError, match="only counts, sums and averages can"):
             session.infer("SELECT MEDIAN(score) FROM people")

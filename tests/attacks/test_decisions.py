@@ -141,7 +141,7 @@ def test_a_decision_does_not_go_on_with_older_data(tmp_path):
     dpnb.Session(
         Table("t", FRAME.iloc[1:], SCHEMA), ledger=tmp_path / "l", new_version=True
     ).close()
-    with pytest.raises(LedgerError, match="newer data version"):
+    with pytest.raises(LedgerError, match="newer version of table"):
         first.decide(sql, steps=2)
     assert first._curator.status("analyst").spent == spent
 

@@ -47,7 +47,7 @@ class TestText:
         assert not made._store.accountant.releases
 
     def test_in_the_name_of_a_view(self):
-        with pytest.raises(RequestError, match="no name of a view"):
+        with pytest.raises(RequestError, match="the name of a view must be"):
             curator().add_view(["age"], name=HALF)
 
     def test_in_an_identifier_it_does_not_end_the_ledger(self, tmp_path):

@@ -536,7 +536,7 @@ class TestReopening:
             with pytest.raises(LedgerError, match="another schema"):
                 opened(unit, ledger=tmp_path / "l")
         for unit in (Unit("x", 4), None):
-            with pytest.raises(LedgerError, match="another unit"):
+            with pytest.raises(LedgerError, match="another privacy unit"):
                 opened(unit, ledger=tmp_path / "l")
         again = opened(Unit("id", 4), ledger=tmp_path / "l")
         assert again.session().query("SELECT COUNT(*) FROM t", rho=1).stored
@@ -625,7 +625,7 @@ class TestAnotherUnit:
     def test_it_needs_a_ledger_of_its_own(self, tmp_path, before, after):
         with self.opened(tmp_path / "l.ledger", before) as session:
             session.query("SELECT COUNT(*) AS n FROM t", rho=0.5)
-        with pytest.raises(LedgerError, match="protects another unit of table 't'"):
+        with pytest.raises(LedgerError, match="table 't' has another privacy unit"):
             self.opened(tmp_path / "l.ledger", after)
 
     def test_other_bounds_on_the_same_ids_go_on_with_what_was_spent(self, tmp_path):

@@ -124,21 +124,21 @@ def section(html, name):
 class TestWords:
     def test_the_first_sentence_says_what_all_have_learned_of_which_cap(self, provenance, reading):
         told = (
-            "All analysts together have learned at most rho 0.35 (epsilon 4.25 at delta 1e-6): "
-            "35 % of the cap."
+            "Released to all analysts together: at most rho 0.35 (epsilon 4.25 at delta 1e-6), "
+            "35 % of the total budget."
         )
         rho = float(provenance.spent.rho)
         told = told.replace("4.25", amount_text(provenance.spent.epsilon_at(1e-6)))
         told = told.replace("0.35", amount_text(rho)).replace("35 %", share_text(rho))
-        assert repr(provenance).startswith(told + "\nThe cap is rho 1 (epsilon")
+        assert repr(provenance).startswith(told + "\nTotal budget: rho 1 (epsilon")
         assert told in reading.text.replace("\N{NO-BREAK SPACE}", " ")
 
     def test_nothing_was_answered(self):
         provenance = curated().provenance
-        told = "All analysts together have learned nothing so far: nothing was answered."
+        told = "Nothing was released to all analysts together so far."
         for text in (repr(provenance), Reading(provenance._repr_html_()).text):
             assert told in text
-            assert "there is nothing to compare" in text
+            assert "no answers to compare" in text
         assert "Nothing was spent yet." in Reading(provenance._repr_html_()).text
         provenance.plot()
 
@@ -152,7 +152,7 @@ class TestWords:
             for text in (repr(provenance), reading.text.replace("\N{NO-BREAK SPACE}", " ")):
                 assert rule.text in text
         assert repr(provenance).count("2026-11-21 11:59") == 3
-        assert "What you decided" in reading.text
+        assert "Your decisions" in reading.text
         curator = curated(analysts={"alice": 4})
         for i in range(MAX_ROWS):
             curator.protect("SELECT COUNT(*) AS n FROM people", ">", i, name=f"{i} {MARKUP}")
@@ -162,7 +162,7 @@ class TestWords:
         assert f"(39 {MARKUP})" in unescape(found._repr_html_())
 
     def test_several_rows_of_one_analyst_have_one_limit_in_all(self, provenance):
-        told = "Several rows of one analyst have the largest of their limits in all."
+        told = "An analyst with several privileges has the largest of their limits in total."
         assert told not in repr(provenance)
         found = curated(analysts={"alice": (4, 1), "bob": 1}).provenance
         for text in (repr(found), Reading(found._repr_html_()).text):
@@ -171,7 +171,7 @@ class TestWords:
     def test_a_cap_that_was_lowered_is_told(self):
         curator = used()
         curator.limit(rho="0.1")
-        told = "at delta 1e-6): more than the cap, which was lowered.\nThe cap is rho 0.1 ("
+        told = "at delta 1e-6), more than the total budget, which was lowered.\nTotal budget: rho 0.1 ("
         assert told in repr(curator.provenance)
         assert "lowered" in coalition_text(curator.provenance, ["alice"])
 
@@ -179,44 +179,47 @@ class TestWords:
         low, high = provenance.ndcfg_range
         assert (low, high) == (1.0, pytest.approx(3.10628371951))
         text = repr(provenance)
-        assert f"nDCFG {provenance.ndcfg:.2f}, on a scale from 1.00 (only privilege 1" in text
+        assert (
+            f"Fairness (nDCFG): {provenance.ndcfg:.2f}, on a scale from 1.00 (only privilege 1"
+            in text
+        )
         assert provenance.ndcfg_even == pytest.approx((1 + 1 / math.log2(1.5) + high) / 3)
-        assert "were answered more often than the others" in text
+        assert "got more answers than the others" in text
 
     @pytest.mark.parametrize(
-        ("answered", "word"), [((9, 0, 0), "more often"), ((1, 1, 1), "as often")]
+        ("answered", "word"), [((9, 0, 0), "got more answers"), ((1, 1, 1), "got as many")]
     )
     def test_fairness_is_told_as_a_comparison(self, provenance, answered, word):
         rows = tuple(
             replace(row, answered=count)
             for row, count in zip(provenance.rows, answered, strict=True)
         )
-        assert f"answered {word}" in repr(replace(provenance, rows=rows))
+        assert f"privilege {word}" in repr(replace(provenance, rows=rows))
 
     def test_equal_privileges_cannot_be_compared(self):
         curator = curated({"a": 3, "b": 3})
         curator.session("a").query(COUNT, rho=0.1)
-        assert "All rows have privilege 3" in repr(curator.provenance)
+        assert "All analysts have privilege 3" in repr(curator.provenance)
 
     def test_a_coalition_is_told_as_a_sentence(self, provenance):
         assert coalition_text(provenance, ["alice", "bob"]).startswith(
-            "alice and bob together have learned at most rho "
+            "Released to alice and bob together: at most rho "
         )
-        assert coalition_text(provenance, ["bob"]).startswith("bob has learned at most rho 0.06 (")
+        assert coalition_text(provenance, ["bob"]).startswith("Released to bob: at most rho 0.06 (")
         unused = curated().provenance
-        assert coalition_text(unused, ["bob"]) == "bob has learned nothing so far."
+        assert coalition_text(unused, ["bob"]) == "Nothing was released to bob so far."
 
     def test_epsilon_alone_is_counted_by_a_basic_ledger(self):
         budget = dpnb.Budget(epsilon=3, delta=1e-6, accountant="basic")
         curator = curated(mechanism="additive", budget=budget, views=[])
         curator.session("alice").query(COUNT, epsilon=0.5)
         text = repr(curator.provenance)
-        assert "have learned at most epsilon 0.5 and delta 1e-9: 17 % of the cap" in text
+        assert "at most epsilon 0.5 and delta 1e-9, 17 % of the total budget" in text
         assert "rho" not in text
         assert [unit.name for unit in units(curator.provenance)] == ["epsilon"]
         reading = Reading(curator.provenance._repr_html_()).text
         assert "Analysts, in epsilon" in reading
-        assert "the figures here are bounds" in reading
+        assert "the numbers here are upper bounds" in reading
 
     def test_one_analyst_alone_has_no_coalitions(self):
         schema = dpnb.Schema({"x": dpnb.Integer(0, 9)})
@@ -224,10 +227,10 @@ class TestWords:
         curator = dpnb.Curator([table], budget=dpnb.Budget(rho=1), noise=ZeroNoise())
         curator.session().query("SELECT COUNT(*) AS n FROM t", rho=0.1)
         html = curator.provenance._repr_html_()
-        assert "The analyst has learned at most rho 0.1: 10 % of the cap." in repr(
+        assert "Released to the analyst: at most rho 0.1, 10 % of the total budget." in repr(
             curator.provenance
         )
-        assert "What they know together" not in html
+        assert "Released to them together" not in html
         assert "ε" not in Reading(html.split("How to read this")[0]).text
 
 
@@ -242,10 +245,10 @@ class TestTables:
         spent, left = (amount_text(part) for part in (0.05, 0.01))
         assert lines["bob"][0] == "1"
         assert lines["bob"][1].startswith(spent)
-        assert "learned 0.06" in lines["bob"][1]
+        assert "released 0.06" in lines["bob"][1]
         assert lines["bob"][2] == "100 %"
         assert lines["bob"][4].startswith(left)
-        assert "learned" not in lines["carol ✗ disabled"][1]
+        assert "released" not in lines["carol ✗ disabled"][1]
         assert lines["all together"][2] == "35 %"
 
     def test_a_row_without_anything_left_says_so(self):
@@ -307,8 +310,8 @@ class TestTables:
         # x < 1, x < 2, ... and x <> 0, x <> 1, ... meet, x = 0, x = 1, ... do not
         assert values[0] == pytest.approx(float(alice.budget.spent.rho))
         assert 0.001 < values[0] < sum(values[1:])
-        assert "what the worst-off row pays" in repr(provenance)
-        assert "what the worst-off row pays" in provenance._repr_html_()
+        assert "the row that is affected most" in repr(provenance)
+        assert "the row that is affected most" in provenance._repr_html_()
         frame = provenance.to_frame(cells=True)
         assert len(frame) == len(provenance.cells)
         assert frame["rho_known"].sum() == pytest.approx(0.001 * count)
@@ -334,7 +337,7 @@ class TestTables:
         lines = {cells[0]: cells for cells in section(provenance._repr_html_(), "dpnb-prov-heat")}
         assert lines["you (the owner)"][1] == "0.05"
         assert lines["all together"][1] == "0.15"
-        assert "with what you released yourself" in repr(provenance)
+        assert "to all analysts and to you, together" in repr(provenance)
 
     def test_each_pair_of_few_is_shown_with_its_exact_loss(self, provenance):
         lines = {
@@ -372,7 +375,7 @@ class TestTables:
         provenance.to_html(str(tmp_path / "page.html"))
         page = (tmp_path / "page.html").read_text(encoding="utf-8")
         assert page.startswith("<!doctype html>")
-        assert "Who has learned how much?" in page
+        assert "How much was released to each analyst?" in page
 
 
 class TestEscaping:
@@ -462,15 +465,15 @@ class TestTimeline:
         )
         assert 'class="dpnb-prov-cap"' in near
         assert 'class="dpnb-prov-cap"' not in far
-        assert 'data-label="↑ cap 5"' in far
+        assert 'data-label="↑ total budget 5"' in far
 
     def test_words_and_table_say_what_the_chart_shows(self, provenance, reading):
         """The picture itself is hidden from those who listen."""
         assert (
-            "5 charges, 2026-11-21 12:00 to 12:04 UTC. The total rose to rho 0.35 of 1; the largest"
+            "5 charges, 2026-11-21 12:00 to 12:04 UTC. The total rose to rho 0.35 of 1. The largest"
             in reading.text
         )
-        assert "step was 0.2, by alice." in reading.text
+        assert "increment was 0.2, by alice." in reading.text
         html = provenance_html(provenance)
         picture = html[html.index('<div class="dpnb-prov-figure"') :]
         picture = picture[: picture.index("<details>")]
@@ -614,7 +617,7 @@ class TestLiveView:
         widget.chosen = ("bob", "alice")
         assert widget.chosen == ("alice", "bob")
         assert talk.heard[0] == {"chosen": [0, 1]}
-        assert talk.heard[1]["text"].startswith("alice and bob together")
+        assert talk.heard[1]["text"].startswith("Released to alice and bob together")
         with pytest.raises(dpnb.DpnbError, match="no analyst 'mallory'"):
             widget.chosen = ("mallory",)
 
@@ -635,7 +638,7 @@ class TestLiveView:
         curator.add_analyst("dora", 1)
         curator.session("alice").query("SELECT COUNT(*) AS n FROM people WHERE x = 1", rho=0.01)
         [told] = talk.say({"ask": "refresh"})
-        assert told["renewed"] == "As of now, with 6 charges."
+        assert told["renewed"] == "Up to date, with 6 charges."
         assert told["analysts"][-1] == "dora"
         assert told["chosen"] == [0]
         assert widget.provenance == curator.provenance
@@ -645,7 +648,7 @@ class TestLiveView:
         widget = replace(provenance, renew=None).widget()
         [told] = Talk(widget).say({"ask": "refresh"})
         assert "Run the cell again" in told["failed"]
-        with pytest.raises(dpnb.DpnbError, match="one moment"):
+        with pytest.raises(dpnb.DpnbError, match="cannot be refreshed"):
             widget.refresh()
 
     def test_a_failing_source_is_told_in_words(self, provenance):
@@ -676,7 +679,7 @@ class TestNothingIsKept:
         talk.say({"ask": "table"})
         talk.say({"together": [0, 1]})
         kept = json.dumps(ipywidgets.Widget.get_manager_state()["state"][widget.model_id])
-        for secret in ("alice", "people", "0.35", "Who has learned"):
+        for secret in ("alice", "people", "0.35", "How much was released"):
             assert secret not in kept
 
     def test_it_shows_nothing_of_itself(self, widget):

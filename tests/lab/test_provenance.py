@@ -42,7 +42,7 @@ widget = replace(curator.provenance, renew=lambda: curator.provenance).widget()
 widget
 """
 SECRETS = ("alice", "carol", "people", "SELECT COUNT", "0.1851")
-TITLE = "Who has learned how much?"
+TITLE = "How much was released to each analyst?"
 
 
 @pytest.fixture(scope="module")
@@ -169,16 +169,16 @@ class TestRecord:
         summary = record(page).locator("summary", has_text="How to read this")
         summary.focus()
         page.keyboard.press("Enter")
-        expect(record(page).get_by_text("What that means for one person")).to_be_visible()
+        expect(record(page).get_by_text("For one person this means")).to_be_visible()
         page.keyboard.press("Enter")
-        expect(record(page).get_by_text("What that means for one person")).to_be_hidden()
+        expect(record(page).get_by_text("For one person this means")).to_be_hidden()
 
 
 class TestLive:
     """In a front end with a kernel."""
 
     def test_ticked_analysts_are_reckoned_by_the_kernel(self, page):
-        expect(result(page)).to_have_text("Tick the analysts who might put their answers together.")
+        expect(result(page)).to_have_text("Tick the analysts who might share their answers.")
         for names in (("alice",), ("alice", "bob"), ("bob",)):
             live(page).get_by_role("button", name="None").click()
             for name in names:
@@ -254,7 +254,7 @@ class TestLive:
         )
         live(page).get_by_role("button", name="Refresh").click()
         news = live(page).locator(".dpnb-prov-news")
-        expect(news).to_have_text(f"As of now, with {int(before) + 1} charges.")
+        expect(news).to_have_text(f"Up to date, with {int(before) + 1} charges.")
         expect(live(page).locator(".dpnb-prov-heat caption")).to_contain_text("in epsilon")
         expect(box(page, "bob")).to_be_checked()
         expect(result(page)).to_contain_text("bob has learned at most")
@@ -374,7 +374,7 @@ class TestKept:
         lab.open(page, "owner-untrusted.ipynb")
         expect(record(page).get_by_text(TITLE)).to_be_visible()
         assert record(page).locator("style, svg").count() == 0
-        expect(record(page).get_by_role("columnheader", name="of its limit")).to_be_visible()
+        expect(record(page).get_by_role("columnheader", name="of the limit")).to_be_visible()
         text = record(page).inner_text()
         assert "charges in order" not in text
         assert "How the budget was spent" in text

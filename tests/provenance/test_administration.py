@@ -178,7 +178,7 @@ class TestAnalysts:
         curator.register({"a": 1, "c": (2, 1)})
         assert names(curator) == ["a", "b", "c", "c#1"]
         for wrong in ({"a": 2}, {"c": (1, 2)}, {"c": 2}):
-            with pytest.raises(RequestError, match="with other privileges"):
+            with pytest.raises(RequestError, match="has other privileges in the ledger"):
                 curator.register(wrong)
 
     def test_one_analyst_alone_needs_no_name(self, opened: Opened) -> None:
@@ -255,12 +255,12 @@ class TestViews:
         ("columns", "options", "word"),
         [
             (["z"], {}, "no declared column"),
-            ([], {}, "columns, each once"),
-            ("sex", {}, "columns, each once"),
+            ([], {}, "different column names"),
+            ("sex", {}, "different column names"),
             (["n"], {"bins": {"n": [0, 20]}}, "outside the bounds"),
             (["n"], {"table": "u"}, "no table 'u'"),
-            (["n"], {"name": "sex"}, "there is a view 'sex' already"),
-            (["sex", "n", "job", "big"], {}, "more than 100,000"),
+            (["n"], {"name": "sex"}, "there is already a view 'sex'"),
+            (["sex", "n", "job", "big"], {}, "more than the 100,000"),
         ],
     )
     def test_what_cannot_be_declared_is_not_written(

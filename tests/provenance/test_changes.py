@@ -85,12 +85,12 @@ class TestPrivilege:
         for gone in (3, 4):
             with pytest.raises(RequestError, match="has no privilege"):
                 curator.session("a", gone)
-        unchanged(curator, "has privilege 1 already", curator.set_privilege, "a", 1)
+        unchanged(curator, "already has privilege 1", curator.set_privilege, "a", 1)
 
     @pytest.mark.parametrize(
         ("given", "word"),
-        [(("c", 1), "no analyst 'c'"), (("a#1", 1), "no analyst"), (("a", 5), "not within 1..4"),
-         (("a", 0), "not within"), (("a", (1, 2)), "whole number"), (("a", True), "whole number")],
+        [(("c", 1), "no analyst 'c'"), (("a#1", 1), "no analyst"), (("a", 5), "from 1 to 4, got 5"),
+         (("a", 0), "from 1 to 4, got 0"), (("a", (1, 2)), "whole number"), (("a", True), "whole number")],
     )  # fmt: skip
     def test_senseless_ones_are_refused(self, opened: Opened, given: Any, word: str) -> None:
         curator = opened()
@@ -117,7 +117,7 @@ class TestPrivilege:
             again = opened(ledger=tmp_path / "l", analysts={"a": level, "b": 4})
             assert limits(again) == [Fraction(1, 2), 1]
             again.close()
-        with pytest.raises(RequestError, match=r"changed with curator\.set_privilege"):
+        with pytest.raises(RequestError, match=r"curator\.set_privilege changes them"):
             opened(ledger=tmp_path / "l", analysts={"a": 3, "b": 4})
         kinds = [entry["kind"] for entry in entries(tmp_path / "l")]
         assert kinds.count("analyst") == 5
@@ -136,7 +136,7 @@ class TestExpansion:
         assert limits(curator) == [Fraction(1, 4), 1]
         assert "but 0 is left" in refused(curator, "a", 3, "0.01")
 
-    @pytest.mark.parametrize(("given", "word"), [("0.9", "below 1"), ("much", "expansion")])
+    @pytest.mark.parametrize(("given", "word"), [("0.9", "at least 1"), ("much", "expansion")])
     def test_senseless_ones_are_refused(self, opened: Opened, given: str, word: str) -> None:
         curator = opened()
         unchanged(curator, word, curator.set_expansion, given)
@@ -161,7 +161,7 @@ class TestReserve:
         curator = opened(policy=Policy(reserve="0.2"))
         for given in ("0.1", 0):
             unchanged(curator, "cannot be lowered", curator.set_reserve, given)
-        unchanged(curator, "above 1", curator.set_reserve, "1.1")
+        unchanged(curator, "at most 1", curator.set_reserve, "1.1")
         curator.set_reserve("0.3")
         unchanged(curator, "cannot be lowered", curator.set_reserve, "0.2")
 
@@ -219,7 +219,7 @@ class TestLink:
         curator = self.opened(opened)
         ask(curator, "a", 1, "0.3")
         ask(curator, "c", 2, "0.3")
-        unchanged(curator, "more already than a coalition may", curator.link, "b", "c")
+        unchanged(curator, "more together than a coalition may", curator.link, "b", "c")
         # the same view at the same accuracy: together they know no more
         ask(curator, "d", 1, "0.3")
         curator.link("b", "d")
@@ -230,7 +230,7 @@ class TestLink:
         ask(curator, "c", 2, "0.3")
         curator.disable("c")
         curator.link("a", "stranger")
-        unchanged(curator, "more already than", curator.link, "stranger", "c")
+        unchanged(curator, "more together than", curator.link, "stranger", "c")
 
     def test_a_large_coalition_is_refused(self, opened: Opened) -> None:
         curator = self.opened(opened, most_colluders=2, together=None)
@@ -239,8 +239,8 @@ class TestLink:
 
     @pytest.mark.parametrize(
         ("pair", "word"),
-        [(("a", "a"), "joins two"), (("a", "owner"), "taken"), (("a", "c#1"), "analyst's name"),
-         (("a", 5), "analyst's name")],
+        [(("a", "a"), "two different analysts"), (("a", "owner"), "is reserved"), (("a", "c#1"), "cannot be the name of an analyst"),
+         (("a", 5), "cannot be the name of an analyst")],
     )  # fmt: skip
     def test_senseless_ones_are_refused(self, opened: Opened, pair: Any, word: str) -> None:
         curator = self.opened(opened)
@@ -292,9 +292,9 @@ class TestWithdrawal:
         curator = opened()
         curator.grant("b", "a", rho="0.1")
         for pair in (("a", "b"), ("b", "c"), (None, 5)):
-            unchanged(curator, "nothing is left of a grant", curator.withdraw_grant, *pair)
+            unchanged(curator, "no open grant", curator.withdraw_grant, *pair)
         ask(curator, "a", 1, "0.35")
-        unchanged(curator, "nothing is left", curator.withdraw_grant, "b", "a")
+        unchanged(curator, "no open grant", curator.withdraw_grant, "b", "a")
 
     def test_the_ledger_remembers(self, opened: Opened, tmp_path: Path) -> None:
         curator = opened(ledger=tmp_path / "l")

@@ -44,7 +44,7 @@ class TestLimits:
     @pytest.mark.parametrize(
         ("options", "prepared", "limit"),
         [
-            ({"analysts": {"a": 4, "b": 4}}, "0.8", "the cap of all together"),
+            ({"analysts": {"a": 4, "b": 4}}, "0.8", "the total budget"),
             ({"policy": Policy(reserve="0.5")}, "0", "what is reserved for others"),
             ({"policy": Policy(together="0.5")}, "0", "the limit of a coalition"),
         ],

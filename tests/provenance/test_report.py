@@ -201,32 +201,32 @@ class TestRules:
         withdrawn = next(g.withdrawn for g in curator._store.provenance.grants if g.withdrawn)
         opening = [rule.text for rule in found if rule.time == times[0]]
         assert opening == [
-            "Limits are in proportion to privileges: 4 gives the whole cap.",
-            "At most 3 analysts may be one coalition.",
-            "A coalition, or an analyst alone, may learn at most rho 0.8.",
-            "a and b may put their answers together.",
+            "Limits are in proportion to privileges: privilege 4 gives the whole budget.",
+            "A coalition may have at most 3 analysts.",
+            "A coalition, or a single analyst, may learn at most rho 0.8.",
+            "a and b may share their answers.",
         ]
         later = [rule for rule in found if rule.time != times[0]]
         assert len({rule.time for rule in later}) == len(later)
         assert [(rule.kind, rule.text) for rule in later] == [
             ("privilege", "a has privilege 3; at first it was 1."),
-            ("policy", "Limits are 1.5 times as large as the privileges say, at most the cap."),
-            ("policy", "Of the limit of every analyst who is not disabled, 20 % are reserved."),
-            ("policy", "b and c may put their answers together."),
+            ("policy", "Limits are 1.5 times as large as the privileges say, at most the total budget."),
+            ("policy", "20 % of the limit of each analyst who is not disabled are reserved."),
+            ("policy", "b and c may share their answers."),
             ("limit", "The limit of b was set to rho 0.9."),
             ("limit", "The limit of the view sex was set to rho 0.4."),
-            ("limit", "All together may learn at most rho 0.3 of t.job, t.n."),
+            ("limit", "All analysts together may learn at most rho 0.3 of t.job, t.n."),
             ("limit", "a may learn at most rho 0.2 of t.n."),
-            ("limit", "The cap of all together is rho 0.95."),
+            ("limit", "The total budget is rho 0.95."),
             ("limit", "The limit of a was set to rho 0.1."),
-            ("grant", "b grants a rho 0.05 until 2030-01-01 05:00 UTC; rho 0.02 of it was used; "
+            ("grant", "b grants a rho 0.05 until 2030-01-01 05:00 UTC. Used so far: rho 0.02; "
                       f"withdrawn {withdrawn[:16].replace('T', ' ')} UTC."),
-            ("grant", "b grants a rho 0.1; none of it was used; "
+            ("grant", "b grants a rho 0.1. Used so far: none; "
                       f"withdrawn {withdrawn[:16].replace('T', ' ')} UTC."),
-            ("grant", "b grants a#2 rho 0.01 until 2030-01-01 00:40 UTC; none of it was used; it is over."),
-            ("claim", "Answers are withheld that would make surer than 0.9: SELECT COUNT(*) AS k FROM t "
+            ("grant", "b grants a#2 rho 0.01 until 2030-01-01 00:40 UTC. Used so far: none; it has ended."),
+            ("claim", "Answers are withheld if they would make it more than 90 % likely that SELECT COUNT(*) AS k FROM t "
                       "is above 5 (many)."),
-            ("claim", "Answers are withheld that would make surer than 0.8: SELECT COUNT(*) AS k FROM t "
+            ("claim", "Answers are withheld if they would make it more than 80 % likely that SELECT COUNT(*) AS k FROM t "
                       "is below 99."),
         ]  # fmt: skip
         frame = curator.provenance.to_frame(rules=True)
@@ -240,7 +240,9 @@ class TestRules:
         curator = opened(budget=Budget(epsilon=3, delta=1e-6))
         curator.limit(column="n", epsilon=1)
         (rule,) = (one for one in curator.provenance.rules if one.kind == "limit")
-        assert rule.text == "All together may learn at most rho 0.02436 (epsilon 1) of t.n."
+        assert (
+            rule.text == "All analysts together may learn at most rho 0.02436 (epsilon 1) of t.n."
+        )
 
     def test_of_one_analyst_alone(self, opened: Opened) -> None:
         curator = opened(analysts=None)
@@ -252,10 +254,10 @@ class TestRules:
     def test_of_a_policy_of_another_kind(self, opened: Opened, views: str) -> None:
         policy = Policy(rows="sum", views=views)
         told = [rule.text for rule in opened(policy=policy, views=[["sex"]]).provenance.rules]
-        how = "equal" if views == "equal" else "in proportion to its sensitivity"
+        how = "equal shares" if views == "equal" else "shares in proportion to sensitivities"
         assert told == [
-            "Limits are in proportion to privileges, as shares that add up to the cap.",
-            f"Each declared view has a limit of its own, {how}: shares of the cap.",
+            "Limits are in proportion to privileges, as shares that add up to the total budget.",
+            f"Each declared view has its own limit: {how} of the total budget.",
         ]
 
 

@@ -214,12 +214,12 @@ class TestRows:
         [
             (("c",), {"rho": 1}, "no analyst 'c'"),
             (("a#1",), {"rho": 1}, "no analyst"),
-            (("a",), {}, "say once how much"),
-            (("a",), {"rho": 1, "epsilon": 1}, "say once how much"),
-            (("a",), {"rho": "1.1"}, "more than the cap"),
+            (("a",), {}, "needs exactly one of"),
+            (("a",), {"rho": 1, "epsilon": 1}, "needs exactly one of"),
+            (("a",), {"rho": "1.1"}, "more than the total budget"),
             (("a",), {"rho": -1}, "rho"),
             (("a",), {"rho": "much"}, "rho"),
-            (("a",), {"epsilon": 1}, "no delta"),
+            (("a",), {"epsilon": 1}, "without a delta"),
             ((), {"view": "x", "rho": 1}, "no declared view 'x'"),
             (
                 ("a",),
@@ -399,7 +399,7 @@ class TestGrants:
         assert "but 0 is left" in refused(curator, "a", 2, rho="0.1")
         curator.grant("b", "a", rho="0.3", until="2030-01-02T00:00:01")
         assert ask(curator, "a", 2, rho="0.1").rho == Fraction(1, 10)
-        with pytest.raises(RequestError, match="is over"):
+        with pytest.raises(RequestError, match="has already passed"):
             curator.grant("b", "a", rho="0.3", until="2030-01-02")
 
     def test_the_givers_own_limit_ends_it_too(self, opened: Opened) -> None:
@@ -470,17 +470,17 @@ class TestGrants:
     @pytest.mark.parametrize(
         ("giver", "receiver", "options", "word"),
         [
-            ("a", "a", {"rho": 1}, "grants nothing"),
-            ("a", "b", {"rho": 0}, "grants nothing"),
+            ("a", "a", {"rho": 1}, "a grant needs two different"),
+            ("a", "b", {"rho": 0}, "a grant needs two different"),
             ("a", "c", {"rho": 1}, "no analyst 'c'"),
             ("c", "a", {"rho": 1}, "no analyst 'c'"),
             ("a#4", "b", {"rho": 1}, "no analyst"),
             ("owner", "b", {"rho": 1}, "no analyst"),
-            ("a", "b", {}, "say once"),
+            ("a", "b", {}, "needs exactly one of"),
             ("a", "b", {"rho": -1}, "rho"),
-            ("a", "b", {"rho": 1, "until": "soon"}, "no time"),
-            ("a", "b", {"rho": 1, "until": 5}, "no time"),
-            ("a", "b", {"rho": 1, "until": "2001-01-01"}, "is over"),
+            ("a", "b", {"rho": 1, "until": "soon"}, "must be a date or a time"),
+            ("a", "b", {"rho": 1, "until": 5}, "must be a date or a time"),
+            ("a", "b", {"rho": 1, "until": "2001-01-01"}, "has already passed"),
         ],
     )
     def test_senseless_grants_are_refused(

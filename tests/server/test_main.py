@@ -76,9 +76,9 @@ class TestAnalyst:
         [
             (("analyst", "list"), "does not exist"),
             (("analyst", "revoke", "alice"), "dpnb analyst add"),
-            (("analyst", "add", "owner", "--privilege", "4"), "taken"),
-            (("analyst", "add", "a b", "--privilege", "4"), "no analyst's name"),
-            (("analyst", "add", "alice", "--privilege", "99"), "not within 1..10"),
+            (("analyst", "add", "owner", "--privilege", "4"), "is reserved"),
+            (("analyst", "add", "a b", "--privilege", "4"), "cannot be the name of an analyst"),
+            (("analyst", "add", "alice", "--privilege", "99"), "from 1 to 10, got 99"),
             (("analyst", "add", "alice", "--privilege", "4", "--expires", "soon"), "2027-01-31"),
             (
                 ("analyst", "add", "alice", "--privilege", "4", "--tokens", "no/where"),
@@ -128,7 +128,7 @@ class TestServe:
             (("--certificate", "c.pem"), "key"),
             (("--rate", "0"), "rate"),
             (("--rho", "-1"), "rho"),
-            (("--top", "3"), "not within 1..3"),
+            (("--top", "3"), "from 1 to 3, got 4"),
             (("--ledger", "mysql://user:hunter2@host/db"), "postgresql://"),
         ],
     )

@@ -1,5 +1,5 @@
-// The live view of the provenance table, for the owner: what any analysts learned together comes from
-// the kernel, which reckons it exactly. Nothing shown is part of a state that a notebook could keep.
+// The live view of the provenance table, for the owner: what was released to any analysts together comes from
+// the kernel, which computes it exactly. Nothing shown is part of a state that a notebook could keep.
 import { make } from "./table.js";
 
 /**
@@ -8,8 +8,8 @@ import { make } from "./table.js";
  *   failed?: string}} Message
  */
 
-const HINT = "Tick the analysts who might put their answers together.";
-const SILENT = "The kernel does not answer: it is busy, or it was stopped. Run the cell again if this stays.";
+const HINT = "Tick the analysts who might share their answers.";
+const SILENT = "The kernel does not answer. It is busy or was stopped. If this stays, run the cell again.";
 /** Milliseconds after which a kernel is called silent. */
 export const PATIENCE = 4000;
 
@@ -114,7 +114,7 @@ function opened(el, message, ask, before) {
   const home = find(".dpnb-prov-coalitions");
   const place = home.querySelector("table");
   const calculator = make("div", "dpnb-prov-reckon",
-    group("dpnb-prov-boxes", "Who might put their answers together?", ...labels, ...every), result, meter);
+    group("dpnb-prov-boxes", "Who might share their answers?", ...labels, ...every), result, meter);
   if (place) place.before(calculator);
   const now = () => ticked(boxes.map((box) => box.checked));
   function reckon() {
