@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
+import re
 from functools import cache
 from pathlib import Path
 
@@ -11,10 +13,25 @@ import pytest
 
 import dpnb
 from dpnb import errors
+from tests.kit import refusals
 
 pytestmark = pytest.mark.fast
 
+SAID_ON = re.compile(r"\bwhat\b|error\.|texts\[|found$")
+"""Messages that come from elsewhere: a parameter, another error, a reply."""
 KINDS = {name for name, held in vars(errors).items() if inspect.isclass(held)}
+
+
+def made() -> list[tuple[str, ast.Call]]:
+    """Return each place that makes an error, with its file as in the list of refusals."""
+    return [
+        (module.file, node)
+        for module in refusals.package()
+        if module.file != "errors.py"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and node.args
+        if isinstance(node.func, ast.Name) and node.func.id in KINDS
+    ]
 
 
 @cache
@@ -56,3 +73,36 @@ def test_a_message_is_one_line_of_what_where_and_how():
     error = errors.SqlError("this is odd", "Write that.", line=2, column=5, text="odd")
     assert str(error) == "this is odd (line 2, column 5: 'odd'). Write that."
     assert error._render_traceback_() == [f"SqlError: {error}"]
+
+
+@pytest.fixture(scope="module")
+def reader():
+    return refusals.Reader()
+
+
+class TestPage:
+    """docs/errors.md lists every message."""
+
+    def test_it_is_what_the_source_says(self, reader):
+        written = refusals.PAGE.read_text("utf-8")
+        assert refusals.page(reader.found) == written, "run python -m tests.kit.refusals"
+
+    def test_each_place_that_makes_an_error_is_read(self, reader):
+        """Or says on what another error said, or what a service sent."""
+        helpers = itertools.chain.from_iterable(reader.helpers.values())
+        read = {
+            (one.file, line)
+            for one in (*reader.found, *helpers)
+            for line in range(one.first, one.last + 1)
+        }
+        missing = [
+            f"{path}: {ast.unparse(call)}"
+            for path, call in made()
+            if (path, call.lineno) not in read and not SAID_ON.search(ast.unparse(call.args[0]))
+        ]
+        assert missing == []
+
+    def test_alternatives_of_one_place_meet_their_own_hints(self, reader):
+        full = [one for one in reader.found if one.what == "the disk is full"]
+        assert full
+        assert {one.hint for one in full} == {"Make room; nothing was charged."}
