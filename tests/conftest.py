@@ -61,7 +61,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ["tests.kit.repeatable"]
+pytest_plugins = ["tests.kit.provoked", "tests.kit.repeatable"]
 
 
 def pytest_addoption(parser):
