@@ -128,14 +128,21 @@ class Category:
         return {"type": self.kind, "values": list(self.values), **other}
 
 
-def _checked_bins(bins: Sequence[Any] | None, low: Any, high: Any) -> tuple[Any, ...] | None:
-    """Bin edges inside the bounds, at least two, strictly rising."""
+def _listed(bins: object) -> Sequence[Any]:
+    """Return bins as they were given, () for none; refuse what is no list."""
     if bins is None:
-        return None
+        return ()
     if not isinstance(bins, (list, tuple)):
         raise SchemaError(
             f"bins must be a list of edges, got {given(bins)}", "Write bins=[0, 10, 20]."
         )
+    return bins
+
+
+def _checked_bins(bins: Sequence[Any] | None, low: Any, high: Any) -> tuple[Any, ...] | None:
+    """Bin edges inside the bounds, at least two, strictly rising."""
+    if bins is None:
+        return None
     edges = tuple(bins)
     if len(edges) < 2 or any(a >= b for a, b in itertools.pairwise(edges)):
         raise SchemaError(
@@ -192,7 +199,7 @@ class Integer:
     numeric: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        numbers = (self.low, self.high, *(self.bins or ()))
+        numbers = (self.low, self.high, *_listed(self.bins))
         if any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
             raise SchemaError(
                 "the bounds and bins of an Integer must be whole numbers",
@@ -275,7 +282,7 @@ class Real:
     numeric: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        numbers = (self.low, self.high, *(self.bins or ()))
+        numbers = (self.low, self.high, *_listed(self.bins))
         if any(isinstance(n, bool) or not isinstance(n, (int, float)) for n in numbers):
             raise SchemaError(
                 "the bounds and bins of a Real must be numbers", "Write Real(0, 200)."
@@ -406,7 +413,7 @@ class Date:
         first, last = _as_date(low), _as_date(high)
         if not first < last:
             raise SchemaError("a Date needs low < high", "Write Date('2020-01-01', '2024-12-31').")
-        edges = None if bins is None else [_as_date(edge) for edge in bins]
+        edges = None if bins is None else [_as_date(edge) for edge in _listed(bins)]
         object.__setattr__(self, "low", first)
         object.__setattr__(self, "high", last)
         object.__setattr__(self, "bins", _checked_bins(edges, first, last))

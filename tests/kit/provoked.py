@@ -1,4 +1,4 @@
-"""Which refusals the tests provoke: ``pytest --refusals FILE``.
+"""Which refusals the tests provoke: ``pytest --refusals=FILE``.
 
 Runs add up in FILE. At the end the listed refusals that no run has provoked are printed, and the run fails if there
 are any. A refusal is provoked when its place, or a function that it hands its message to, made an error with it.

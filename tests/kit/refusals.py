@@ -93,7 +93,7 @@ class Refusal:
     def matches(self, what: str) -> bool:
         """Return whether a message may be this one."""
         parts = [re.escape(part) for part in re.split("\x02.*?\x03", self.what)]
-        return re.fullmatch(".*".join(parts), what, re.DOTALL) is not None
+        return re.fullmatch(".*".join(parts).rstrip(".\\"), what.rstrip("."), re.DOTALL) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +152,6 @@ class Reader:
 
     def __init__(self) -> None:
         self.modules = list(package())
-        self.numbers = {
-            name: eval(ast.unparse(value))  # noqa: S307 - arithmetic with numbers
-            for module in self.modules
-            for name, value in module.constants.items()
-            if all(
-                isinstance(one, ast.Constant | ast.BinOp | ast.operator) for one in ast.walk(value)
-            )
-        }
         self.kinds = {
             node.name: node.name
             for module in self.modules
@@ -464,26 +456,39 @@ class Paths:
         if not isinstance(node, ast.FormattedValue):
             return self.texts(node, path, truth)
         value, spec = node.value, node.format_spec
-        if isinstance(value, ast.Name) and value.id in self.reader.numbers and value.id.isupper():
+        number = self.number(value)
+        if number is not None:
             pattern = (
                 spec.values[0].value if isinstance(spec, ast.JoinedStr) and spec.values else ""
             )  # type: ignore[attr-defined]
-            return [format(self.reader.numbers[value.id], pattern)]
+            return [format(number, pattern)]
         if node.conversion == -1:
             return self.texts(value, path, truth)
         return [slot(self.name(value))]
 
+    def constant(self, name: str) -> ast.expr | None:
+        """Return what a module's name stands for, here or where it is imported from."""
+        for module in self.reader.modules:
+            if (
+                module.file in (self.module.file, self.module.imports.get(name))
+                and name in module.constants
+            ):
+                return module.constants[name]
+        return None
+
+    def number(self, node: ast.expr) -> float | None:
+        held = self.constant(node.id) if isinstance(node, ast.Name) else None
+        parts = [] if held is None else list(ast.walk(held))
+        plain = all(isinstance(one, ast.Constant | ast.BinOp | ast.operator) for one in parts)
+        value = eval(ast.unparse(held)) if held is not None and plain else None  # noqa: S307 - numbers
+        return value if isinstance(value, int | float) else None
+
     def named(self, name: str, path: Texts) -> list[str]:
         if name in path:
             return [path[name]]
-        held = self.module.constants.get(name)
+        held = self.constant(name)
         if held is not None and not isinstance(held, ast.Dict):
             return self.texts(held, {})
-        for other in self.reader.modules:
-            if other.file == self.module.imports.get(name) and isinstance(
-                other.constants.get(name), ast.Constant
-            ):
-                return [str(other.constants[name].value)]  # type: ignore[attr-defined]
         return [slot(self.name(ast.Name(name)))]
 
     def returned(self, call: ast.Call, path: Texts, truth: Mapping[str, bool]) -> Iterable[str]:

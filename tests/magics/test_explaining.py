@@ -206,7 +206,7 @@ MISTAKES = [
     (f"%%dpexplain income --epsilon :cost\n{REAL}", "--epsilon :cost has no value"),
     (f"%%dpexplain income --confidence 1\n{REAL}", "confidence must be between 0 and 1, got 1"),
     (f"%%dpexplain income --mode loose\n{REAL}", "mode"),
-    (f"%%dpexplain income --predicates nothing\n{REAL}", "no list called 'nothing'"),
+    (f"%%dpexplain income --predicates nothing\n{REAL}", "no list named 'nothing'"),
     (f"%%dpexplain income --attributes hours_per_week\n{REAL}", "no declared values"),
     (f"%%dpexplain income --exclude ag\n{REAL}", "there is no column 'ag'"),
     (f"%%dpexplain income --length 4\n{REAL}", "from 1 to 3, got 4"),
