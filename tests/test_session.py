@@ -251,7 +251,7 @@ class TestPure:
     def test_rho_is_refused(self):
         with (
             opened(budget=dpnb.Budget(epsilon=4)) as session,
-            pytest.raises(RequestError, match="this session counts privacy costs in epsilon"),
+            pytest.raises(RequestError, match="this session counts epsilon"),
         ):
             session.query(COUNT, rho=0.1)
 
@@ -593,8 +593,8 @@ class TestDamagedLedger:
 
 
 BAD_REQUESTS = [
-    ({}, "the accuracy is missing"),
-    ({"rho": 0.1, "error": 5}, "only one of rho, epsilon and error can be given"),
+    ({}, "needs exactly one of"),
+    ({"rho": 0.1, "error": 5}, "needs exactly one of"),
     ({"rho": 0}, "rho must be above 0, got 0. Give rho as a positive number, such as 0.1."),
     ({"rho": -1}, "rho must be above 0, got -1. Give rho as a positive number, such as 0.1."),
     ({"rho": float("nan")}, "rho must be a finite number, got"),
@@ -606,13 +606,13 @@ BAD_REQUESTS = [
     ({"rho": 2}, "this costs rho 2, but 1 is left"),
     ({"epsilon": 0}, "epsilon must be above 0, got 0. Give epsilon as a positive number,"),
     ({"epsilon": 1e-17}, "out of range"),
-    ({"error": 0}, "error must be positive, got 0"),
-    ({"error": -1}, "error must be positive, got -1"),
+    ({"error": 0}, "error must be above 0, got 0"),
+    ({"error": -1}, "error must be above 0, got -1"),
     ({"error": float("nan")}, "error is out of range"),
     ({"error": float("inf")}, "error is out of range"),
-    ({"error": "x"}, "error must be a number, got 'x'"),
-    ({"error": {}}, "name each result once"),
-    ({"error": {"k": 1, "m": 2}}, "name each result once"),
+    ({"error": "x"}, "error must be a number"),
+    ({"error": {}}, "must name each result"),
+    ({"error": {"k": 1, "m": 2}}, "must name each result"),
     ({"error": 0.01}, "is left"),
     ({"error": 1e-200}, "out of range"),
     ({"error": 1e20}, "out of range"),

@@ -56,10 +56,10 @@ def read_options(given: Mapping[str, Any]) -> Options:
     if confidence is not None and not 0 < confidence < 1:
         raise RequestError(
             f"confidence must be between 0 and 1, got {confidence:g}",
-            "Give a number between 0 and 1, such as 0.95.",
+            "Give a number such as 0.95.",
         )
     if error is not None and not error > 0:
-        raise RequestError(f"error must be positive, got {error:g}", "Give a positive number.")
+        raise RequestError(f"error must be above 0, got {error:g}", "Give a positive number.")
     intervals = given.get("intervals", "simultaneous")
     if not isinstance(intervals, str) or intervals not in ("simultaneous", "each"):
         raise RequestError(

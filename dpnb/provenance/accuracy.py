@@ -27,7 +27,7 @@ class Accuracy:
     level : Fraction or None
         The level of the statement in the session's currency.
     error : mapping of alias to float, or None
-        Requested margins of error of the displayed intervals.
+        Wished half-widths of the displayed intervals.
     rows : int or None
         Group size for which the error of an AVG holds.
     confidence : float
@@ -83,9 +83,9 @@ class Accuracy:
 def _real(value: object, name: str, hint: str) -> float:
     value = scalar(value)
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
-        raise RequestError(f"{name} must be a number, got {value!r}", hint)
+        raise RequestError(f"{name} must be a number", hint)
     if not -(10**30) < value < 10**30:
-        raise RequestError(f"{name} is out of range: {value!r}", hint)
+        raise RequestError(f"{name} is out of range", hint)
     return float(value)
 
 
@@ -111,21 +111,15 @@ def read_accuracy(
     RequestError
         When not exactly one of rho, epsilon and error is given, or one of them makes no sense.
     """
-    ways = {"rho": rho, "epsilon": epsilon, "error": error}
-    given = [name for name, value in ways.items() if value is not None]
-    if len(given) != 1:
-        what = (
-            "only one of rho, epsilon and error can be given"
-            if given
-            else "the accuracy is missing"
+    if sum(value is not None for value in (rho, epsilon, error)) != 1:
+        raise RequestError(
+            "a request needs exactly one of rho, epsilon and error",
+            f"Give {unit(currency)}=0.05, or error=50.",
         )
-        raise RequestError(what, f"Give {unit(currency)}=0.05, or error=50.")
     level: Fraction | None = None
     if rho is not None:
         if not counts_rho(currency):
-            raise RequestError(
-                "this session counts privacy costs in epsilon", "Give epsilon=, not rho=."
-            )
+            raise RequestError("this session counts epsilon", "Give epsilon=, not rho=.")
         level = amount(rho, "rho")
     elif epsilon is not None:
         if counts_rho(currency):
@@ -149,7 +143,7 @@ def read_accuracy(
     share = None if split is None else amount(split, "split")
     if share is not None and not Fraction(1, 1000) <= share <= Fraction(999, 1000):
         raise RequestError(
-            f"split must be between 0.001 and 0.999, got {split!r}",
+            f"split must be between 0.001 and 0.999, got {float(share):g}",
             "Give the share of the sum, such as 0.5.",
         )
     averages = [a for a in query.measured if a.function == "AVG"]
@@ -158,7 +152,7 @@ def read_accuracy(
         number = _real(rows, "rows", "Give a whole number of rows.")
         if not (number >= 1 and number == int(number)):
             raise RequestError(
-                f"rows must be a whole number of at least 1, got {rows!r}", "Give rows=100."
+                f"rows must be a whole number of at least 1, got {number:g}", "Give rows=100."
             )
         size = int(number)
     wished = None if error is None else _errors(error, query, unit(currency))
@@ -187,7 +181,7 @@ def read_confidence(value: object) -> float:
     ------
     RequestError
     """
-    hint = "Give a number between 0 and 1, such as 0.95."
+    hint = "Give a number such as 0.95."
     sure = _real(value, "confidence", hint)
     if not 0 < sure < 1:
         raise RequestError(f"confidence must be between 0 and 1, got {sure:g}", hint)
@@ -195,7 +189,7 @@ def read_confidence(value: object) -> float:
 
 
 def _errors(error: object, query: Query, unit: str) -> dict[str, float]:
-    """Return the requested error of each aggregate that is measured, also of those within formulas.
+    """Return the wished error of each aggregate that is measured, also of those within formulas.
 
     ``unit`` is the name of the amounts that the session counts.
     """
@@ -208,21 +202,21 @@ def _errors(error: object, query: Query, unit: str) -> dict[str, float]:
     given = error if isinstance(error, Mapping) else dict.fromkeys(aliases, error)
     if sorted(given, key=str) != sorted(aliases):
         raise RequestError(
-            "error must be one number, or name each result once",
+            "error must name each result exactly once",
             f"Give one number, or a dict for {', '.join(aliases)}.",
         )
     for output in query.outputs:
         value = _real(given[output.alias], "error", "Give a positive number.")
         if not 0 < value < math.inf:
-            raise RequestError(f"error must be positive, got {value:g}", "Give a positive number.")
+            raise RequestError(f"error must be above 0, got {value:g}", "Give a positive number.")
         if isinstance(output, Aggregate):
             wish(output.alias, value)
             continue
         weights = output.weights()
         if not weights:
             raise RequestError(
-                f"the error of {output.alias!r} cannot be fixed beforehand: it depends on the released "
-                "values, because the result is not a weighted sum of aggregates",
+                f"the error of {output.alias!r} cannot be fixed in advance, because it depends on the "
+                "released values. Only a weighted sum of aggregates has a known error",
                 f"Give {unit}=0.05 instead of error, and look at the confidence intervals.",
             )
         # what is measured may have another name here

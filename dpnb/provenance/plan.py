@@ -179,9 +179,9 @@ def plan(
             levels = dict.fromkeys(views, Fraction(0))
     if not all(LEAST_LEVEL <= level <= MOST_LEVEL for level in levels.values()):
         raise RequestError(
-            f"{'the privacy cost' if accuracy.error is None else 'the error'} is out of range for noise "
-            "on 64-bit integers",
-            "Ask for one nearer to the size of the values.",
+            f"{'the privacy cost' if accuracy.error is None else 'the error'} is out of range for noise on "
+            "64-bit integers",
+            "Ask for one closer to the size of the values.",
         )
     if currency == "pure":
         levels = {view: _snapped(level, accuracy) for view, level in levels.items()}
@@ -252,7 +252,7 @@ def _sharers(aggregate: Aggregate, query: Query, accuracy: Accuracy) -> int:
 
 
 def declared_level(part: Part, query: Query, accuracy: Accuracy, currency: Currency) -> Fraction:
-    """Return the level of a declared view at which an aggregate has its requested error at first look."""
+    """Return the level of a declared view at which an aggregate has its wished error at first look."""
     if part.alignment is None or accuracy.error is None:
         raise ValueError("there is no declared view, or no error")
     alpha = accuracy.alpha(part.alignment.groups * len(query.measured), 1)
@@ -280,13 +280,13 @@ def _declared_level(
 
 
 def _snapped(level: Fraction, accuracy: Accuracy) -> Fraction:
-    """Return the level on the public grid: below for a requested cost, above for a requested error."""
+    """Return the level on the public grid: below for a wished cost, above for a wished error."""
     snapped = snap(level, up=accuracy.error is not None)
     if snapped is None:
         low, high = float(grid()[0]), float(grid()[-1])
         raise RequestError(
-            f"a part of this answer would need epsilon {float(level):.3g}, "
-            f"but a pure session allows {low:.2g} to {high:.3g}",
+            f"one of the vectors would need epsilon {float(level):.3g}; "
+            f"epsilon can be from {low:.2g} to {high:.3g}",
             "Ask for a larger epsilon or a different error.",
         )
     return snapped
@@ -295,7 +295,7 @@ def _snapped(level: Fraction, accuracy: Accuracy) -> Fraction:
 def half_width(
     part: Part, plan: Plan, levels: Mapping[str, Fraction], look: int, rows: int, sharers: int = 1
 ) -> float:
-    """Return the expected margin of error of an aggregate; for AVG on groups of ``rows``.
+    """Return the half-width to expect of an aggregate's interval; for AVG on groups of ``rows``.
 
     COUNT and SUM: the quantile of the noise. AVG: the worst case over means at the given count. It is
     one of ``sharers`` intervals that share a failure probability.

@@ -246,7 +246,7 @@ def test_the_script_meets_answers_and_every_kind_of_refusal(known, tmp_path, cap
     text = repr(said)
     for kind in (
         "is left", "with which the first step would pass", "the step was not taken", "Look 4 of this answer",
-        "out of range for noise", "this answer has no group", "cannot be fixed beforehand",
+        "out of range for noise", "this answer has no group", "cannot be fixed in advance",
     ):  # fmt: skip
         assert kind in text
     assert len(asked) > 20

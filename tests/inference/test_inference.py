@@ -693,8 +693,8 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "what"),
         [
-            ({"error": 0}, "error must be positive, got 0"),
-            ({"error": -1}, "error must be positive, got -1"),
+            ({"error": 0}, "error must be above 0, got 0"),
+            ({"error": -1}, "error must be above 0, got -1"),
             ({"error": math.inf}, "out of range"),
             ({"error": "5"}, "error must be a number"),
             ({"error": True}, "error must be a number"),

@@ -255,7 +255,7 @@ class TestWhatIsRefused:
             (
                 {"rho": 0.1, "confidence": 1},
                 RequestError,
-                "confidence must be between 0 and 1, got 1",
+                "between 0 and 1, got 1",
             ),
             ({"rho": 0.1, "confidence": None}, RequestError, "must be a number"),
         ],

@@ -204,7 +204,7 @@ MISTAKES = [
     (f"%%dpexplain income --rho topk=1\n{REAL}", "must name exactly topk, influence, rank"),
     (f"%%dpexplain income --rho :cost\n{REAL}", "--rho :cost has no value"),
     (f"%%dpexplain income --epsilon :cost\n{REAL}", "--epsilon :cost has no value"),
-    (f"%%dpexplain income --confidence 1\n{REAL}", "confidence must be between 0 and 1, got 1"),
+    (f"%%dpexplain income --confidence 1\n{REAL}", "between 0 and 1, got 1"),
     (f"%%dpexplain income --mode loose\n{REAL}", "mode"),
     (f"%%dpexplain income --predicates nothing\n{REAL}", "no list named 'nothing'"),
     (f"%%dpexplain income --attributes hours_per_week\n{REAL}", "no declared values"),

@@ -49,10 +49,10 @@ class TestReadAccuracy:
     @pytest.mark.parametrize(
         ("wished", "word"),
         [
-            ({}, "accuracy is missing"),
-            ({"rho": 0.1, "epsilon": 0.1}, "only one of rho, epsilon and error"),
-            ({"rho": 0.1, "error": 5}, "only one of rho, epsilon and error"),
-            ({"rho": 0.1, "epsilon": 0.1, "error": 5}, "only one of rho, epsilon and error"),
+            ({}, "needs exactly one of"),
+            ({"rho": 0.1, "epsilon": 0.1}, "needs exactly one of"),
+            ({"rho": 0.1, "error": 5}, "needs exactly one of"),
+            ({"rho": 0.1, "epsilon": 0.1, "error": 5}, "needs exactly one of"),
             ({"rho": 0}, "rho"),
             ({"rho": -0.1}, "rho"),
             ({"rho": math.nan}, "rho"),
@@ -350,7 +350,7 @@ class TestPure:
 
     @pytest.mark.parametrize("wished", [{"epsilon": 1e-5}, {"error": 1e-3}])
     def test_beyond_the_grid_is_refused(self, planned: Planner, wished: dict[str, Any]) -> None:
-        with pytest.raises(RequestError, match=r"a pure session allows 0\.00024 to 64"):
+        with pytest.raises(RequestError, match=r"epsilon can be from 0\.00024 to 64"):
             planned(COUNT, "pure", **wished)
 
 
