@@ -72,7 +72,7 @@ def test_every_cell_ran_and_failed_only_where_it_shall(page):
 
 
 def test_a_query_cell_shows_one_look_live(page):
-    cell = page.locator(".jp-Cell", has_text="-o people").first
+    cell = page.locator(".jp-CodeCell", has_text="-o people").first
     cell.scroll_into_view_if_needed()
     expect(cell.locator(".jp-OutputArea-child .dpnb-table:visible")).to_have_count(1)
     expect(cell.get_by_text("Saved copy of this result")).to_be_visible()
@@ -191,5 +191,5 @@ def test_a_link_from_the_terminal_opens_the_first_lesson_and_its_links_lead_on(c
     expect(page.get_by_role("tab", name="SECURITY.md")).to_be_visible()
     expect(
         page.locator(".jp-FileEditor:visible, .jp-MarkdownViewer:visible").first
-    ).to_contain_text("differential privacy", ignore_case=True)
+    ).to_contain_text("Reporting a weakness")
     expect(page.locator(".jp-Dialog")).to_have_count(0)
