@@ -84,11 +84,11 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
     (lambda: read_budget(None, None, None, None, {"rhoo": 1}), "[budget] has an unknown entry"),
     (lambda: read_analysts(["alice"], {}), "[analysts] must give each analyst a privilege"),
     (lambda: Policy(most_colluders=0), "most_colluders"),
-    (lambda: read("'a' > " + " " * 20_000), "the comparison has more than 2,000 characters"),
-    (lambda: read_options(u="x"), "u is not a number"),
-    (lambda: read_options(ranges=("x", 5)), "ranges is not a number"),
+    (lambda: read("'a' > " + " " * 20_000), "more than 2,000. Pass the weights as a mapping"),
+    (lambda: read_options(u="x"), "u must be a number"),
+    (lambda: read_options(ranges=("x", 5)), "ranges must be a number"),
     (lambda: read_options(ranges=(0, 1e40)), "ranges is out of range"),
-    (lambda: RowSpace(0), "A domain has at least one cell"),
+    (lambda: RowSpace(0), "A domain needs at least one cell"),
     (lambda: encode(nested(300)), "a value is nested too deeply"),
 ]
 
@@ -114,9 +114,9 @@ def test_requests(session, wrong, said):
 
 
 OWNED: list[tuple[Callable[[Curator], object], str]] = [
-    (lambda c: c.limit(5, rho=0.1), "a limit is of a row or view by its name"),
-    (lambda c: c.register(["bob"]), "analysts have no privileges"),
-    (lambda c: c.add_view(["sex"], bins=[1]), "bins belong to columns"),
+    (lambda c: c.limit(5, rho=0.1), "needs the name of an analyst or a view"),
+    (lambda c: c.register(["bob"]), "analysts must be a dict with privileges"),
+    (lambda c: c.add_view(["sex"], bins=[1]), "bins must be a dict by column"),
     (lambda c: c.add_view(["sex"], strategy=[[1]]), "strategy"),
     (lambda c: c.add_view(["n"], bins={"n": [3, 1]}), "bins"),
     (lambda c: c.protect("SELECT COUNT(*) FROM t", ">", 2, name=5), "name of a claim"),

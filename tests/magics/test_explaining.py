@@ -178,7 +178,7 @@ class TestDoubt:
     def test_the_other_way_round_is_offered(self, asked):
         ran = asked.run("%%dpexplain income\n'Never-married' > 'Married-civ-spouse'")
         assert isinstance(ran.result, dpnb.Question)
-        assert "Ask the other way round" in ran.stdout
+        assert "Swap the groups" in ran.stdout
 
     def test_anyway_explains_with_a_warning(self, asked):
         ran = asked.run(
