@@ -623,7 +623,7 @@ BAD_REQUESTS = [
     ({"rho": 0.1, "confidence": 1}, "confidence must be between 0 and 1, got 1"),
     ({"rho": 0.1, "confidence": 95}, "confidence must be between 0 and 1, got 95"),
     ({"rho": 0.1, "confidence": float("nan")}, "confidence is out of range"),
-    ({"rho": 0.1, "confidence": "high"}, "confidence must be a number, got 'high'"),
+    ({"rho": 0.1, "confidence": "high"}, "confidence must be a number"),
     ({"rho": 0.1, "looks": 2}, "looks must be 1 or 'any', got 2"),
     ({"rho": 0.1, "intervals": "both"}, "intervals must be 'simultaneous' or 'each', got 'both'"),
     ({"rho": 0.1, "split": 0}, "split must be above 0, got 0."),

@@ -309,9 +309,9 @@ class TestDeclared:
         [
             (f"{TOML}[policy]\nrow = 1\n", "[policy] has an unknown entry"),
             (f"{TOML}[analysts]\nalice = 2\n", "the privilege of 'alice' in [analysts] differs"),
-            (f'{TOML}[policy]\nrows = "most"\n', "rows is 'most'"),
-            (f'views = "each"\n{TOML}', "views is 'each'"),
-            (f"views = [['height']]\n{TOML}", "'height' is no declared column"),
+            (f'{TOML}[policy]\nrows = "most"\n', "rows cannot be 'most'"),
+            (f'views = "each"\n{TOML}', "views cannot be 'each'"),
+            (f"views = [['height']]\n{TOML}", "there is no declared column 'height'"),
         ],
     )
     def test_what_makes_no_sense_is_told(self, home, capsys, text, said):
