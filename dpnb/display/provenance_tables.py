@@ -322,7 +322,7 @@ def _heat_foot(provenance: Provenance, groups: Sequence[Sequence[Head]], shown: 
     if not any(limits):
         return foot
     given = "".join(
-        f'<td style="{_RIGHT}">{"cap" if limit is None else shown.text(limit)}</td>'
+        f'<td style="{_RIGHT}">{"total budget" if limit is None else shown.text(limit)}</td>'
         for limit in limits
     )
     cap = f'<td style="{_RIGHT}">{shown.text(provenance.cap)}</td>'
@@ -335,9 +335,9 @@ def _strong(name: str) -> str:
 
 def _coalition(provenance: Provenance, one: Coalition) -> str:
     part = share(provenance, one.known, provenance.cap)
-    bar = f'<td data-head="of the cap" style="{_LEFT}">{parts.meter(part)}<span>{share_text(part)}</span></td>'
+    bar = f'<td data-head="of the total budget" style="{_LEFT}">{parts.meter(part)}<span>{share_text(part)}</span></td>'
     amount = (
-        f'<td data-head="learned at most" style="{_RIGHT}">{_amount(provenance, one.known)}</td>'
+        f'<td data-head="released, at most" style="{_RIGHT}">{_amount(provenance, one.known)}</td>'
     )
     return f"<tr>{parts.row_head(one.label)}{amount}{bar}</tr>"
 

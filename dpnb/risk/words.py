@@ -81,8 +81,8 @@ def sentence(rows: Rows, level: float, delta: Fraction | None) -> str:
     if alike == 1:
         company = f"{rows.one} stands out most"
     else:
-        kind = "about " if rows.steps else ""
-        company = f"{alike:,} of {rows.total:,} {rows.noun()} stand out most, {kind}equally"
+        kind = "about" if rows.steps else "all"
+        company = f"{alike:,} of {rows.total:,} {rows.noun()} stand out most, {kind} equally"
     right = f"at most {at_most_text(most)}" if rows.at_most else about_text(most)
     whole = "This answer and earlier ones shift" if rows.cumulative else "The answer shifts"
     beforehand = ", if all releases had been fixed in advance" if rows.cumulative else ""

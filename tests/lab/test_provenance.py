@@ -115,7 +115,7 @@ class TestRecord:
 
     def test_it_says_in_words_what_all_have_learned(self, page):
         told = ask_kernel(page, "repr(curator.provenance).split(chr(10))[0]")
-        assert re.match(r"All analysts together have learned at most rho 0\.0\d+ \(epsilon", told)
+        assert re.match(r"Released to all analysts together: at most rho 0\.0\d+ \(epsilon", told)
         expect(record(page).get_by_text(told)).to_be_visible()
 
     def test_text_from_outside_stays_text(self, page):
@@ -184,8 +184,8 @@ class TestLive:
             for name in names:
                 box(page, name).check()
             loss = ask_kernel(page, f"str(float(curator.coalition{names!r}.rho))")
-            expect(result(page)).to_contain_text(f"learned at most rho {float(loss):.4g} (epsilon ")
-            expect(result(page)).to_contain_text("of the cap")
+            expect(result(page)).to_contain_text(f"at most rho {float(loss):.4g} (epsilon ")
+            expect(result(page)).to_contain_text("of the total budget")
         assert ask_kernel(page, "','.join(widget.chosen)") == "bob"
 
     def test_all_of_them_are_what_the_budget_says(self, page):
@@ -195,7 +195,7 @@ class TestLive:
 
     def test_analysts_are_ticked_from_python(self, page):
         ask_kernel(page, "setattr(widget, 'chosen', ('alice', 'bob'))")
-        expect(result(page)).to_contain_text("alice and bob together have learned")
+        expect(result(page)).to_contain_text("Released to alice and bob together")
         expect(box(page, "alice")).to_be_checked()
         expect(box(page, "carol")).not_to_be_checked()
 
@@ -205,7 +205,7 @@ class TestLive:
         button = live(page).get_by_role("button", name="epsilon", exact=True)
         button.click()
         expect(button).to_have_attribute("aria-pressed", "true")
-        expect(table.locator("caption")).to_have_text("Who knows how much of what, in epsilon")
+        expect(table.locator("caption")).to_have_text("Released, by view and analyst, in epsilon")
         expect(live(page).get_by_text("Epsilons do not add up")).to_be_visible()
         shown = cells(table)
         assert shown[0] == own[0] == "alice"
@@ -221,7 +221,7 @@ class TestLive:
             if box(page, "alice").evaluate("el => el === document.activeElement"):
                 break
         page.keyboard.press("Space")
-        expect(result(page)).to_contain_text("alice has learned at most")
+        expect(result(page)).to_contain_text("Released to alice: at most")
         page.keyboard.press("Tab")
         page.keyboard.press("Space")
         expect(result(page)).to_contain_text("alice and bob together")
@@ -257,7 +257,7 @@ class TestLive:
         expect(news).to_have_text(f"Up to date, with {int(before) + 1} charges.")
         expect(live(page).locator(".dpnb-prov-heat caption")).to_contain_text("in epsilon")
         expect(box(page, "bob")).to_be_checked()
-        expect(result(page)).to_contain_text("bob has learned at most")
+        expect(result(page)).to_contain_text("Released to bob: at most")
         focused = page.evaluate("document.activeElement.textContent")
         assert focused == "Refresh"
 
@@ -267,7 +267,7 @@ class TestLooks:
     def test_it_is_accessible(self, lab, page, theme):
         lab.theme(page, theme)
         box(page, "alice").check()
-        expect(result(page)).to_contain_text("alice has learned")
+        expect(result(page)).to_contain_text("Released to alice")
         # all in view, see looking.assert_accessible
         page.set_viewport_size({"width": 1100, "height": 5000})
         page.evaluate("document.body.style.overflow = 'visible'")
@@ -334,7 +334,7 @@ class TestLooks:
                 .first.locator("td")
                 .evaluate_all("all => all.map(cell => getComputedStyle(cell, '::before').content)")
             )
-            assert names[:3] == ['"privilege"', '"spent"', '"of its limit"']
+            assert names[:3] == ['"privilege"', '"spent"', '"of the limit"']
             part.evaluate("part => { part.querySelector('.dpnb').style.width = '' }")
 
 

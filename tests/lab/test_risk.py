@@ -74,7 +74,7 @@ def page(lab, opened):
         part.get_by_role("button", name=LOOK).click()
     part.locator(".dpnb-risk-range tbody tr").nth(4).click()
     preset(part, "55").click()
-    expect(sentence(part)).to_contain_text("With rho 0.05 ")
+    expect(sentence(part)).to_contain_text("At rho 0.05 ")
     return opened
 
 
@@ -97,7 +97,7 @@ def preset(part, guesses):
 
 
 def slider(part):
-    return part.get_by_role("slider", name="Level")
+    return part.get_by_role("slider", name="Privacy cost")
 
 
 def sentence(part):
@@ -149,7 +149,7 @@ class TestLive:
         slider(part).focus()
         page.keyboard.press("End")
         assert position(part) == ["11", "rho 5 (epsilon 20.56 at delta 1e-6)"]
-        expect(sentence(part)).to_contain_text("With rho 5")
+        expect(sentence(part)).to_contain_text("At rho 5")
         expect(part.locator("[aria-current=true]")).to_contain_text("rho 5")
         expect(part.locator(".dpnb-risk-range [aria-pressed=true]")).to_have_text("✓")
         expect(part.locator(".dpnb-risk-shape")).to_contain_text("at rho 5")

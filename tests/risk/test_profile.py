@@ -555,7 +555,7 @@ class TestSentence:
         assert 0.99 <= within + 1e-4 < 0.996
 
     def test_rows_that_are_alike_are_counted(self, said):
-        assert "3 of 4 rows stand out most, equally" in said(
+        assert "3 of 4 rows stand out most, all equally" in said(
             [7, 7, 7, 1], {"epsilon": 9}, epsilon=1
         )
 
