@@ -131,6 +131,30 @@ def test_the_owners_requests(curator, wrong, said):
         wrong(curator)
 
 
+class TestDiscovery:
+    """Which table has the column."""
+
+    @pytest.mark.parametrize(
+        ("undeclared", "said"),
+        [((), "no table has undeclared columns"), (("city",), "say of which table")],
+    )
+    def test_must_be_clear(self, undeclared, said):
+        frame = FRAME.assign(city="Lyon")
+        schema = Schema({"sex": Category(["F", "M"])}, undeclared=undeclared)
+        budget = Budget(epsilon=3, delta=1e-6, key_delta=1e-7)
+        with (
+            Session([Table(name, frame, schema) for name in "ab"], budget=budget) as session,
+            pytest.raises(DpnbError, match=said),
+        ):
+            session.discover("city", rho=0.01)
+
+
+def test_a_path_with_a_pattern_is_not_read(tmp_path):
+    FRAME.to_parquet(tmp_path / "[a].parquet")
+    with pytest.raises(DpnbError, match=r"the path contains one of"):
+        Session(Table("t", tmp_path / "[a].parquet", SCHEMA), budget=Budget(rho=1))
+
+
 def test_a_limit_of_pure_epsilon_is_fixed():
     made = Curator([table()], budget=Budget(epsilon=1))
     try:

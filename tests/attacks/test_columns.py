@@ -202,7 +202,9 @@ def test_bad_limits_are_refused_and_change_nothing(curator):
     ):  # fmt: skip
         with pytest.raises(dpnb.DpnbError, match=word):
             curator.limit(column=column, table=table, rho=0.1)
-    with pytest.raises(dpnb.DpnbError, match="Name one"):
+    with pytest.raises(
+        dpnb.DpnbError, match="a limit is for an analyst, a column or a view, not for two of them"
+    ):
         curator.limit(view="age", column="age", table="t", rho=0.1)
     with pytest.raises(dpnb.DpnbError, match="no analyst"):
         curator.limit("eve", column="age", table="t", rho=0.1)

@@ -576,10 +576,10 @@ class TestRefusals:
             ("text", Real(0, 9), "column 'x' is declared as real but holds text values"),
             ("text", Date("2024-01-01", "2024-01-02"), "is declared as date but holds text values"),
             ("timestamptz", Date("2024-01-01", "2024-01-02"), "holds timestamptz values"),
-            ("int[]", Integer(0, 9), "declared integer but holds .* values"),
-            ("jsonb", Category(["a"]), "declared category but holds jsonb values"),
-            ("money", Real(0, 9), "declared real but holds (money|other) values"),
-            ("bit", Category(["1"]), "declared category but holds (bit|other) values"),
+            ("int[]", Integer(0, 9), "declared as integer but holds .* values"),
+            ("jsonb", Category(["a"]), "declared as category but holds jsonb values"),
+            ("money", Real(0, 9), "declared as real but holds (money|other) values"),
+            ("bit", Category(["1"]), "declared as category but holds (bit|other) values"),
         ],
     )
     def test_types_that_cannot_hold_the_kind(self, held, kind, text, place):
@@ -588,7 +588,7 @@ class TestRefusals:
 
     def test_types_that_are_made_by_users(self, place):
         place.server.execute("CREATE TYPE mood AS ENUM ('sad'); CREATE DOMAIN whole AS int8")
-        with pytest.raises(SchemaError, match="declared category but holds other values"):
+        with pytest.raises(SchemaError, match="declared as category but holds other values"):
             opened(Table("t", place.column("mood"), Schema({"x": Category(["sad"])})))
         opened(Table("t", place.column("whole", "1"), self.X)).close()
 
