@@ -60,8 +60,8 @@ class ThresholdLaw:
         if not self.ids:
             return f"with {count:,} {'row' if count == 1 else 'rows'}"
         if count == 1:
-            return f"with a single {self.ids} that counts"
-        return f"with {count:,} different {self.ids} that count"
+            return f"counted for a single {self.ids}"
+        return f"counted for {count:,} different {self.ids}"
 
     def sentence(self) -> str:
         """Return which values are found, in words."""

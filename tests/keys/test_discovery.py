@@ -203,9 +203,9 @@ class TestWhatIsFound:
         unit = Unit("customer_id", max_rows=20, max_groups=3)
         with dpnb.Session(table(frame, unit), budget=BUDGET) as session:
             said = session.price_discovery("country", rho="0.05", delta="1.0549e-8").law.sentence()
-        assert "different customer_id that count is found" in said
+        assert "different customer_id is found" in said
         assert (
-            "a single customer_id that counts is found with a probability of at most 1.0549e-8"
+            "counted for a single customer_id is found with a probability of at most 1.0549e-8"
             in said
         )
         assert "Each customer_id counts for at most 3 values" in said
