@@ -21,9 +21,8 @@ from dpnb.privacy.calibrate import Law
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.provenance.plan import Part, Plan, half_width
 from dpnb.provenance.store import Store
-from dpnb.provenance.views import View, transposition
+from dpnb.provenance.views import View, asked_groups, transposition
 from dpnb.schema import Schema
-from dpnb.sql.canonical import can_hold
 from dpnb.sql.formulas import Quantile, Statistic
 from dpnb.sql.query import Aggregate, Derived, Query
 from dpnb.sql.values import Column, bounds_of
@@ -228,20 +227,6 @@ def _bounds(part: Part, schema: Schema) -> tuple[float, float]:
         return 0.0, 0.0
     bounds = bounds_of(part.aggregate.value, schema)
     return float(bounds.low), float(bounds.high)
-
-
-def asked_groups(query: Query, schema: Schema, groups: Sequence[Sequence[int]]) -> list[int]:
-    """Return the indices of the groups in which WHERE leaves room for rows, by public facts.
-
-    ``groups`` holds each group's cell numbers.
-    """
-    columns = [key.column for key in query.keys]
-    if query.where.columns.isdisjoint(columns):
-        return list(range(len(groups)))
-    ends = [[(c.low, c.high) for c in schema[column].cells()] for column in columns]
-    cells = ([column[i] for column, i in zip(ends, group, strict=True)] for group in groups)
-    named = (dict(zip(columns, cell, strict=True)) for cell in cells)
-    return [row for row, cell in enumerate(named) if can_hold(query.where, cell)]
 
 
 def ordered(

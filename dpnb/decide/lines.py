@@ -13,7 +13,7 @@ from dpnb.decide.conditions import Atom
 from dpnb.decide.options import Options
 from dpnb.engines.base import Sum, sum_about
 from dpnb.errors import RequestError
-from dpnb.provenance.views import View, transposition, views_of
+from dpnb.provenance.views import View, asked_groups, transposition, views_of
 from dpnb.scale import scalar
 from dpnb.schema import Schema
 from dpnb.sql.canonical import unused
@@ -80,9 +80,25 @@ def measured_query(query: Query, atoms: Sequence[Atom]) -> Query:
 def declared_groups(
     query: Query, schema: Schema
 ) -> tuple[tuple[tuple[str | int, ...], ...], tuple[int, ...]]:
-    """Return all declared groups, and for each the place of its number in a view."""
-    labels = [[cell.label for cell in schema[key.column].cells()] for key in query.keys]
-    return tuple(itertools.product(*labels)), tuple(transposition(query, schema))
+    """Return the groups in which WHERE leaves room for rows, and each one's place in a view.
+
+    Raises
+    ------
+    RequestError
+        Where it leaves none.
+    """
+    columns = [schema[key.column].cells() for key in query.keys]
+    places = list(itertools.product(*(range(len(cells)) for cells in columns)))
+    order, asked = transposition(query, schema), asked_groups(query, schema, places)
+    if not asked:
+        raise RequestError(
+            "WHERE excludes every group", "Leave room for at least one of the declared values."
+        )
+    groups = (
+        tuple(cells[i].label for cells, i in zip(columns, places[row], strict=True))
+        for row in asked
+    )
+    return tuple(groups), tuple(order[row] for row in asked)
 
 
 def lines_of(

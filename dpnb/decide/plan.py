@@ -211,12 +211,12 @@ def plan(
         ]
     )
     if options.mode == "rr":
-        steps, warnings = 0, [_FAR]
+        steps, warnings = 0, [_FAR, *warnings_of(written, limits, schema, exact=True)]
         terms = [
             Term(a, place, 0.0, 1.0, 0.0, None) for a, place in zip(atoms, places, strict=True)
         ]
     else:
-        warnings = warnings_of(written, limits, schema)
+        warnings = warnings_of(written, limits, schema, exact=False)
         rows = [rows_meant(written, i, options, schema) for i in range(len(atoms))]
         us = [uncertain(a, options, schema, size) for a, size in zip(atoms, rows, strict=True)]
         bars = [

@@ -84,15 +84,21 @@ def uncertain(atom: Atom, options: Options, schema: Schema, rows: float) -> floa
     return given * rows
 
 
-def warnings_of(condition: Condition, limits: Floats, schema: Schema) -> list[str]:
+def warnings_of(condition: Condition, limits: Floats, schema: Schema, *, exact: bool) -> list[str]:
     """Return what an analyst should know of the conditions before she spends on them.
 
-    ``limits``: thresholds in units of the lines, shape (conditions, groups).
+    ``limits``: thresholds in units of the lines, shape (conditions, groups). ``exact``: whether exact
+    values are judged, where the AVG of no rows satisfies nothing.
     """
     found = []
     for place, atom in enumerate(condition.atoms):
-        if atom.aggregate.function == "AVG" and any(
-            place in one and _count_beside(condition, one) is None for one in condition.implicants
+        if (
+            not exact
+            and atom.aggregate.function == "AVG"
+            and any(
+                place in one and _count_beside(condition, one) is None
+                for one in condition.implicants
+            )
         ):
             found.append(
                 f"Groups without rows lie just at the threshold of {atom_text(atom, schema)}, so nearly all "

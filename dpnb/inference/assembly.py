@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from dpnb.answers.assembly import asked_groups, ordered
+from dpnb.answers.assembly import ordered
 from dpnb.answers.intervals import shifted
 from dpnb.engines.base import Sum
 from dpnb.errors import RequestError
@@ -20,7 +20,7 @@ from dpnb.inference.inferred import Inferred, Missing, Source
 from dpnb.inference.measuring import asked, measured
 from dpnb.inference.options import Options
 from dpnb.inference.posterior import Joint
-from dpnb.provenance.views import View, transposition, views_of
+from dpnb.provenance.views import View, asked_groups, transposition, views_of
 from dpnb.provenance.wording import cell_text, view_text
 from dpnb.schema import Schema
 from dpnb.sql.formulas import linear

@@ -15,7 +15,7 @@ from dpnb.kinds import cell_count
 from dpnb.privacy.calibrate import Law, law
 from dpnb.privacy.loss import Currency
 from dpnb.schema import Schema, Unit
-from dpnb.sql.canonical import plain, simplify
+from dpnb.sql.canonical import can_hold, plain, simplify
 from dpnb.sql.query import EVERY, Aggregate, And, Predicate, Query
 from dpnb.sql.values import Column
 
@@ -165,6 +165,20 @@ def scan_of(where: Predicate, views: Mapping[str, View]) -> Scan:
         (view.measure, EVERY if view.where == where else view.where) for view in views.values()
     )
     return Scan(keys, where, measures)
+
+
+def asked_groups(query: Query, schema: Schema, groups: Sequence[Sequence[int]]) -> list[int]:
+    """Return the indices of the groups in which WHERE leaves room for rows, by public facts.
+
+    ``groups`` holds each group's cell numbers, one of each key.
+    """
+    columns = [key.column for key in query.keys]
+    if query.where.columns.isdisjoint(columns):
+        return list(range(len(groups)))
+    ends = [[(c.low, c.high) for c in schema[column].cells()] for column in columns]
+    cells = ([column[i] for column, i in zip(ends, group, strict=True)] for group in groups)
+    named = (dict(zip(columns, cell, strict=True)) for cell in cells)
+    return [row for row, cell in enumerate(named) if can_hold(query.where, cell)]
 
 
 def transposition(query: Query, schema: Schema) -> list[int]:

@@ -696,6 +696,21 @@ def test_an_average_alone_warns_of_empty_groups(session):
     assert session.price(SQL, beta=0.05).warnings == ()
 
 
+def test_groups_that_where_excludes_are_no_groups_of_the_decision(session):
+    few = "SELECT city FROM t WHERE city IN ('a', 'b') GROUP BY city HAVING COUNT(*) < 2000"
+    for mode in ("certified", "rr"):
+        made = session.decide(few, mode=mode)
+        assert made.groups == (("a",), ("b",))
+        assert made.selected == ["a", "b"]
+        assert any("Groups without rows satisfy this" in one for one in made.warnings)
+    with pytest.raises(RequestError, match="WHERE excludes every group"):
+        session.price(
+            "SELECT city, sex FROM t WHERE city = 'a' AND sex = 'F' AND (city = 'b' OR sex = 'M') "
+            "GROUP BY city, sex HAVING COUNT(*) < 2000",
+            beta=0.05,
+        )
+
+
 FILTERED = (
     "SELECT city, COUNT(*) AS people FROM t GROUP BY city HAVING COUNT(*) > 300 "
     "AND COUNT(*) FILTER (WHERE sex = 'F') > 200 AND people < 400 OR AVG(age) FILTER (WHERE sex = 'M') >= 50"
