@@ -191,5 +191,5 @@ def test_a_link_from_the_terminal_opens_the_first_lesson_and_its_links_lead_on(c
     expect(page.get_by_role("tab", name="SECURITY.md")).to_be_visible()
     expect(
         page.locator(".jp-FileEditor:visible, .jp-MarkdownViewer:visible").first
-    ).to_contain_text("differential privacy", ignore_case=True)
+    ).to_contain_text("Reporting a weakness")
     expect(page.locator(".jp-Dialog")).to_have_count(0)
