@@ -140,7 +140,7 @@ class Price:
         )  # fmt: skip
         notes = [note]
         if self.bought:
-            notes.append(bought_sentence(self.bought, priced=True))
+            notes.append(bought_sentence(self.bought))
         if self.origin is not None:
             notes.append(self.origin.forecast(self.currency, self.delta))
         header = ("aggregate", "group size", "half-width to expect")

@@ -42,13 +42,10 @@ def cost_text(
     return f"{cost}; left {left_text(remaining, cap, currency)}."
 
 
-def bought_sentence(bought: Sequence[str], *, priced: bool = False) -> str:
-    """Return what was bought, or would be, where that is less than was asked for; else ''."""
-    if not bought:
-        return ""
+def bought_sentence(bought: Sequence[str]) -> str:
+    """Return to what the epsilons that were asked for are rounded down."""
     amounts = " and ".join(amount_text(Fraction(epsilon)) for epsilon in bought)
-    verb = "would buy" if priced else "bought"
-    return f"Noise in a pure session comes in fixed steps: this {verb} epsilon {amounts}."
+    return f"In a pure session, epsilon is rounded down to a fixed grid, here to {amounts}."
 
 
 def ledger_note(spent: PrivacyLoss, currency: Currency, *, kept: bool) -> str:

@@ -258,13 +258,13 @@ class TestSentences:
         less = session.query(COUNT, epsilon="0.9999")
         assert less.cost_sentence() == (
             "Cost epsilon 0.8409; left epsilon 3.159 of 4. "
-            "Noise in a pure session comes in fixed steps: this bought epsilon 0.8409."
+            "In a pure session, epsilon is rounded down to a fixed grid, here to 0.8409."
         )
         assert Answer.from_dict(json.loads(json.dumps(less.to_dict()))) == less
-        assert "this bought epsilon" in session.query(COUNT, epsilon="0.9999").cost_sentence()
+        assert "fixed grid, here to" in session.query(COUNT, epsilon="0.9999").cost_sentence()
         # the sum of its views' levels; then one that the grid has
         mean = session.query("SELECT AVG(score) AS m FROM people", epsilon=1)
-        assert "this bought epsilon 0.9482" in mean.cost_sentence()
+        assert "here to 0.9482" in mean.cost_sentence()
         assert session.query(COUNT, epsilon=1).bought is None
         # who holds more than she asks for gets that
         assert session.query(COUNT, epsilon="0.98").bought is None

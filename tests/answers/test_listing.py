@@ -88,12 +88,12 @@ class TestPrice:
     def test_what_would_be_bought_where_that_is_less_than_is_asked_for(self, opened: Open) -> None:
         session = opened(epsilon=4)
         less, more = session.price([COUNT, COUNT], epsilon="0.9999")
-        said = "Noise in a pure session comes in fixed steps: this would buy epsilon 0.8409."
+        said = "In a pure session, epsilon is rounded down to a fixed grid, here to 0.8409."
         assert said in repr(less)
         assert Price.from_dict(json.loads(json.dumps(less.to_dict()))) == less
-        assert "would buy epsilon 0.8409 and 0.8409." in repr(Price.together([less, more]))
-        assert "fixed steps" not in repr(session.price(COUNT, epsilon=1))
-        assert "fixed steps" not in repr(session.price(COUNT, error=50))
+        assert "here to 0.8409 and 0.8409." in repr(Price.together([less, more]))
+        assert "fixed grid" not in repr(session.price(COUNT, epsilon=1))
+        assert "fixed grid" not in repr(session.price(COUNT, error=50))
 
     def test_too_dear_is_said_in_words(self, opened: Open) -> None:
         price = opened(rho=1).price(COUNT, rho=3)
