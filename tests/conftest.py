@@ -99,10 +99,10 @@ def pytest_unconfigure():
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config) -> int | None:
-    """Take two processes more than there are cores where some wait for browsers or disks."""
+    """Take one process more than there are cores where some wait for browsers or disks."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
-    return (os.cpu_count() or 1) + 2 * _everything(config)
+    return (os.cpu_count() or 1) + _everything(config)
 
 
 def pytest_collection_modifyitems(config, items):

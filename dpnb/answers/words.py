@@ -43,9 +43,7 @@ def cost_text(
 
 
 def bought_sentence(bought: Sequence[str]) -> str:
-    """Return the epsilons in use where they are less than what was asked for; else ''."""
-    if not bought:
-        return ""
+    """Return to what the epsilons that were asked for are rounded down."""
     amounts = " and ".join(amount_text(Fraction(epsilon)) for epsilon in bought)
     return f"In a pure session, epsilon is rounded down to a fixed grid, here to {amounts}."
 

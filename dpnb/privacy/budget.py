@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from dpnb.errors import RequestError, given
-from dpnb.privacy.loss import Amount, Currency, PrivacyLoss, amount, counts_rho, rho_within
+from dpnb.privacy.loss import RESERVE, Amount, Currency, PrivacyLoss, amount, counts_rho, rho_within
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -121,6 +121,8 @@ class Budget:
             raise RequestError(
                 "delta must be between 1e-15 and 0.1", "Give a small delta, such as 1e-9."
             )
+        if gaussian and self.epsilon is not None and float(self.epsilon) <= 2 * RESERVE:
+            raise RequestError("epsilon must be above 2e-12", "Give a larger epsilon, such as 1.")
         if gaussian and self.epsilon is not None and self.epsilon > 50:
             raise RequestError("epsilon must be at most 50", "More would protect nobody.")
         if accountant == "gdp" and self.rho is not None and self.rho > 1000:

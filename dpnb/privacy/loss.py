@@ -231,13 +231,17 @@ def rho_within(epsilon: Fraction | float, delta: Fraction, currency: Currency) -
 
     ``gdp``: mu^2 / 2 with the largest mu on the exact curve, for Gaussian releases alone, at
     (epsilon - 2X, delta e^-X): what is drawn on a lattice is within a factor e^X of noise that is mu-GDP
-    (docs/methods/accounting.md, bound 8). Else the sharp conversion of zCDP.
+    (docs/methods/accounting.md, bound 8). An epsilon up to 2X leaves nothing. Else the sharp conversion
+    of zCDP.
     """
     if currency != "gdp":
         return rho_of_epsilon(epsilon, delta)
     from dpnb.privacy.gaussian import mu_from
 
-    mu = mu_from(float(epsilon) - 2 * RESERVE, float(delta) * math.exp(-RESERVE))
+    usable = float(epsilon) - 2 * RESERVE
+    if usable <= 0:
+        return Fraction(0)
+    mu = mu_from(usable, float(delta) * math.exp(-RESERVE))
     return floor_digits(mu**2 / 2)
 
 

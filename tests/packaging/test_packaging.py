@@ -1,7 +1,7 @@
-"""What is installed is what was written: wheel and sdist, a bare environment, oldest and newest packages.
+"""What is installed is what was written: wheel and sdist, a bare environment, the oldest packages.
 
 Each environment is new, holds the wheel, and is used from a folder without the checkout. Nothing else
-is installed until the main job has run there.
+is installed until the main job has run there. The newest packages are those of the other tests.
 """
 
 from __future__ import annotations
@@ -306,24 +306,19 @@ class TestBare:
         # nothing to refuse: such a frame exists only where pyspark is installed
         assert "import pyspark" not in (ROOT / "dpnb/engines/choice.py").read_text("utf-8")
 
-    def test_the_newest_versions_pass(self, bare, brought):
-        print("newest:", {one.name: brought[canonicalize_name(one.name)] for one in DECLARED})
-        bare.install(*TOOLS)
-        bare.test()
 
-
-def test_the_lessons_run_from_the_wheel_alone(wheel, tmp_path):
+def test_the_lessons_run_from_the_wheel_alone(wheel, bare):
     """Without a terminal and without a browser, as in a container."""
-    made = Environment.new(tmp_path)
-    made.install(f"dpnb[lessons] @ {wheel.as_uri()}")
-    command, folder = made.folder / "bin" / "dpnb", made.work / "lessons"
-    shown = run(command, "lessons", "--run", cwd=made.work)
+    # after the tests of the bare environment, which is not bare any more
+    bare.install(f"dpnb[lessons] @ {wheel.as_uri()}")
+    command, folder = bare.folder / "bin" / "dpnb", bare.work / "lessons"
+    shown = run(command, "lessons", "--run", cwd=bare.work)
     assert f"Copied to {folder}: {len(LESSONS)} files." in shown
     assert re.search(r"Never-married +10,\d{3} +10,\d{3} to 10,\d{3}\n", shown)
     assert "Privacy cost: rho 0.02 (epsilon 0.9 at delta 1e-6)" in shown
     assert "dpnb-table" in (folder / "01_first_private_query.html").read_text("utf-8")
     with subprocess.Popen(
-        [command, "lessons"], cwd=made.work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        [command, "lessons"], cwd=bare.work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL, text=True, env={**os.environ, "PYTHONPATH": ""},
     ) as started:  # fmt: skip
         said = iter(started.stdout)

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import pytest
 
+from dpnb.errors import RequestError
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.composition import epsilons, kov, rdp_epsilon
 from dpnb.privacy.gaussian import epsilon_from, log_delta, mu_from
@@ -23,6 +24,13 @@ DELTA = 1e-9
 
 
 class TestGdp:
+    @pytest.mark.parametrize("accountant", ["gdp", "basic"])
+    @pytest.mark.parametrize("epsilon", ["1e-13", 2e-12])
+    def test_an_epsilon_of_which_the_reserve_leaves_nothing_is_refused(self, accountant, epsilon):
+        with pytest.raises(RequestError, match="epsilon must be above 2e-12"):
+            Budget(epsilon=epsilon, delta=1e-6, accountant=accountant)
+        assert rho_within(Fraction(epsilon), Fraction("1e-6"), "gdp") == 0
+
     def test_how_much_a_budget_holds(self) -> None:
         """T14."""
         assert mu_from(1, DELTA) ** 2 == pytest.approx(0.0331148304902, rel=CLOSE)

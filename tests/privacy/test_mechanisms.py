@@ -166,6 +166,15 @@ class TestTraces:
             assert step.cell.delta == refined * delta
             assert log_delta(nominal(step.cell), math.sqrt(2 * level)) <= math.log(step.cell.delta)
 
+    def test_a_hair_more_than_others_spent_draws_nothing(self) -> None:
+        """Its epsilon is less than what is kept back for the lattice."""
+        desk = Desk("additive", "basic")
+        desk.ask("alice", budget("0.5"))
+        step = desk.ask("bob", budget("0.5000000000001"))
+        assert step.fresh == 0
+        assert step.cell.epsilon == Fraction("0.5000000000001")
+        assert step.cell.delta == desk.state.release_delta
+
     def test_accuracies_from_independent_noise(self) -> None:
         """T8: vanilla."""
         desk = Desk("vanilla", "basic")
