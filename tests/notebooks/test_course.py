@@ -22,10 +22,6 @@ LONGEST = 20
 FIRST_ANSWER = 540
 """Words before the first private answer: three minutes."""
 TO_SHORTEN = (
-    "04_decisions",
-    "05_one_person_many_rows",
-    "06_choose_epsilon",
-    "07_several_analysts",
     "08_bigger_than_a_laptop",
     "09_shared_service",
 )
