@@ -27,7 +27,6 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis.configuration import set_hypothesis_home_dir
-from scipy import stats
 
 # repeatable, whatever the load of the machine; notes are kept outside the checkout
 set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "hypothesis")
@@ -182,6 +181,9 @@ def seconds() -> Callable[[float], float]:
 @pytest.fixture(scope="session")
 def reaches() -> Callable[[Any, float], bool]:
     """Whether a share of successes may well be ``level`` or more."""
+
+    # every process of a run would load it
+    from scipy import stats
 
     def check(hits: Any, level: float) -> bool:
         hits = np.asarray(hits)

@@ -13,7 +13,7 @@ import pytest
 import dpnb
 from dpnb import Budget, Category, Integer, Real, Schema, Table, Unit
 from dpnb.errors import BudgetError
-from tests.fuzz.features import choose
+from tests.fuzz.features import SEED, choose
 from tests.fuzz.run import Tables
 from tests.fuzz.statements import statement
 from tests.kit.loaded import loaded_once  # noqa: F401
@@ -213,7 +213,7 @@ def test_bad_limits_are_refused_and_change_nothing(curator):
 
 @pytest.mark.parametrize("world", ["plain", "sales"])
 def test_no_generated_statement_finds_a_way_round(world):
-    numbers = choose(1, world)["valid"].numbers[::30][:9]
+    numbers = choose(SEED, world)["valid"].numbers[::30][:9]
     with closing(Tables(1, numbers[0])) as tables:
         curator = tables.curators[0]
         state, refused = curator._store.accountant, 0

@@ -1,8 +1,11 @@
 """The grammatical features of random statements, and few statements in which as many pairs of them meet.
 
 Most defects need two things to come together: an operator and a kind of column, a filter and a sum. A
-statement costs two hundred times as much to ask as to write, so :func:`choose` looks at many and keeps
-those in which pairs meet that do not meet in the others.
+statement costs two hundred times as much to ask as to write, so :func:`search` looks at many and keeps
+those in which pairs meet that do not meet in the others. Those of the tests' seed are stored; when the
+random statements change, write them anew:
+
+    python -m tests.fuzz.features
 
 A pair is two features of one statement, or a bond: two things that stand directly at one another, such
 as an operator and its constant, or what was changed in a broken statement and the clause around it.
@@ -11,12 +14,14 @@ as an operator and its constant, or what was changed in a broken statement and t
 from __future__ import annotations
 
 import heapq
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
 from itertools import combinations
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from tests.fuzz.reference import OPERATIONS
@@ -28,6 +33,9 @@ RANDOM = 20_000
 """The chosen statements have as many pairs as so many random ones."""
 CANDIDATES = 2 * RANDOM
 """They are chosen from so many."""
+SEED = 1
+"""The seed of the tests."""
+CHOSEN = Path(__file__).with_name("chosen.json")
 KINDS = ("valid", "having", "refused", "mutated", "excessive", "garbage")
 _FORMULAS = {"+", "-", "*", "/", "neg", "EXP", "LN", "SQRT"}
 
@@ -284,16 +292,36 @@ class Choice:
 
 @cache
 def choose(seed: int, world: str) -> dict[str, Choice]:
+    """Return the chosen statements over some tables, for each kind: stored ones, or by a search."""
+    if seed != SEED:
+        return search(seed, world)
+    register, made = Register(), {}
+    for kind, stored in json.loads(CHOSEN.read_text("utf-8"))[world].items():
+        pairs = 0
+        for number in stored["numbers"]:
+            pairs |= _pairs(statement(seed, number), register, world)
+        made[kind] = Choice(
+            world, kind, tuple(stored["numbers"]), pairs, stored["expected"], register
+        )
+    return made
+
+
+def search(seed: int, world: str) -> dict[str, Choice]:
     """Choose among the statements over some tables, for each kind."""
     pools: dict[str, dict[int, tuple[int, int]]] = {kind: {} for kind in KINDS}
-    register, words = Register(), world == WORLDS[0].name
+    register = Register()
     for first in range(0, CANDIDATES, BLOCK):
         if world_of(first).name == world:
             for number in range(first, first + BLOCK):
                 asked = statement(seed, number)
-                pairs = pairs_of(asked, register, words=words or asked.kind == "refused")
-                pools[asked.kind][number] = pairs, len(asked.text)
+                pools[asked.kind][number] = _pairs(asked, register, world), len(asked.text)
     return {kind: chosen(world, kind, pool, register) for kind, pool in pools.items()}
+
+
+def _pairs(asked: Statement, register: Register, world: str) -> int:
+    # single words are the same over all tables
+    words = world == WORLDS[0].name or asked.kind == "refused"
+    return pairs_of(asked, register, words=words)
 
 
 def chosen(world: str, kind: str, pool: dict[int, tuple[int, int]], register: Register) -> Choice:
@@ -321,3 +349,21 @@ def chosen(world: str, kind: str, pool: dict[int, tuple[int, int]], register: Re
         met |= pool[number][0]
         taken.append(number)
     return Choice(world, kind, tuple(sorted(taken)), met, expected, register)
+
+
+def main() -> None:
+    """Choose for the seed of the tests, and store what was chosen."""
+    found = {
+        world: {
+            kind: {"expected": choice.expected, "numbers": choice.numbers}
+            for kind, choice in search(SEED, world).items()
+        }
+        for world in dict.fromkeys(one.name for one in WORLDS)
+    }
+    text = json.dumps(found, indent=1)
+    # a line of numbers for each kind
+    CHOSEN.write_text(re.sub(r"(?<=[\d\[,])\s+(?=[\d\]])", " ", text) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from jupyter_client.manager import start_new_kernel
 
 SQL = "SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex"
 
@@ -37,6 +36,8 @@ class Kernel:
 
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[Kernel]:
+    from jupyter_client.manager import start_new_kernel
+
     manager, client = start_new_kernel(kernel_name="python3")
     try:
         started = Kernel(client)

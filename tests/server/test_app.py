@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from openapi_spec_validator import validate
 
 import dpnb
 from dpnb.curator import Curator
@@ -102,6 +101,9 @@ class TestAnswers:
                 assert reply.json()["what"] == "the token is not accepted"
 
     def test_the_description_is_valid(self, house):
+        # takes two seconds to load
+        from openapi_spec_validator import validate
+
         description = httpx.get(house.url + "/v1/openapi.json").json()
         validate(description)
         assert set(description["paths"]) == {endpoint.path for endpoint in ENDPOINTS}

@@ -11,7 +11,6 @@ import httpx
 import numpy as np
 import pandas as pd
 import pytest
-from jsonschema import Draft202012Validator
 
 import dpnb
 from dpnb.decide.decision import Decision
@@ -338,6 +337,9 @@ class TestDescription:
         assert set(inspect.signature(read_options).parameters) == set(DECISION)
 
     def test_what_is_described_is_what_is_said(self, house):
+        # takes two seconds to load
+        from jsonschema import Draft202012Validator
+
         described = httpx.get(house.url + "/v1/openapi.json").json()
         schemas = described["components"]["schemas"]
         for path, name in (("/v1/decide", "Decision"), ("/v1/decision-price", "DecisionPrice")):
