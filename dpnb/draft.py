@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpnb.errors import SchemaError
 from dpnb.schema import Schema
+from dpnb.table import check_name
 
 if TYPE_CHECKING:
     from dpnb.engines.summary import Summary
@@ -75,6 +76,7 @@ def draft_schema(source: Any, name: str = "t") -> Draft:
     """
     from dpnb.engines.summary import summarise
 
+    check_name(name)
     found = summarise(source)
     declared = {one.name: kind for one in found if (kind := _declared(one)) is not None}
     complete = [one.name for one in found if one.name in declared and one.present == one.rows > 0]

@@ -300,6 +300,11 @@ class Ownership:
                 "a limit is for an analyst, a column or a view, not for two of them",
                 "Write limit('bob', rho=0.1) or limit(view='age', rho=0.1).",
             )
+        if table is not None and column is None:
+            raise RequestError(
+                "table says whose column is limited, but column is missing",
+                "Write limit(column='age', table='people', rho=0.1).",
+            )
         if column is not None:
             self._administer(
                 partial(self._owner.limit_columns, column, table, analyst, rho, epsilon)

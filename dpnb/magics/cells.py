@@ -14,7 +14,7 @@ from traitlets import Enum, Float
 from dpnb.answers.listing import Price
 from dpnb.answers.numbers import loss_text
 from dpnb.answers.words import KERNEL
-from dpnb.errors import DpnbError, RequestError
+from dpnb.errors import DpnbError, RequestError, given
 from dpnb.magics.deciding import decision_options
 from dpnb.magics.explaining import explanation_options, hint, read_question
 from dpnb.magics.inferring import inference_options
@@ -678,6 +678,6 @@ def _variable(name: str | None, options: Any) -> str | None:
 def _identifier(name: str) -> str:
     if not name.isidentifier() or keyword.iskeyword(name):
         raise RequestError(
-            f"{name!r} is not a variable name", "Use letters, digits and underscores."
+            f"{given(name)} is not a variable name", "Use letters, digits and underscores."
         )
     return name

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from dpnb.errors import RequestError, given
 from dpnb.privacy.loss import RESERVE, Amount, Currency, PrivacyLoss, amount, counts_rho, rho_within
+from dpnb.scale import truth
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -74,10 +75,7 @@ class Budget:
         object.__setattr__(self, "epsilon", None if epsilon is None else amount(epsilon, "epsilon"))
         object.__setattr__(self, "delta", exact_delta)
         self._set_accountant(accountant, amount(release_delta, "release_delta"))
-        if not isinstance(doubling, bool):
-            raise RequestError(
-                f"doubling must be True or False, got {given(doubling)}", "Write doubling=True."
-            )
+        truth(doubling, "doubling")
         object.__setattr__(self, "doubling", doubling)
         if doubling and not counts_rho(self.currency):
             raise RequestError(

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import dpnb
 from dpnb.curator import Curator
-from dpnb.errors import DpnbError, RequestError
+from dpnb.errors import DpnbError, RequestError, given
 from dpnb.lessons import FIRST, FOLDER, open_lessons, run_first
 from dpnb.opening import read_analysts, read_budget, read_policy
 from dpnb.privacy.budget import Budget
@@ -226,7 +226,9 @@ def _group(text: str) -> tuple[str, Privilege]:
     except ValueError:
         found = []
     if not name or not found:
-        raise RequestError(f"--group {text!r} is not NAME=PRIVILEGE", "Write --group analysts=4.")
+        raise RequestError(
+            f"--group {given(text)} is not NAME=PRIVILEGE", "Write --group analysts=4."
+        )
     return name, read_privilege(found)
 
 
