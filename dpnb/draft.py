@@ -180,9 +180,9 @@ def _named(one: Summary) -> str:
 def _left_out(one: Summary) -> str:
     name = _named(one)
     if _ID.search(one.name) and one.holds in ("text", "whole"):
-        return f"# Column {name} seems to hold ids, which nobody counts or groups by: left out.\n"
+        return f"# Column {name} looks like an id, so it is left out.\n"
     if one.holds == "other":
-        return f"# Column {name} holds {one.type} values, which fit no kind of column: left out.\n"
+        return f"# Column {name} holds {one.type} values. No kind of column fits them, so it is left out.\n"
     if not one.present:
         return f"# Column {name} holds no values: left out.\n"
     if one.holds == "text":

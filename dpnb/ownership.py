@@ -235,7 +235,7 @@ class Ownership:
         Raises
         ------
         RequestError
-            If they have already learned more together than a coalition may, if the coalition would be too large, and if
+            If more was already released to them together than a coalition may receive, if the coalition would be too large, and if
             coalitions have no limit.
 
         Examples

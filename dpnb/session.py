@@ -726,7 +726,7 @@ class Session:
             "1 request was answered" if len(rows) == 1 else f"{len(rows):,} requests were answered"
         )
         if not rows:
-            caption = "No request was answered yet"
+            caption = "No request has been answered yet"
         picked = any(one.conditional for one in asked)
         notes = (f"Data-dependent: {PICKED}.",) if picked else ()
         return Listing(

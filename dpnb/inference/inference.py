@@ -282,7 +282,7 @@ class Inference:
         if self.chosen == "any":
             raise RequestError(
                 "a test needs a number of questions, and this inference has chosen='any'",
-                "Look whether the interval contains the number, or infer with chosen=10.",
+                "Check whether the interval contains the number, or infer with chosen=10.",
             )
         chance = self.probability(operator, value, group, alias)
         name, share = self._of(alias).alias, float(level) / int(self.chosen)

@@ -122,9 +122,9 @@ class Budget:
         if gaussian and self.epsilon is not None and float(self.epsilon) <= 2 * RESERVE:
             raise RequestError("epsilon must be above 2e-12", "Give a larger epsilon, such as 1.")
         if gaussian and self.epsilon is not None and self.epsilon > 50:
-            raise RequestError("epsilon must be at most 50", "More would protect nobody.")
+            raise RequestError("epsilon must be at most 50", "A larger one protects no one.")
         if accountant == "gdp" and self.rho is not None and self.rho > 1000:
-            raise RequestError("rho must be at most 1,000", "More would protect nobody.")
+            raise RequestError("rho must be at most 1,000", "A larger one protects no one.")
         object.__setattr__(self, "accountant", accountant)
         object.__setattr__(self, "release_delta", release_delta)
 

@@ -232,7 +232,7 @@ class ProvenanceTable:
             limit, self.currency
         ):
             raise RequestError(
-                "they have already learned more together than a coalition may",
+                "more was already released to them together than a coalition may receive",
                 f"See curator.coalition({', '.join(map(repr, sorted(members)))}).",
             )
 
