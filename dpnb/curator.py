@@ -44,6 +44,7 @@ from dpnb.provenance.refusals import Refusal, log
 from dpnb.provenance.requests import ANALYST, OWNER, P, R, Request, definitions_of, header
 from dpnb.provenance.store import Store
 from dpnb.risk.looks import Looks
+from dpnb.scale import truth
 from dpnb.sql.query import Query
 from dpnb.stamps import Stamp
 from dpnb.table import Table
@@ -155,6 +156,13 @@ class Curator(Ownership):
         self._tables: dict[str, Table] = {table.name: table for table in listed}
         if len({name.casefold() for name in self._tables}) != len(listed):
             raise SchemaError("two tables have the same name", "Rename one of them.")
+        if noise is not None and not isinstance(getattr(noise, "private", None), bool):
+            raise RequestError(
+                f"noise must be a source of noise for tests, got {given(noise)}", "Leave it out."
+            )
+        truth(new_anchor, "new_anchor")
+        truth(new_version, "new_version")
+        truth(rehearsal, "rehearsal")
         rules = policy_of(budget, analysts, policy)
         wanted = read_views(views, self._tables)
         self._noise: Noise = SecureNoise() if noise is None else noise
@@ -494,7 +502,8 @@ class Curator(Ownership):
         from dpnb.sql.parse import parse
 
         # a statement without bound parameters means the same every time
-        asked = None if not isinstance(sql, str) or ":" in sql else _plain(accuracy)
+        fixed = isinstance(sql, str) and ":" not in sql and isinstance(params, Mapping | None)
+        asked = _plain(accuracy) if fixed else None
         key = None if asked is None else (analyst, sql, asked)
         known = self._statements.get(key)
         if known is not None:
@@ -905,9 +914,10 @@ class Curator(Ownership):
         >>> risk.suggest(guesses=60)
         At rho 0.1284 (epsilon ...
         """
-        from dpnb.risk import assembly
+        from dpnb.risk import assembly, paper
         from dpnb.risk.desk import Desk
 
+        paper.family(mechanism)
         if not isinstance(mode, str) or mode not in ("tight", "paper"):
             raise RequestError(
                 f"mode must be 'tight' or 'paper', got {given(mode)}", "Write mode='tight'."

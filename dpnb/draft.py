@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpnb.errors import SchemaError
 from dpnb.schema import Schema
+from dpnb.table import check_name
 
 if TYPE_CHECKING:
     from dpnb.engines.summary import Summary
@@ -75,6 +76,7 @@ def draft_schema(source: Any, name: str = "t") -> Draft:
     """
     from dpnb.engines.summary import summarise
 
+    check_name(name)
     found = summarise(source)
     declared = {one.name: kind for one in found if (kind := _declared(one)) is not None}
     complete = [one.name for one in found if one.name in declared and one.present == one.rows > 0]
@@ -178,9 +180,9 @@ def _named(one: Summary) -> str:
 def _left_out(one: Summary) -> str:
     name = _named(one)
     if _ID.search(one.name) and one.holds in ("text", "whole"):
-        return f"# Column {name} seems to hold ids, which nobody counts or groups by: left out.\n"
+        return f"# Column {name} looks like an id, so it is left out.\n"
     if one.holds == "other":
-        return f"# Column {name} holds {one.type} values, which fit no kind of column: left out.\n"
+        return f"# Column {name} holds {one.type} values. No kind of column fits them, so it is left out.\n"
     if not one.present:
         return f"# Column {name} holds no values: left out.\n"
     if one.holds == "text":

@@ -6,6 +6,8 @@ _MOST_LETTERS = 400
 """Of what happened, and of the hint."""
 _MOST_SHOWN = 60
 """Letters of an argument in a message."""
+_MOST_PLACE = 200
+"""Letters of where it happened: a path may be long."""
 
 
 def printable(text: str) -> str:
@@ -16,18 +18,24 @@ def printable(text: str) -> str:
 def given(value: object) -> str:
     """Return an unusable argument for a message; of what may hold data or be long only the type.
 
+    A NumPy scalar may be a cell of the data.
+
     Examples
     --------
     >>> given("yes"), given(None), given([1, 2])
     ("'yes'", 'None', 'a value of type list')
     """
-    if isinstance(value, str):
+    if type(value) is str:
         return repr(value if len(value) <= _MOST_SHOWN else f"{value[: _MOST_SHOWN - 3]}...")
-    if value is None or isinstance(value, bool | float):
+    if value is None or type(value) in (bool, float):
         return repr(value)
-    if isinstance(value, int) and value.bit_length() < 64:
+    if type(value) is int and value.bit_length() < 64:
         return str(value)
     return f"a value of type {type(value).__name__}"
+
+
+def _cut(text: str, most: int = _MOST_LETTERS) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 class DpnbError(Exception):
@@ -53,6 +61,7 @@ class DpnbError(Exception):
     """
 
     def __init__(self, what: str, hint: str = "", where: str = "") -> None:
+        what, hint, where = _cut(what), _cut(hint), _cut(where, _MOST_PLACE)
         super().__init__(what, hint, where)
         self.what = what
         self.hint = hint
@@ -77,21 +86,17 @@ class SqlError(DpnbError):
     """The statement is malformed, or asks for something that cannot be answered privately.
 
     ``line`` and ``column`` count from 1 and are 0 when no place is known; ``text`` is the
-    offending part of the statement as it was written. Names as long as the statement are cut.
+    offending part of the statement as it was written.
     """
 
     def __init__(
         self, what: str, hint: str = "", *, line: int = 0, column: int = 0, text: str = ""
     ) -> None:
         where = f"line {line}, column {column}: {text!r}" if line else ""
-        super().__init__(_cut(what), _cut(hint), where)
+        super().__init__(what, hint, where)
         self.line = line
         self.column = column
         self.text = text
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 3]}..."
 
 
 class RequestError(DpnbError):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpnb.errors import RequestError, given
 from dpnb.kinds import EPOCH, Category, Date, Integer, Kind, Real
+from dpnb.scale import natural
 from dpnb.schema import Schema, Unit
 from dpnb.table import Table
 
@@ -67,13 +67,8 @@ def generated(
     import numpy as np
     import pandas as pd
 
-    for what, value, most in (("rows", rows, MOST_ROWS), ("seed", seed, None)):
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if not whole or value < 0 or (most is not None and value > most):
-            upto = "or more" if most is None else f"to {most:,}"
-            raise RequestError(
-                f"{what} must be a whole number, got {given(value)}", f"Give one from 0 {upto}."
-            )
+    natural(rows, "rows", MOST_ROWS)
+    natural(seed, "seed")
     # two tables of one rehearsal have nothing in common
     generator = np.random.default_rng([seed, *name.encode()])
     first = 0 if key is None else int(schema[key].scale.low)

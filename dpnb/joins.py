@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from dpnb.errors import SchemaError
+from dpnb.errors import SchemaError, given
 from dpnb.kinds import Category, Kind, nearest
 from dpnb.schema import MOST_OF_ONE, Schema, Unit
 from dpnb.table import Table
@@ -123,7 +123,7 @@ def lookup(base: Table, column: str, other: Table, key: str) -> Join:
     found = base.schema.find(column)
     if found is None:
         raise SchemaError(
-            f"{column!r} is not a declared column of {base.name!r}",
+            f"{given(column)} is not a declared column of {given(base.name)}",
             nearest(column, list(base.schema)),
         )
     if _domain(base.schema[found]) != _domain(other.schema[other.key]):

@@ -66,8 +66,8 @@ class Category:
                 "a Category needs 1 to 65,535 different values",
                 "List each value once; group rare ones under other='Other'.",
             )
-        if other is not None and other not in values:
-            raise SchemaError(f"other={other!r} is not one of the declared values", "Add it.")
+        if other is not None and not (isinstance(other, str) and other in values):
+            raise SchemaError(f"other={given(other)} is not one of the declared values", "Add it.")
         object.__setattr__(self, "values", tuple(values))
         object.__setattr__(self, "other", other)
 
@@ -109,10 +109,13 @@ class Category:
         if operator not in ("=", "<>"):
             raise SchemaError("categories have no order", "Use =, <> or IN.")
         if not isinstance(value, str):
-            raise SchemaError(f"{value} is not a string", "Put the category in single quotes.")
+            raise SchemaError(
+                f"{given(value)} is not a string", "Put the category in single quotes."
+            )
         if value not in self.values:
             raise SchemaError(
-                f"{value!r} is not a declared category", nearest(value, self.values, quote=True)
+                f"{given(value)} is not a declared category",
+                nearest(value, self.values, quote=True),
             )
         return self.scale.compare(operator, self.values.index(value))
 
@@ -169,7 +172,7 @@ def _bin_cells(edges: Sequence[Any], codes: Sequence[Code], scale: Scale) -> tup
 
 def _number(value: Constant) -> Fraction | float:
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
-        raise SchemaError(f"{value!r} is not a number", "Write the number without quotes.")
+        raise SchemaError(f"{given(value)} is not a number", "Write the number without quotes.")
     return value
 
 
@@ -375,7 +378,7 @@ def _as_date(value: Constant) -> datetime.date:
         text = value if isinstance(value, str) and len(value) == 10 and "W" not in value else ""
         return datetime.date.fromisoformat(text)
     except ValueError:
-        raise SchemaError(f"{value!r} is not a date", "Write '2024-01-31'.") from None
+        raise SchemaError(f"{given(value)} is not a date", "Write '2024-01-31'.") from None
 
 
 def days(value: Constant) -> int:

@@ -235,7 +235,7 @@ class Ownership:
         Raises
         ------
         RequestError
-            If they have already learned more together than a coalition may, if the coalition would be too large, and if
+            If more was already released to them together than a coalition may receive, if the coalition would be too large, and if
             coalitions have no limit.
 
         Examples
@@ -299,6 +299,11 @@ class Ownership:
             raise RequestError(
                 "a limit is for an analyst, a column or a view, not for two of them",
                 "Write limit('bob', rho=0.1) or limit(view='age', rho=0.1).",
+            )
+        if table is not None and column is None:
+            raise RequestError(
+                "table says whose column is limited, but column is missing",
+                "Write limit(column='age', table='people', rho=0.1).",
             )
         if column is not None:
             self._administer(

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
+from dpnb.errors import RequestError, given
+
 Code: TypeAlias = int | float
 Interval: TypeAlias = tuple[Code, Code]
 """A closed interval of codes, ``low <= high``."""
@@ -110,9 +112,41 @@ def number(value: object) -> int | float | Fraction | None:
 
 def scalar(value: object) -> object:
     """Return the plain number inside a NumPy scalar; anything else as it is."""
-    if hasattr(value, "item"):
-        try:
-            return value.item()
-        except (TypeError, ValueError):
-            return value
+    if getattr(value, "shape", None) != () or not hasattr(value, "item"):
+        return value
+    plain = value.item()
+    return value if isinstance(plain, str) else plain
+
+
+def truth(value: object, name: str) -> bool:
+    """Return a truth value; a text such as 'no' would count as true.
+
+    Raises
+    ------
+    RequestError
+    """
+    if not isinstance(value, bool):
+        raise RequestError(
+            f"{name} must be True or False, got {given(value)}",
+            f"Write {name}=True or {name}=False.",
+        )
     return value
+
+
+def natural(value: object, name: str, most: int | None = None) -> None:
+    """Refuse all but whole numbers from 0 on.
+
+    Raises
+    ------
+    RequestError
+    """
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or value < 0
+        or (most is not None and value > most)
+    ):
+        upto = "or more" if most is None else f"to {most:,}"
+        raise RequestError(
+            f"{name} must be a whole number, got {given(value)}", f"Give one from 0 {upto}."
+        )

@@ -180,7 +180,7 @@ class Schema(Mapping[str, Kind]):
         for name, kind in self._columns.items():
             if not name or not isinstance(kind, Category | Integer | Real | Date):
                 raise SchemaError(
-                    f"column {name!r} has an unknown kind",
+                    f"column {given(name)} has an unknown kind",
                     "Use Category, Integer, Real or Date.",
                 )
         self.aliases = _checked_aliases(aliases, self._columns)
@@ -332,13 +332,19 @@ class Schema(Mapping[str, Kind]):
         SchemaError
             For an unknown type, a missing or unknown argument, and as the class.
         """
+        if not isinstance(columns, Mapping):
+            raise SchemaError(
+                f"columns must be a mapping of names to declarations, got {given(columns)}",
+                "Write {'age': {'type': 'integer', 'low': 0, 'high': 120}}.",
+            )
         kinds: dict[str, Kind] = {}
         for name, declaration in columns.items():
             options = dict(declaration) if isinstance(declaration, Mapping) else {}
             word = str(options.pop("type", ""))
             if word not in KINDS:
                 raise SchemaError(
-                    f"column {name!r} has type {word!r}", f"Use one of {', '.join(KINDS)}."
+                    f"column {given(name)} has type {given(word)}",
+                    f"Use one of {', '.join(KINDS)}.",
                 )
             try:
                 kinds[name] = KINDS[word](**options)
@@ -490,7 +496,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     unknown = sorted(set(content) - known)
     if unknown:
         raise SchemaError(
-            f"unknown entry {unknown[0]!r}",
+            f"unknown entry {given(unknown[0])}",
             "A table's file has name, source, public, key, aliases, complete, undeclared, views, "
             "[columns], [unit], [budget], [policy] and [analysts].",
             str(path),

@@ -16,10 +16,11 @@ from dpnb.answers.numbers import loss_text
 from dpnb.answers.question import Question
 from dpnb.channel import Channel, LocalChannel
 from dpnb.curator import Curator
-from dpnb.errors import BudgetError, DpnbError, RequestError, printable
+from dpnb.errors import BudgetError, DpnbError, RequestError, given, printable
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import PICKED
 from dpnb.provenance.requests import ANALYST
+from dpnb.scale import truth
 from dpnb.stamps import STAMPS
 from dpnb.table import Table
 from dpnb.waiting import Progress, wait
@@ -227,6 +228,10 @@ class Session:
         >>> [len(answer.to_frame()) for answer in session.query_all(by, rho=0.1)]
         [2, 1]
         """
+        if not isinstance(statements, (list, tuple)):
+            raise RequestError(
+                f"statements must be a list, got {given(statements)}", "Pass a list of SQL strings."
+            )
         priced = {name: value for name, value in options.items() if name != "progress"}
         prices = self.price(list(statements), **priced)
         if not prices:
@@ -421,7 +426,7 @@ class Session:
             mode=mode, attributes=attributes, exclude=exclude, length=length,
             connective=connective, ranges=ranges, predicates=predicates, lower=lower,
         )  # fmt: skip
-        if not anyway:
+        if not truth(anyway, "anyway"):
             _check_worth_explaining(question)
         cancel = threading.Event()
 
@@ -721,7 +726,7 @@ class Session:
             "1 request was answered" if len(rows) == 1 else f"{len(rows):,} requests were answered"
         )
         if not rows:
-            caption = "No request was answered yet"
+            caption = "No request has been answered yet"
         picked = any(one.conditional for one in asked)
         notes = (f"Data-dependent: {PICKED}.",) if picked else ()
         return Listing(
@@ -840,7 +845,9 @@ def _check_names(options: Mapping[str, Any], method: Callable[..., Any]) -> None
         {*signature(method).parameters} - {"self", "sql", "column", "progress"}
     )
     if unknown:
-        raise RequestError(f"unknown option {min(unknown)!r}", f"See Session.{method.__name__}.")
+        raise RequestError(
+            f"unknown option {given(min(unknown))}", f"See Session.{method.__name__}."
+        )
 
 
 def _check_worth_explaining(question: Question) -> None:

@@ -20,6 +20,19 @@ def is_database(source: object) -> bool:
     return isinstance(source, str) and source.startswith(("postgresql://", "postgres://"))
 
 
+def check_name(name: object) -> None:
+    """Refuse what cannot be the name of a table.
+
+    Raises
+    ------
+    SchemaError
+    """
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,62}", name):
+        raise SchemaError(
+            f"{given(name)} is not a table name", "Use letters, digits and underscores."
+        )
+
+
 class Table:
     """One sensitive table.
 
@@ -71,10 +84,7 @@ class Table:
         public: bool = False,
         key: str | None = None,
     ) -> None:
-        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,62}", name):
-            raise SchemaError(
-                f"{given(name)} is not a table name", "Use letters, digits and underscores."
-            )
+        check_name(name)
         if not isinstance(schema, Schema):
             raise SchemaError(
                 f"the schema must be a dpnb.Schema, got {given(schema)}",

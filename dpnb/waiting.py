@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from dpnb.errors import InterruptedRequestError
+from dpnb.errors import InterruptedRequestError, RequestError, given
 
 T = TypeVar("T")
 Progress = Callable[[float], None]
@@ -31,6 +31,10 @@ def wait(
     text says so: its answer is in the ledger and asking again is free. A ``free`` look costs nothing
     in any case; work of several steps (``shown``) stops before the next one and returns what it has.
     """
+    if progress is not None and not callable(progress):
+        raise RequestError(
+            f"progress must be a function, got {given(progress)}", "Write progress=print."
+        )
     results: list[T] = []
     failures: list[BaseException] = []
     # not Thread.join: interrupted, it takes a running thread for finished (CPython bpo-45274)

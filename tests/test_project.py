@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import dpnb
-from tests.kit import prose
+from tests.kit import prose, strings
 
 pytestmark = pytest.mark.fast
 
@@ -65,3 +65,12 @@ def test_issue_forms_ask_something(path):
     assert asked
     assert len({part["id"] for part in asked}) == len(asked)
     assert all(part["attributes"]["label"] for part in asked)
+
+
+def test_every_module_is_on_one_surface():
+    """``python -m tests.kit.strings`` prints the texts of each."""
+    for module, texts in strings.modules().items():
+        if module in strings.SILENT:
+            assert texts == [], module
+        else:
+            assert len(strings.surfaces(module)) == 1, module

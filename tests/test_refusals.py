@@ -73,7 +73,10 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
     (lambda: Integer(0, 9, bins=5), "bins must be a list of edges, got 5"),
     (lambda: Real(0, 9, bins="ab"), "bins must be a list of edges, got 'ab'"),
     (lambda: Date("2026-01-01", "2026-12-31", bins=5), "bins must be a list of edges, got 5"),
-    (lambda: datasets.census(rows=-1), "rows must be 0 or more, got -1"),
+    (
+        lambda: datasets.census(rows=-1),
+        "rows must be a whole number, got -1",
+    ),
     (lambda: Budget(rho=1, doubling="yes"), "doubling must be True or False, got 'yes'"),
     (lambda: Budget(epsilon=1, delta=1e-6, accountant="best"), "accountant must be"),
     (lambda: Budget(rho=1, delta=1e-6, accountant="basic"), "the accountant 'basic' needs epsilon"),
@@ -136,7 +139,10 @@ class TestDiscovery:
 
     @pytest.mark.parametrize(
         ("undeclared", "said"),
-        [((), "no table has undeclared columns"), (("city",), "say of which table")],
+        [
+            ((), "no table has undeclared columns"),
+            (("city",), "several tables have undeclared columns"),
+        ],
     )
     def test_must_be_clear(self, undeclared, said):
         frame = FRAME.assign(city="Lyon")

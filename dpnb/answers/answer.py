@@ -16,7 +16,7 @@ from dpnb.answers.origin import Origin
 from dpnb.answers.plain import listed
 from dpnb.answers.question import Question, label
 from dpnb.answers.words import bought_sentence, cost_text, interval_sentence, ledger_note
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.kinds import nearest
 from dpnb.privacy.loss import Currency, PrivacyLoss, guarantee, unit
 from dpnb.schema import kept_note, unit_text
@@ -137,10 +137,12 @@ class Answer:
         if alias is None:
             return self.estimates[0]
         for found in self.estimates:
-            if found.alias == alias:
+            if isinstance(alias, str) and found.alias == alias:
                 return found
         names = [found.alias for found in self.estimates]
-        raise RequestError(f"this answer has no aggregate {alias!r}", nearest(str(alias), names))
+        raise RequestError(
+            f"this answer has no aggregate {given(alias)}", nearest(str(alias), names)
+        )
 
     def compare(
         self,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dpnb.answers.listing import Listing
 from dpnb.answers.numbers import ends_text, figure, percent
 from dpnb.answers.question import label
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.privacy.calibrate import Law
 from dpnb.scale import scalar
 from dpnb.sql.formulas import Applied, Combined, Constant, Formula, Leaf, statistics_of
@@ -201,7 +201,7 @@ def _whole(value: object, name: str, least: int, most: int) -> int:
     number = scalar(value)
     if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
         raise RequestError(
-            f"{name} must be a whole number from {least:,} to {most:,}, got {value!r}",
+            f"{name} must be a whole number from {least:,} to {most:,}, got {given(value)}",
             f"Write {name}={max(least, 1_000)}.",
         )
     return number

@@ -17,10 +17,11 @@ from dpnb.answers.difference import (
     rows_between,
 )
 from dpnb.answers.intervals import Mode
-from dpnb.answers.question import Question, label, sentence_of
+from dpnb.answers.question import Question, label, sentence_of, shown_label
 from dpnb.answers.reading import read
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.kinds import nearest
+from dpnb.scale import truth
 
 if TYPE_CHECKING:
     from dpnb.answers.answer import Answer
@@ -45,7 +46,8 @@ def find_group(answer: Answer, name: object) -> int:
             return index
     labels = [label(group) for group in answer.groups]
     raise RequestError(
-        f"this answer has no group {label(wanted)!r}", nearest(label(wanted), labels, quote=True)
+        f"this answer has no group {shown_label(name)}",
+        nearest(label(wanted), labels, quote=True),
     )
 
 
@@ -60,11 +62,10 @@ def compare(
     mode: Mode,
 ) -> Question:
     """Build the question; see :meth:`Answer.compare`."""
-    if not isinstance(planned, bool):
-        raise RequestError(f"planned must be True or False, got {planned!r}", "Write planned=True.")
+    truth(planned, "planned")
     if aggregate is not None and not isinstance(aggregate, str):
         raise RequestError(
-            f"aggregate must be an alias, got {aggregate!r}", "Give the alias of an aggregate."
+            f"aggregate must be an alias, got {given(aggregate)}", "Give the alias of an aggregate."
         )
     asked = _comparison(answer, left, right, constant)
     if asked is None:
@@ -80,7 +81,7 @@ def compare(
         bound = exact(asked.constant, "constant")
         if asked.aggregate is not None and aggregate not in (None, asked.aggregate):
             raise RequestError(
-                f"the comparison is of {asked.aggregate!r}, but aggregate is {aggregate!r}",
+                f"the comparison is of {given(asked.aggregate)}, but aggregate is {given(aggregate)}",
                 "Name only one of them.",
             )
         aggregate = asked.aggregate or aggregate
@@ -180,7 +181,9 @@ def _resolved(answer: Answer, named: list[tuple[Any, Fraction]]) -> dict[int, Fr
 
 def _check_mode(answer: Answer, estimates: Estimates, mode: object) -> None:
     if not isinstance(mode, str) or mode not in ("tight", "paper"):
-        raise RequestError(f"mode must be 'tight' or 'paper', got {mode!r}", "Write mode='tight'.")
+        raise RequestError(
+            f"mode must be 'tight' or 'paper', got {given(mode)}", "Write mode='tight'."
+        )
     if mode == "paper" and answer.currency == "pure":
         raise RequestError(
             "mode='paper' needs Gaussian noise", "Leave mode out, or open a zcdp session."

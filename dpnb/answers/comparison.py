@@ -10,7 +10,7 @@ from fractions import Fraction
 from numbers import Rational, Real
 from typing import TypeAlias
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 
 Group: TypeAlias = tuple[str | int, ...]
 
@@ -78,7 +78,7 @@ def exact(value: object, name: str) -> Fraction:
         found = Fraction(str(value).strip())
     if found is None:
         raise RequestError(
-            f"the {name} must be a finite number, got {value!r}", "Give a number, such as 0.5."
+            f"the {name} must be a finite number, got {given(value)}", "Give a number, such as 0.5."
         )
     if abs(found) > MAX_SIZE or found.denominator > 10**MAX_DIGITS:
         raise RequestError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -11,6 +12,7 @@ from dpnb.answers.comparison import Group
 from dpnb.answers.intervals import Mode
 from dpnb.answers.numbers import end_text, percent
 from dpnb.answers.plain import listed
+from dpnb.errors import given
 from dpnb.stamps import Stamp
 
 if TYPE_CHECKING:
@@ -235,6 +237,15 @@ class Question:
 def label(group: tuple[str | int, ...]) -> str:
     """Return a group's name as shown; several keys are joined by a comma."""
     return ", ".join(str(value) for value in group) if group else "all rows"
+
+
+def shown_label(group: object) -> str:
+    """Return an unknown group for a message; see :func:`dpnb.errors.given`."""
+    plain = (str, int, float, datetime.date)
+    several = group if isinstance(group, tuple) else (group,)
+    return given(
+        label(tuple(map(str, several))) if all(isinstance(one, plain) for one in several) else group
+    )
 
 
 def verdict(

@@ -12,8 +12,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dpnb.errors import RequestError
 from dpnb.kinds import Category, Integer, Kind, Real
+from dpnb.scale import natural
 from dpnb.schema import Schema
 from dpnb.table import Table
 
@@ -98,8 +98,8 @@ def census(rows: int, seed: int = 0) -> Table:
     import numpy as np
     import pandas as pd
 
-    if rows < 0:
-        raise RequestError(f"rows must be 0 or more, got {rows}", "Leave it out for all rows.")
+    natural(rows, "rows")
+    natural(seed, "seed")
     generator = np.random.default_rng(seed)
     schema = Schema.load(_HERE / "adult.toml")
     kinds: dict[str, Kind] = dict(schema)

@@ -12,7 +12,7 @@ from typing import Any
 from dpnb.decide.conditions import Atom
 from dpnb.decide.options import Options
 from dpnb.engines.base import Sum, sum_about
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.provenance.views import View, asked_groups, transposition, views_of
 from dpnb.scale import scalar
 from dpnb.schema import Schema
@@ -170,20 +170,20 @@ def each_number(
         own = tuple(map(_label, group if isinstance(group, tuple) else (group,)))
         if own in numbers:
             raise RequestError(
-                f"the thresholds {name!r} name {group!r} twice", "Remove one of them."
+                f"the thresholds {given(name)} name {given(group)} twice", "Remove one of them."
             )
         numbers[own] = one
     missing = [group for group in groups if group not in numbers]
     if missing:
         shown = missing[0][0] if len(missing[0]) == 1 else missing[0]
         raise RequestError(
-            f"{len(missing)} of {len(groups)} groups have no threshold {name!r}, such as {shown!r}",
+            f"{len(missing)} of {len(groups)} groups have no threshold {given(name)}, such as {given(shown)}",
             "Give a threshold for every declared group.",
         )
     unknown = numbers.keys() - set(groups)
     if unknown:
         raise RequestError(
-            f"the thresholds {name!r} name {min(unknown, key=str)!r}, but there is no such group",
+            f"the thresholds {given(name)} name {given(min(unknown, key=str))}, but there is no such group",
             "Use the declared groups, as shown.",
         )
     return [numbers[group] for group in groups]

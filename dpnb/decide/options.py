@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.privacy.loss import amount, is_picked
-from dpnb.scale import scalar
+from dpnb.scale import scalar, truth
 
 Mode: TypeAlias = Literal["certified", "margin", "rr", "hybrid"]
 MODES: tuple[Mode, ...] = ("certified", "margin", "rr", "hybrid")
@@ -99,22 +99,18 @@ def read_options(
     modes = (*MODES, *STUDY_MODES)
     if not isinstance(mode, str) or mode not in modes:
         raise RequestError(
-            f"there is no mode {mode!r}",
+            f"there is no mode {given(mode)}",
             f"Use one of {', '.join(MODES)}; for study, on public tables, also {', '.join(STUDY_MODES)}.",
         )
     if not isinstance(protect, str) or protect not in ("fnr", "fpr"):
         raise RequestError(
-            f"protect must be 'fnr' or 'fpr', got {protect!r}",
+            f"protect must be 'fnr' or 'fpr', got {given(protect)}",
             "Use 'fnr' to bound false negatives, or 'fpr' to bound false positives.",
         )
     if protect == "fpr" and mode != "certified":
         raise RequestError(
-            f"protect='fpr' does not work with mode={mode!r}",
+            f"protect='fpr' does not work with mode={given(mode)}",
             "Leave protect out, or use mode='certified' (--mode certified).",
-        )
-    if not isinstance(history, bool):
-        raise RequestError(
-            f"history must be True or False, got {history!r}", "Write history=False."
         )
     sides = {"beta": _share(beta, "beta"), "alpha": _share(alpha, "alpha")}
     # a certified share may be any; what every group is promised lies below one half
@@ -136,7 +132,7 @@ def read_options(
         sides["beta"], sides["alpha"], sure, mode, "fnr" if protect == "fnr" else "fpr",
         _per_alias(u, "u"), _per_alias(ranges, "ranges", pairs=True), _per_alias(rows, "rows"),
         _thresholds(thresholds), _steps(steps), None if most is None else amount(most, "most"),
-        history, is_picked(most),
+        truth(history, "history"), is_picked(most),
     )  # fmt: skip
 
 
@@ -150,7 +146,7 @@ def _steps(steps: object) -> int | None:
         return None
     if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= STEPS:
         raise RequestError(
-            f"steps must be a whole number from 1 to {STEPS}, got {steps!r}",
+            f"steps must be a whole number from 1 to {STEPS}, got {given(steps)}",
             "Give steps=3, or leave it out.",
         )
     return steps
@@ -211,7 +207,7 @@ def _thresholds(value: object) -> Mapping[str, Mapping[Any, Fraction]]:
         if hasattr(numbers, "to_dict"):
             numbers = numbers.to_dict()
         if not isinstance(numbers, Mapping):
-            raise RequestError(f"the thresholds {name!r} must map groups to numbers", hint)
+            raise RequestError(f"the thresholds {given(name)} must map groups to numbers", hint)
         found[str(name)] = {group: _number(one, str(name)) for group, one in numbers.items()}
     return found
 
@@ -219,11 +215,13 @@ def _thresholds(value: object) -> Mapping[str, Mapping[Any, Fraction]]:
 def _number(value: object, name: str) -> Fraction:
     value = scalar(value)
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
-        raise RequestError(f"a threshold of {name!r} must be a number", "Give one for each group.")
+        raise RequestError(
+            f"a threshold of {given(name)} must be a number", "Give one for each group."
+        )
     if not -(10**30) < value < 10**30:
-        raise RequestError(f"a threshold of {name!r} is out of range", "Give finite numbers.")
+        raise RequestError(f"a threshold of {given(name)} is out of range", "Give finite numbers.")
     if isinstance(value, Fraction):
         if value.denominator.bit_length() > _BITS:
-            raise RequestError(f"a threshold of {name!r} has too many digits", "Round it.")
+            raise RequestError(f"a threshold of {given(name)} has too many digits", "Round it.")
         return value
     return Fraction(str(value))

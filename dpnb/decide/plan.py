@@ -28,7 +28,7 @@ from dpnb.decide.lines import (
 from dpnb.decide.options import STEPS, STUDY_MODES, Options
 from dpnb.decide.progressive import ladder, regions
 from dpnb.decide.regions import rows_meant, uncertain, warnings_of
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.kinds import nearest
 from dpnb.privacy.loss import Currency
 from dpnb.privacy.path import LEAST_LEVEL
@@ -319,19 +319,19 @@ def check_aliases(options: Options, measured: Query) -> None:
     """
     names = [aggregate.alias for aggregate in measured.aggregates]
     for option in ("u", "ranges", "rows"):
-        given = getattr(options, option)
-        if isinstance(given, Mapping):
-            for alias in given:
+        stated = getattr(options, option)
+        if isinstance(stated, Mapping):
+            for alias in stated:
                 if alias not in names:
                     raise RequestError(
-                        f"{option} names {alias!r}, but there is no such aggregate",
+                        f"{option} names {given(alias)}, but there is no such aggregate",
                         nearest(alias, names),
                     )
-        elif given is not None and option != "rows" and len(names) > 1:
-            each = ", ".join(f"{name!r}: {given:g}" for name in names)
+        elif stated is not None and option != "rows" and len(names) > 1:
+            each = ", ".join(f"{name!r}: {stated:g}" for name in names)
             raise RequestError(
                 f"{option} is one number, but there are {len(names)} aggregates",
-                f"Write {option}={{{each}}} (--{option} {','.join(f'{name}={given:g}' for name in names)}), "
+                f"Write {option}={{{each}}} (--{option} {','.join(f'{name}={stated:g}' for name in names)}), "
                 "with a number for each.",
             )
 

@@ -212,7 +212,7 @@ def _why_unbounded(made: Decision) -> str:
         return "This method does not bound them."
     return (
         "The decision uses values that were released before you wrote the statement. You may have "
-        "chosen the statement because of their noise. The certificate below holds nevertheless."
+        "chosen the statement because of their noise. The certificate below still holds."
     )
 
 
@@ -223,7 +223,7 @@ def _certified(made: Decision) -> tuple[str, str]:
         f"not satisfy the condition, and leaves out {at_most(made.missed)} of those that do."
     )
     if made.past and made.taken:
-        text += " Values released earlier are used in this claim and in no other."
+        text += " Only this claim uses values released earlier."
     if made.status == "not certified":
         goal = made.alpha if made.protect == "fnr" else made.beta
         error = ALARM if made.protect == "fnr" else MISS
@@ -241,7 +241,7 @@ def _estimated(made: Decision) -> tuple[str, str]:
         return f"{ALARM}, not estimated", "There is no estimate."
     return f"{ALARM}, only estimated", (
         f"{about(made.estimate).capitalize()} of the groups that do not satisfy the condition are selected, if "
-        "true values spread evenly around the noisy ones. This may be far off and promises nothing."
+        "true values spread evenly around the noisy ones. This may be far off, and is not guaranteed."
     )
 
 

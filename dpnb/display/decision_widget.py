@@ -12,7 +12,7 @@ from dpnb.answers.numbers import loss_text
 from dpnb.display.decision import START, decision_body, decision_css, decision_data
 from dpnb.display.decision_offers import MULTIPLES
 from dpnb.display.parts import STATIC, module
-from dpnb.errors import DpnbError, RequestError
+from dpnb.errors import DpnbError, RequestError, given
 
 if TYPE_CHECKING:
     from dpnb.decide.decision import Decision
@@ -80,7 +80,9 @@ class DecisionWidget(anywidget.AnyWidget):
     def _a_filter(self, proposal: Any) -> str:
         show: str = proposal.value
         if show not in SHOWS:
-            raise RequestError(f"there is no filter {show!r}", f"Use one of {', '.join(SHOWS)}.")
+            raise RequestError(
+                f"there is no filter {given(show)}", f"Use one of {', '.join(SHOWS)}."
+            )
         return show
 
     # what views ask

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dpnb.answers.numbers import percent
 from dpnb.display.text import EXACT, MAX_ROWS, stamps
-from dpnb.errors import printable
+from dpnb.errors import RequestError, given, printable
 from dpnb.risk.nouns import noun
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def plot_answer(answer: Answer, ax: Axes | None = None) -> Axes:
     """
     found = answer.estimates_of()
     rows = answer.rows[:MAX_ROWS]
-    ax = ax or row_axes(len(rows))
+    ax = row_axes(len(rows)) if ax is None else checked_axes(ax)
     for place, row in enumerate(rows):
         value = found.estimate[row]
         if value is not None:
@@ -67,7 +67,7 @@ def plot_question(question: Question, ax: Axes | None = None) -> Axes:
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     """
-    ax = ax or row_axes(1)
+    ax = row_axes(1) if ax is None else checked_axes(ax)
     low, high = question.low, question.high
     # a line to an infinite end ends in an arrow
     reach = 1.5 * max((abs(end) for end in (low, high) if math.isfinite(end)), default=0.0) or 1.0
@@ -102,7 +102,7 @@ def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
         Where to draw; a new figure by default.
     """
     rows = explanation.rows[:MAX_ROWS]
-    ax = ax or row_axes(1.5 * len(rows))
+    ax = row_axes(1.5 * len(rows)) if ax is None else checked_axes(ax)
     times = 100 if explanation.relative else 1
     for place, row in enumerate(rows):
         silent = explanation.indistinct(row)
@@ -144,7 +144,7 @@ def plot_risk(profile: RiskProfile, ax: Axes | None = None) -> Axes:
     found = profile.histogram()
     low, high, rows = found["r_low"], found["r_high"], found[noun(profile.ids)]
     width = high[1] - low[1]
-    ax = ax or row_axes(6)
+    ax = row_axes(6) if ax is None else checked_axes(ax)
     if rows.any():
         ax.set_yscale("log")
     # those who add nothing have a place of their own
@@ -159,6 +159,20 @@ def plot_risk(profile: RiskProfile, ax: Axes | None = None) -> Axes:
     ax.spines[["right", "top"]].set_visible(False)
     said = [*stamps(profile.stamp, False), *([] if profile.public else [EXACT])]
     ax.set_title("\n".join(said), loc="left", fontweight="bold")
+    return ax
+
+
+def checked_axes(ax: object) -> Axes:
+    """Return the axes to draw on.
+
+    Raises
+    ------
+    RequestError
+    """
+    from matplotlib.axes import Axes
+
+    if not isinstance(ax, Axes):
+        raise RequestError(f"ax must be matplotlib axes, got {given(ax)}", "Write .plot(ax=ax).")
     return ax
 
 

@@ -12,7 +12,7 @@ from dpnb.answers.numbers import share_text
 from dpnb.display.inference import inference_body, inference_css, inference_data, value_name
 from dpnb.display.parts import STATIC, module
 from dpnb.display.text import MAX_ROWS
-from dpnb.errors import RequestError, printable
+from dpnb.errors import RequestError, given, printable
 
 if TYPE_CHECKING:
     from dpnb.inference.inference import Inference
@@ -120,7 +120,7 @@ class InferenceWidget(anywidget.AnyWidget):
     def _a_comparison(self, proposal: Any) -> str:
         operator: str = proposal.value
         if operator not in _WORDS:
-            raise RequestError(f"there is no comparison {operator!r}", "Use >, <, >= or <=.")
+            raise RequestError(f"there is no comparison {given(operator)}", "Use >, <, >= or <=.")
         return operator
 
     @traitlets.validate("number")
@@ -128,7 +128,7 @@ class InferenceWidget(anywidget.AnyWidget):
         number: float = proposal.value
         if not math.isfinite(number):
             raise RequestError(
-                f"a finite number is expected, got {number!r}", "Give a finite number."
+                f"a finite number is expected, got {given(number)}", "Give a finite number."
             )
         return number
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from dpnb.display.marks import GREY
 from dpnb.display.text import stamps
-from dpnb.errors import printable
+from dpnb.errors import RequestError, given, printable
 from dpnb.stamps import Stamp
 
 STATIC = Path(__file__).parent / "static"
@@ -185,4 +185,9 @@ def write_page(path: str | Path, html: str) -> None:
         "body{font:14px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem}"
         f"</style>\n</head>\n<body>\n<main>\n{html}\n</main>\n</body>\n</html>\n"
     )
-    Path(path).write_text(page, encoding="utf-8")
+    try:
+        Path(path).write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise RequestError(
+            f"cannot write {given(str(path))}: {error.strerror}", "Name another file."
+        ) from None

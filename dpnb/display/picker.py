@@ -273,7 +273,7 @@ class RiskPicker(anywidget.AnyWidget):
         self._show()
 
     def _note_look(self) -> None:
-        """Settle the limit before exact figures are shown: later ones mark what follows."""
+        """Settle the limit before exact values are shown: later ones mark what follows."""
         if not self._looked:
             self._rule()
             self.profile.desk.note_look()

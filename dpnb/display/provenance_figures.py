@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpnb.answers.numbers import share_text
+from dpnb.display.figures import checked_axes
 from dpnb.display.provenance_tables import units
 from dpnb.display.provenance_text import (
     MAX_COLUMNS,
@@ -61,7 +62,7 @@ def plot_provenance(provenance: Provenance, ax: Axes | None = None) -> Axes:
     shares.append(
         [min(1.0, unit.share(*pair)) for pair in zip(known, [provenance.cap, *limits], strict=True)]
     )
-    ax = ax or _axes(len(groups) + 1, len(shown) + 1)
+    ax = _axes(len(groups) + 1, len(shown) + 1) if ax is None else checked_axes(ax)
     image = ax.imshow(shares, cmap="Blues", vmin=0, vmax=1.25, aspect="auto")
     colors = image.to_rgba(np.asarray(shares))
     for at, row in enumerate(texts):

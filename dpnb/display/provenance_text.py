@@ -270,7 +270,7 @@ def coalition_sentence(provenance: Provenance) -> str:
         else ""
     )
     return (
-        "A limit bounds what its analyst learns, as long as nobody asks on their behalf. "
+        "A limit bounds what is released to its analyst, as long as no one else asks for them. "
         f"{rows}For analysts who share their answers, the numbers here are {known}."
     )
 

@@ -16,7 +16,7 @@ from dpnb.display import provenance_tables as tables
 from dpnb.display.parts import STATIC, module
 from dpnb.display.provenance import provenance_body, provenance_css
 from dpnb.display.provenance_text import coalition_text, share
-from dpnb.errors import DpnbError, RequestError
+from dpnb.errors import DpnbError, RequestError, given
 
 if TYPE_CHECKING:
     from dpnb.privacy.loss import PrivacyLoss
@@ -82,7 +82,8 @@ class ProvenanceWidget(anywidget.AnyWidget):
         unknown = [name for name in names if name not in self.analysts]
         if unknown:
             raise RequestError(
-                f"there is no analyst {unknown[0]!r}", f"Choose among {', '.join(self.analysts)}."
+                f"there is no analyst {given(unknown[0])}",
+                f"Choose among {', '.join(self.analysts)}.",
             )
         return tuple(name for name in self.analysts if name in names)
 

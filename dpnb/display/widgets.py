@@ -21,7 +21,7 @@ from dpnb.display.inference import inference_html
 from dpnb.display.inference_widget import InferenceWidget
 from dpnb.display.parts import STATIC, module
 from dpnb.display.text import MAX_ROWS
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.inference.inference import Inference
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def is_live(mode: str) -> bool:
     """
     if mode not in ("auto", "static", "widget"):
         raise RequestError(
-            f"there is no display mode {mode!r}", "Use 'auto', 'static' or 'widget'."
+            f"there is no display mode {given(mode)}", "Use 'auto', 'static' or 'widget'."
         )
     kernel = getattr(get_ipython(), "kernel", None)
     named = kernel is not None and "cellId" in kernel.get_parent().get("metadata", {})

@@ -12,7 +12,7 @@ from typing import Any
 
 from dpnb.answers.assembly import status
 from dpnb.answers.question import Question, label
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.explain.explanation import Explanation, Row
 from dpnb.explain.plan import (
     Budgets,
@@ -158,7 +158,7 @@ def _weight(value: object) -> Fraction:
     """Return the decimal that a weight shows."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= 1e9:
         raise RequestError(
-            f"a weight must be a number up to 1e9, got {value!r}", "Compare the groups again."
+            f"a weight must be a number up to 1e9, got {given(value)}", "Compare the groups again."
         )
     return Fraction(str(value))
 
@@ -193,7 +193,8 @@ def _target(question: Question, charge: Charge, version: int, schema: Schema) ->
         places = [found.get(str(name)) for found, name in zip(cells, group, strict=False)]
         if len(group) != len(keys) or None in places:
             raise RequestError(
-                f"there is no group {label(group)!r} in this query", "Compare the groups again."
+                f"there is no group {given(label(group))} in this query",
+                "Compare the groups again.",
             )
         groups.append(tuple(place for place in places if place is not None))
     weights = [_weight(weight) for weight in question.weights]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from functools import lru_cache
 
-from dpnb.errors import RequestError, SqlError
+from dpnb.errors import RequestError, SqlError, given
 from dpnb.schema import Schema
 from dpnb.sql.canonical import plain
 from dpnb.sql.parse import parse
@@ -54,7 +54,9 @@ def _read_listed(
         predicate = condition(text, table)
         meaning = json.dumps(plain(predicate), sort_keys=True)
         if meaning in seen:
-            raise RequestError(f"the predicate {text!r} is listed twice", "Remove one of them.")
+            raise RequestError(
+                f"the predicate {given(text)} is listed twice", "Remove one of them."
+            )
         seen.add(meaning)
         found.append((" ".join(text.split()), predicate))
     return tuple(found)
@@ -67,12 +69,12 @@ def condition(text: str, table: Table) -> Predicate:
         query = parse(prefix + text, {table.name: table})
     except SqlError as error:
         raise RequestError(
-            f"the predicate {text!r} cannot be used: {error.what}", error.hint
+            f"the predicate {given(text)} cannot be used: {error.what}", error.hint
         ) from None
     extra = query.keys or query.having or query.order or query.limit is not None
     if extra or text.rstrip().endswith(";"):
         raise RequestError(
-            f"the predicate {text!r} is more than a condition",
+            f"the predicate {given(text)} is more than a condition",
             "Write only what would follow WHERE.",
         )
     return query.where

@@ -12,7 +12,7 @@ from functools import cached_property
 from statistics import NormalDist
 from typing import Any
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.explain.influence import Lattice, Mode
 from dpnb.explain.predicates import Space
 from dpnb.explain.ranks import Search, search
@@ -20,7 +20,7 @@ from dpnb.explain.target import Target
 from dpnb.privacy.loss import amount, is_picked, rho_meant
 from dpnb.privacy.select import gumbel_scale
 from dpnb.provenance.accuracy import read_confidence
-from dpnb.scale import scalar
+from dpnb.scale import scalar, truth
 
 _NORMAL = NormalDist()
 
@@ -112,7 +112,9 @@ def read_design(
     """
     k, sure = scalar(k), read_confidence(confidence)
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_ROWS:
-        raise RequestError(f"k must be a whole number from 1 to {MAX_ROWS}, got {k!r}", "Give k=5.")
+        raise RequestError(
+            f"k must be a whole number from 1 to {MAX_ROWS}, got {given(k)}", "Give k=5."
+        )
     if k > size:
         raise RequestError(
             f"k is {k}, but there are only {size:,} predicates", f"Give k={size} or less."
@@ -122,17 +124,17 @@ def read_design(
             f"confidence is {sure:g}, too close to 0 or 1",
             f"Give a number from {LEAST_SURE} to {MOST_SURE}.",
         )
-    if not isinstance(joint, bool):
-        raise RequestError(f"joint must be True or False, got {joint!r}", "Write joint=True.")
     if not isinstance(mode, str) or mode not in ("tight", "paper"):
-        raise RequestError(f"mode must be 'tight' or 'paper', got {mode!r}", "Write mode='tight'.")
+        raise RequestError(
+            f"mode must be 'tight' or 'paper', got {given(mode)}", "Write mode='tight'."
+        )
     share = amount(lower, "lower")
     if not Fraction(1, 1000) <= share <= Fraction(999, 1000):
         raise RequestError(
             f"lower must be between 0.001 and 0.999, got {float(share):g}",
             "Give a share such as 0.1.",
         )
-    return Design(k, sure, joint, share, "paper" if mode == "paper" else "tight")
+    return Design(k, sure, truth(joint, "joint"), share, "paper" if mode == "paper" else "tight")
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.explain.listed import read_listed
 from dpnb.explain.unbinned import remedy, unbinned_sentence
 from dpnb.kinds import Category, Kind, nearest
-from dpnb.scale import scalar
+from dpnb.scale import scalar, truth
 from dpnb.schema import Schema
 from dpnb.sql.canonical import plain, simplify
 from dpnb.sql.query import And, Or, Predicate, Within
@@ -194,16 +194,15 @@ def space(
     number = scalar(length)
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MAX_LENGTH:
         raise RequestError(
-            f"length must be a whole number from 1 to {MAX_LENGTH}, got {length!r}",
+            f"length must be a whole number from 1 to {MAX_LENGTH}, got {given(length)}",
             "Give length=2.",
         )
     length = number
     if not isinstance(connective, str) or connective not in ("and", "or"):
         raise RequestError(
-            f"connective must be 'and' or 'or', got {connective!r}", "Write connective='or'."
+            f"connective must be 'and' or 'or', got {given(connective)}", "Write connective='or'."
         )
-    if not isinstance(ranges, bool):
-        raise RequestError(f"ranges must be True or False, got {ranges!r}", "Write ranges=True.")
+    truth(ranges, "ranges")
     if length == 1:
         connective = "and"  # nothing is joined: one meaning, one spelling
     schema = table.schema
@@ -241,7 +240,7 @@ def _names(names: object, option: str) -> list[str]:
 def _column(name: str, schema: Schema) -> str:
     found = schema.find(name)
     if found is None:
-        raise RequestError(f"there is no column {name!r}", nearest(name, list(schema)))
+        raise RequestError(f"there is no column {given(name)}", nearest(name, list(schema)))
     return found
 
 
@@ -275,7 +274,7 @@ def _defaults(schema: Schema, used: Set[str], dropped: Set[str]) -> tuple[list[s
 def _check_chosen(chosen: Sequence[str], schema: Schema, used: Set[str]) -> None:
     for name in chosen:
         if chosen.count(name) > 1:
-            raise RequestError(f"the attribute {name!r} is named twice", "Remove one of them.")
+            raise RequestError(f"the attribute {given(name)} is named twice", "Remove one of them.")
         if name in used:
             raise RequestError(f"the question itself uses {name!r}", "Name other attributes.")
         if not _has_values(schema[name]):

@@ -75,7 +75,7 @@ def parts_of(query: Query, schema: Schema, version: int) -> list[Part]:
     found = []
     if any(aggregate.function == "UNITS" for aggregate in query.measured):
         raise RequestError(
-            "a number of different ids cannot be inferred from other answers",
+            "a count of different ids cannot be inferred from other answers",
             "Ask the statement itself: what was answered before is free.",
         )
     for output in query.outputs:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.inference.partition import Partition
 from dpnb.inference.support import Support, support
 
@@ -585,5 +585,5 @@ def _check(row: Support, variance: float) -> None:
         raise RequestError("A measurement has only zeros", "Leave it out.")
     if not 0 < variance < float("inf"):
         raise RequestError(
-            f"A variance must be positive and finite, got {variance!r}", "Check the noise."
+            f"A variance must be positive and finite, got {given(variance)}", "Check the noise."
         )

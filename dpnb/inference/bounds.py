@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.inference.history import History
 from dpnb.inference.support import Support, support
 from dpnb.privacy.calibrate import Law
@@ -52,7 +52,9 @@ def allowances(
     [2.996, 2.996]
     """
     if not 0 < alpha < 1:
-        raise RequestError(f"alpha must be between 0 and 1, got {alpha!r}", "Use 0.05 for 95 %.")
+        raise RequestError(
+            f"alpha must be between 0 and 1, got {given(alpha)}", "Use 0.05 for 95 %."
+        )
     steps = [0.0] * len(laws) if granularities is None else granularities
     return [
         law.quantile(6 * alpha / (math.pi * place) ** 2 if growing else alpha / len(laws))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.inference.held import Held, Shelf, planned
 from dpnb.provenance.store import Store
 from dpnb.provenance.views import View
@@ -78,17 +78,20 @@ def read_claim(
             "Name the group in WHERE, and protect each group on its own.",
         )
     if not isinstance(operator, str) or operator not in OPERATORS:
-        raise RequestError(f"a claim compares with '>' or '<', not {operator!r}", "Use '>' or '<'.")
+        raise RequestError(
+            f"a claim compares with '>' or '<', not {given(operator)}", "Use '>' or '<'."
+        )
     numbers = [value, probability]
     if not all(isinstance(n, (int, float)) and not isinstance(n, bool) for n in numbers):
         raise RequestError("value and probability must be numbers", "Write probability=0.9.")
     if not -(10**30) < value < 10**30:  # type: ignore[operator]
         raise RequestError(
-            f"the value of the claim is out of range: {value!r}", "Give a finite number."
+            f"the value of the claim is out of range: {given(value)}", "Give a finite number."
         )
     if not 0 < probability < 1:  # type: ignore[operator]
         raise RequestError(
-            f"probability must be between 0.5 and 1, got {probability!r}", "Write probability=0.9."
+            f"probability must be between 0.5 and 1, got {given(probability)}",
+            "Write probability=0.9.",
         )
     limit, chance = float(value), float(probability)  # type: ignore[arg-type]
     if not 0.5 < chance < 1:

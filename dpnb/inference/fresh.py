@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal, TypeAlias
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.inference.mixture import Mixture
 
 Family: TypeAlias = Literal["gaussian", "laplace"]
@@ -62,9 +62,13 @@ class Combined:
 
 def _check(half: float, alpha: float) -> None:
     if not 0 < half < math.inf:
-        raise RequestError(f"A margin of error must be positive, got {half!r}", "Write error=10.")
+        raise RequestError(
+            f"A margin of error must be positive, got {given(half)}", "Write error=10."
+        )
     if not 0 < alpha < 1:
-        raise RequestError(f"alpha must be between 0 and 1, got {alpha!r}", "Use 0.05 for 95 %.")
+        raise RequestError(
+            f"alpha must be between 0 and 1, got {given(alpha)}", "Use 0.05 for 95 %."
+        )
 
 
 def alone(family: Family, half: float, alpha: float) -> float:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.inference.blue import RowSpace
 from dpnb.inference.posterior import Joint, noise_variance, simulated
 from dpnb.inference.support import Support, support
@@ -82,7 +82,7 @@ class Row:
             )
         if not 0 < self.law.scale < math.inf:
             raise RequestError(
-                f"The noise scale of {self.name!r} must be positive and finite, got {self.law.scale!r}",
+                f"The noise scale of {given(self.name)} must be positive and finite, got {given(self.law.scale)}",
                 "Check the scale.",
             )
         if not 0 <= self.granularity < math.inf:
@@ -91,7 +91,7 @@ class Row:
             object.__setattr__(self, "answer", math.nan)
         elif not _is_number(self.answer):
             raise RequestError(
-                f"The answer of {self.name!r} must be a finite number, got {self.answer!r}",
+                f"The answer of {given(self.name)} must be a finite number, got {given(self.answer)}",
                 "Mark rows without an answer as planned.",
             )
         object.__setattr__(self, "index", made.index)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from dpnb.answers.numbers import percent
 from dpnb.answers.plain import listed
-from dpnb.answers.question import label
+from dpnb.answers.question import label, shown_label
 from dpnb.answers.words import interval_sentence
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.inference.history import Consistency
 from dpnb.inference.inferred import Inferred, Missing, Source, Test
 from dpnb.inference.intervals import ratio
@@ -276,11 +276,13 @@ class Inference:
             Also where ``chosen`` is 'any': then look whether the interval contains the number.
         """
         if not 0 < _number(level) < 1:
-            raise RequestError(f"level must be between 0 and 1, got {level!r}", "Write level=0.05.")
+            raise RequestError(
+                f"level must be between 0 and 1, got {given(level)}", "Write level=0.05."
+            )
         if self.chosen == "any":
             raise RequestError(
                 "a test needs a number of questions, and this inference has chosen='any'",
-                "Look whether the interval contains the number, or infer with chosen=10.",
+                "Check whether the interval contains the number, or infer with chosen=10.",
             )
         chance = self.probability(operator, value, group, alias)
         name, share = self._of(alias).alias, float(level) / int(self.chosen)
@@ -416,10 +418,12 @@ class Inference:
         if alias is None:
             return self.aggregates[0]
         for found in self.aggregates:
-            if found.alias == alias:
+            if isinstance(alias, str) and found.alias == alias:
                 return found
         names = [found.alias for found in self.aggregates]
-        raise RequestError(f"this inference has no aggregate {alias!r}", nearest(str(alias), names))
+        raise RequestError(
+            f"this inference has no aggregate {given(alias)}", nearest(str(alias), names)
+        )
 
     def _index(self, group: object) -> int:
         if group is None:
@@ -433,7 +437,7 @@ class Inference:
             if tuple(map(str, labels)) == wanted:
                 return i
         raise RequestError(
-            f"there is no group {label(wanted)!r} here",
+            f"there is no group {shown_label(group)} here",
             nearest(label(wanted), [label(labels) for labels in self.groups]),
         )
 
@@ -684,12 +688,12 @@ def _comparison(operator: object) -> Operator:
     for known in get_args(Operator):
         if isinstance(operator, str) and operator == known:
             return known
-    raise RequestError(f"there is no comparison {operator!r}", "Use >, >=, < or <=.")
+    raise RequestError(f"there is no comparison {given(operator)}", "Use >, >=, < or <=.")
 
 
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise RequestError(f"a number is expected, got {value!r}", "Give a finite number.")
+        raise RequestError(f"a number is expected, got {given(value)}", "Give a finite number.")
     if not -(10**30) < value < 10**30:
         raise RequestError("the number is out of range", "Give a finite number.")
     return float(value)

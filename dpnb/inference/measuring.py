@@ -70,7 +70,8 @@ def _half_width(law: Mixture, options: Options, alpha: float, evidence: Evidence
     if options.method == "mc":
         if alpha * SIMULATED < 100:
             raise RequestError(
-                "method='mc' cannot find intervals of so high a confidence", "Use method='blue'."
+                "method='mc' cannot find intervals with such a high confidence",
+                "Use method='blue'.",
             )
         return monte_carlo_half_width(law, alpha, SIMULATED, 0)
     if law.variance:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
+from dpnb.scale import truth
 
 Method: TypeAlias = Literal["blue", "mc", "pc", "guaranteed"]
 MOST_CHOSEN = 10**6
@@ -36,16 +37,16 @@ class Options:
         return (1 - confidence) / (1 if self.each else intervals) / self.chosen
 
 
-def read_options(given: Mapping[str, Any]) -> Options:
+def read_options(options: Mapping[str, Any]) -> Options:
     """Check the options of an inference; public facts only.
 
     Raises
     ------
     RequestError
     """
-    error = _number(given.get("error"), "error")
-    between = _pair(given.get("between"))
-    confidence = _number(given.get("confidence"), "confidence")
+    error = _number(options.get("error"), "error")
+    between = _pair(options.get("between"))
+    confidence = _number(options.get("confidence"), "confidence")
     if between is not None and (error is not None or confidence is not None):
         raise RequestError(
             "between finds the confidence of an interval, so error and confidence do not go with it",
@@ -60,33 +61,30 @@ def read_options(given: Mapping[str, Any]) -> Options:
         )
     if error is not None and not error > 0:
         raise RequestError(f"error must be above 0, got {error:g}", "Give a positive number.")
-    intervals = given.get("intervals", "simultaneous")
+    intervals = options.get("intervals", "simultaneous")
     if not isinstance(intervals, str) or intervals not in ("simultaneous", "each"):
         raise RequestError(
-            f"intervals must be 'simultaneous' or 'each', got {intervals!r}",
+            f"intervals must be 'simultaneous' or 'each', got {given(intervals)}",
             "Write intervals='simultaneous' or intervals='each'.",
         )
-    method, guaranteed = given.get("method", "blue"), given.get("guaranteed", False)
+    method, guaranteed = options.get("method", "blue"), options.get("guaranteed", False)
     if not isinstance(method, str) or method not in ("blue", "mc", "pc"):
-        raise RequestError(f"there is no method {method!r}", "Use 'blue', 'mc' or 'pc'.")
-    if not isinstance(guaranteed, bool):
-        raise RequestError(
-            f"guaranteed must be True or False, got {guaranteed!r}", "Write guaranteed=True."
-        )
+        raise RequestError(f"there is no method {given(method)}", "Use 'blue', 'mc' or 'pc'.")
+    truth(guaranteed, "guaranteed")
     if guaranteed and (method != "blue" or error is not None or between is not None):
         raise RequestError(
             "guaranteed bounds take a confidence, but not method, error or between",
             "Leave method, error and between out.",
         )
-    chosen = _chosen(given.get("chosen", 1))
+    chosen = _chosen(options.get("chosen", 1))
     if chosen == "any" and (
-        method != "blue" or confidence is None or given.get("prior") is not None
+        method != "blue" or confidence is None or options.get("prior") is not None
     ):
         raise RequestError(
             "chosen='any' takes a confidence, but not error, between, method or prior",
             "Leave error, between, method and prior out.",
         )
-    prior = given.get("prior")
+    prior = options.get("prior")
     if prior is not None:
         from dpnb.inference.priors import read_prior
 
@@ -113,11 +111,11 @@ def read_options(given: Mapping[str, Any]) -> Options:
 
 
 def _chosen(chosen: object) -> int | Literal["any"]:
-    if chosen == "any":
+    if isinstance(chosen, str) and chosen == "any":
         return "any"
     if isinstance(chosen, bool) or not isinstance(chosen, int) or not 1 <= chosen <= MOST_CHOSEN:
         raise RequestError(
-            f"chosen must be a whole number of questions or 'any', got {chosen!r}",
+            f"chosen must be a whole number of questions or 'any', got {given(chosen)}",
             "Give chosen=10 when this was the best of 10, or chosen='any'.",
         )
     return chosen
@@ -128,9 +126,9 @@ def _number(value: object, name: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         right = {"confidence": "0.95", "error": "50", "between": "(100, 200)"}[name]
-        raise RequestError(f"{name} must be a number, got {value!r}", f"Write {name}={right}.")
+        raise RequestError(f"{name} must be a number, got {given(value)}", f"Write {name}={right}.")
     if not -(10**30) < value < 10**30:
-        raise RequestError(f"{name} is out of range: {value!r}", "Give a finite number.")
+        raise RequestError(f"{name} is out of range: {given(value)}", "Give a finite number.")
     return float(value)
 
 
@@ -139,12 +137,12 @@ def _pair(value: object) -> tuple[float, float] | None:
         return None
     if not isinstance(value, (list, tuple)) or len(value) != 2:
         raise RequestError(
-            f"between must be two numbers, got {value!r}", "Write between=(100, 200)."
+            f"between must be two numbers, got {given(value)}", "Write between=(100, 200)."
         )
     low, high = (_number(end, "between") for end in value)
     if low is None or high is None:
         raise RequestError(
-            f"between must be two numbers, got {value!r}", "Write between=(100, 200)."
+            f"between must be two numbers, got {given(value)}", "Write between=(100, 200)."
         )
     if low > high:
         raise RequestError(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.inference.mixture import Mixture, mixture
 from dpnb.privacy.calibrate import Law
 
@@ -137,7 +137,9 @@ def compared(law: Mixture, operator: Operator, above: float) -> float:
 
 def _level(alpha: float) -> None:
     if not 0 < alpha < 1:
-        raise RequestError(f"alpha must be between 0 and 1, got {alpha!r}", "Use 0.05 for 95 %.")
+        raise RequestError(
+            f"alpha must be between 0 and 1, got {given(alpha)}", "Use 0.05 for 95 %."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +296,8 @@ class Joint:
         """Return P(|error of estimate i| <= ``half``), for half 0 or more."""
         if not half >= 0:
             raise RequestError(
-                f"A margin of error must not be negative, got {half!r}", "Use a positive number."
+                f"A margin of error must not be negative, got {given(half)}",
+                "Use a positive number.",
             )
         return self.law(i).confidence(half)
 
@@ -310,14 +313,14 @@ class Joint:
         value : float
         """
         if operator not in (">", ">=", "<", "<="):
-            raise RequestError(f"There is no comparison {operator!r}", "Use >, >=, < or <=.")
+            raise RequestError(f"There is no comparison {given(operator)}", "Use >, >=, < or <=.")
         return compared(self.law(i), operator, float(self.estimates[i]) - value)
 
     def between(self, i: int, low: float, high: float) -> float:
         """Return the probability that exact value i lies in [low, high], under a flat prior."""
         if not low <= high:
             raise RequestError(
-                f"The lower end {low!r} is above the upper end {high!r}", "Swap them."
+                f"The lower end {given(low)} is above the upper end {given(high)}", "Swap them."
             )
         law, estimate = self.law(i), float(self.estimates[i])
         return max(compared(law, ">=", estimate - low) - compared(law, ">", estimate - high), 0.0)
@@ -326,7 +329,7 @@ class Joint:
         """Return the margin of error of estimate i when it is one of ``looks`` that were looked at."""
         if looks < 1:
             raise RequestError(
-                f"looks must be at least 1, got {looks!r}", "Count the displayed estimates."
+                f"looks must be at least 1, got {given(looks)}", "Count the displayed estimates."
             )
         _level(alpha)
         return self.half_width(i, alpha / looks)

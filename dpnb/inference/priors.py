@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.inference.mixture import Mixture, densities, tails
 from dpnb.inference.posterior import Operator, compared
 
@@ -223,7 +223,7 @@ def _checked(prior: Prior) -> tuple[float, float]:
     if isinstance(prior, AtMost):
         if not 0 < prior.total < math.inf:
             raise RequestError(
-                f"a total must be above 0, got {prior.total!r}", "Write AtMost(1000)."
+                f"a total must be above 0, got {given(prior.total)}", "Write AtMost(1000)."
             )
         return 0.0, prior.total
     if isinstance(prior, Uniform):
@@ -253,7 +253,7 @@ def _checked(prior: Prior) -> tuple[float, float]:
             )
     elif not callable(prior):
         raise RequestError(
-            f"a prior cannot be {prior!r}",
+            f"a prior cannot be {given(prior)}",
             "Give Uniform, NonNegative, AtMost, Normal, a dict of probabilities, or a function.",
         )
     return -math.inf, math.inf
@@ -313,7 +313,7 @@ def read_prior(data: object) -> Uniform | NonNegative | AtMost | Normal:
     RequestError
     """
     hint = "Write 'nonnegative', {'at most': 1000}, {'uniform': [0, 50]} or {'normal': [100, 20]}."
-    if data == "nonnegative":
+    if isinstance(data, str) and data == "nonnegative":
         return NonNegative()
     if isinstance(data, Mapping) and len(data) == 1:
         ((word, numbers),) = data.items()

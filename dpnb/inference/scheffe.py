@@ -11,7 +11,7 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,7 +56,9 @@ def factor(gaussian: int, laplace: int, alpha: float) -> float:
     from scipy import stats
 
     if not 0 < alpha < 1:
-        raise RequestError(f"alpha must be between 0 and 1, got {alpha!r}", "Use 0.05 for 95 %.")
+        raise RequestError(
+            f"alpha must be between 0 and 1, got {given(alpha)}", "Use 0.05 for 95 %."
+        )
     if alpha < LEAST_ALPHA:
         raise RequestError(
             "the confidence is too high for chosen='any'",

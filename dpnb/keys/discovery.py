@@ -12,7 +12,7 @@ from dpnb.answers.listing import Listing, plain_losses, price_share, price_words
 from dpnb.answers.numbers import percent
 from dpnb.answers.words import cost_text, ledger_note
 from dpnb.engines.base import MOST_LETTERS
-from dpnb.errors import SchemaError
+from dpnb.errors import SchemaError, given
 from dpnb.kinds import Category
 from dpnb.privacy.loss import Currency, PrivacyLoss, guarantee
 from dpnb.privacy.threshold import Threshold
@@ -156,7 +156,7 @@ class Discovery:
             When it is one of the values found.
         """
         if other in self.keys:
-            raise SchemaError(f"{other!r} is one of the values found", "Choose another name.")
+            raise SchemaError(f"{given(other)} is one of the values found", "Choose another name.")
         return Category([*self.keys, other], other=other)
 
     def sentences(self) -> list[str]:

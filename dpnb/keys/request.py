@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from dpnb.answers.assembly import status
 from dpnb.engines.base import Engine, Tally, engine_failure
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.keys.discovery import Discovery, DiscoveryPrice, ThresholdLaw
 from dpnb.kinds import nearest
 from dpnb.privacy.accountant import Charge, Cost
@@ -134,7 +134,7 @@ class DiscoveryRequest:
                 )
             return able[0]
         if not isinstance(name, str) or name not in self.tables:
-            raise RequestError(f"there is no table {name!r}", nearest(str(name), known))
+            raise RequestError(f"there is no table {given(name)}", nearest(str(name), known))
         return self.tables[name]
 
     def _place(self, table: Table) -> int:
@@ -148,7 +148,7 @@ class DiscoveryRequest:
                 f"the values of {self.column!r} are declared", "There is nothing to discover."
             )
         raise RequestError(
-            f"{table.name!r} has no undeclared column {self.column!r}",
+            f"{table.name!r} has no undeclared column {given(self.column)}",
             nearest(self.column, list(table.schema.undeclared))
             if folded
             else "The owner declares which columns can be searched: Schema(..., undeclared=['city']).",

@@ -14,7 +14,7 @@ from traitlets import Enum, Float
 from dpnb.answers.listing import Price
 from dpnb.answers.numbers import loss_text
 from dpnb.answers.words import KERNEL
-from dpnb.errors import DpnbError, RequestError
+from dpnb.errors import DpnbError, RequestError, given
 from dpnb.magics.deciding import decision_options
 from dpnb.magics.explaining import explanation_options, hint, read_question
 from dpnb.magics.inferring import inference_options
@@ -112,7 +112,7 @@ def _accuracy(magic: Callable[..., Any]) -> Callable[..., Any]:
             action="store_true",
             help="intervals that hold at every look, if you chose the accuracies beforehand",
         ),
-        argument("--no-history", action="store_true", help="with --error: use no past answers"),
+        argument("--no-history", action="store_true", help="with --error: ignore past answers"),
         argument("--on", metavar="NAME", help="session to use; the one opened last by default"),
     )
 
@@ -411,7 +411,7 @@ class Dpnb(Magics):
     @argument(
         "--beta",
         default="0.05",
-        help="false negatives: how often a right group may be missed; 0.05 by default",
+        help="false negatives: how often a group that meets the condition may be left out; 0.05 by default",
     )
     @argument("--alpha", default="0.1", help="share of false positives allowed; 0.1 by default")
     @argument(
@@ -424,7 +424,7 @@ class Dpnb(Magics):
     @argument(
         "--protect",
         default="fnr",
-        help="fnr (the default): a right group is rarely missed; fpr: a wrong group is rarely taken",
+        help="fnr (the default) bounds false negatives of each group in advance; fpr bounds false positives",
     )
     @argument(
         "--u",
@@ -440,7 +440,7 @@ class Dpnb(Magics):
         metavar="NAME",
         help="variable with a number for each group: {'quota': {'a': 100, 'b': 50}} for :quota",
     )
-    @argument("--no-history", action="store_true", help="use no past answers")
+    @argument("--no-history", action="store_true", help="ignore past answers")
     @argument("--on", metavar="NAME", help="session to use; the one opened last by default")
     @_spending
     def dpdecide(self, line: str, cell: str | None = None) -> Any:
@@ -455,7 +455,7 @@ class Dpnb(Magics):
         The first step is coarse and cheap. Finer steps follow until false positives are proven rare enough.
         ``--dry-run`` shows the privacy cost of each step. ``--most`` limits the total; without it the steps
         may use all that is left. ``busy.refine()`` takes one more step, and ``busy.strict`` are the groups
-        that are proven right.
+        that surely meet the condition.
         """
         name, line = split_binding(line)
         line, statement = split_statement(line, cell)
@@ -507,7 +507,7 @@ class Dpnb(Magics):
 
         First set the limit: of 100 guesses whether somebody is in the table, how many may be right? 50 is
         a coin toss. Then choose an epsilon by the rule, which is free; by safe counts; or by a look at
-        exact figures, which marks all later results as data-dependent. Opening the picker costs nothing,
+        exact values, which marks all later results as data-dependent. Opening the picker costs nothing,
         and buttons that spend say so. Nothing exact is stored in the notebook. ``picker.epsilon`` and
         ``picker.rho`` hold your choice.
         """
@@ -678,6 +678,6 @@ def _variable(name: str | None, options: Any) -> str | None:
 def _identifier(name: str) -> str:
     if not name.isidentifier() or keyword.iskeyword(name):
         raise RequestError(
-            f"{name!r} is not a variable name", "Use letters, digits and underscores."
+            f"{given(name)} is not a variable name", "Use letters, digits and underscores."
         )
     return name

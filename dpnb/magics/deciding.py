@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.kinds import nearest
 from dpnb.magics.lines import read_amount, read_number, read_whole
 
@@ -49,4 +49,4 @@ def _thresholds(name: str, names: Mapping[str, Any]) -> Mapping[str, Any]:
         return held
     known = [key for key, value in names.items() if isinstance(value, Mapping) and key[:1] != "_"]
     hint = nearest(name, known) if known else "Write limits = {'quota': {'a': 100, 'b': 50}} first."
-    raise RequestError(f"there is no dict named {name!r}", hint)
+    raise RequestError(f"there is no dict named {given(name)}", hint)

@@ -8,7 +8,7 @@ from typing import Any
 from dpnb.answers.answer import Answer
 from dpnb.answers.question import Question
 from dpnb.answers.reading import read
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.kinds import nearest
 from dpnb.magics.lines import listed, read_amount, read_number, read_whole
 
@@ -30,7 +30,7 @@ def read_question(name: str, body: str | None, options: Any, names: Mapping[str,
     if not isinstance(held, Answer):
         answers = [key for key, value in names.items() if isinstance(value, Answer)]
         hint = nearest(name, answers) if answers else "Bind one with %%dpquery -o name."
-        raise RequestError(f"there is no answer named {name!r}", hint)
+        raise RequestError(f"there is no answer named {given(name)}", hint)
     if not body:
         raise RequestError("there is no question", "Write 'a' > 'b' below, with groups as shown.")
     return held.compare(
@@ -47,7 +47,7 @@ def hint(question: Question) -> str:
 
 def explanation_options(options: Any, names: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of ``Session.explain`` from a magic's options."""
-    given: dict[str, Any] = {
+    found: dict[str, Any] = {
         "k": read_whole(options.k, "--k"),
         "rho": None if options.rho is None else _rho(options.rho, names),
         "epsilon": read_amount(options.epsilon, "--epsilon", names),
@@ -62,15 +62,15 @@ def explanation_options(options: Any, names: Mapping[str, Any]) -> dict[str, Any
         "exclude": listed(options.exclude),
     }
     if options.attributes is not None:
-        given["attributes"] = listed(options.attributes)
+        found["attributes"] = listed(options.attributes)
     if options.predicates is not None:
         if options.predicates not in names:
             raise RequestError(
-                f"there is no list named {options.predicates!r}",
+                f"there is no list named {given(options.predicates)}",
                 'Name a variable with a list of conditions, such as ["age > 30"].',
             )
-        given["predicates"] = names[options.predicates]
-    return given
+        found["predicates"] = names[options.predicates]
+    return found
 
 
 def _rho(text: str, names: Mapping[str, Any]) -> Any:

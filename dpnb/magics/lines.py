@@ -12,7 +12,7 @@ from dpnb.answers.listing import Price
 from dpnb.answers.numbers import loss_text, share_text
 from dpnb.curator import Curator
 from dpnb.decide.price import DecisionPrice
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.kinds import closest, nearest
 from dpnb.opening import read_analysts, read_budget, read_policy
 from dpnb.privacy.budget import Budget
@@ -104,14 +104,16 @@ def read_number(text: str, option: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise RequestError(f"{option} {text!r} is not a number", f"Write {option} 100.") from None
+        raise RequestError(
+            f"{option} {given(text)} is not a number", f"Write {option} 100."
+        ) from None
 
 
 def read_whole(text: str, option: str) -> int:
     """Return the whole number that an option holds."""
     number = read_number(text, option)
     if not number.is_integer():
-        raise RequestError(f"{option} {text!r} is not a whole number", f"Write {option} 3.")
+        raise RequestError(f"{option} {given(text)} is not a whole number", f"Write {option} 3.")
     return int(number)
 
 
@@ -154,7 +156,7 @@ def find_session(
         return found.session()
     if not isinstance(found, Session):
         hint = nearest(name, list(opened)) if opened else "Open it with %dpopen."
-        raise RequestError(f"there is no session {name!r}", hint)
+        raise RequestError(f"there is no session {given(name)}", hint)
     return found
 
 
@@ -184,12 +186,12 @@ def open_session(
         table = adult()
     else:
         raise RequestError(
-            f"there is no table {source!r}",
+            f"there is no table {given(source)}",
             "Name a .toml file, a variable that holds a dpnb.Table, or the built-in adult.",
         )
     declared = None if toml is None else toml.get("budget")
-    given = options.rho, options.epsilon, options.delta, options.key_delta
-    budget = read_budget(*given, declared)
+    amounts = options.rho, options.epsilon, options.delta, options.key_delta
+    budget = read_budget(*amounts, declared)
     ledger = options.ledger
     if budget is None and _is_new(ledger):
         raise RequestError(
@@ -254,7 +256,7 @@ def _check_analyst(name: str | None, analysts: Sequence[str]) -> None:
             f"Say who asks: --as {analysts[0]}.",
         )
     if name not in analysts:
-        raise RequestError(f"there is no analyst {name!r}", nearest(name, analysts))
+        raise RequestError(f"there is no analyst {given(name)}", nearest(name, analysts))
 
 
 def open_service(url: str, options: Any) -> tuple[str, Session, bool]:

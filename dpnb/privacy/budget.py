@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from dpnb.errors import RequestError, given
 from dpnb.privacy.loss import RESERVE, Amount, Currency, PrivacyLoss, amount, counts_rho, rho_within
+from dpnb.scale import truth
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -74,10 +75,7 @@ class Budget:
         object.__setattr__(self, "epsilon", None if epsilon is None else amount(epsilon, "epsilon"))
         object.__setattr__(self, "delta", exact_delta)
         self._set_accountant(accountant, amount(release_delta, "release_delta"))
-        if not isinstance(doubling, bool):
-            raise RequestError(
-                f"doubling must be True or False, got {given(doubling)}", "Write doubling=True."
-            )
+        truth(doubling, "doubling")
         object.__setattr__(self, "doubling", doubling)
         if doubling and not counts_rho(self.currency):
             raise RequestError(
@@ -124,9 +122,9 @@ class Budget:
         if gaussian and self.epsilon is not None and float(self.epsilon) <= 2 * RESERVE:
             raise RequestError("epsilon must be above 2e-12", "Give a larger epsilon, such as 1.")
         if gaussian and self.epsilon is not None and self.epsilon > 50:
-            raise RequestError("epsilon must be at most 50", "More would protect nobody.")
+            raise RequestError("epsilon must be at most 50", "A larger one protects no one.")
         if accountant == "gdp" and self.rho is not None and self.rho > 1000:
-            raise RequestError("rho must be at most 1,000", "More would protect nobody.")
+            raise RequestError("rho must be at most 1,000", "A larger one protects no one.")
         object.__setattr__(self, "accountant", accountant)
         object.__setattr__(self, "release_delta", release_delta)
 

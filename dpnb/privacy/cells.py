@@ -162,7 +162,7 @@ def _boxes(formula: Any) -> list[_Sides]:
         either = [box for boxes in made for box in boxes]
         return either if len(either) <= MOST_BOXES and {} not in either else [{}]
     if word != "and":
-        raise ValueError("this is no condition")
+        raise ValueError("this is not a condition")
     both: list[_Sides] = [{}]
     for boxes in sorted(made, key=len):
         # a part that is left out of a conjunction makes it larger

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from dpnb.errors import LedgerError
+from dpnb.errors import LedgerError, given
 from dpnb.locks import hold
 from dpnb.privacy.sqlite import SQLiteStorage
 
@@ -297,7 +297,7 @@ class Ledger:
         except (OSError, ValueError):
             found = None
         if found is None:
-            self._refuse("the anchor cannot be read", f"Check {anchor}.")
+            self._refuse("the anchor cannot be read", f"Check {given(str(anchor))}.")
         return int(found[1]), found[2]
 
     def _refuse_unanchored(self, anchor: Path) -> None:

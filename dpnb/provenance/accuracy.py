@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.privacy.loss import Currency, amount, counts_rho, is_picked, rho_meant, unit
-from dpnb.scale import scalar
+from dpnb.scale import scalar, truth
 from dpnb.sql.query import Aggregate, Query
 
 Intervals: TypeAlias = Literal["simultaneous", "each"]
@@ -129,16 +129,12 @@ def read_accuracy(
     sure = read_confidence(confidence)
     if not isinstance(looks, (int, str)) or looks not in (1, "any"):
         raise RequestError(
-            f"looks must be 1 or 'any', got {looks!r}", "Write looks=1 or looks='any'."
+            f"looks must be 1 or 'any', got {given(looks)}", "Write looks=1 or looks='any'."
         )
     if not isinstance(intervals, str) or intervals not in ("simultaneous", "each"):
         raise RequestError(
-            f"intervals must be 'simultaneous' or 'each', got {intervals!r}",
+            f"intervals must be 'simultaneous' or 'each', got {given(intervals)}",
             "Write intervals='simultaneous' or intervals='each'.",
-        )
-    if not isinstance(history, bool):
-        raise RequestError(
-            f"history must be True or False, got {history!r}", "Write history=False."
         )
     share = None if split is None else amount(split, "split")
     if share is not None and not Fraction(1, 1000) <= share <= Fraction(999, 1000):
@@ -170,7 +166,7 @@ def read_accuracy(
         intervals="each" if intervals == "each" else "simultaneous",
         split=share,
         conditional=is_picked(rho, epsilon, error),
-        history=history,
+        history=truth(history, "history"),
     )
 
 

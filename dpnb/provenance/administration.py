@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from dpnb.errors import RequestError, SchemaError
+from dpnb.errors import RequestError, SchemaError, given
 from dpnb.kinds import nearest
 from dpnb.privacy.accountant import person
 from dpnb.privacy.loss import Amount, PrivacyLoss, amount, amount_text, counts_rho
@@ -144,7 +144,9 @@ class Administration:
     def _analyst(self, name: str) -> Analyst:
         analysts = self.store.provenance.analysts
         if not isinstance(name, str) or name not in analysts:
-            raise RequestError(f"there is no analyst {name!r}", nearest(str(name), list(analysts)))
+            raise RequestError(
+                f"there is no analyst {given(name)}", nearest(str(name), list(analysts))
+            )
         return analysts[name]
 
     def _level(self, rho: object, epsilon: object) -> PrivacyLoss:
@@ -179,7 +181,8 @@ class Administration:
                 raise _unknown(name, table.rows)
             if scope == "view" and name not in table.views:
                 raise RequestError(
-                    f"there is no declared view {name!r}", nearest(str(name), list(table.views))
+                    f"there is no declared view {given(name)}",
+                    nearest(str(name), list(table.views)),
                 )
             if scope != "table" and loss.exceeds(self.store.accountant.cap, currency):
                 raise RequestError(
@@ -212,7 +215,9 @@ class Administration:
             )
         for name in listed:
             if name not in known:
-                raise RequestError(f"{chosen!r} has no column {name!r}", nearest(str(name), known))
+                raise RequestError(
+                    f"{given(chosen)} has no column {given(name)}", nearest(str(name), known)
+                )
         named = sorted([chosen, str(name)] for name in set(listed))
 
         def decide() -> dict[str, Any]:
@@ -260,7 +265,7 @@ class Administration:
                 for grant in self.store.provenance.grants
             ):
                 raise RequestError(
-                    f"there is no open grant from {giver!r} to {receiver!r}",
+                    f"there is no open grant from {given(giver)} to {given(receiver)}",
                     "See curator.provenance.",
                 )
             return {"kind": "grant", "giver": giver, "receiver": receiver, "withdrawn": True}
@@ -345,7 +350,9 @@ def read_views(views: object, tables: Mapping[str, Table]) -> list[dict[str, Any
     """
     if isinstance(views, str):
         if views != EACH:
-            raise RequestError(f"views cannot be {views!r}", f"Write {EACH!r}, or a list of views.")
+            raise RequestError(
+                f"views cannot be {given(views)}", f"Write {EACH!r}, or a list of views."
+            )
         listed: list[Any] = [
             {"columns": [column], "table": table.name, "name": _name(tables, table, column)}
             for table in tables.values()
@@ -377,7 +384,7 @@ def _table(table: object, tables: Mapping[str, Table]) -> str:
     if table is None and len(tables) == 1:
         return next(iter(tables))
     if not isinstance(table, str) or table not in tables:
-        raise RequestError(f"there is no table {table!r}", nearest(str(table), list(tables)))
+        raise RequestError(f"there is no table {given(table)}", nearest(str(table), list(tables)))
     return table
 
 
@@ -396,4 +403,4 @@ def _fits(table: Table, column: str) -> bool:
 def _unknown(name: object, rows: Collection[str]) -> RequestError:
     """Return the refusal of a name that is no row's; several analysts have rows."""
     hint = nearest(str(name), list(rows)) if rows else "Open the curator with analysts={...}."
-    return RequestError(f"there is no analyst {name!r}", hint)
+    return RequestError(f"there is no analyst {given(name)}", hint)

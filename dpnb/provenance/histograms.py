@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.engines.base import Axis, Count
-from dpnb.errors import RequestError, SchemaError
+from dpnb.errors import RequestError, SchemaError, given
 from dpnb.kinds import Category, Kind, nearest
 from dpnb.provenance.views import View
 from dpnb.scale import Interval
@@ -214,7 +214,7 @@ def histogram(
         # what is looked up in other tables is no part of a view of this one
         if column not in list(schema):
             raise RequestError(
-                f"there is no declared column {column!r}", nearest(str(column), list(schema))
+                f"there is no declared column {given(column)}", nearest(str(column), list(schema))
             )
     axes = tuple(
         Axis(column, _cells(_rebinned(schema[column], column, bins or {}))) for column in columns

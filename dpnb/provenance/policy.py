@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import Amount, amount
 from dpnb.privacy.mechanisms import MECHANISMS, Name
-from dpnb.scale import scalar
+from dpnb.scale import number, scalar
 
 MOST_PRIVILEGE = 10
 """Top of the privilege scale."""
@@ -95,7 +95,7 @@ class Policy:
         factor = amount(expansion, "expansion")
         if factor < 1:
             raise RequestError("expansion must be at least 1", "Give expansion=1 or more.")
-        kept = Fraction(0) if reserve == 0 else amount(reserve, "reserve")
+        kept = Fraction(0) if number(reserve) == 0 else amount(reserve, "reserve")
         if kept > 1:
             raise RequestError("reserve must be at most 1", "Give a share between 0 and 1.")
         if top is not None:
@@ -255,7 +255,7 @@ def _is_count(value: object) -> bool:
 
 def _one_of(name: str, value: object, words: Collection[str]) -> None:
     if not isinstance(value, str) or value not in words:
-        raise RequestError(f"{name} cannot be {value!r}", f"Use one of {', '.join(words)}.")
+        raise RequestError(f"{name} cannot be {given(value)}", f"Use one of {', '.join(words)}.")
 
 
 def check_privilege(privilege: object, most: int) -> int:
@@ -267,10 +267,13 @@ def check_privilege(privilege: object, most: int) -> int:
     """
     privilege = scalar(privilege)
     if isinstance(privilege, bool) or not isinstance(privilege, int):
-        raise RequestError("a privilege must be a whole number", f"Give one from 1 to {most}.")
+        raise RequestError(
+            f"a privilege must be a whole number, got {given(privilege)}",
+            f"Give one from 1 to {most}.",
+        )
     if not 1 <= privilege <= most:
         raise RequestError(
-            f"a privilege must be from 1 to {most}, got {privilege}",
+            f"a privilege must be from 1 to {most}, got {given(privilege)}",
             "A higher one would shrink everybody's limit. Give a lower one."
             if privilege > most
             else "Give a positive one.",

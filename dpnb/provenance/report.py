@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.privacy.accountant import Accountant, loss, person
 from dpnb.privacy.composition import epsilons, kov
 from dpnb.privacy.loss import Currency, PrivacyLoss, unit
@@ -149,7 +149,7 @@ class Provenance:
         known = {row.analyst for row in self.rows}
         for name in analysts:
             if not isinstance(name, str) or name not in known:
-                raise RequestError(f"there is no analyst {name!r}", "See rows.")
+                raise RequestError(f"there is no analyst {given(name)}", "See rows.")
         return self.together([row.name for row in self.rows if row.analyst in analysts])
 
     @property

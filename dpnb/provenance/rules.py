@@ -68,7 +68,7 @@ def _policy(table: ProvenanceTable, policy: Policy) -> Iterator[Rule]:
         yield Rule(table.since.get(("policy", name), opened), "policy", None, text)
     together = table.together_limit()
     if together is not None:
-        text = f"A coalition, or a single analyst, may learn at most {_amount(table, together)}."
+        text = f"At most {_amount(table, together)} may be released to a coalition or a single analyst."
         yield Rule(opened, "policy", together, text)
     for one, other in policy.collusion:
         time = table.since.get(("link", one, other), opened)
@@ -96,9 +96,9 @@ def _limits(table: ProvenanceTable) -> Iterator[Rule]:
         text = f"{whose} was set to {_amount(table, limit)}."
         yield Rule(table.since["limit", scope, name], "limit", limit, text)
     for (analyst, columns), limit in table.columns.items():
-        who = "All analysts together" if analyst is None else analyst
+        who = "all analysts together" if analyst is None else analyst
         named = ", ".join(sorted(f"{of}.{column}" for of, column in columns))
-        text = f"{who} may learn at most {_amount(table, limit)} of {named}."
+        text = f"At most {_amount(table, limit)} of {named} may be released to {who}."
         yield Rule(table.since["limit", analyst, columns], "limit", limit, text)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from dpnb.errors import BudgetError, RequestError
+from dpnb.errors import BudgetError, RequestError, given
 from dpnb.privacy.accountant import Accountant, Cost, check, damaged, left_of, person
 from dpnb.privacy.loss import PrivacyLoss, epsilon_shown
 from dpnb.privacy.mechanisms import NONE
@@ -107,9 +107,9 @@ class ProvenanceTable:
         ------
         RequestError
         """
-        name = person(row)
+        name = person(row) if isinstance(row, str) else row
         if self.policy is not None and row not in self.rows and name in self.analysts:
-            raise RequestError(f"there is no analyst {row!r}", "Ask the owner of the data.")
+            raise RequestError(f"there is no analyst {given(row)}", "Ask the owner of the data.")
         self.row(name)
 
     def row(self, analyst: str, privilege: int | None = None) -> str:
@@ -121,12 +121,14 @@ class ProvenanceTable:
             For an unknown or disabled one, and for a privilege that she does not have.
         """
         if not isinstance(analyst, str):
-            raise RequestError("the name of an analyst must be a string", "Write 'alice'.")
+            raise RequestError(
+                f"the name of an analyst must be a string, got {given(analyst)}", "Write 'alice'."
+            )
         if self.policy is None:
             if analyst == ANALYST:
                 return analyst
             raise RequestError(
-                f"there is no analyst {analyst!r}", "Open the curator with analysts={...}."
+                f"there is no analyst {given(analyst)}", "Open the curator with analysts={...}."
             )
         if analyst == ANALYST:
             raise RequestError(
@@ -135,12 +137,14 @@ class ProvenanceTable:
         found = self.analysts.get(analyst)
         if found is None or not found.active:
             what = "no" if found is None else "no active"
-            raise RequestError(f"there is {what} analyst {analyst!r}", "Ask the owner of the data.")
+            raise RequestError(
+                f"there is {what} analyst {given(analyst)}", "Ask the owner of the data."
+            )
         if privilege is None:
             return analyst
-        if isinstance(privilege, bool) or privilege not in found.privileges:
+        if type(privilege) is not int or privilege not in found.privileges:
             raise RequestError(
-                f"{analyst!r} has no privilege {privilege!r}",
+                f"{given(analyst)} has no privilege {given(privilege)}",
                 f"Registered: {', '.join(map(str, found.privileges))}.",
             )
         return row_name(found, privilege)
@@ -228,7 +232,7 @@ class ProvenanceTable:
             limit, self.currency
         ):
             raise RequestError(
-                "they have already learned more together than a coalition may",
+                "more was already released to them together than a coalition may receive",
                 f"See curator.coalition({', '.join(map(repr, sorted(members)))}).",
             )
 
@@ -677,11 +681,11 @@ def check_name(name: object) -> str:
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise RequestError(
-            f"{name!r} cannot be the name of an analyst",
+            f"{given(name)} cannot be the name of an analyst",
             "Use at most 64 letters, digits and . _ @ + -.",
         )
     if name in (ANALYST, OWNER):
-        raise RequestError(f"the name {name!r} is reserved", "Choose another name.")
+        raise RequestError(f"the name {given(name)} is reserved", "Choose another name.")
     return name
 
 

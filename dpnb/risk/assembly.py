@@ -12,7 +12,7 @@ import numpy as np
 from dpnb.answers.answer import Answer
 from dpnb.engines.base import engine_failure
 from dpnb.engines.contributions import FINE, Contributions, ContributionScan, Part
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.kinds import cell_count, nearest
 from dpnb.privacy.calibrate import law
 from dpnb.privacy.loss import Currency, unit
@@ -28,6 +28,7 @@ from dpnb.risk.paper import PaperProfile
 from dpnb.risk.profile import RiskProfile
 from dpnb.risk.rows import Rows
 from dpnb.risk.selection import STEPS
+from dpnb.scale import truth
 from dpnb.schema import Schema
 from dpnb.sql.canonical import read
 from dpnb.table import Table
@@ -53,11 +54,8 @@ def options(desk: Desk, by: str | Sequence[str], cumulative: bool, form: str) ->
     """Check the options of a profile, on the current state of the store; public facts only."""
     kind = next((known for known in FORMS if isinstance(form, str) and known == form), None)
     if kind is None:
-        raise RequestError(f"there is no form {form!r}", f"Use {', '.join(FORMS)}.")
-    if not isinstance(cumulative, bool):
-        raise RequestError(
-            f"cumulative must be True or False, got {cumulative!r}", "Write cumulative=True."
-        )
+        raise RequestError(f"there is no form {given(form)}", f"Use {', '.join(FORMS)}.")
+    truth(cumulative, "cumulative")
     columns = _columns(by, desk.table.schema)
     if columns and desk.table.unit is not None:
         raise RequestError(
@@ -166,7 +164,7 @@ def _columns(by: object, schema: Schema) -> tuple[str, ...]:
 def _column(name: object, schema: Schema) -> str:
     found = [c for c in schema if isinstance(name, str) and c.casefold() == name.casefold()]
     if not found:
-        raise RequestError(f"there is no column {name!r}", nearest(str(name), list(schema)))
+        raise RequestError(f"there is no column {given(name)}", nearest(str(name), list(schema)))
     if not cell_count(schema[found[0]]):
         raise RequestError(f"{name!r} has no declared groups", "Declare bins for it in the schema.")
     return found[0]

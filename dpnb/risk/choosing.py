@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.privacy.calibrate import law
 from dpnb.privacy.loss import (
     PickedRational,
@@ -496,7 +496,7 @@ def _affordable(profile: RiskProfile, level: Fraction) -> bool:
 
 def _one_of(value: object, known: tuple[str, ...], name: str) -> None:
     if not isinstance(value, str) or value not in known:
-        raise RequestError(f"there is no {name} {value!r}", f"Use {', '.join(known)}.")
+        raise RequestError(f"there is no {name} {given(value)}", f"Use {', '.join(known)}.")
 
 
 def _whole(value: object, name: str, low: int, high: int) -> int:

@@ -143,7 +143,7 @@ class Desk:
             self.store.write(entry)
 
     def settle(self, *terms: object) -> bool:
-        """Settle terms of a choice; False when they come after a look at exact figures."""
+        """Settle terms of a choice; False when they come after a look at exact values."""
         if self.table.public:
             return True
         with self.lock:

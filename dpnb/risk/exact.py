@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +59,9 @@ class Exact:
     def __getitem__(self, column: str) -> npt.NDArray[Any]:
         """Return one column."""
         if column not in self._columns:
-            raise RequestError(f"there is no column {column!r}", f"Use {', '.join(self._columns)}.")
+            raise RequestError(
+                f"there is no column {given(column)}", f"Use {', '.join(self._columns)}."
+            )
         return self._columns[column]
 
     def to_frame(self) -> pd.DataFrame:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from dpnb.engines.base import Count, Engine, Sum, engine_failure
 from dpnb.engines.contributions import Contributions, ContributionScan, Part, Vector
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.privacy.noise import Noise
 from dpnb.provenance.views import view_keys, views_of
 from dpnb.risk import preferences
@@ -168,9 +168,9 @@ def _drawn(noise: Noise, mechanism: Mechanism, count: int = 1) -> Floats:
 
 def family(name: object) -> Mechanism:
     """Return a mechanism by its name."""
-    found = next((known for known in MECHANISMS if known == name), None)
+    found = next((known for known in MECHANISMS if isinstance(name, str) and known == name), None)
     if found is None:
-        raise RequestError(f"there is no mechanism {name!r}", "Use 'laplace' or 'gaussian'.")
+        raise RequestError(f"there is no mechanism {given(name)}", "Use 'laplace' or 'gaussian'.")
     return found
 
 

@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.privacy.loss import amount
 from dpnb.risk.indicator import Form, Values, limit
 from dpnb.risk.rows import Rows
@@ -361,7 +361,7 @@ def read(wanted: object, tau: object, *, p: object = None) -> Preference:
     }  # fmt: skip
     if name not in makers:
         raise RequestError(
-            f"there is no preference {wanted!r}",
+            f"there is no preference {given(wanted)}",
             "Use floor_max_ratio, min_max_ratio, quantile_ratio, variance, difference or max_loss, "
             "or an object of dpnb.risk.preferences.",
         )

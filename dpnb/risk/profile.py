@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpnb.engines.contributions import FINE, ContributionScan
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.kinds import nearest
 from dpnb.privacy.calibrate import law
 from dpnb.privacy.loss import Currency, Picked, amount, is_picked, rho_meant
@@ -33,6 +33,7 @@ from dpnb.risk.request import DEFAULT_COST, Drawn
 from dpnb.risk.rows import Rows
 from dpnb.risk.safe_counts import SafeCounts, Wish
 from dpnb.risk.selection import Mechanism
+from dpnb.scale import truth
 from dpnb.stamps import Stamp
 
 if TYPE_CHECKING:
@@ -397,9 +398,13 @@ class RiskProfile:
         """
         if not self.groups:
             raise RequestError("there are no groups", "Add by='sex' to curator.risk.")
-        found = [i for i, group in enumerate(self.groups) if group == label]
+        found = [
+            i for i, group in enumerate(self.groups) if isinstance(label, str) and group == label
+        ]
         if not found:
-            raise RequestError(f"there is no group {label!r}", nearest(str(label), self.groups))
+            raise RequestError(
+                f"there is no group {given(label)}", nearest(str(label), self.groups)
+            )
         if len(found) > 1:
             raise RequestError(f"two groups are called {label!r}", "Name one column in by.")
         return found[0]
@@ -576,8 +581,8 @@ class RiskProfile:
             Nothing was charged.
         """
         if not isinstance(mode, str) or mode not in ("tight", "paper"):
-            raise RequestError(f"there is no mode {mode!r}", "Use 'tight' or 'paper'.")
-        if mode == "paper" and private:
+            raise RequestError(f"there is no mode {given(mode)}", "Use 'tight' or 'paper'.")
+        if mode == "paper" and truth(private, "private"):
             if guesses is not None:
                 raise RequestError("the paper's private choices take no guesses", "Give tau=0.95.")
             cost = self.cost(rho, epsilon)
@@ -588,7 +593,7 @@ class RiskProfile:
                 "the paper's private choices promise nothing, because their noise has no margin",
                 "Write at_most=50 or p=0.99 for safe counts, or mode='paper' for the paper's choices.",
             )
-        if not private:
+        if not truth(private, "private"):
             return choosing.by_preference(self, tau, guesses, preference, p, candidates)
         if at_most is None and p is None and rho is None and epsilon is None:
             return choosing.suggest(self, tau, guesses, policy, candidates)
@@ -1005,7 +1010,7 @@ class RiskProfile:
         RequestError
             Unless ``reveal``, or the table is public.
         """
-        if not (self.public or reveal):
+        if not truth(reveal, "reveal") and not self.public:
             raise RequestError(
                 f"this shows exact facts about people, and {why}",
                 "Use .widget(), which stores nothing, or pass reveal=True.",

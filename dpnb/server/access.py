@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from dpnb.errors import RequestError
+from dpnb.scale import truth
 from dpnb.server.service import is_loopback
 
 _VISIBLE = re.compile(r"[!-~]{1,500}")
@@ -94,7 +95,11 @@ def read_address(url: object, *, insecure: bool = False) -> Address:
         raise RequestError("this is not the address of a service", hint)
     if not _PATH.fullmatch(parts.path) or ".." in parts.path:
         raise RequestError("the path of the address is not valid", hint)
-    if parts.scheme == "http" and not insecure and not is_loopback(parts.hostname):
+    if (
+        parts.scheme == "http"
+        and not truth(insecure, "insecure")
+        and not is_loopback(parts.hostname)
+    ):
         raise RequestError(
             "http to another machine sends the token unencrypted",
             "Use https, or insecure=True on a network that you trust completely.",

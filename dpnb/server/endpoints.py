@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.answers.question import Question
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.kinds import nearest
 from dpnb.server import wire
 from dpnb.server.thresholds import read_thresholds
@@ -108,7 +108,7 @@ class Endpoint:
             raise wire.malformed("the body must be a JSON object")
         for entry in found:
             if entry not in self.entries:
-                raise wire.malformed(f"{entry[:60]!r} is not an entry of this request")
+                raise wire.malformed(f"{given(entry)} is not an entry of this request")
         for entry, needed in self.entries.items():
             if needed and entry not in found:
                 raise wire.malformed(f"the body has no {entry!r}")
@@ -229,15 +229,15 @@ def _decided(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**options, "thresholds": read_thresholds(options["thresholds"])}
 
 
-def _names(given: Any, known: tuple[str, ...], entry: str) -> Mapping[str, Any]:
-    if given is None:
+def _names(options: Any, known: tuple[str, ...], entry: str) -> Mapping[str, Any]:
+    if options is None:
         return {}
-    if not isinstance(given, Mapping):
+    if not isinstance(options, Mapping):
         raise wire.malformed(f"{entry!r} must be a JSON object")
-    for name in given:
+    for name in options:
         if name not in known:
-            raise RequestError(f"unknown option {name[:60]!r}", nearest(name[:60], known))
-    return given
+            raise RequestError(f"unknown option {given(name)}", nearest(name[:60], known))
+    return options
 
 
 _TEXTS = ("left", "right", "aggregate", "function", "sentence", "mode", "note", "table", "ledger",

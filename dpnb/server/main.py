@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import dpnb
 from dpnb.curator import Curator
-from dpnb.errors import DpnbError, RequestError
+from dpnb.errors import DpnbError, RequestError, given
 from dpnb.lessons import FIRST, FOLDER, open_lessons, run_first
 from dpnb.opening import read_analysts, read_budget, read_policy
 from dpnb.privacy.budget import Budget
@@ -73,8 +73,8 @@ def _add_lessons(parser: argparse.ArgumentParser) -> None:
 
 def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tables", nargs="+", metavar="TABLE.toml", help="files of the tables")
-    parser.add_argument("--host", help="where to listen; 127.0.0.1 by default")
-    parser.add_argument("--port", type=int, help="8899 by default; 0 takes a free one")
+    parser.add_argument("--host", help="address to listen on; 127.0.0.1 by default")
+    parser.add_argument("--port", type=int, help="port; 8899 by default, 0 for any free one")
     parser.add_argument("--rho", help="budget in zCDP; by default the [budget] of a table's file")
     parser.add_argument("--epsilon", help="total budget as epsilon; pure DP without --delta")
     parser.add_argument("--delta", help="delta of the budget")
@@ -118,7 +118,10 @@ def _add_analyst(commands: Any) -> None:
     def command(name: str, words: str, run: Any) -> argparse.ArgumentParser:
         parser: argparse.ArgumentParser = commands.add_parser(name, help=words)
         parser.add_argument(
-            "--tokens", metavar="PATH", default=TOKENS, help="file of the tokens; %(default)s"
+            "--tokens",
+            metavar="PATH",
+            default=TOKENS,
+            help="file of the tokens; %(default)s by default",
         )
         parser.set_defaults(run=run)
         return parser
@@ -158,7 +161,7 @@ def _renew(options: argparse.Namespace) -> None:
 def _show_token(token: str, name: str) -> None:
     """Print a token alone to the output, so that it can be piped; the words go beside it."""
     print(token)  # noqa: T201
-    _say(f"This is the token of {name}, for DPNB_TOKEN. It is shown only now and stored nowhere.")
+    _say(f"This is the token of {name}, for DPNB_TOKEN. It is shown only once and not stored.")
 
 
 def _revoke(options: argparse.Namespace) -> None:
@@ -226,7 +229,9 @@ def _group(text: str) -> tuple[str, Privilege]:
     except ValueError:
         found = []
     if not name or not found:
-        raise RequestError(f"--group {text!r} is not NAME=PRIVILEGE", "Write --group analysts=4.")
+        raise RequestError(
+            f"--group {given(text)} is not NAME=PRIVILEGE", "Write --group analysts=4."
+        )
     return name, read_privilege(found)
 
 

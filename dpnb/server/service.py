@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpnb.curator import Curator
 from dpnb.errors import RequestError, ServiceError, given
+from dpnb.scale import truth
 from dpnb.server.auth import NOBODY, Authenticator
 from dpnb.server.connections import Connections, Phase
 from dpnb.server.limits import Limits
@@ -143,9 +144,9 @@ def serve(
         raise RequestError(
             "a certificate needs its key, and a key its certificate", "Give certificate and key."
         )
-    if not (is_loopback(host) or certificate is not None or insecure):
+    if not (is_loopback(host) or certificate is not None or truth(insecure, "insecure")):
         raise RequestError(
-            f"other machines can reach {host}, and there is no TLS",
+            f"other machines can reach {given(host)}, and there is no TLS",
             "Give certificate and key, or insecure=True (--insecure) behind a proxy with TLS.",
         )
     if certificate is not None and key is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 
 _HINT = "Send {name: [[[label, ...], number], ...]}, each group once."
 
@@ -68,4 +68,4 @@ def _read_pairs(name: str, pairs: Any) -> Any:
 
 
 def _unreadable(name: str) -> RequestError:
-    return RequestError(f"the thresholds {name[:60]!r} must be a list of groups and numbers", _HINT)
+    return RequestError(f"the thresholds {given(name)} must be a list of groups and numbers", _HINT)

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dpnb.errors import RequestError
+from dpnb.errors import RequestError, given
 from dpnb.locks import hold
 from dpnb.provenance.table import check_name
 from dpnb.server.auth import (
@@ -155,7 +155,8 @@ def add(
         content = _read(file) if file.exists() else _Content(secrets.token_hex(6), ())
         if any(entry.name == name for entry in content.entries):
             raise RequestError(
-                f"{name!r} has a token already", f"Run dpnb analyst renew {name} for a new one."
+                f"{given(name)} has a token already",
+                f"Run dpnb analyst renew {name} for a new one.",
             )
         read_privilege(privilege)
         token = _token(content.service)
@@ -230,14 +231,14 @@ def _day(text: str | None) -> str | None:
     try:
         return datetime.date.fromisoformat(text).isoformat()
     except ValueError:
-        raise RequestError(f"{text!r} is not a day", "Write --expires 2027-01-31.") from None
+        raise RequestError(f"{given(text)} is not a day", "Write --expires 2027-01-31.") from None
 
 
 def _find(content: _Content, name: str) -> Entry:
     for entry in content.entries:
         if entry.name == name:
             return entry
-    raise RequestError(f"there is no analyst {name!r}", "See dpnb analyst list.")
+    raise RequestError(f"there is no analyst {given(name)}", "See dpnb analyst list.")
 
 
 def _with(content: _Content, changed: Entry) -> _Content:

@@ -148,7 +148,7 @@ def _decode_rare(name: str, text: str) -> Any:
             return _opaque(text)()
     except (ValueError, ArithmeticError):
         pass
-    raise malformed(f"{name} must be another kind of value")
+    raise malformed(f"{name} has the wrong type")
 
 
 class _Opaque:

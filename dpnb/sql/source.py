@@ -48,7 +48,9 @@ class Source:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise SqlError("the statement contains half a character", "Type it again.") from None
+            raise SqlError(
+                "the statement contains an incomplete character", "Type it again."
+            ) from None
         self.text = text
         self.tokens: list[Any] = []
         self.slip: Slip | None = None

@@ -130,7 +130,7 @@ def _image(value: Value, parts: list[Bounds], schema: Schema) -> tuple[Fraction,
     if isinstance(value, Column):
         kind = schema[value.name]
         if not isinstance(kind, (Integer, Real)):
-            raise TypeError("only numeric columns can be computed with")
+            raise TypeError("arithmetic needs numeric columns")
         return Fraction(kind.low), Fraction(kind.high), isinstance(kind, Integer)
     if isinstance(value, Number):
         return value.value, value.value, value.value.denominator == 1

@@ -154,7 +154,7 @@ CASES = {
     "protect": (of(protect="x"), "or 'fpr' to bound false positives", of(protect="fpr")),
     "protect in mode": (of(protect="fpr", mode="margin"), "Leave protect out", of(mode="margin")),
     "protect in rr": (of(protect="fpr", mode="rr"), "or use mode='certified'", of(protect="fpr")),
-    "history": (of(history=0), "Write history=False", of(history=False)),
+    "history": (of(history=0), "Write history=True or history=False", of(history=False)),
     "beta": (of(beta=0.5), "Give beta=0.05", of(beta=0.05)),
     "beta no number": (of(beta="x"), "Write beta=0.05", of(beta=0.05)),
     "confidence": (of(confidence=2), "Give confidence=0.95", of(confidence=0.95)),

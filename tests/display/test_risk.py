@@ -103,7 +103,7 @@ class Talk:
         return answer
 
     def looked(self):
-        """Open, and look: exact figures from then on."""
+        """Open, and look: exact values from then on."""
         self.opened()
         [answer] = self.say(way="look")
         return answer

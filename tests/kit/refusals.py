@@ -496,9 +496,7 @@ class Paths:
         if name == "nearest":
             return ["Did you mean \x02name\x03?"]
         if name == "given":
-            return [
-                slot(self.name(call.args[0]) if isinstance(call.args[0], ast.Name) else "value")
-            ]
+            return [slot(self.name(call.args[0]))]
         if isinstance(call.func, ast.Attribute):
             if name in ("strip", "rstrip", "replace", "lower"):
                 return self.texts(call.func.value, path, truth)

@@ -203,7 +203,7 @@ class TestRules:
         assert opening == [
             "Limits are in proportion to privileges: privilege 4 gives the whole budget.",
             "A coalition may have at most 3 analysts.",
-            "A coalition, or a single analyst, may learn at most rho 0.8.",
+            "At most rho 0.8 may be released to a coalition or a single analyst.",
             "a and b may share their answers.",
         ]
         later = [rule for rule in found if rule.time != times[0]]
@@ -215,8 +215,8 @@ class TestRules:
             ("policy", "b and c may share their answers."),
             ("limit", "The limit of b was set to rho 0.9."),
             ("limit", "The limit of the view sex was set to rho 0.4."),
-            ("limit", "All analysts together may learn at most rho 0.3 of t.job, t.n."),
-            ("limit", "a may learn at most rho 0.2 of t.n."),
+            ("limit", "At most rho 0.3 of t.job, t.n may be released to all analysts together."),
+            ("limit", "At most rho 0.2 of t.n may be released to a."),
             ("limit", "The total budget is rho 0.95."),
             ("limit", "The limit of a was set to rho 0.1."),
             ("grant", "b grants a rho 0.05 until 2030-01-01 05:00 UTC. Used so far: rho 0.02; "
@@ -241,7 +241,8 @@ class TestRules:
         curator.limit(column="n", epsilon=1)
         (rule,) = (one for one in curator.provenance.rules if one.kind == "limit")
         assert (
-            rule.text == "All analysts together may learn at most rho 0.02436 (epsilon 1) of t.n."
+            rule.text
+            == "At most rho 0.02436 (epsilon 1) of t.n may be released to all analysts together."
         )
 
     def test_of_one_analyst_alone(self, opened: Opened) -> None:

@@ -639,7 +639,7 @@ REFUSED = [
     ('SELECT COUNT(*) AS "a\x00b" FROM t', "a name contains U+0000", None, "letters"),
     (
         "SELECT COUNT(*) \ud800 FROM t",
-        "the statement contains half a character",
+        "the statement contains an incomplete character",
         None,
         "Type it again",
     ),
