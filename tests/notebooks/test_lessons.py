@@ -5,7 +5,7 @@ An exercise is four cells: the question, a cell tagged `exercise` with three dot
 Run All; the second run has no solutions.
 A kernel and its imports cost more than most lessons, so one kernel serves all: between two runs it loses its
 names, magics and sessions, and it is checked that no session is left, so what the second run finds paid for comes
-from the ledger's file. Two lessons run twice always, the others with ``--all`` or ``DPNB_LONG=1``. With the latter
+from the ledger's file. One lesson runs twice always, the others with ``--all`` or ``DPNB_LONG=1``. With the latter
 each run has a kernel of its own, and the lesson on Spark, which is slow to open, runs again, too.
 
 To store a lesson anew, remove its ledger and run in its folder:
@@ -42,8 +42,8 @@ FOLDER = Path(__file__).parents[2] / "notebooks"
 LESSONS = sorted(FOLDER.glob("0*.ipynb"))
 ON_SPARK = "08_bigger_than_a_laptop"
 LONG = os.environ.get("DPNB_LONG") == "1"
-TWICE = ("01_", "04_")
-"""Lessons that always run a second time: on queries, and on explanations."""
+TWICE = "01_"
+"""The lesson that always runs a second time."""
 
 
 def tags(cell: NotebookNode) -> list[str]:

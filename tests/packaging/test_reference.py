@@ -12,6 +12,8 @@ import pytest
 import dpnb
 from dpnb.magics.cells import Dpnb
 
+pytestmark = pytest.mark.packaging
+
 HERE = Path(__file__).parent
 MAGICS = sorted(name for name in vars(Dpnb) if name.startswith("dp"))
 
