@@ -86,7 +86,7 @@ def _spending(magic: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _accuracy(magic: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options on how accurate an answer shall be."""
+    """Add the options for the accuracy of an answer."""
     return _taking(
         magic,
         argument(
@@ -531,11 +531,11 @@ class Dpnb(Magics):
     def _spend(
         self, ask: Callable[..., Any], name: str | None, options: Any, cell: str | None
     ) -> Any:
-        """Ask, with progress; bind the result and return what the cell's result shall be."""
+        """Ask, with progress; bind the result and return what the cell shows."""
         return self._told(_waited(ask), name, options, cell)
 
     def _told(self, found: Any, name: str | None, options: Any, cell: str | None) -> Any:
-        """Bind a result, and return what the cell's result shall be."""
+        """Bind a result, and return what the cell shows."""
         if name is not None:
             self.shell.user_ns[name] = found
         if options.quiet:
@@ -562,7 +562,7 @@ class Dpnb(Magics):
         return self._session(name)
 
     def _show(self, answer: Any, mode: str) -> Any:
-        """Return what the cell's result shall be; beside a live widget it is shown here already.
+        """Return what the cell shows; a live widget is shown here already.
 
         Of several answers all but the last one are shown here.
         """
