@@ -26,6 +26,9 @@ from dpnb import (
     Unit,
 )
 from dpnb.errors import DpnbError
+from dpnb.joins import MOST_JOINS, joined
+from dpnb.opening import read_analysts, read_budget, read_policy
+from dpnb.sql.parse import parse
 
 pytestmark = pytest.mark.fast
 
@@ -232,6 +235,185 @@ WRONG_SQL = [
 def test_what_is_advised_on_a_statement_is_accepted(opened, wrong, hint, right):
     assert hint in failing(lambda: opened["rho"].query(wrong, rho=0.1)).hint
     opened["rho"].query(right, rho=0.1)
+
+
+COUNT = "SELECT COUNT(*) FROM"
+GOODS = Schema({"good": Integer(0, 9), "kind": Category(["a", "b"])})
+SALES = Schema({"good": Integer(0, 9), "other": Integer(0, 9), "wide": Integer(0, 99)})
+PERSON = {"age": Integer(0, 99)}
+
+
+def declared(**changed: Table) -> dict[str, Table]:
+    """Return tables that can be joined, with what a hint changed, as a session that opened them."""
+    tables = {
+        "sales": Table("sales", None, SALES),
+        "goods": Table("goods", None, GOODS, public=True, key="good"),
+        "people": Table("people", None, Schema(PERSON), Unit("id", 1)),
+        "visits": Table("visits", None, Schema(PERSON), Unit("id", 4)),
+        "orders": Table("orders", None, Schema(PERSON), Unit("id", 5)),
+        "many": Table("many", None, Schema(PERSON), Unit("id", 2**20)),
+        "patients": Table("patients", None, Schema(PERSON), Unit("patient", 1)),
+        "open": Table("open", None, Schema(PERSON), Unit("id", 5), public=True),
+        "list": Table("list", None, GOODS, public=True),
+        "copies": Table("copies", None, GOODS),
+        **changed,
+    }
+    return joined(tables, lambda name, join: None)
+
+
+WRONG_JOINS = [
+    ("sales s JOIN sales t ON s.good = t.good", "Join it with another table.",
+     "sales s JOIN goods t ON s.good = t.good"),
+    ("sales JOIN sales ON sales.good = sales.good", "Join it with another table.",
+     "sales JOIN goods ON sales.good = goods.good"),
+    ("sales s JOIN goods s ON s.good = s.good", "Name them with AS.",
+     "sales AS s JOIN goods AS g ON s.good = g.good"),
+    ("sales JOIN goods ON sales.good = goods.good JOIN goods ON sales.other = goods.good",
+     "Name them with AS.",
+     "sales JOIN goods AS a ON sales.good = a.good JOIN goods AS b ON sales.other = b.good"),
+    ("sales JOIN goods a ON sales.good = a.good JOIN goods b ON sales.good = b.good", "Join it once.",
+     "sales JOIN goods a ON sales.good = a.good"),
+    ("sales s JOIN goods g ON s.good = g.kind", "Join on the key 'good' of 'goods'.",
+     "sales s JOIN goods g ON s.good = g.good"),
+    ("sales s JOIN goods g ON s.goood = g.good", "Did you mean good?",
+     "sales s JOIN goods g ON s.good = g.good"),
+    ("sales s JOIN goods g USING (kind)", "Join on the key 'good' of 'goods'.", "sales s JOIN goods g USING (good)"),
+    ("sales s JOIN goods g USING (good, kind)", "Write FROM a JOIN b ON a.x = b.x.",
+     "sales s JOIN goods g ON s.good = g.good"),
+    ("sales s JOIN goods g ON good = g.good", "Write s.good.", "sales s JOIN goods g ON s.good = g.good"),
+    ("sales s JOIN goods g ON x.good = g.good", "Declared: s, g.", "sales s JOIN goods g ON s.good = g.good"),
+    ("sales s JOIN good g ON s.good = g.good", "Did you mean goods?",
+     "sales s JOIN goods g ON s.good = g.good"),
+    ("goods g RIGHT JOIN sales s ON s.good = g.good", "Name the other table first, and write LEFT JOIN.",
+     "sales s LEFT JOIN goods g ON s.good = g.good"),
+    ("goods g LEFT JOIN sales s ON s.good = g.good", "Write FROM s LEFT JOIN g, or JOIN.",
+     "sales s LEFT JOIN goods g ON s.good = g.good"),
+    ("goods g LEFT JOIN sales s ON s.good = g.good", "Write FROM s LEFT JOIN g, or JOIN.",
+     "goods g JOIN sales s ON s.good = g.good"),
+    *((f"sales s {word} goods g{on}", "Write FROM a JOIN b ON a.x = b.x.",
+       "sales s JOIN goods g ON s.good = g.good")
+      for word, on in (("FULL JOIN", " ON s.good = g.good"), ("JOIN", ""), ("CROSS JOIN", ""),
+                       ("JOIN", " ON s.good > g.good"), ("JOIN", " ON s.good = s.other"))),
+    ("sales s JOIN goods g ON s.good = g.good JOIN goods p ON p.good = g.good", "Join p with s.",
+     "sales s JOIN goods g ON s.good = g.good JOIN goods p ON s.other = p.good"),
+    ("visits v JOIN orders o ON v.id = o.id JOIN people p ON v.id = p.id", "Join two tables,",
+     "visits v JOIN orders o ON v.id = o.id"),
+    ("visits v LEFT JOIN orders o ON v.id = o.id", "Join these two tables alone with JOIN",
+     "visits v JOIN orders o ON v.id = o.id"),
+    ("people p JOIN visits v ON p.age = v.age", "Join on the ids 'id' of both tables.",
+     "people p JOIN visits v ON p.id = v.id"),
+    ("sales" + "".join(f" JOIN goods g{i} ON sales.good = g{i}.good" for i in range(MOST_JOINS + 1)), "Join fewer tables.",
+     "sales JOIN goods ON sales.good = goods.good"),
+    ("(SELECT * FROM sales)", "Tables: sales, goods,", "sales"),
+    ("sales TABLESAMPLE (10 PERCENT)", "Write only the name of the table.", "sales"),
+    ("range(10)", "Name a declared table.", "sales"),
+]  # fmt: skip
+
+
+def refused_join(written: str, tables: dict[str, Table] | None = None) -> DpnbError:
+    return failing(lambda: parse(f"{COUNT} {written}", tables or declared()))
+
+
+@pytest.mark.parametrize(("wrong", "hint", "right"), WRONG_JOINS)
+def test_what_is_advised_on_a_join_is_accepted(wrong, hint, right):
+    assert hint in refused_join(wrong).hint
+    parse(f"{COUNT} {right}", declared())
+
+
+DECLARATIONS = [
+    # what is joined, the hint, and the declarations that it asks for
+    ("sales s JOIN goods g ON s.wide = g.good", "Declare the same kind with the same values, or the same bounds",
+     {"sales": Table("sales", None, Schema({"wide": Integer(0, 9)}))}),
+    ("people p JOIN visits v ON p.id = v.id LEFT JOIN orders o ON v.id = o.id",
+     "declare max_rows=1 for the one that is looked up.",
+     {"orders": Table("orders", None, Schema(PERSON), Unit("id", 1))}),
+    ("visits v LEFT JOIN orders o ON v.id = o.id", "declare max_rows=1 for the one that is looked up.",
+     {"orders": Table("orders", None, Schema(PERSON), Unit("id", 1))}),
+    ("many m JOIN visits v ON m.id = v.id", "Declare a smaller max_rows.",
+     {"many": Table("many", None, Schema(PERSON), Unit("id", 2**18))}),
+    ("open o JOIN people p ON o.id = p.id", "Declare both as public, or neither.",
+     {"people": Table("people", None, Schema(PERSON), Unit("id", 1), public=True)}),
+    ("open o JOIN people p ON o.id = p.id", "Declare both as public, or neither.",
+     {"open": Table("open", None, Schema(PERSON), Unit("id", 5))}),
+    ("sales s JOIN list l ON s.good = l.good", "Declare Table('list', ..., public=True, key='...').",
+     {"list": Table("list", None, GOODS, public=True, key="good")}),
+    ("sales s JOIN copies c ON s.good = c.good", "with public=True and key='...'.",
+     {"copies": Table("copies", None, GOODS, public=True, key="good")}),
+    ("people p JOIN patients q ON p.id = q.patient", "Then give their ids the same name.",
+     {"people": Table("people", None, Schema(PERSON), Unit("patient", 1))}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("asked", "hint", "changed"), DECLARATIONS)
+def test_what_a_refused_join_asks_to_declare_makes_it_possible(asked, hint, changed):
+    assert hint in refused_join(asked).hint
+    if "patients" in asked:
+        asked = asked.replace("p.id", "p.patient")
+    parse(f"{COUNT} {asked}", declared(**changed))
+
+
+def test_tables_that_are_opened_together_can_be_joined():
+    asked = f"{COUNT} sales s JOIN goods g ON s.good = g.good"
+    apart = {**declared(), "sales": Table("sales", None, SALES)}
+    assert "Open both in one Curator." in failing(lambda: parse(asked, apart)).hint
+    parse(asked, declared())
+
+
+TABLES = [
+    ("Use letters, digits and underscores.", lambda: Table("a-b", FRAME, SCHEMA),
+     lambda: Table("a_b2", FRAME, SCHEMA)),
+    ("Write public=True.", lambda: table(public=1), lambda: table(public=True)),
+    ("Name a column of the schema.", lambda: table(public=True, key="nr"),
+     lambda: table(public=True, key="n")),
+    ("use Integer.", lambda: table(public=True, key="r"),
+     lambda: table(schema=Schema({"r": Integer(0, 1)}), public=True, key="r")),
+    ("Declare public=True, without a unit; or leave the key out.", lambda: table(key="n"),
+     lambda: (table(public=True, key="n"), table())),
+    ("Declare public=True, without a unit; or leave the key out.",
+     lambda: table(public=True, key="n", unit=Unit("who", 1)),
+     lambda: (table(public=True, key="n"), table(public=True, unit=Unit("who", 1)))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("hint", "wrong", "right"), TABLES)
+def test_what_is_advised_on_a_table_is_accepted(hint, wrong, right):
+    assert hint in failing(wrong).hint
+    right()
+
+
+COLUMN = '[columns.n]\ntype = "integer"\nlow = 0\nhigh = 9\n'
+FILES = [
+    ("Add it.", COLUMN, 'source = "t.csv"\n' + COLUMN),
+    ("Add it.", 'source = "t.csv"\n', 'source = "t.csv"\n' + COLUMN),
+    ("Write public = true.", 'source = "t.csv"\npublic = "yes"\n' + COLUMN,
+     'source = "t.csv"\npublic = true\n' + COLUMN),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("hint", "wrong", "right"), FILES)
+def test_what_is_advised_on_a_tables_file_is_accepted(tmp_path, hint, wrong, right):
+    path = tmp_path / "t.toml"
+    path.write_text(wrong)
+    assert hint in failing(lambda: Table.load(path)).hint
+    path.write_text(right)
+    Table.load(path)
+
+
+OPENED = [
+    ("It takes rho, epsilon, delta,", lambda: read_budget(None, None, None, None, {"rhos": 1}),
+     lambda: read_budget(None, None, None, None, {"epsilon": 3, "delta": 1e-6, "key_delta": 1e-7})),
+    ("It takes mechanism, rows,", lambda: read_policy({"row": "max"}), lambda: read_policy({"rows": "max"})),
+    ("Write lines like alice = 4.", lambda: read_analysts(["alice"], {}),
+     lambda: read_analysts({"alice": 4}, {})),
+    ("Write the privilege of the token.", lambda: read_analysts({"alice": 4}, {"alice": 2}),
+     lambda: read_analysts({"alice": 2}, {"alice": 2})),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("hint", "wrong", "right"), OPENED)
+def test_what_is_advised_on_opening_is_accepted(hint, wrong, right):
+    assert hint in failing(wrong).hint
+    right()
 
 
 def described(written: str) -> Callable[[], object]:
