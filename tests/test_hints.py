@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from matplotlib import pyplot as plt
 
 import dpnb
 from dpnb import (
@@ -25,7 +26,11 @@ from dpnb import (
     Table,
     Unit,
 )
+from dpnb.display.decision_widget import SHOWS
+from dpnb.display.widgets import is_live
 from dpnb.errors import DpnbError
+from dpnb.inference.mixture import Mixture
+from dpnb.inference.priors import AtMost, NonNegative, Normal, Uniform, update
 from dpnb.joins import MOST_JOINS, joined
 from dpnb.opening import read_analysts, read_budget, read_policy
 from dpnb.sql.parse import parse
@@ -192,6 +197,45 @@ ASKED: list[tuple[str, str, Ask, Ask]] = [
      lambda s: s.discover("city", rho=0.05),
      lambda _: Session(table(), budget=Budget(epsilon=3, delta=1e-6, key_delta=1e-7)).discover(
          "city", rho=0.05)),
+    ("pure", "Open a session with Budget(epsilon=3, delta=1e-6, key_delta=1e-7).",
+     lambda s: s.discover("city", epsilon=0.05),
+     lambda _: Session(table(), budget=Budget(epsilon=3, delta=1e-6, key_delta=1e-7)).discover(
+         "city", epsilon=0.05)),
+    ("zcdp", "Give a smaller delta.", lambda s: s.discover("city", rho=0.05, delta=1e-6),
+     lambda s: s.discover("city", rho=0.05, delta=1e-8)),
+    ("zcdp", "Did you mean city?", lambda s: s.discover("ciyt", rho=0.05),
+     lambda s: s.discover("city", rho=0.05)),
+    ("zcdp", "Did you mean t?", lambda s: s.discover("city", table="tt", rho=0.05),
+     lambda s: s.discover("city", table="t", rho=0.05)),
+    ("zcdp", "Choose another name.", lambda s: s.discover("city", rho=5).category(other="Bern"),
+     lambda s: s.discover("city", rho=5).category(other="elsewhere")),
+    # priors
+    *(("rho", "{'uniform': [0, 50]} or {'normal': [100, 20]}.",
+       lambda s, wrong=wrong: s.infer(PART, prior=wrong), lambda s, right=right: s.infer(PART, prior=right))
+      for wrong, right in ((5, "nonnegative"), ("positive", {"at most": 1000}), ({0: 1}, {"uniform": [0, 50]}),
+                           ({"uniform": 5}, {"normal": [100, 20]}))),
+    ("rho", "Write AtMost(1000).", lambda s: s.infer(PART, prior=AtMost(0)),
+     lambda s: s.infer(PART, prior=AtMost(1000))),
+    ("rho", "Write Uniform(0, 1000).", lambda s: s.infer(PART, prior=Uniform(5, 5)),
+     lambda s: s.infer(PART, prior=Uniform(0, 1000))),
+    ("rho", "Write Normal(100, 20).", lambda s: s.infer(PART, prior=Normal(100, 0)),
+     lambda s: s.infer(PART, prior=Normal(100, 20))),
+    ("rho", "Check the prior's numbers and units, or leave it out.",
+     lambda s: s.infer(PART, prior=Normal(9000, 1)),
+     lambda s: (s.infer(PART, prior=Normal(50, 1)), s.infer(PART))),
+    ("rho", "Give a confidence, and use .between() of the inference.",
+     lambda s: s.infer(PART, prior="nonnegative", between=(1, 5)),
+     lambda s: s.infer(PART, prior="nonnegative", confidence=0.95).between(1, 5)),
+    ("rho", "Give a confidence, and use .between() of the inference.",
+     lambda s: s.infer(PART, method="mc", error=3),
+     lambda s: s.infer(PART, method="mc", confidence=0.95).between(1, 5)),
+    ("rho", "Give a number such as 0.95.", lambda s: s.infer(PART, confidence=95),
+     lambda s: s.infer(PART, confidence=0.95)),
+    ("rho", "Give a positive number.", lambda s: s.infer(PART, error=0), lambda s: s.infer(PART, error=1)),
+    ("rho", "Give a finite number.", lambda s: s.infer(PART, error=1e40), lambda s: s.infer(PART, error=1)),
+    ("rho", "Infer again without prior, guaranteed and chosen='any'.",
+     lambda s: s.infer(BY_SEX, prior="nonnegative").difference("F", "M"),
+     lambda s: s.infer(BY_SEX).difference("F", "M")),
 ]  # fmt: skip
 
 
@@ -203,6 +247,20 @@ ASKED: list[tuple[str, str, Ask, Ask]] = [
 def test_what_is_advised_on_a_request_is_accepted(opened, kind, hint, wrong, right):
     assert hint in failing(lambda: wrong(opened[kind])).hint
     right(opened[kind])
+
+
+LAW = Mixture((2.0,), 0.0)
+PRIORS = [
+    ("Write {0: 0.5, 10: 0.5}.", {0: -1.0}, {0: 0.5, 10: 0.5}),
+    ("a finite number of at least 0 for every number.", lambda _: -1.0, lambda value: value**2),
+    ("Give Uniform, NonNegative, AtMost, Normal, a dict of probabilities, or a function.", 5, NonNegative()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("hint", "wrong", "right"), PRIORS)
+def test_what_is_advised_on_a_prior_is_accepted(hint, wrong, right):
+    assert hint in failing(lambda: update(wrong, 3.0, LAW)).hint
+    update(right, 3.0, LAW)
 
 
 WRONG_SQL = [
@@ -488,6 +546,10 @@ class TestOwner:
             ("Give one from 1 to 4.", lambda c: c.add_analyst("carol", "x"),
              lambda c: c.add_analyst("carol", 4)),
             ("Give a lower one", lambda c: c.add_analyst("carol", 9), lambda c: c.add_analyst("carol", 4)),
+            ("Choose among alice, bob.", lambda c: setattr(c.provenance.widget(), "chosen", ("alcie",)),
+             lambda c: setattr(c.provenance.widget(), "chosen", ("alice", "bob"))),
+            ("Set at from 0 to", lambda c: setattr(c.risk(PART).widget(), "at", 99),
+             lambda c: setattr(c.risk(PART).widget(), "at", 0)),
         ],
     )  # fmt: skip
     def test_is_accepted(self, curator, hint, wrong, right):
@@ -507,3 +569,88 @@ class TestOwner:
         with contextlib.closing(opened("max")) as curator:
             curator.session("a").query(PART, rho=Fraction(1, 10))
             curator.add_analyst("b", 1)
+
+
+HAVING = "SELECT sex FROM t GROUP BY sex HAVING COUNT(*) > 5"
+SHOWN: list[tuple[str, Callable[[Session], Any], str, object, object]] = [
+    # the hint, what shows, its attribute, what is refused and what is advised
+    ("Use indices of shown groups, such as [0, 1].", lambda s: s.query(BY_SEX, rho=1), "selected", [0, 7], [0, 1]),
+    ("Set condition to 0.", lambda s: s.decide(HAVING, u=20), "condition", 3, 0),
+    ("Set at to 0.", lambda s: s.decide(HAVING, u=20), "at", 99, 0),
+    *(("Use one of", lambda s: s.decide(HAVING, u=20), "show", "some", show) for show in SHOWS),
+    ("Set at from 0 to 1.", lambda s: s.infer(BY_SEX), "at", 2, 1),
+    *(("Use >, <, >= or <=.", lambda s: s.infer(BY_SEX), "operator", "=", right)
+      for right in (">", "<", ">=", "<=")),
+    ("Give a finite number.", lambda s: s.infer(BY_SEX), "number", float("inf"), 5.0),
+    ("or to -1 for none.", lambda s: explained(s), "selected", 999, -1),
+    ("Set selected to an index from 0 to", lambda s: explained(s), "selected", 999, 0),
+]  # fmt: skip
+
+
+def explained(session: Session) -> Any:
+    question = session.query(BY_SEX, rho=1).compare("F", "M")
+    return session.explain(question, attributes=["n"], k=2, rho=1, anyway=True)
+
+
+@pytest.mark.parametrize(("hint", "ask", "name", "wrong", "right"), SHOWN)
+def test_what_is_advised_on_a_widget_is_accepted(opened, hint, ask, name, wrong, right):
+    widget = ask(opened["rho"]).widget()
+    assert hint in failing(lambda: setattr(widget, name, wrong)).hint
+    setattr(widget, name, right)
+    assert getattr(widget, name) == right
+
+
+@pytest.mark.parametrize("mode", ["auto", "static", "widget"])
+def test_a_display_mode_that_is_advised_is_accepted(mode):
+    assert repr(mode) in failing(lambda: is_live("live")).hint
+    is_live(mode)
+
+
+def test_a_decision_that_is_advised_can_be_drawn(opened):
+    def ask(mode: str) -> Any:
+        return opened["rho"].decide(HAVING, u=20, mode=mode)
+
+    hint = failing(lambda: ask("rr").plot()).hint
+    assert "Decide with mode='certified'" in hint
+    ask("certified").plot()
+    plt.close("all")
+
+
+class TestDiscovery:
+    """Which columns can be searched, and where."""
+
+    def curator(self, **options: Any) -> Curator:
+        budget = Budget(epsilon=40, delta=1e-6, key_delta=1e-7)
+        return Curator([table(), Table("u", FRAME, SCHEMA)], budget=budget, **options)
+
+    def test_one_of_several_tables_is_named(self):
+        with contextlib.closing(self.curator()) as curator:
+            session = curator.session()
+            assert failing(lambda: session.discover("city", rho=0.05)).hint == "Write table='t'."
+            session.discover("city", rho=0.05, table="t")
+
+    @pytest.mark.parametrize("undeclared", [(), ("city",)])
+    def test_the_owner_declares_what_can_be_searched(self, undeclared):
+        schema = Schema(dict(SCHEMA.items()), undeclared=undeclared)
+        budget = Budget(epsilon=40, delta=1e-6, key_delta=1e-7)
+        with Session(table(schema=schema), budget=budget) as session:
+            if not undeclared:
+                for wrong in ({}, {"table": "t"}):
+                    found = failing(lambda wrong=wrong: session.discover("city", rho=0.05, **wrong))
+                    assert "Schema(..., undeclared=['city'])" in found.hint
+            else:
+                session.discover("city", rho=0.05)
+
+    def test_a_policy_that_is_advised_allows_it(self):
+        def asked(views: str) -> Callable[[], object]:
+            options: Any = {"analysts": {"a": 1}, "policy": Policy(views=views)}
+            if views == "equal":
+                options["views"] = [{"table": "t", "columns": ["n"]}]
+            with contextlib.closing(self.curator(**options)) as curator:
+                return curator.session("a").discover("city", rho=0.05, table="t")
+
+        assert (
+            "Finding values needs Policy(views='water-filling')."
+            in failing(lambda: asked("equal")).hint
+        )
+        asked("water-filling")
