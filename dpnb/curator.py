@@ -105,7 +105,7 @@ class Curator(Ownership):
     noise : Noise, optional
         For tests only. Results are stamped NOT PRIVATE.
     rehearsal : bool
-        The data are generated: results are stamped REHEARSAL.
+        The data are generated: results are stamped GENERATED DATA.
 
     Raises
     ------

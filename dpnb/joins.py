@@ -25,6 +25,8 @@ PRESENT = Category(["yes"])
 """Kind of the column that says whether a row was found: it has a value there, and else none."""
 MOST_JOINS = 8
 """Tables that one statement may look up."""
+ITSELF = ("a table cannot be joined with itself", "Join it with another table.")
+"""Why, and the hint."""
 
 _LOOKED_UP = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,62})\[(.*)\](?:\.(.+))?", re.DOTALL)
 
@@ -110,7 +112,7 @@ def lookup(base: Table, column: str, other: Table, key: str) -> Join:
         With the reason why these rows cannot be looked up; it rests on declarations alone.
     """
     if base.name == other.name:
-        raise SchemaError("a table cannot be joined with itself", "Join it with another table.")
+        raise SchemaError(*ITSELF)
     if _is_id(base, column) and _is_id(other, key):
         return _by_id(base, other)
     if other.key is None:
@@ -118,7 +120,7 @@ def lookup(base: Table, column: str, other: Table, key: str) -> Join:
     if key.casefold() != other.key.casefold():
         raise SchemaError(
             f"{other.name!r} is declared unique in {other.key!r}, not in {key!r}",
-            f"Join on {other.name}.{other.key}.",
+            f"Join on the key {other.key!r} of {other.name!r}.",
         )
     found = base.schema.find(column)
     if found is None:
@@ -220,10 +222,9 @@ def _refused(base: Table, other: Table) -> SchemaError:
             f"{base.name!r} protects a {base.unit.column}, and {other.name!r} a {other.unit.column}",
             "Tables can be joined if they are about the same people. Then give their ids the same name.",
         )
-    name = base.unit.column
     return SchemaError(
         "tables that protect the same ids can be joined only on these ids",
-        f"Write ON {base.name}.{name} = {other.name}.{name}.",
+        f"Join on the ids {base.unit.column!r} of both tables.",
     )
 
 

@@ -134,7 +134,7 @@ class Session:
             released before is deducted. A number that was picked by looking at the data, a ``Picked``, marks the
             answer and all that follows from it.
         error : number above 0, or dict of alias to number
-            In place of a cost: the margin of error, in units of the aggregate. Earlier answers to other statements are
+            Instead of a cost: the margin of error, in units of the aggregate. Earlier answers to other statements are
             used first, and only what is missing is bought.
         rows : int, at least 1
             With AVG and ``error``: the margin of error holds for groups of at least this many rows.
@@ -374,7 +374,7 @@ class Session:
             gives a rho for each (topk, influence, rank). By default free if the same explanation was released to you
             before, else a fifth of what is left.
         error : number above 0
-            In place of a cost: the margin of error of the influences as shown, 0.02 for 2 %.
+            Instead of a cost: the margin of error of the influences as shown, 0.02 for 2 %.
         confidence : float
             Confidence of the intervals, between 0 and 1.
         joint : bool
@@ -392,7 +392,7 @@ class Session:
         ranges : bool
             Also use every run of neighbouring bins of an ordered attribute.
         predicates : sequence of str
-            Conditions as in WHERE, in place of attributes.
+            Conditions as in WHERE, instead of attributes.
         lower : number
             Share of the ranks' budget, between 0 and 1, that goes to lower bounds.
         progress : callable

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from matplotlib import pyplot as plt
 
 import dpnb
 from dpnb import (
@@ -25,7 +26,14 @@ from dpnb import (
     Table,
     Unit,
 )
+from dpnb.display.decision_widget import SHOWS
+from dpnb.display.widgets import is_live
 from dpnb.errors import DpnbError
+from dpnb.inference.mixture import Mixture
+from dpnb.inference.priors import AtMost, NonNegative, Normal, Uniform, update
+from dpnb.joins import MOST_JOINS, joined
+from dpnb.opening import read_analysts, read_budget, read_policy
+from dpnb.sql.parse import parse
 
 pytestmark = pytest.mark.fast
 
@@ -189,6 +197,45 @@ ASKED: list[tuple[str, str, Ask, Ask]] = [
      lambda s: s.discover("city", rho=0.05),
      lambda _: Session(table(), budget=Budget(epsilon=3, delta=1e-6, key_delta=1e-7)).discover(
          "city", rho=0.05)),
+    ("pure", "Open a session with Budget(epsilon=3, delta=1e-6, key_delta=1e-7).",
+     lambda s: s.discover("city", epsilon=0.05),
+     lambda _: Session(table(), budget=Budget(epsilon=3, delta=1e-6, key_delta=1e-7)).discover(
+         "city", epsilon=0.05)),
+    ("zcdp", "Give a smaller delta.", lambda s: s.discover("city", rho=0.05, delta=1e-6),
+     lambda s: s.discover("city", rho=0.05, delta=1e-8)),
+    ("zcdp", "Did you mean city?", lambda s: s.discover("ciyt", rho=0.05),
+     lambda s: s.discover("city", rho=0.05)),
+    ("zcdp", "Did you mean t?", lambda s: s.discover("city", table="tt", rho=0.05),
+     lambda s: s.discover("city", table="t", rho=0.05)),
+    ("zcdp", "Choose another name.", lambda s: s.discover("city", rho=5).category(other="Bern"),
+     lambda s: s.discover("city", rho=5).category(other="elsewhere")),
+    # priors
+    *(("rho", "{'uniform': [0, 50]} or {'normal': [100, 20]}.",
+       lambda s, wrong=wrong: s.infer(PART, prior=wrong), lambda s, right=right: s.infer(PART, prior=right))
+      for wrong, right in ((5, "nonnegative"), ("positive", {"at most": 1000}), ({0: 1}, {"uniform": [0, 50]}),
+                           ({"uniform": 5}, {"normal": [100, 20]}))),
+    ("rho", "Write AtMost(1000).", lambda s: s.infer(PART, prior=AtMost(0)),
+     lambda s: s.infer(PART, prior=AtMost(1000))),
+    ("rho", "Write Uniform(0, 1000).", lambda s: s.infer(PART, prior=Uniform(5, 5)),
+     lambda s: s.infer(PART, prior=Uniform(0, 1000))),
+    ("rho", "Write Normal(100, 20).", lambda s: s.infer(PART, prior=Normal(100, 0)),
+     lambda s: s.infer(PART, prior=Normal(100, 20))),
+    ("rho", "Check the prior's numbers and units, or leave it out.",
+     lambda s: s.infer(PART, prior=Normal(9000, 1)),
+     lambda s: (s.infer(PART, prior=Normal(50, 1)), s.infer(PART))),
+    ("rho", "Give a confidence, and use .between() of the inference.",
+     lambda s: s.infer(PART, prior="nonnegative", between=(1, 5)),
+     lambda s: s.infer(PART, prior="nonnegative", confidence=0.95).between(1, 5)),
+    ("rho", "Give a confidence, and use .between() of the inference.",
+     lambda s: s.infer(PART, method="mc", error=3),
+     lambda s: s.infer(PART, method="mc", confidence=0.95).between(1, 5)),
+    ("rho", "Give a number such as 0.95.", lambda s: s.infer(PART, confidence=95),
+     lambda s: s.infer(PART, confidence=0.95)),
+    ("rho", "Give a positive number.", lambda s: s.infer(PART, error=0), lambda s: s.infer(PART, error=1)),
+    ("rho", "Give a finite number.", lambda s: s.infer(PART, error=1e40), lambda s: s.infer(PART, error=1)),
+    ("rho", "Infer again without prior, guaranteed and chosen='any'.",
+     lambda s: s.infer(BY_SEX, prior="nonnegative").difference("F", "M"),
+     lambda s: s.infer(BY_SEX).difference("F", "M")),
 ]  # fmt: skip
 
 
@@ -200,6 +247,20 @@ ASKED: list[tuple[str, str, Ask, Ask]] = [
 def test_what_is_advised_on_a_request_is_accepted(opened, kind, hint, wrong, right):
     assert hint in failing(lambda: wrong(opened[kind])).hint
     right(opened[kind])
+
+
+LAW = Mixture((2.0,), 0.0)
+PRIORS = [
+    ("Write {0: 0.5, 10: 0.5}.", {0: -1.0}, {0: 0.5, 10: 0.5}),
+    ("a finite number of at least 0 for every number.", lambda _: -1.0, lambda value: value**2),
+    ("Give Uniform, NonNegative, AtMost, Normal, a dict of probabilities, or a function.", 5, NonNegative()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("hint", "wrong", "right"), PRIORS)
+def test_what_is_advised_on_a_prior_is_accepted(hint, wrong, right):
+    assert hint in failing(lambda: update(wrong, 3.0, LAW)).hint
+    update(right, 3.0, LAW)
 
 
 WRONG_SQL = [
@@ -232,6 +293,185 @@ WRONG_SQL = [
 def test_what_is_advised_on_a_statement_is_accepted(opened, wrong, hint, right):
     assert hint in failing(lambda: opened["rho"].query(wrong, rho=0.1)).hint
     opened["rho"].query(right, rho=0.1)
+
+
+COUNT = "SELECT COUNT(*) FROM"
+GOODS = Schema({"good": Integer(0, 9), "kind": Category(["a", "b"])})
+SALES = Schema({"good": Integer(0, 9), "other": Integer(0, 9), "wide": Integer(0, 99)})
+PERSON = {"age": Integer(0, 99)}
+
+
+def declared(**changed: Table) -> dict[str, Table]:
+    """Return tables that can be joined, with what a hint changed, as a session that opened them."""
+    tables = {
+        "sales": Table("sales", None, SALES),
+        "goods": Table("goods", None, GOODS, public=True, key="good"),
+        "people": Table("people", None, Schema(PERSON), Unit("id", 1)),
+        "visits": Table("visits", None, Schema(PERSON), Unit("id", 4)),
+        "orders": Table("orders", None, Schema(PERSON), Unit("id", 5)),
+        "many": Table("many", None, Schema(PERSON), Unit("id", 2**20)),
+        "patients": Table("patients", None, Schema(PERSON), Unit("patient", 1)),
+        "open": Table("open", None, Schema(PERSON), Unit("id", 5), public=True),
+        "list": Table("list", None, GOODS, public=True),
+        "copies": Table("copies", None, GOODS),
+        **changed,
+    }
+    return joined(tables, lambda name, join: None)
+
+
+WRONG_JOINS = [
+    ("sales s JOIN sales t ON s.good = t.good", "Join it with another table.",
+     "sales s JOIN goods t ON s.good = t.good"),
+    ("sales JOIN sales ON sales.good = sales.good", "Join it with another table.",
+     "sales JOIN goods ON sales.good = goods.good"),
+    ("sales s JOIN goods s ON s.good = s.good", "Name them with AS.",
+     "sales AS s JOIN goods AS g ON s.good = g.good"),
+    ("sales JOIN goods ON sales.good = goods.good JOIN goods ON sales.other = goods.good",
+     "Name them with AS.",
+     "sales JOIN goods AS a ON sales.good = a.good JOIN goods AS b ON sales.other = b.good"),
+    ("sales JOIN goods a ON sales.good = a.good JOIN goods b ON sales.good = b.good", "Join it once.",
+     "sales JOIN goods a ON sales.good = a.good"),
+    ("sales s JOIN goods g ON s.good = g.kind", "Join on the key 'good' of 'goods'.",
+     "sales s JOIN goods g ON s.good = g.good"),
+    ("sales s JOIN goods g ON s.goood = g.good", "Did you mean good?",
+     "sales s JOIN goods g ON s.good = g.good"),
+    ("sales s JOIN goods g USING (kind)", "Join on the key 'good' of 'goods'.", "sales s JOIN goods g USING (good)"),
+    ("sales s JOIN goods g USING (good, kind)", "Write FROM a JOIN b ON a.x = b.x.",
+     "sales s JOIN goods g ON s.good = g.good"),
+    ("sales s JOIN goods g ON good = g.good", "Write s.good.", "sales s JOIN goods g ON s.good = g.good"),
+    ("sales s JOIN goods g ON x.good = g.good", "Declared: s, g.", "sales s JOIN goods g ON s.good = g.good"),
+    ("sales s JOIN good g ON s.good = g.good", "Did you mean goods?",
+     "sales s JOIN goods g ON s.good = g.good"),
+    ("goods g RIGHT JOIN sales s ON s.good = g.good", "Name the other table first, and write LEFT JOIN.",
+     "sales s LEFT JOIN goods g ON s.good = g.good"),
+    ("goods g LEFT JOIN sales s ON s.good = g.good", "Write FROM s LEFT JOIN g, or JOIN.",
+     "sales s LEFT JOIN goods g ON s.good = g.good"),
+    ("goods g LEFT JOIN sales s ON s.good = g.good", "Write FROM s LEFT JOIN g, or JOIN.",
+     "goods g JOIN sales s ON s.good = g.good"),
+    *((f"sales s {word} goods g{on}", "Write FROM a JOIN b ON a.x = b.x.",
+       "sales s JOIN goods g ON s.good = g.good")
+      for word, on in (("FULL JOIN", " ON s.good = g.good"), ("JOIN", ""), ("CROSS JOIN", ""),
+                       ("JOIN", " ON s.good > g.good"), ("JOIN", " ON s.good = s.other"))),
+    ("sales s JOIN goods g ON s.good = g.good JOIN goods p ON p.good = g.good", "Join p with s.",
+     "sales s JOIN goods g ON s.good = g.good JOIN goods p ON s.other = p.good"),
+    ("visits v JOIN orders o ON v.id = o.id JOIN people p ON v.id = p.id", "Join two tables,",
+     "visits v JOIN orders o ON v.id = o.id"),
+    ("visits v LEFT JOIN orders o ON v.id = o.id", "Join these two tables alone with JOIN",
+     "visits v JOIN orders o ON v.id = o.id"),
+    ("people p JOIN visits v ON p.age = v.age", "Join on the ids 'id' of both tables.",
+     "people p JOIN visits v ON p.id = v.id"),
+    ("sales" + "".join(f" JOIN goods g{i} ON sales.good = g{i}.good" for i in range(MOST_JOINS + 1)), "Join fewer tables.",
+     "sales JOIN goods ON sales.good = goods.good"),
+    ("(SELECT * FROM sales)", "Tables: sales, goods,", "sales"),
+    ("sales TABLESAMPLE (10 PERCENT)", "Write only the name of the table.", "sales"),
+    ("range(10)", "Name a declared table.", "sales"),
+]  # fmt: skip
+
+
+def refused_join(written: str, tables: dict[str, Table] | None = None) -> DpnbError:
+    return failing(lambda: parse(f"{COUNT} {written}", tables or declared()))
+
+
+@pytest.mark.parametrize(("wrong", "hint", "right"), WRONG_JOINS)
+def test_what_is_advised_on_a_join_is_accepted(wrong, hint, right):
+    assert hint in refused_join(wrong).hint
+    parse(f"{COUNT} {right}", declared())
+
+
+DECLARATIONS = [
+    # what is joined, the hint, and the declarations that it asks for
+    ("sales s JOIN goods g ON s.wide = g.good", "Declare the same kind with the same values, or the same bounds",
+     {"sales": Table("sales", None, Schema({"wide": Integer(0, 9)}))}),
+    ("people p JOIN visits v ON p.id = v.id LEFT JOIN orders o ON v.id = o.id",
+     "declare max_rows=1 for the one that is looked up.",
+     {"orders": Table("orders", None, Schema(PERSON), Unit("id", 1))}),
+    ("visits v LEFT JOIN orders o ON v.id = o.id", "declare max_rows=1 for the one that is looked up.",
+     {"orders": Table("orders", None, Schema(PERSON), Unit("id", 1))}),
+    ("many m JOIN visits v ON m.id = v.id", "Declare a smaller max_rows.",
+     {"many": Table("many", None, Schema(PERSON), Unit("id", 2**18))}),
+    ("open o JOIN people p ON o.id = p.id", "Declare both as public, or neither.",
+     {"people": Table("people", None, Schema(PERSON), Unit("id", 1), public=True)}),
+    ("open o JOIN people p ON o.id = p.id", "Declare both as public, or neither.",
+     {"open": Table("open", None, Schema(PERSON), Unit("id", 5))}),
+    ("sales s JOIN list l ON s.good = l.good", "Declare Table('list', ..., public=True, key='...').",
+     {"list": Table("list", None, GOODS, public=True, key="good")}),
+    ("sales s JOIN copies c ON s.good = c.good", "with public=True and key='...'.",
+     {"copies": Table("copies", None, GOODS, public=True, key="good")}),
+    ("people p JOIN patients q ON p.id = q.patient", "Then give their ids the same name.",
+     {"people": Table("people", None, Schema(PERSON), Unit("patient", 1))}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("asked", "hint", "changed"), DECLARATIONS)
+def test_what_a_refused_join_asks_to_declare_makes_it_possible(asked, hint, changed):
+    assert hint in refused_join(asked).hint
+    if "patients" in asked:
+        asked = asked.replace("p.id", "p.patient")
+    parse(f"{COUNT} {asked}", declared(**changed))
+
+
+def test_tables_that_are_opened_together_can_be_joined():
+    asked = f"{COUNT} sales s JOIN goods g ON s.good = g.good"
+    apart = {**declared(), "sales": Table("sales", None, SALES)}
+    assert "Open both in one Curator." in failing(lambda: parse(asked, apart)).hint
+    parse(asked, declared())
+
+
+TABLES = [
+    ("Use letters, digits and underscores.", lambda: Table("a-b", FRAME, SCHEMA),
+     lambda: Table("a_b2", FRAME, SCHEMA)),
+    ("Write public=True.", lambda: table(public=1), lambda: table(public=True)),
+    ("Name a column of the schema.", lambda: table(public=True, key="nr"),
+     lambda: table(public=True, key="n")),
+    ("use Integer.", lambda: table(public=True, key="r"),
+     lambda: table(schema=Schema({"r": Integer(0, 1)}), public=True, key="r")),
+    ("Declare public=True, without a unit; or leave the key out.", lambda: table(key="n"),
+     lambda: (table(public=True, key="n"), table())),
+    ("Declare public=True, without a unit; or leave the key out.",
+     lambda: table(public=True, key="n", unit=Unit("who", 1)),
+     lambda: (table(public=True, key="n"), table(public=True, unit=Unit("who", 1)))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("hint", "wrong", "right"), TABLES)
+def test_what_is_advised_on_a_table_is_accepted(hint, wrong, right):
+    assert hint in failing(wrong).hint
+    right()
+
+
+COLUMN = '[columns.n]\ntype = "integer"\nlow = 0\nhigh = 9\n'
+FILES = [
+    ("Add it.", COLUMN, 'source = "t.csv"\n' + COLUMN),
+    ("Add it.", 'source = "t.csv"\n', 'source = "t.csv"\n' + COLUMN),
+    ("Write public = true.", 'source = "t.csv"\npublic = "yes"\n' + COLUMN,
+     'source = "t.csv"\npublic = true\n' + COLUMN),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("hint", "wrong", "right"), FILES)
+def test_what_is_advised_on_a_tables_file_is_accepted(tmp_path, hint, wrong, right):
+    path = tmp_path / "t.toml"
+    path.write_text(wrong)
+    assert hint in failing(lambda: Table.load(path)).hint
+    path.write_text(right)
+    Table.load(path)
+
+
+OPENED = [
+    ("It takes rho, epsilon, delta,", lambda: read_budget(None, None, None, None, {"rhos": 1}),
+     lambda: read_budget(None, None, None, None, {"epsilon": 3, "delta": 1e-6, "key_delta": 1e-7})),
+    ("It takes mechanism, rows,", lambda: read_policy({"row": "max"}), lambda: read_policy({"rows": "max"})),
+    ("Write lines like alice = 4.", lambda: read_analysts(["alice"], {}),
+     lambda: read_analysts({"alice": 4}, {})),
+    ("Write the privilege of the token.", lambda: read_analysts({"alice": 4}, {"alice": 2}),
+     lambda: read_analysts({"alice": 2}, {"alice": 2})),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("hint", "wrong", "right"), OPENED)
+def test_what_is_advised_on_opening_is_accepted(hint, wrong, right):
+    assert hint in failing(wrong).hint
+    right()
 
 
 def described(written: str) -> Callable[[], object]:
@@ -306,6 +546,10 @@ class TestOwner:
             ("Give one from 1 to 4.", lambda c: c.add_analyst("carol", "x"),
              lambda c: c.add_analyst("carol", 4)),
             ("Give a lower one", lambda c: c.add_analyst("carol", 9), lambda c: c.add_analyst("carol", 4)),
+            ("Choose among alice, bob.", lambda c: setattr(c.provenance.widget(), "chosen", ("alcie",)),
+             lambda c: setattr(c.provenance.widget(), "chosen", ("alice", "bob"))),
+            ("Set at from 0 to", lambda c: setattr(c.risk(PART).widget(), "at", 99),
+             lambda c: setattr(c.risk(PART).widget(), "at", 0)),
         ],
     )  # fmt: skip
     def test_is_accepted(self, curator, hint, wrong, right):
@@ -325,3 +569,88 @@ class TestOwner:
         with contextlib.closing(opened("max")) as curator:
             curator.session("a").query(PART, rho=Fraction(1, 10))
             curator.add_analyst("b", 1)
+
+
+HAVING = "SELECT sex FROM t GROUP BY sex HAVING COUNT(*) > 5"
+SHOWN: list[tuple[str, Callable[[Session], Any], str, object, object]] = [
+    # the hint, what shows, its attribute, what is refused and what is advised
+    ("Use indices of shown groups, such as [0, 1].", lambda s: s.query(BY_SEX, rho=1), "selected", [0, 7], [0, 1]),
+    ("Set condition to 0.", lambda s: s.decide(HAVING, u=20), "condition", 3, 0),
+    ("Set at to 0.", lambda s: s.decide(HAVING, u=20), "at", 99, 0),
+    *(("Use one of", lambda s: s.decide(HAVING, u=20), "show", "some", show) for show in SHOWS),
+    ("Set at from 0 to 1.", lambda s: s.infer(BY_SEX), "at", 2, 1),
+    *(("Use >, <, >= or <=.", lambda s: s.infer(BY_SEX), "operator", "=", right)
+      for right in (">", "<", ">=", "<=")),
+    ("Give a finite number.", lambda s: s.infer(BY_SEX), "number", float("inf"), 5.0),
+    ("or to -1 for none.", lambda s: explained(s), "selected", 999, -1),
+    ("Set selected to an index from 0 to", lambda s: explained(s), "selected", 999, 0),
+]  # fmt: skip
+
+
+def explained(session: Session) -> Any:
+    question = session.query(BY_SEX, rho=1).compare("F", "M")
+    return session.explain(question, attributes=["n"], k=2, rho=1, anyway=True)
+
+
+@pytest.mark.parametrize(("hint", "ask", "name", "wrong", "right"), SHOWN)
+def test_what_is_advised_on_a_widget_is_accepted(opened, hint, ask, name, wrong, right):
+    widget = ask(opened["rho"]).widget()
+    assert hint in failing(lambda: setattr(widget, name, wrong)).hint
+    setattr(widget, name, right)
+    assert getattr(widget, name) == right
+
+
+@pytest.mark.parametrize("mode", ["auto", "static", "widget"])
+def test_a_display_mode_that_is_advised_is_accepted(mode):
+    assert repr(mode) in failing(lambda: is_live("live")).hint
+    is_live(mode)
+
+
+def test_a_decision_that_is_advised_can_be_drawn(opened):
+    def ask(mode: str) -> Any:
+        return opened["rho"].decide(HAVING, u=20, mode=mode)
+
+    hint = failing(lambda: ask("rr").plot()).hint
+    assert "Decide with mode='certified'" in hint
+    ask("certified").plot()
+    plt.close("all")
+
+
+class TestDiscovery:
+    """Which columns can be searched, and where."""
+
+    def curator(self, **options: Any) -> Curator:
+        budget = Budget(epsilon=40, delta=1e-6, key_delta=1e-7)
+        return Curator([table(), Table("u", FRAME, SCHEMA)], budget=budget, **options)
+
+    def test_one_of_several_tables_is_named(self):
+        with contextlib.closing(self.curator()) as curator:
+            session = curator.session()
+            assert failing(lambda: session.discover("city", rho=0.05)).hint == "Write table='t'."
+            session.discover("city", rho=0.05, table="t")
+
+    @pytest.mark.parametrize("undeclared", [(), ("city",)])
+    def test_the_owner_declares_what_can_be_searched(self, undeclared):
+        schema = Schema(dict(SCHEMA.items()), undeclared=undeclared)
+        budget = Budget(epsilon=40, delta=1e-6, key_delta=1e-7)
+        with Session(table(schema=schema), budget=budget) as session:
+            if not undeclared:
+                for wrong in ({}, {"table": "t"}):
+                    found = failing(lambda wrong=wrong: session.discover("city", rho=0.05, **wrong))
+                    assert "Schema(..., undeclared=['city'])" in found.hint
+            else:
+                session.discover("city", rho=0.05)
+
+    def test_a_policy_that_is_advised_allows_it(self):
+        def asked(views: str) -> Callable[[], object]:
+            options: Any = {"analysts": {"a": 1}, "policy": Policy(views=views)}
+            if views == "equal":
+                options["views"] = [{"table": "t", "columns": ["n"]}]
+            with contextlib.closing(self.curator(**options)) as curator:
+                return curator.session("a").discover("city", rho=0.05, table="t")
+
+        assert (
+            "Finding values needs Policy(views='water-filling')."
+            in failing(lambda: asked("equal")).hint
+        )
+        asked("water-filling")

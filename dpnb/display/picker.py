@@ -32,7 +32,7 @@ from dpnb.display.widgets import is_live
 from dpnb.errors import DpnbError, RequestError
 from dpnb.privacy.loss import PickedRational, amount_text, is_picked
 from dpnb.risk import frames, offers
-from dpnb.risk.choosing import best, by_rule, from_counts, released, shown_limit
+from dpnb.risk.choosing import best, by_rule, check_counts, from_counts, released, shown_limit
 from dpnb.risk.preferences import descending
 
 if TYPE_CHECKING:
@@ -332,16 +332,22 @@ class RiskPicker(anywidget.AnyWidget):
                 "at": settled.detail.get("k", 0),
                 "names": [f"line {k + 1}" for k in range(len(counts.levels))],
             },
-            "wish": self._wish_text(),
+            **self._wish(),
         }  # fmt: skip
 
-    def _wish_text(self) -> str:
-        wish = self.profile.wish()
+    def _wish(self) -> dict[str, Any]:
+        """Return what safe counts cost, or why they cannot be bought, and whether they can."""
+        wish, left = self.profile.wish(), self.profile.budget.remaining.level(self.profile.currency)
+        try:
+            check_counts(self.profile, self.limit, wish)
+        except RequestError as error:
+            return {"wish": error.what, "buyable": False}
         if wish.held:
-            return "already paid for"
-        named = offers.name(wish.cost, self.profile.currency)
-        left = amount_text(self.profile.budget.remaining.level(self.profile.currency), left=True)
-        return f"costs {named} of the {left} left"
+            return {"wish": "already paid for", "buyable": True}
+        named, rest = offers.name(wish.cost, self.profile.currency), amount_text(left, left=True)
+        if wish.cost > left:
+            return {"wish": f"{named} is needed, but only {rest} is left", "buyable": False}
+        return {"wish": f"costs {named} of the {rest} left", "buyable": True}
 
     def _offers(self) -> list[dict[str, Any]]:
         return [

@@ -14,6 +14,7 @@ from dpnb.joins import Join
 from dpnb.kinds import Kind
 
 T = TypeVar("T")
+_DELIMITERS = {";": ("semicolons", "';'"), "\t": ("tabs", r"'\t'")}
 
 
 def text(value: str) -> str:
@@ -31,6 +32,14 @@ def _csv_source(path: Path) -> str:
             "Save it as UTF-8.",
             str(path),
         )
+    if len(header) == 1 and (other := _delimiter(header[0])):
+        # without its text: in a file without a header it holds a person's values
+        named, written = other
+        raise SchemaError(
+            f"the first line of the CSV file has {named} between its values, not commas",
+            f"Save it with commas, or read it with pandas.read_csv(..., sep={written}) and give the frame.",
+            str(path),
+        )
     if not header or len({name.casefold() for name in header}) != len(header):
         raise SchemaError(
             "the first line of the CSV file does not hold different column names",
@@ -43,6 +52,11 @@ def _csv_source(path: Path) -> str:
         f"escape='\"', columns={{{columns}}}, ignore_errors=true, null_padding=true, "
         "strict_mode=false, parallel=false)"
     )
+
+
+def _delimiter(line: str) -> tuple[str, str] | None:
+    """Return what divides a line without commas, in words and as pandas takes it."""
+    return next((words for mark, words in _DELIMITERS.items() if mark in line), None)
 
 
 def is_csv(source: Any) -> bool:

@@ -130,7 +130,9 @@ class DiscoveryRequest:
                     "several tables have undeclared columns"
                     if able
                     else "no table has undeclared columns",
-                    "Write table='sales'." if able else "Write Schema(..., undeclared=['city']).",
+                    f"Write table={able[0].name!r}."
+                    if able
+                    else "The owner declares which columns can be searched: Schema(..., undeclared=['city']).",
                 )
             return able[0]
         if not isinstance(name, str) or name not in self.tables:

@@ -21,7 +21,7 @@ def load(shell: Any) -> None:
 
 
 def unload(shell: Any) -> None:
-    """Remove every trace of :func:`load`; open sessions that nobody holds are closed."""
+    """Remove every trace of :func:`load`; open sessions that have no variable are closed."""
     magics = find(shell)
     if magics is None:
         return

@@ -34,7 +34,7 @@ from dpnb.magics.lines import (
     split_statement,
     split_statements,
 )
-from dpnb.magics.risking import open_picker
+from dpnb.magics.risking import find_curator, open_picker
 from dpnb.session import Session
 from dpnb.spelling import with_options
 from dpnb.stamps import STAMPS
@@ -86,7 +86,7 @@ def _spending(magic: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _accuracy(magic: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options on how accurate an answer shall be."""
+    """Add the options for the accuracy of an answer."""
     return _taking(
         magic,
         argument(
@@ -493,7 +493,11 @@ class Dpnb(Magics):
     )
     @argument("--cumulative", action="store_true", help="include the releases already made")
     @argument("--form", default="bound", help="bound, exact or linear; bound by default")
-    @argument("--on", metavar="NAME", help="session to use; the one opened last by default")
+    @argument(
+        "--on",
+        metavar="NAME",
+        help="session or curator to use; the session opened last by default",
+    )
     @argument("-o", "--out", metavar="NAME", help="variable for the picker")
     @argument("-q", "--quiet", action="store_true", help="do not show the picker")
     @argument("--static", action="store_true", help="show no widget")
@@ -517,7 +521,8 @@ class Dpnb(Magics):
         line, statement = split_statement(line, cell)
         options = read_options(self.dprisk, line)
         name = _variable(name, options)
-        picker = open_picker(self._session(options.on), statement, options, self._namespace)
+        curator = find_curator(options.on, self.sessions, self._namespace)
+        picker = open_picker(curator, statement, options, self._namespace)
         if name is not None:
             self.shell.user_ns[name] = picker
         if not options.quiet:
@@ -526,11 +531,11 @@ class Dpnb(Magics):
     def _spend(
         self, ask: Callable[..., Any], name: str | None, options: Any, cell: str | None
     ) -> Any:
-        """Ask, with progress; bind the result and return what the cell's result shall be."""
+        """Ask, with progress; bind the result and return what the cell shows."""
         return self._told(_waited(ask), name, options, cell)
 
     def _told(self, found: Any, name: str | None, options: Any, cell: str | None) -> Any:
-        """Bind a result, and return what the cell's result shall be."""
+        """Bind a result, and return what the cell shows."""
         if name is not None:
             self.shell.user_ns[name] = found
         if options.quiet:
@@ -557,7 +562,7 @@ class Dpnb(Magics):
         return self._session(name)
 
     def _show(self, answer: Any, mode: str) -> Any:
-        """Return what the cell's result shall be; beside a live widget it is shown here already.
+        """Return what the cell shows; a live widget is shown here already.
 
         Of several answers all but the last one are shown here.
         """

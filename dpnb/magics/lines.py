@@ -244,7 +244,7 @@ def _is_new(ledger: str | None) -> bool:
 
 
 def _check_analyst(name: str | None, analysts: Sequence[str]) -> None:
-    """Refuse to open a table of several analysts for nobody, or for somebody else."""
+    """Refuse to open a table of several analysts without the name of one of them."""
     if not analysts:
         raise RequestError(
             "this table has no analysts yet",
@@ -288,7 +288,7 @@ def refuse_tokens(line: str) -> None:
 def confirm(
     price: Price | ExplanationPrice | DecisionPrice | DiscoveryPrice, ask_above: float
 ) -> None:
-    """Ask before spending more than a share of what is left; refuse where nobody can answer."""
+    """Ask before spending more than a share of what is left; refuse where no user can answer."""
     share = price.share()
     if share <= ask_above or not price.affordable:
         return

@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from dpnb.channel import LocalChannel
+from dpnb.curator import Curator
 from dpnb.errors import RequestError
-from dpnb.magics.lines import Progress, listed, read_number
+from dpnb.magics.lines import Progress, find_session, listed, read_number
 from dpnb.session import Session
 
 if TYPE_CHECKING:
     from dpnb.display.picker import RiskPicker
 
 
-def open_picker(session: Session, statement: str, options: Any, params: Any) -> RiskPicker:
-    """Look at whom an answer would expose; only where the data are in this kernel."""
+def find_curator(
+    name: str | None, opened: Mapping[str, Session], namespace: Mapping[str, Any]
+) -> Curator:
+    """Return the curator that ``--on`` names, or that of a session whose holder owns the data."""
+    held = None if name is None or name in opened else namespace.get(name)
+    if isinstance(held, Curator):
+        return held
+    session = find_session(name, opened, namespace)
     curator = session._curator
     if curator is None:
         raise RequestError(
-            "exact risks are shown only to the owner of the data",
-            "Open the table in this notebook: %dpopen people.toml.",
+            "exact risks are shown only to the owner of the data", _hint(session, namespace)
         )
+    return curator
+
+
+def _hint(session: Session, namespace: Mapping[str, Any]) -> str:
+    """Return how the owner gets there from a session that is not the owner's."""
+    if not isinstance(session._channel, LocalChannel):
+        return "Open the table in this notebook: %dpopen people.toml."
+    known = [k for k, v in namespace.items() if isinstance(v, Curator) and k[:1] != "_"]
+    if known:
+        return f"As the owner, add --on {known[0]}."
+    return "As the owner, make curator = dpnb.Curator(table, ledger='people.ledger'), and add --on curator."
+
+
+def open_picker(curator: Curator, statement: str, options: Any, params: Any) -> RiskPicker:
+    """Look at whom an answer would expose."""
     tau = None if options.tau is None else read_number(options.tau, "--tau")
     guesses = None if options.guesses is None else read_number(options.guesses, "--guesses")
     candidates = None if options.candidates is None else listed(options.candidates)

@@ -1,1 +1,1 @@
-"""Whom does an epsilon expose: disclosure risk within one table."""
+"""Disclosure risk within one table: which people an epsilon exposes."""

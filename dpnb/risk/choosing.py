@@ -220,16 +220,7 @@ def counted(
 
     Algorithm 20 of docs/methods/rdr.md.
     """
-    _one_of(policy, POLICIES[:2], "policy")
-    if math.isinf(limit_.level):
-        raise RequestError("safe counts need a limit below 100", "Give guesses=60.")
-    if profile.cumulative:
-        raise RequestError(
-            "private choices cannot include earlier answers",
-            "Leave cumulative=True out of curator.risk.",
-        )
-    if not wish.held:
-        _check(profile, limit_, wish, policy)
+    check_counts(profile, limit_, wish, policy)
     drawn = profile.spend(Histogram(), (wish.cost, picked), progress)
     counts, upper, least = bounds(drawn.values, wish.cost, profile.currency)
     own = float(wish.cost) if policy == "alone" else 0.0
@@ -256,11 +247,23 @@ def counted(
     )
 
 
-def _check(profile: RiskProfile, limit_: Limit, wish: Wish, policy: str) -> None:
+def check_counts(
+    profile: RiskProfile, limit_: Limit, wish: Wish, policy: str = "cumulative"
+) -> None:
     """Refuse what could hardly show anything, by public numbers and before any draw.
 
     Bound 21 of docs/methods/rdr.md.
     """
+    _one_of(policy, POLICIES[:2], "policy")
+    if math.isinf(limit_.level):
+        raise RequestError("safe counts need a limit below 100", "Give guesses=60.")
+    if profile.cumulative:
+        raise RequestError(
+            "private choices cannot include earlier answers",
+            "Leave cumulative=True out of curator.risk.",
+        )
+    if wish.held:
+        return
     name, budget = unit(profile.currency), profile.budget
     if wish.at_most is not None and wish.at_most < 2 * wish.noise * (1 - 1e-9):
         cost, enough = price(wish.at_most, profile.currency), math.ceil(2 * wish.noise)
@@ -275,7 +278,9 @@ def _check(profile: RiskProfile, limit_: Limit, wish: Wish, policy: str) -> None
         raise RequestError(
             f"your limit allows a total of {name} {amount_text(limit_.level, 3, left=True)}, but "
             f"{amount_text(spent, 3)} is spent and the counts cost {amount_text(wish.cost, 3)}",
-            "Raise the limit, allow more people, or use the rule for free.",
+            "Raise the limit, allow more people, or use the rule for free."
+            if float(spent) < limit_.level
+            else "Raise the limit or reuse answers.",
         )
     left = budget.remaining.level(profile.currency)
     if not wish.asked and wish.cost * PART > left and wish.cost <= left:

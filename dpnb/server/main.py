@@ -102,7 +102,9 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--certificate", metavar="PATH", help="certificate for TLS, in PEM")
     parser.add_argument("--key", metavar="PATH", help="key of the certificate, in PEM")
-    parser.add_argument("--insecure", action="store_true", help="accept other machines without TLS")
+    parser.add_argument(
+        "--insecure", action="store_true", help="let other machines connect without TLS"
+    )
     parser.add_argument(
         "--rate", type=float, default=Limits().rate, metavar="N",
         help="requests per second of one analyst; %(default)g by default",

@@ -96,7 +96,7 @@ def serve(
     certificate, key : str or Path, optional
         Files for TLS, in PEM.
     insecure : bool
-        Listen beyond this machine without TLS: whoever is on the way reads tokens and answers.
+        Let other machines connect without TLS: anyone on the network path can read tokens and answers.
     limits : Limits, optional
     prefix : str
         What every path starts with.

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from sqlglot import expressions as exp
 
 from dpnb.errors import SchemaError
-from dpnb.joins import MOST_JOINS, PRESENT, Join, lookup
+from dpnb.joins import ITSELF, MOST_JOINS, PRESENT, Join, lookup
 from dpnb.kinds import nearest
 from dpnb.sql.query import Within
 from dpnb.sql.source import Node, Source, others
@@ -123,6 +123,9 @@ class _From:
             one = self.relation(node.this, "JOIN", alone=False)
             taken = {name for other in listed for name in other.names}
             if one.names & taken:
+                if one.table is listed[0].table:
+                    # another name would not help
+                    self.refuse(*ITSELF, node.this)
                 self.refuse(f"two tables are called {one.shown!r}", "Name them with AS.", node.this)
             listed = self.joined(listed, one, node, inner=inner)
         base = listed[0].paired or listed[0].table

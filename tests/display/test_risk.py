@@ -501,12 +501,14 @@ class TestLimitFirst:
     def test_safe_counts_are_bought_and_a_level_is_picked_from_them(self, curator, picker, talk):
         opened = talk.opened()
         assert opened["wish"] == "costs rho 0.00402 of the 1 left"
+        assert opened["buyable"]
         [told] = talk.say(way="counts")
         assert told["settled"]["way"] == "counts"
         assert "people above 55 of 100, at most" in Reading(told["counts"]["html"]).text
         assert "frames" not in told
         assert told["at"] == -1
         assert told["wish"] == "already paid for"
+        assert told["buyable"]
         spent = curator.budget.spent.rho
         assert spent == picker.counts.spent.rho > 0
         [told] = talk.say(count=1)
@@ -540,6 +542,57 @@ class TestLimitFirst:
         assert not told["settled"]["offer"]["affordable"]
         [said] = talk.say(answer=-1)
         assert "0.3 is spent" in said["failed"]
+
+    @pytest.mark.parametrize(
+        ("spent", "reason"),
+        [
+            ("0.02", None),
+            ("0.03", "your limit allows a total of rho 0.0315, but 0.03 is spent and the counts cost "
+             "0.00402"),
+            ("0.3", "your limit allows a total of rho 0.0315, but 0.3 is spent and the counts cost "
+             "0.00402"),
+            ("0.999", "your limit allows a total of rho 0.0315, but 0.999 is spent and the counts cost "
+             "0.00402"),
+        ],
+    )  # fmt: skip
+    def test_counts_are_offered_where_they_can_be_bought(self, curator, talk, spent, reason):
+        curator.session().query("SELECT COUNT(*) AS n FROM people", rho=spent)
+        opened = talk.opened()
+        assert opened["buyable"] == (reason is None)
+        assert reason is None or opened["wish"] == reason
+        [told] = talk.say(way="counts")
+        assert ("failed" in told) == (not opened["buyable"])
+
+    def test_counts_are_offered_again_once_the_limit_is_raised(self, curator, talk):
+        curator.session().query("SELECT COUNT(*) AS n FROM people", rho="0.1")
+        opened = talk.opened()
+        assert not opened["buyable"]
+        [told] = talk.say(limit=[one["guesses"] for one in opened["limits"]].index(70))
+        assert told["buyable"]
+        [told] = talk.say(way="counts")
+        assert "failed" not in told
+
+    @pytest.mark.parametrize(
+        ("rho", "reason"),
+        [("0.999", "rho 0.00402 is needed, but only 0.001 is left"),
+         ("0.98", "these counts cost rho 0.00402, more than a tenth of the 0.02 left")],
+    )  # fmt: skip
+    def test_counts_that_the_budget_does_not_allow_are_not_offered(self, curator, rho, reason):
+        curator.session().query("SELECT COUNT(*) AS n FROM people", rho=rho)
+        talk = Talk(curator.risk(SQL).widget(guesses=98))
+        opened = talk.opened()
+        assert (opened["wish"], opened["buyable"]) == (reason, False)
+        [told] = talk.say(way="counts")
+        assert "failed" in told
+
+    def test_counts_are_not_offered_with_earlier_answers(self, curator):
+        curator.session().query(SQL, rho="0.001")
+        talk = Talk(curator.risk(SQL, cumulative=True).widget())
+        opened = talk.opened()
+        assert opened["wish"] == "private choices cannot include earlier answers"
+        assert not opened["buyable"]
+        [told] = talk.say(way="counts")
+        assert "failed" in told
 
 
 class TestLaterCells:

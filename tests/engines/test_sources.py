@@ -364,6 +364,44 @@ class TestUnusableSources:
         codes(path, Integer(0, 9))
 
     @pytest.mark.parametrize(
+        ("mark", "named", "written"), [(";", "semicolons", "';'"), ("\t", "tabs", r"'\t'")]
+    )
+    def test_a_csv_with_another_delimiter_is_named_without_its_text(
+        self, codes, tmp_path, mark, named, written
+    ):
+        path = tmp_path / "a.csv"
+        # the first line of a file without a header is a person's
+        for text in (f"x{mark}y\n1{mark}2\n", f"Mallory{mark}17\n", f'"Mallory"{mark}"17"\n'):
+            path.write_text(text)
+            for read in (lambda: codes(path, Integer(0, 9)), lambda: summarise(path)):
+                with pytest.raises(SchemaError) as caught:
+                    read()
+                assert str(caught.value) == (
+                    f"the first line of the CSV file has {named} between its values, not commas "
+                    f"({path}). Save it with commas, or read it with "
+                    f"pandas.read_csv(..., sep={written}) and give the frame."
+                )
+                assert caught.value.__cause__ is caught.value.__context__ is None
+        path.write_text("x,y;z\n1,2\n")
+        codes(path, Integer(0, 9))
+
+    @pytest.mark.parametrize("mark", [";", "\t"])
+    def test_a_csv_with_another_delimiter_is_read_as_advised(self, codes, tmp_path, mark):
+        path = tmp_path / "a.csv"
+        path.write_text(f"x{mark}y\n1{mark}2\n")
+        frame = pd.read_csv(path, sep=mark)
+        codes(frame, Integer(0, 9))
+        frame.to_csv(path, index=False)
+        codes(path, Integer(0, 9))
+
+    def test_a_delimiter_in_the_name_of_another_sources_column_is_a_name(self, tmp_path):
+        path = tmp_path / "a.parquet"
+        frame = pd.DataFrame({"x;y": ["1;2"]})
+        frame.to_parquet(path)
+        assert [one.name for one in summarise(path)] == ["x;y"]
+        assert [one.name for one in summarise(frame)] == ["x;y"]
+
+    @pytest.mark.parametrize(
         "source",
         [pd.Series([1], name="x"), pd.DataFrame([[1, 2]], columns=["x", "x"])],
         ids=["series", "two columns of one name"],

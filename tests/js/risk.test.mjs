@@ -40,11 +40,18 @@ test("the axis goes from a coin toss to certainty", () => {
 });
 
 test("there are three ways to a level, two of which may be published", () => {
-  const found = ways("costs rho 0.004 of the 1 left", false);
+  const found = ways("costs rho 0.004 of the 1 left", false, true);
   assert.deepEqual(found.map(([way]) => way), ["rule", "counts", "look"]);
   assert.match(found[1][1], /publishable\): costs rho 0\.004 of the 1 left$/);
   assert.match(found[2][1], /what you change afterwards is marked/);
-  assert.doesNotMatch(ways("", true)[2][1], /marked/);
+  assert.doesNotMatch(ways("", true, true)[2][1], /marked/);
+});
+
+test("safe counts that cannot be bought are closed, with the reason", () => {
+  assert.deepEqual(ways("costs rho 0.004 of the 1 left", false, true).map(([, , open]) => open), [true, true, true]);
+  const found = ways("rho 0.004 is needed, but only 0.001 is left", false, false);
+  assert.deepEqual(found.map(([, , open]) => open), [true, false, true]);
+  assert.match(found[1][1], /only 0\.001 is left$/);
 });
 
 test("the button opens when it is known what the choice means, and the budget allows", () => {

@@ -138,9 +138,36 @@ class TestRisk:
         owner.names["far"] = dpnb.Session._of(owner.names["adult"]._channel)
         ran = owner.run(f"%%dprisk --on far\n{SUM}")
         assert isinstance(ran.error, DpnbError)
-        assert "exact risks are shown only to the owner of the data. Open the table" in str(
+        assert "exact risks are shown only to the owner of the data. As the owner," in str(
             ran.error
         )
+
+    @pytest.mark.parametrize("named", [True, False])
+    def test_an_analysts_session_leads_the_owner_to_the_curator(self, shell, tmp_path, named):
+        ledger = tmp_path / "adult.ledger"
+        held = dpnb.Curator(
+            dpnb.datasets.adult(),
+            budget=dpnb.Budget(rho=1, delta=1e-6),
+            ledger=ledger,
+            analysts={"alice": 4, "bob": 1},
+        )
+        shell.names["alice"] = held.session("alice")
+        if named:
+            shell.names["ours"] = held
+        ran = shell.run(f"%%dprisk --on alice\n{SUM}")
+        written = "As the owner, add --on ours." if named else (
+            "As the owner, make curator = dpnb.Curator(table, ledger='people.ledger'), and add "
+            "--on curator."
+        )  # fmt: skip
+        assert str(ran.error) == f"exact risks are shown only to the owner of the data. {written}"
+        if not named:
+            shell.names["table"], shell.names["dpnb"] = dpnb.datasets.adult(), dpnb
+            made = shell.run(f"curator = dpnb.Curator(table, ledger={str(ledger)!r})")
+            assert made.error is None
+        ran = shell.run(f"%%dprisk -q -o picker --on {'ours' if named else 'curator'}\n{SUM}")
+        assert ran.error is None
+        assert isinstance(shell.names["picker"], RiskPicker)
+        assert held.budget.spent.rho == 0
 
     def test_without_a_session_it_says_how_to_open_one(self, shell):
         assert "%dpopen" in str(shell.run(f"%%dprisk\n{SUM}").error)

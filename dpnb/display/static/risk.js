@@ -1,6 +1,5 @@
-// The picker of a level, for the owner of the data: first the limit, then one of three ways to a level.
-// What it shows after a look is exact: it comes by message when a view asks, and is no part of a state
-// that a notebook could keep.
+// The owner's picker of a privacy cost: first the limit, then one of three ways.
+// What a look shows is exact: it comes by message, and is not part of a state that a notebook keeps.
 import { drawn, keeps, largest, placed } from "./histogram.js";
 import { make, pickable } from "./table.js";
 
@@ -13,7 +12,7 @@ import { make, pickable } from "./table.js";
  * @typedef {{way: string, lines: string[], marked: boolean, offer: Offer}} Settled
  * @typedef {{frames?: Frames | null, limits?: Limit[], which?: number, public?: boolean, body?: string,
  *   token?: string, at?: number, offers?: Offer[], settled?: Settled, wish?: string,
- *   counts?: {html: string, at: number, names: string[]} | null,
+ *   buyable?: boolean, counts?: {html: string, at: number, names: string[]} | null,
  *   answered?: {text: string, losses: string} | null, failed?: string}} Message
  */
 
@@ -32,12 +31,12 @@ export function hinted(levels, limit, offer) {
   return largest(levels, limit.guesses) < 0 ? `No listed privacy cost stays within the limit of ${limit.text}.` : "";
 }
 
-/** The ways from a limit to a level. @param {string} wish what safe counts cost @param {boolean} free */
-export const ways = (wish, free) => [
-  ["rule", "Use the rule for my limit (free, publishable)"],
-  ["counts", `Pay for safe counts, then choose (publishable): ${wish}`],
+/** The ways from a limit to a level, and whether each is open. */
+export const ways = (wish, free, buyable) => [
+  ["rule", "Use the rule for my limit (free, publishable)", true],
+  ["counts", `Pay for safe counts, then choose (publishable): ${wish}`, buyable],
   ["look", free ? "Look at exact values (the table is public)"
-    : "Look first (for you only; what you change afterwards is marked)"],
+    : "Look first (for you only; what you change afterwards is marked)", true],
 ];
 
 function control(tag, name, ...children) {
@@ -81,7 +80,7 @@ function render({ model, el }) {
 function opened(model, el, message) {
   const { frames, limits, public: free } = message;
   const levels = frames?.levels ?? [], groups = frames?.groups;
-  let { which, offers, settled, counts, wish } = message, at = frames ? frames.at : -1, busy = false;
+  let { which, offers, settled, counts, wish, buyable } = message, at = frames ? frames.at : -1, busy = false;
   el.innerHTML = message.body; // written and escaped by dpnb/display/risk.py
   el.classList.add("dpnb", "dpnb-on");
   el.dataset.dpnbLive = message.token;
@@ -98,7 +97,9 @@ function opened(model, el, message) {
     if (at >= 0) go(Math.max(0, largest(levels, limit.guesses)));
     model.send({ limit: i });
   }));
-  const paths = ways(wish, free).map(([way, text]) => button(`dpnb-risk-${way}`, text, () => model.send({ way })));
+  const paths = ways(wish, free, buyable).map(([way, text], i) => button(`dpnb-risk-${way}`, text, () => {
+    if (paths[i].ariaDisabled !== "true") model.send({ way });
+  }));
   const limit_text = "At most this many of 100 guesses about a person's presence may be right (50 is a coin toss):";
   const sentence = spoken("dpnb-risk-sentence"), hint = make("p", "dpnb-notes"), more = make("p", "dpnb-notes");
   const bought = make("div", "dpnb-risk-counts");
@@ -138,8 +139,11 @@ function opened(model, el, message) {
     const limit = limits[which], offer = at < 0 ? settled.offer : offers[at];
     const marked = !free && (at >= 0 || settled.marked);
     presets.forEach((node, i) => { node.ariaPressed = String(i === which); });
-    paths.forEach((node, i) => { node.ariaPressed = String(ways("", free)[i][0] === (at < 0 ? settled.way : "look")); });
-    paths[1].textContent = ways(wish, free)[1][1];
+    ways(wish, free, buyable).forEach(([way, text, open], i) => {
+      paths[i].ariaPressed = String(way === (at < 0 ? settled.way : "look"));
+      paths[i].ariaDisabled = String(!open);
+      paths[i].textContent = text;
+    });
     sentence.textContent = at < 0 ? settled.lines[0] : levels[at].sentence;
     const said = at < 0 ? settled.lines.slice(1) : [];
     if (marked) said.push("You chose this privacy cost by looking at the data. How easily people are guessed is then unknown.");
@@ -189,7 +193,7 @@ function opened(model, el, message) {
     if (told.at !== undefined) at = told.at;
     if (told.which !== undefined) ({ which } = told);
     if (told.offers) ({ offers } = told);
-    if (told.wish) ({ wish } = told);
+    if (told.wish) ({ wish, buyable } = told);
     if (told.settled) ({ settled } = told);
     if (told.counts !== undefined) { ({ counts } = told); count(); }
     if (told.answered || told.failed) {
