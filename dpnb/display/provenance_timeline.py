@@ -50,9 +50,9 @@ def timeline(provenance: Provenance) -> str:
         f' fill="none" stroke="currentColor" vector-effect="non-scaling-stroke"/>'
         for i in reversed(range(len(names)))
     )
-    told = f"total budget {amount_text(cap)}"
+    limit = f"budget {amount_text(cap)}"
     labels = [(place(steps[-1][i]), name, f"dpnb-prov-line-{i}") for i, name in enumerate(names)]
-    labels.append((0.0, f"↑ {told}", "") if far else (place(cap), told, ""))
+    labels.append((0.0, f"↑ {limit}", "") if far else (place(cap), limit, ""))
     marks = "" if far else f'<i class="dpnb-prov-cap" style="top:{place(cap):.2f}%"></i>'
     count = round((end - start) / step)
     ticks = "".join(

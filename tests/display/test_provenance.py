@@ -465,7 +465,7 @@ class TestTimeline:
         )
         assert 'class="dpnb-prov-cap"' in near
         assert 'class="dpnb-prov-cap"' not in far
-        assert 'data-label="↑ total budget 5"' in far
+        assert 'data-label="↑ budget 5"' in far
 
     def test_words_and_table_say_what_the_chart_shows(self, provenance, reading):
         """The picture itself is hidden from those who listen."""
