@@ -176,7 +176,7 @@ def read_wish(
     share = None if p is None else 1 - _proportion(p)
     count = None
     if share is None:
-        count = AT_MOST if at_most is None else _whole(at_most, "at_most", 0, 2**40)
+        count = AT_MOST if at_most is None else _people(at_most)
         if count == 0:
             raise RequestError(
                 "noisy counts cannot show that nobody is above the limit",
@@ -385,7 +385,7 @@ def on_paper(
         level = quantile.level(drawn.values, least, profile.currency, profile.form)
         chosen = largest_within(listed, level)
     elif method == "tail":
-        count = _whole(0 if most is None else most, "at_most", 0, 2**40)
+        count = _people(0 if most is None else most)
         mechanism = Tail(listed, least, count, profile.form)
         drawn = profile.spend(mechanism, cost, progress)
         chosen = listed[drawn.values[0]] if drawn.values[0] >= 0 else None
@@ -504,10 +504,11 @@ def _one_of(value: object, known: tuple[str, ...], name: str) -> None:
         raise RequestError(f"there is no {name} {given(value)}", f"Use {', '.join(known)}.")
 
 
-def _whole(value: object, name: str, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+def _people(value: object) -> int:
+    most = 2**40
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
         raise RequestError(
-            f"{name} must be a whole number from {low} to {high}", f"Give {name}={low}."
+            f"at_most must be a whole number from 0 to {most}", f"Give at_most={AT_MOST}."
         )
     return value
 

@@ -306,6 +306,45 @@ class TestRefusals:
         with pytest.raises(RequestError):
             profile.choose(**options)
 
+    @pytest.mark.parametrize(
+        ("wrong", "hint", "right"),
+        [
+            ({"guesses": 60, "at_most": 10, "rho": "0.005"}, "Allow 45 people or more",
+             {"guesses": 60, "at_most": 45, "rho": "0.005"}),
+            ({"guesses": 70, "at_most": 10}, "Confirm with rho=0.1005",
+             {"guesses": 70, "at_most": 10, "rho": "0.1005"}),
+            ({"guesses": 70, "at_most": 10}, "allow more people", {"guesses": 70, "at_most": 50}),
+            ({"guesses": 55, "at_most": 50, "rho": "0.04"}, "Raise the limit",
+             {"guesses": 70, "at_most": 50, "rho": "0.04"}),
+            ({"guesses": 60, "at_most": 0}, "Leave at_most out", {"guesses": 60}),
+            ({"guesses": 60, "at_most": 5, "p": 0.9}, "Give a number of people, or a share of them.",
+             {"guesses": 60, "p": 0.9}),
+            ({"guesses": 60, "p": 1}, "Give p=0.99.", {"guesses": 60, "p": 0.99}),
+            ({"guesses": 60, "at_most": -1}, "Give at_most=50.", {"guesses": 60, "at_most": 50}),
+        ],
+    )  # fmt: skip
+    def test_what_is_advised_is_accepted(self, opened, patients, wrong, hint, right):
+        profile = opened(patients["few"], rho=1).risk(SQL)
+        with pytest.raises(RequestError) as caught:
+            profile.choose(**wrong)
+        assert hint in caught.value.hint
+        if "at_most" in right or "p" in right:
+            profile.choose(**right)
+        else:
+            profile.suggest(**right)
+
+    @pytest.mark.parametrize(("spent", "rule"), [("0.03", True), ("0.5", False)])
+    def test_the_rule_is_advised_where_it_still_allows_something(
+        self, opened, patients, spent, rule
+    ):
+        curator = opened(patients["few"], rho=1)
+        curator.session().query("SELECT COUNT(*) AS n FROM t", rho=spent)
+        profile = curator.risk(SQL)
+        with pytest.raises(RequestError, match="your limit allows a total") as caught:
+            profile.choose(guesses=55, at_most=50)
+        assert ("use the rule" in caught.value.hint) == rule
+        assert (profile.suggest(guesses=55).level is not None) == rule
+
     def test_statements_whose_contributions_depend_on_others_rows(self, opened, patients):
         curator = opened(patients["few"], rho=1)
         for sql in ("SELECT COUNT(DISTINCT ill) AS n FROM t",
