@@ -19,7 +19,7 @@ def check(
     elif _is(answer, right):
         print(f"✓ Right. {why}")
     elif isinstance(answer, str) and _is_number(answer):
-        print(f"✗ Not yet. {answer!r} is a text. Write the number without quotes.")
+        print(f"✗ Not yet. {answer!r} is text, not a number. Write it without quotes.")
     else:
         fitting = [sentence for wrong, sentence in hints if _is(answer, wrong)]
         print(f"✗ Not yet. {(fitting or ['Try again, or open the solution below.'])[0]}")

@@ -53,4 +53,4 @@ def test_a_rule_may_tell_what_is_right(check, capsys):
 def test_a_number_in_quotes_is_named_as_such(check, capsys, text, right):
     check(text, right, "Because.", [(lambda answer: True, "A hint for all.")])
     said = capsys.readouterr().out
-    assert said == f"✗ Not yet. {text!r} is a text. Write the number without quotes.\n"
+    assert said == f"✗ Not yet. {text!r} is text, not a number. Write it without quotes.\n"
