@@ -368,7 +368,7 @@ class Session:
         question : Question
             From :meth:`Answer.compare`, on an answer of this session.
         k : int, at least 1
-            How many predicates to show.
+            How many predicates to show; fewer where there are fewer.
         rho, epsilon : number above 0; rho also a mapping
             One of the two: the privacy cost on top of the answer, a quarter each for selection and influences, half for ranks. A mapping
             gives a rho for each (topk, influence, rank). By default free if the same explanation was released to you

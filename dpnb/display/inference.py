@@ -259,7 +259,7 @@ def _sources(inference: Inference, most: int, narrow: int | None = None) -> List
     rows = tuple(_source_cells(source, narrow, single=single) for source in sources[:most])
     told = f"{ORIGIN}: "
     if single:
-        told += "the value is the sum of weight x released."
+        told += "the value is the sum of weight × released."
     else:
         told += "each with the value that it contributes most to."
     hidden = len(sources) - most

@@ -232,10 +232,10 @@ def _meaning(provenance: Provenance) -> str:
         delta += float(provenance.spent.delta)
     if epsilon > 20:
         return ""
-    beside = f", but for a chance of {amount_text(delta)}" if delta else ""
+    beside = f", plus at most {amount_text(delta)}" if delta else ""
     return (
-        "For one person this means: being in the table changes the chance of anything that the analysts "
-        f"saw by a factor of at most {amount_text(math.exp(epsilon))} (e to the epsilon)"
+        "For one person this means: being in the table changes the probability of anything that the "
+        f"analysts saw by a factor of at most {amount_text(math.exp(epsilon))} (e to the epsilon)"
         f"{beside}. A person is one row, or all rows of one id if the table has a privacy unit."
     )
 

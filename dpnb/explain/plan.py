@@ -115,10 +115,6 @@ def read_design(
         raise RequestError(
             f"k must be a whole number from 1 to {MAX_ROWS}, got {given(k)}", "Give k=5."
         )
-    if k > size:
-        raise RequestError(
-            f"k is {k}, but there are only {size:,} predicates", f"Give k={size} or less."
-        )
     if not LEAST_SURE <= sure <= MOST_SURE:
         raise RequestError(
             f"confidence is {sure:g}, too close to 0 or 1",
@@ -134,7 +130,9 @@ def read_design(
             f"lower must be between 0.001 and 0.999, got {float(share):g}",
             "Give a share such as 0.1.",
         )
-    return Design(k, sure, truth(joint, "joint"), share, "paper" if mode == "paper" else "tight")
+    return Design(
+        min(k, size), sure, truth(joint, "joint"), share, "paper" if mode == "paper" else "tight"
+    )
 
 
 @dataclass(frozen=True)

@@ -481,9 +481,10 @@ class Inference:
     def _promise(self) -> str:
         sure, number = self.sure, self.asked * len(self.aggregates)
         if self.method == "guaranteed":
+            lie = "All values lie within their" if number > 1 else "The value lies within its"
             return (
-                f"All values lie within their bounds, with {sure} confidence, however you chose the "
-                "question. This assumes that no past question was chosen by looking at such bounds."
+                f"{lie} bounds, with {sure} confidence, however you chose the question. "
+                "This assumes that no past question was chosen by looking at such bounds."
             )
         meaning = interval_sentence(
             sure, number, each=self.intervals == "each", credible=self.informed

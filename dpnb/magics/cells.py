@@ -344,7 +344,7 @@ class Dpnb(Magics):
     @argument(
         "--planned", action="store_true", help="you chose the groups before you saw the answer"
     )
-    @argument("--k", default="5", help="predicates to show; 5 by default")
+    @argument("--k", default="5", help="predicates to show, at most; 5 by default")
     @argument(
         "--rho",
         help="privacy cost in zCDP: 0.05, :name, or topk=0.05,influence=0.05,rank=0.1; a fifth of what is left by default",

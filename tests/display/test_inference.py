@@ -135,7 +135,7 @@ class TestOrigin:
 
     def test_a_single_value_is_the_weighted_sum_of_its_sources(self, single):
         reading = Reading(inference_html(single))
-        assert "The value is the sum of weight x released." in reading.captions
+        assert "The value is the sum of weight × released." in reading.captions
         cells = reading.cells[reading.cells.index("past answer") :]
         assert cells[:10] == [
             "past answer", "released", "weight", "share of the variance", "",

@@ -79,7 +79,6 @@ def fine(fast):
 OPTIONS = [
     # refused, what the hint says, and what it says done
     ({"k": 0}, r"^Give k=5\.$", {"k": 5}),
-    ({"k": 100, "attributes": ["job"]}, "Give k=4 or less", {"k": 4, "attributes": ["job"]}),
     ({"confidence": 1e-9}, "from 1e-06 to 0.999999999", {"confidence": 1e-6}),
     ({"confidence": 1 - 1e-12}, "from 1e-06 to 0.999999999", {"confidence": 0.999999999}),
     ({"joint": 1}, "joint=True", {"joint": True}),

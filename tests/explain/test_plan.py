@@ -187,7 +187,6 @@ class TestDesign:
         [
             ({"k": 0}, "100, got 0"), ({"k": True}, "100, got True"), ({"k": 2.5}, "100, got 2.5"),
             ({"k": "5"}, "100, got '5'"), ({"k": 101}, "100, got 101"), ({"k": None}, "100, got None"),
-            ({"k": 51}, "there are only 50 predicates"),
             ({"confidence": 0}, "confidence must be between 0 and 1, got 0"), ({"confidence": 1}, "confidence must be between 0 and 1, got 1"),
             ({"confidence": 95}, "confidence must be between 0 and 1, got 95"), ({"confidence": -0.5}, "confidence must be between 0 and 1, got -0.5"),
             ({"confidence": math.nan}, "confidence is out of range"),
@@ -206,6 +205,9 @@ class TestDesign:
         with pytest.raises(RequestError, match=what) as caught:
             read_design(50, **{**usual, **options})
         assert caught.value.hint
+
+    def test_no_more_predicates_are_paid_for_than_there_are(self):
+        assert [read_design(size, k=5).k for size in (2, 5, 50)] == [2, 5, 5]
 
     @pytest.mark.parametrize("confidence", [1e-6, 0.01, 0.5, 0.999999, 1 - 1e-9])
     @pytest.mark.parametrize("mode", ["tight", "paper"])

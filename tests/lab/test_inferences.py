@@ -213,7 +213,7 @@ class TestReopened:
         expect(record.get_by_text("How likely each value is")).to_be_hidden()
         assert page.locator(".dpnb-on, .dpnb button").count() == 0
         record.get_by_text("Past answers used").click()
-        expect(record.get_by_text("The value is the sum of weight x released.")).to_be_visible()
+        expect(record.get_by_text("The value is the sum of weight × released.")).to_be_visible()
         assert live(page).inner_text().strip() == ""
 
     def test_without_javascript_an_exported_notebook_shows_it(self, lab, saved, new_page):
@@ -225,7 +225,7 @@ class TestReopened:
         expect(page.locator("table").first.locator("tbody tr")).to_have_count(1)
         expect(page.locator("svg").first).to_be_visible()
         page.get_by_text("Past answers used").first.click()
-        expect(page.locator("caption", has_text="sum of weight x released").first).to_be_visible()
+        expect(page.locator("caption", has_text="sum of weight × released").first).to_be_visible()
 
     def test_a_page_of_its_own_works_offline(self, lab, page, new_page):
         path = lab.root / "known.html"

@@ -196,7 +196,6 @@ MISTAKES = [
     ("%%dpexplain income\n'Divorced' > 'Divorced'", "twice"),
     ("%%dpexplain income\n'Divorced' = 'Widowed'", ""),
     ("%%dpexplain income --of sahre\n'Divorced' > 'Widowed'", "Did you mean share?"),
-    (f"%%dpexplain income --attributes age --k 9\n{REAL}", "there are only 8 predicates"),
     (f"%%dpexplain income --k many\n{REAL}", "--k 'many' is not a number"),
     (f"%%dpexplain income --k 2.5\n{REAL}", "not a whole number"),
     (f"%%dpexplain income --error wide\n{REAL}", "--error 'wide' is not a number"),
