@@ -37,11 +37,11 @@ ROOMS = {
 _HEAD = """# Messages and what to do
 
 Every message of dpnb says what is wrong and then what to do. A refused request costs nothing, unless the message
-says so.
+says otherwise.
 
-This page lists all messages. *Words like this* stand for what dpnb puts in: a name, a number, or a part of your
-statement. Hints are written for Python, such as `rho=0.05`. In a cell or on the command line you see the option
-instead, such as `--rho 0.05`. Every error is a subclass of `dpnb.DpnbError`.
+This page lists all messages. *Words like this* stand for something that dpnb fills in: a name, a number, or a part of
+your statement. The hints on this page are written for Python, such as `rho=0.05`. In a cell or on the command line,
+you see the option instead, such as `--rho 0.05`. Every error is a subclass of `dpnb.DpnbError`.
 
 <!-- Written by python -m tests.kit.refusals from the source. Do not edit. -->
 """

@@ -114,16 +114,18 @@ def reasons(results: Results) -> list[str]:
 def section(results: Results) -> str:
     """Return the section between the markers of docs/comparison.md."""
     return f"""{START}
-What was measured is `SELECT grp, COUNT(*), AVG(age) FROM t GROUP BY grp` on 16 public groups. Each query has
-(ε, δ) = (1, 10⁻⁶). The unit protected is a row, or a person with at most 10 rows; the later queries have the same
-bound. The first columns are CPU seconds from opening a Parquet file to the answer. Peak memory is that at 10M rows,
-row / person. Then follows the mean absolute error of counts and of means at 32,561 rows. The command was
+We measured `SELECT grp, COUNT(*), AVG(age) FROM t GROUP BY grp` with 16 public groups. Each query has
+(ε, δ) = (1, 10⁻⁶). The protected unit is a row, or a person with at most 10 rows. The first columns show CPU seconds
+from opening a Parquet file to the answer. "Later" is for further queries on the open table of 10M rows, with persons
+protected and the same privacy parameters. Peak memory is at 10M rows, for rows / persons. The last columns show the
+mean absolute error of counts and of means at 32,561 rows. The command was
 `python -m tests.benchmarks.peers.run --write-docs`, on {results.figures["machine"]}.
 Each system ran as its file in `tests/benchmarks/peers/systems` says.
 
 {table(results)}
 
-"pure" is a session whose budget is ε alone, with Laplace noise; it keeps (ε, δ) too. A dash: not offered or not measured.
+A pure session has a budget of ε alone and uses Laplace noise; its answers also satisfy (ε, δ). A dash means that
+something is not offered or was not measured.
 {END}"""
 
 
