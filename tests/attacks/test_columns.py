@@ -16,7 +16,6 @@ from dpnb.errors import BudgetError
 from tests.fuzz.features import SEED, choose
 from tests.fuzz.run import Tables
 from tests.fuzz.statements import statement
-from tests.kit.loaded import loaded_once  # noqa: F401
 from tests.kit.noise import ContinuousNoise
 
 ROWS = 400

@@ -46,6 +46,11 @@ def tells(text):
     return {value for value in EXACT if re.search(rf"(?<![\w.]){value}(\.0+)?(?![\w.])", text)}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def loaded_once():
+    """What lies behind a session is searched as it is in use."""
+
+
 @pytest.fixture
 def session(tmp_path):
     with dpnb.Session(table(), budget=dpnb.Budget(rho=1), ledger=tmp_path / "ledger") as found:

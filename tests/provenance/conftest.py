@@ -16,6 +16,7 @@ from dpnb.schema import Schema
 from dpnb.sql.parse import parse
 from dpnb.sql.query import Query
 from dpnb.table import Table
+from tests.kit.loaded import loaded_once  # noqa: F401
 from tests.kit.noise import NoNoise
 
 

@@ -1,0 +1,3 @@
+"""Curators of equal tables share loaded rows; what they remember is their own."""
+
+from tests.kit.loaded import loaded_once  # noqa: F401
