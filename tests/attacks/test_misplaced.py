@@ -193,22 +193,22 @@ CASES = [
 
 
 @pytest.mark.parametrize(("entry", "name"), CASES)
-@pytest.mark.parametrize("kind", MISPLACED)
-def test_an_error_holds_nothing_of_it(world, tmp_path, monkeypatch, entry, name, kind):
+def test_an_error_holds_nothing_of_it(world, tmp_path, monkeypatch, entry, name):
     monkeypatch.chdir(tmp_path)
-    arguments = {**ENTRIES[entry], name: MISPLACED[kind]}
-    if entry == "session.explain":
-        arguments = {"question": world["question"], **arguments}
-    several = [arguments.pop("analysts")] if entry.endswith("coalition") else []
-    try:
-        made = found(world, entry)(*several, **arguments)
-    except (dpnb.DpnbError, TypeError) as error:
-        said = str(error)
-        assert SECRET not in said
-        assert "4711" not in said
-        assert len(said) <= MOST
-    else:
-        assert (entry, name) in USABLE, made
+    for kind, value in MISPLACED.items():
+        arguments = {**ENTRIES[entry], name: value}
+        if entry == "session.explain":
+            arguments = {"question": world["question"], **arguments}
+        several = [arguments.pop("analysts")] if entry.endswith("coalition") else []
+        try:
+            made = found(world, entry)(*several, **arguments)
+        except (dpnb.DpnbError, TypeError) as error:
+            said = str(error)
+            assert SECRET not in said, kind
+            assert "4711" not in said, kind
+            assert len(said) <= MOST, kind
+        else:
+            assert (entry, name) in USABLE, (kind, made)
 
 
 @pytest.mark.parametrize("kind", MISPLACED)
