@@ -54,6 +54,8 @@ def _meant(magic: Any, problem: str) -> str | None:
     """Return what a mistyped option was meant to be, if that is clear."""
     found = _UNKNOWN.fullmatch(problem)
     known = [option for option in magic.parser._option_string_actions if option[:2] == "--"]
+    if found and found[1] in ("--rho", "--epsilon") and "--most" in known:
+        return "Write --most 0.05: the highest total privacy cost."
     close = closest(found[1], known, alike=0.7) if found else ""
     return f"Did you mean {close}?" if close else None
 

@@ -44,6 +44,10 @@ def _check(magics: Any, kind: str, name: str, given: str) -> None:
         if kind == "cell" and _EMPTY.fullmatch(given):
             raise RequestError(f"the cell is empty below %%{name}", _BODIES.get(name, _STATEMENT))
         return
+    if name[:1] == "%" and name[1:] in magics.magics["cell"]:
+        raise RequestError(
+            f"%{name} is not the first line of its cell", f"Move %{name} to the first line."
+        )
     if magics.shell.find_magic(name, kind) is None:
         other = magics.magics["line" if kind == "cell" else "cell"]
         close = closest(name, [*own, *other], alike=0.75)

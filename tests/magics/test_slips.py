@@ -20,6 +20,10 @@ SLIPS = {
     "left = %dpbugdet": "there is no magic %dpbugdet. Did you mean %dpbudget?",
     "if True:\n    %dpopne adult --rho 1": "there is no magic %dpopne. Did you mean %dpopen?",
     "%%dpopen adult\n--rho 1": "there is no magic %%dpopen. Did you mean %dpopen?",
+    "# women only\n%%dpquery --rho 0.1\nSELECT COUNT(*) FROM adult": "%%dpquery is not the first line of "
+    "its cell. Move %%dpquery to the first line.",
+    "%%dpdecide --rho 0.1\nSELECT sex FROM adult GROUP BY sex HAVING COUNT(*) > 9": "%dpdecide: unrecognized "
+    "arguments: --rho 0.1. Write --most 0.05: the highest total privacy cost.",
     "%%dpquery --ouput n --rho 0.1\nSELECT COUNT(*) FROM adult": "%dpquery: unrecognized arguments: "
     "--ouput n. Did you mean --out?",
     "%%dpquery --rho 0.1 --cofidence 0.9\nSELECT COUNT(*) FROM adult": "%dpquery: unrecognized arguments: "
