@@ -281,7 +281,8 @@ class TestBatch:
         lab.open(page, executed.name)
         alive = view(page).get_by_label("Is")
         lost = view(page).get_by_text("Error displaying widget: model not found")
-        expect(alive.or_(lost)).to_be_visible()
+        # the widget is drawn after the kernel has answered, which takes as long as the machine is busy
+        expect(alive.or_(lost)).to_be_visible(timeout=60_000)
         if lost.is_visible():
             # a slow kernel that comes while ipywidgets reads the file makes it stop looking there
             expect(outputs(page).first.locator("table")).to_be_visible()
