@@ -84,7 +84,7 @@ class Estimates:
         alpha: float,
         look: int,
     ) -> Estimates:
-        """Return values that were computed from several releases: there is no one law of noise."""
+        """Return values that combine several releases with different noise."""
         value = aggregate.value
         return cls(
             aggregate.alias, aggregate.function, value.name if isinstance(value, Column) else None,

@@ -183,7 +183,7 @@ def each_number(
     unknown = numbers.keys() - set(groups)
     if unknown:
         raise RequestError(
-            f"the thresholds {given(name)} name {given(min(unknown, key=str))}, but there is no such group",
+            f"the thresholds {given(name)} hold {given(min(unknown, key=str))}, which is not a declared group",
             "Use the declared groups, as shown.",
         )
     return [numbers[group] for group in groups]

@@ -99,7 +99,7 @@ def read_options(
     modes = (*MODES, *STUDY_MODES)
     if not isinstance(mode, str) or mode not in modes:
         raise RequestError(
-            f"there is no mode {given(mode)}",
+            f"mode must be a known method, got {given(mode)}",
             f"Use one of {', '.join(MODES)}; for study, on public tables, also {', '.join(STUDY_MODES)}.",
         )
     if not isinstance(protect, str) or protect not in ("fnr", "fpr"):

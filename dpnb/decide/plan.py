@@ -324,7 +324,7 @@ def check_aliases(options: Options, measured: Query) -> None:
             for alias in stated:
                 if alias not in names:
                     raise RequestError(
-                        f"{option} names {given(alias)}, but there is no such aggregate",
+                        f"{option} is given for {given(alias)}, but the statement has no such aggregate",
                         nearest(alias, names),
                     )
         elif stated is not None and option != "rows" and len(names) > 1:

@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 
 from dpnb.answers.numbers import figure, percent
 from dpnb.display.decision_line import exact, limit_label, number_line
-from dpnb.display.figures import checked_axes, finished, formula_free, name_rows, row_axes
+from dpnb.display.figures import finished, formula_free, name_rows, row_axes
 from dpnb.display.text import MAX_ROWS
 from dpnb.errors import RequestError
 
@@ -42,7 +42,7 @@ def plot_decision(made: Decision, ax: Axes | None = None) -> Axes:
             "Decide with mode='certified' (--mode certified).",
         )
     line = number_line(made, made.tests[0], MAX_ROWS)
-    ax = row_axes(max(len(line.groups), 2) + 2) if ax is None else checked_axes(ax)
+    ax = row_axes(max(len(line.groups), 2) + 2, ax)
     start, end, _ = line.axis()
     for row, (verdict, place) in enumerate(zip(line.verdicts, line.places, strict=True)):
         marker, color, _ = _STYLES[verdict]

@@ -11,7 +11,7 @@ import traitlets
 from dpnb.answers.numbers import loss_text
 from dpnb.display.decision import START, decision_body, decision_css, decision_data
 from dpnb.display.decision_offers import MULTIPLES
-from dpnb.display.parts import STATIC, module
+from dpnb.display.parts import INTERRUPTED, STATIC, module
 from dpnb.errors import DpnbError, RequestError, given
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 SHOWS = ("all", "selected", "doubt", "yes", "no")
 """Which groups a view shows: all, the selected ones, or those with one verdict."""
 _UNKNOWN = "The step failed for an unknown reason. Check the budget, then try again."
-_INTERRUPTED = (
-    "Interrupted. Check the budget. If you press again, anything already paid for is free."
-)
 _CHANGED = "This step was already taken. The next one is shown above."
 
 
@@ -81,7 +78,8 @@ class DecisionWidget(anywidget.AnyWidget):
         show: str = proposal.value
         if show not in SHOWS:
             raise RequestError(
-                f"there is no filter {given(show)}", f"Use one of {', '.join(SHOWS)}."
+                f"show must say which groups to show, got {given(show)}",
+                f"Use one of {', '.join(SHOWS)}.",
             )
         return show
 
@@ -104,7 +102,7 @@ class DecisionWidget(anywidget.AnyWidget):
             text = str(error)
             said = {"failed": text[:1].upper() + text[1:]}
         except KeyboardInterrupt:
-            said = {"failed": _INTERRUPTED}
+            said = {"failed": INTERRUPTED}
         finally:
             self._acting = False
             self.send(said)

@@ -8,7 +8,7 @@ from dpnb.answers.listing import Listing
 from dpnb.answers.numbers import percent
 from dpnb.answers.words import rest_sentence
 from dpnb.display import parts
-from dpnb.display.figures import checked_axes, finished, formula_free, row_axes
+from dpnb.display.figures import finished, formula_free, row_axes
 from dpnb.display.html import listing_body
 from dpnb.display.text import CONDITIONAL, MAX_ROWS, listing_text
 
@@ -48,7 +48,7 @@ def plot_discovery(found: Discovery, ax: Axes | None = None) -> Axes:
 
     law, sure = found.law, found.law.surely
     threshold = law.threshold
-    ax = row_axes(8) if ax is None else checked_axes(ax)
+    ax = row_axes(8, ax)
     counts = np.unique(np.linspace(0, 1.5 * sure, _POINTS).round())
     ax.plot(counts, [threshold.shown(int(count)) for count in counts], color="C0")
     ax.axvline(sure, color="grey", linewidth=0.8)

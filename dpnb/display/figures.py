@@ -40,7 +40,7 @@ def plot_answer(answer: Answer, ax: Axes | None = None) -> Axes:
     """
     found = answer.estimates_of()
     rows = answer.rows[:MAX_ROWS]
-    ax = row_axes(len(rows)) if ax is None else checked_axes(ax)
+    ax = row_axes(len(rows), ax)
     for place, row in enumerate(rows):
         value = found.estimate[row]
         if value is not None:
@@ -67,7 +67,7 @@ def plot_question(question: Question, ax: Axes | None = None) -> Axes:
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     """
-    ax = row_axes(1) if ax is None else checked_axes(ax)
+    ax = row_axes(1, ax)
     low, high = question.low, question.high
     # a line to an infinite end ends in an arrow
     reach = 1.5 * max((abs(end) for end in (low, high) if math.isfinite(end)), default=0.0) or 1.0
@@ -102,7 +102,7 @@ def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
         Where to draw; a new figure by default.
     """
     rows = explanation.rows[:MAX_ROWS]
-    ax = row_axes(1.5 * len(rows)) if ax is None else checked_axes(ax)
+    ax = row_axes(1.5 * len(rows), ax)
     times = 100 if explanation.relative else 1
     for place, row in enumerate(rows):
         silent = explanation.indistinct(row)
@@ -144,7 +144,7 @@ def plot_risk(profile: RiskProfile, ax: Axes | None = None) -> Axes:
     found = profile.histogram()
     low, high, rows = found["r_low"], found["r_high"], found[noun(profile.ids)]
     width = high[1] - low[1]
-    ax = row_axes(6) if ax is None else checked_axes(ax)
+    ax = row_axes(6, ax)
     if rows.any():
         ax.set_yscale("log")
     # those who add nothing have a place of their own
@@ -176,8 +176,16 @@ def checked_axes(ax: object) -> Axes:
     return ax
 
 
-def row_axes(rows: float) -> Axes:
-    """Return the axes of a new figure with room for so many rows."""
+def row_axes(rows: float, ax: object = None) -> Axes:
+    """Return the axes to draw on: those that were passed, or new ones with room for so many rows.
+
+    Raises
+    ------
+    RequestError
+        When something else was passed.
+    """
+    if ax is not None:
+        return checked_axes(ax)
     from matplotlib import pyplot as plt
 
     _, ax = plt.subplots(figsize=(6.4, 1.0 + _ROW_INCHES * rows), layout="constrained")
@@ -194,7 +202,7 @@ def formula_free(text: str) -> str:
 
 
 def name_rows(ax: Axes, labels: Sequence[str], told: Sequence[bool]) -> None:
-    """Write the groups' names beside their rows, first on top; in grey where there is no estimate."""
+    """Write the groups' names beside their rows, the first on top, in grey where there is no estimate."""
     ax.set_yticks(range(len(labels)), labels)
     for tick, known in zip(ax.get_yticklabels(), told, strict=True):
         if not known:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from dpnb.answers.numbers import percent
-from dpnb.display.figures import checked_axes, finished, formula_free, name_rows, row_axes
+from dpnb.display.figures import finished, formula_free, name_rows, row_axes
 from dpnb.display.inference_curve import curve, density_at, has_curve
 from dpnb.display.text import MAX_ROWS
 
@@ -37,7 +37,7 @@ def plot_inference(inference: Inference, ax: Axes | None = None) -> Axes:
 
 def _density(inference: Inference, points: list[tuple[float, float]], ax: Axes | None) -> Axes:
     found = inference.aggregates[0]
-    ax = row_axes(6) if ax is None else checked_axes(ax)
+    ax = row_axes(6, ax)
     values, densities = [at for at, _ in points], [density for _, density in points]
     low, high = max(found.low[0], values[0]), min(found.high[0], values[-1])
     within = [low, *(at for at in values if low < at < high), high]
@@ -56,7 +56,7 @@ def _density(inference: Inference, points: list[tuple[float, float]], ax: Axes |
 
 def _intervals(inference: Inference, ax: Axes | None) -> Axes:
     found, rows = inference.aggregates[0], inference.rows[:MAX_ROWS]
-    ax = row_axes(len(rows)) if ax is None else checked_axes(ax)
+    ax = row_axes(len(rows), ax)
     told = []
     for place, row in enumerate(rows):
         ends, value = [found.low[row], found.high[row]], found.estimate[row]

@@ -16,6 +16,10 @@ from dpnb.errors import RequestError, given, printable
 from dpnb.stamps import Stamp
 
 STATIC = Path(__file__).parent / "static"
+INTERRUPTED = (
+    "Interrupted. Check the budget. If you press again, anything already paid for is free."
+)
+"""What a button of a widget says after Ctrl-C."""
 _PERCENT = re.compile(r"(?<=\d) %")
 _IMPORTED = re.compile(r'(?<= from )"\./(\w+\.js)"')
 

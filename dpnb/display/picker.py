@@ -18,7 +18,7 @@ import traitlets
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-from dpnb.display.parts import STATIC, module
+from dpnb.display.parts import INTERRUPTED, STATIC, module
 from dpnb.display.risk import (
     counts_body,
     losses_html,
@@ -44,9 +44,6 @@ if TYPE_CHECKING:
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 _UNKNOWN = "The answer failed for an unknown reason. Check the budget, then try again."
-_INTERRUPTED = (
-    "Interrupted. Check the budget. If you press again, anything already paid for is free."
-)
 _CHANGED = "The privacy cost has changed since it was shown. Press again if you agree."
 _UNSEEN = "Tick the box first."
 
@@ -211,7 +208,7 @@ class RiskPicker(anywidget.AnyWidget):
         except DpnbError as error:
             said = {"failed": _sentence(error)}
         except KeyboardInterrupt:
-            said = {"failed": _INTERRUPTED}
+            said = {"failed": INTERRUPTED}
         with contextlib.suppress(DpnbError):
             self._told = self._priced()
         # where a slider is meanwhile the view knows best
@@ -400,7 +397,7 @@ class RiskPicker(anywidget.AnyWidget):
         except DpnbError as error:
             said = {"failed": _sentence(error)}
         except KeyboardInterrupt:
-            said = {"failed": _INTERRUPTED}
+            said = {"failed": INTERRUPTED}
         finally:
             with contextlib.suppress(DpnbError):
                 if self._looked:

@@ -581,7 +581,9 @@ class RiskProfile:
             Nothing was charged.
         """
         if not isinstance(mode, str) or mode not in ("tight", "paper"):
-            raise RequestError(f"there is no mode {given(mode)}", "Use 'tight' or 'paper'.")
+            raise RequestError(
+                f"mode must be 'tight' or 'paper', got {given(mode)}", "Write mode='tight'."
+            )
         if mode == "paper" and truth(private, "private"):
             if guesses is not None:
                 raise RequestError("the paper's private choices take no guesses", "Give tau=0.95.")

@@ -409,10 +409,10 @@ def test_the_bound_rests_on_fresh_noise_alone():
         ({"alpha": 1}, "below 1, got 1"),
         ({"alpha": -0.1}, "below 1, got -0.1"),
         ({"alpha": 0.5, "mode": "rr"}, "below 0.5, got 0.5"),
-        ({"mode": "best"}, "there is no mode 'best'"),
+        ({"mode": "best"}, "mode must be a known method, got 'best'"),
         ({"mode": "rr", "protect": "fpr"}, "does not work with mode='rr'"),
         ({"mode": "paper"}, "public"),
-        ({"u": {"m": 5}}, "u names 'm'"),
+        ({"u": {"m": 5}}, "u is given for 'm'"),
         ({"u": 5}, "u is one number, but there are 2 aggregates"),
         ({"u": {"n": 0}}, "u must be above 0, got 0"),
         ({"u": {"n": 1e-25}}, "too small or too large"),
@@ -489,7 +489,7 @@ def test_thresholds_are_for_all_groups():
     with pytest.raises(RequestError, match="5 of 7 groups have no threshold 'q', such as 'c'"):
         session.decide(sql, thresholds={"q": {"a": 1, "b": 2}}, u=5)
     everywhere = dict.fromkeys([*"abcdef", "nowhere"], 5)
-    with pytest.raises(RequestError, match="there is no such group"):
+    with pytest.raises(RequestError, match="which is not a declared group"):
         session.decide(sql, thresholds={"q": {**everywhere, "z": 5}}, u=5)
     with pytest.raises(RequestError, match="does not follow from its threshold"):
         session.decide(sql, thresholds={"q": everywhere})
