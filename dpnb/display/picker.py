@@ -234,6 +234,11 @@ class RiskPicker(anywidget.AnyWidget):
         self._settled = self._rule()
         self._unpick()
 
+    def _settle(self) -> None:
+        """Let the rule follow what was spent since; counts that were paid for stay as they are."""
+        if self.counts is None:
+            self._settled = self._rule()
+
     def _rule(self) -> Choice:
         return by_rule(self.profile, self.limit, picked=self._marked)
 
@@ -293,6 +298,7 @@ class RiskPicker(anywidget.AnyWidget):
                 shown = frames.frames(self.profile, self.candidates, self._asked.guesses)
                 self._prices = offers.prices(self.profile, self.candidates)
             self.profile.check_open()
+            self._settle()
             self._told = self._priced()
         except DpnbError as error:
             self.send({"failed": _sentence(error)})
@@ -376,8 +382,7 @@ class RiskPicker(anywidget.AnyWidget):
         try:
             if self._looked:
                 self._prices = offers.prices(self.profile, self.candidates)
-            if self.counts is None:
-                self._settled = self._rule()
+            self._settle()
             told = self._priced()
         except DpnbError:
             return

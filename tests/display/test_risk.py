@@ -621,6 +621,12 @@ class TestLaterCells:
         [said] = talk.say(answer=6, known=True)
         assert "Privacy cost: rho 0.05" in said["answered"]["text"]
 
+    def test_a_view_that_opens_after_a_later_cell_says_one_thing(self, curator, picker, talk):
+        curator.session().query(SQL, rho=0.05)
+        opened = talk.opened()
+        assert "0.05 is spent" in opened["settled"]["lines"][0]
+        assert "0.05 is spent" in opened["wish"]
+
     def test_closed_or_gone_it_stops(self, shell, profile):
         picker = profile.widget()
         Talk(picker).opened()
