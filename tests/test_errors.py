@@ -6,12 +6,9 @@ import ast
 import inspect
 import itertools
 import re
-from functools import cache
-from pathlib import Path
 
 import pytest
 
-import dpnb
 from dpnb import errors
 from tests.kit import refusals
 
@@ -22,11 +19,17 @@ SAID_ON = re.compile(r"\bwhat\b|error\.|texts\[|found$")
 KINDS = {name for name, held in vars(errors).items() if inspect.isclass(held)}
 
 
-def made() -> list[tuple[str, ast.Call]]:
-    """Return each place that makes an error, with its file as in the list of refusals."""
+@pytest.fixture(scope="module")
+def reader():
+    return refusals.Reader()
+
+
+@pytest.fixture(scope="module")
+def made(reader) -> list[tuple[str, ast.Call]]:
+    """Each place that makes an error, with its file as in the list of refusals."""
     return [
         (module.file, node)
-        for module in refusals.package()
+        for module in reader.modules
         if module.file != "errors.py"
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Call) and node.args
@@ -34,38 +37,27 @@ def made() -> list[tuple[str, ast.Call]]:
     ]
 
 
-@cache
-def raised() -> list[tuple[str, ast.Call]]:
-    return [
-        (f"{path.name}:{node.lineno}", node)
-        for path in sorted(Path(dpnb.__file__).parent.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Call) and node.args
-        if isinstance(node.func, ast.Name) and node.func.id in KINDS
-    ]
-
-
-def test_every_error_names_its_hint():
+def test_every_error_names_its_hint(made):
     without = []
-    for place, call in raised():
+    for place, call in made:
         what, *others = call.args
         if isinstance(what, ast.Starred):
             continue
         named = [one.value for one in call.keywords if one.arg == "hint"]
         hint = (others or named or [ast.Constant("")])[0]
         if isinstance(hint, ast.Constant) and not hint.value:
-            without.append(f"{place} {ast.unparse(what)}")
+            without.append(f"{place}:{call.lineno} {ast.unparse(what)}")
     assert without == []
 
 
-def test_a_hint_is_a_sentence():
+def test_a_hint_is_a_sentence(made):
     wrong = []
-    for place, call in raised():
+    for place, call in made:
         for one in call.args[1:2]:
             if isinstance(one, ast.Constant) and one.value:
                 text = one.value
                 if not (text[0].isupper() or not text[0].isalpha()) or text[-1] not in ".?!)":
-                    wrong.append(f"{place} {text}")
+                    wrong.append(f"{place}:{call.lineno} {text}")
     assert wrong == []
 
 
@@ -75,11 +67,6 @@ def test_a_message_is_one_line_of_what_where_and_how():
     assert error._render_traceback_() == [f"SqlError: {error}"]
 
 
-@pytest.fixture(scope="module")
-def reader():
-    return refusals.Reader()
-
-
 class TestPage:
     """docs/errors.md lists every message."""
 
@@ -87,7 +74,7 @@ class TestPage:
         written = refusals.PAGE.read_text("utf-8")
         assert refusals.page(reader.found) == written, "run python -m tests.kit.refusals"
 
-    def test_each_place_that_makes_an_error_is_read(self, reader):
+    def test_each_place_that_makes_an_error_is_read(self, reader, made):
         """Or says on what another error said, or what a service sent."""
         helpers = itertools.chain.from_iterable(reader.helpers.values())
         read = {
@@ -97,7 +84,7 @@ class TestPage:
         }
         missing = [
             f"{path}: {ast.unparse(call)}"
-            for path, call in made()
+            for path, call in made
             if (path, call.lineno) not in read and not SAID_ON.search(ast.unparse(call.args[0]))
         ]
         assert missing == []

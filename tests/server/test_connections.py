@@ -13,8 +13,6 @@ import pytest
 from dpnb.server.connections import Connections
 from dpnb.server.limits import Limits
 
-pytestmark = pytest.mark.fast
-
 HEALTH = b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
