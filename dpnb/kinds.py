@@ -110,7 +110,7 @@ class Category:
             raise SchemaError("categories have no order", "Use =, <> or IN.")
         if not isinstance(value, str):
             raise SchemaError(
-                f"{given(value)} is not a string", "Put the category in single quotes."
+                "its values are texts", f"Write one in single quotes, such as {self.values[0]!r}."
             )
         if value not in self.values:
             raise SchemaError(

@@ -14,9 +14,11 @@ from dpnb.answers.answer import Answer
 from dpnb.answers.listing import Asked, BudgetStatus, Listing, Price, minute
 from dpnb.answers.numbers import loss_text
 from dpnb.answers.question import Question
+from dpnb.arguments import checked
 from dpnb.channel import Channel, LocalChannel
 from dpnb.curator import Curator
 from dpnb.errors import BudgetError, DpnbError, RequestError, given, printable
+from dpnb.kinds import nearest
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import PICKED
 from dpnb.provenance.requests import ANALYST
@@ -104,6 +106,7 @@ class Session:
         session._channel, session._curator = channel, curator
         return session
 
+    @checked
     def query(
         self,
         sql: str,
@@ -258,6 +261,7 @@ class Session:
                 ) from None
         return found
 
+    @checked
     def infer(
         self,
         sql: str,
@@ -340,6 +344,7 @@ class Session:
         }
         return self._channel.infer(sql, params, options)
 
+    @checked
     def explain(
         self,
         question: Question,
@@ -435,6 +440,7 @@ class Session:
 
         return wait(ask, cancel, self._channel.interrupt, progress)
 
+    @checked
     def decide(
         self,
         sql: str,
@@ -549,6 +555,7 @@ class Session:
 
         return replace(found, further=further)
 
+    @checked
     def discover(
         self,
         column: str,
@@ -648,6 +655,7 @@ class Session:
     @overload
     def price(self, sql: Sequence[str], **options: Any) -> list[Price]: ...
 
+    @checked
     def price(
         self,
         sql: str | Question | Sequence[str],
@@ -841,13 +849,14 @@ def _copied(value: Any) -> Any:
 
 
 def _check_names(options: Mapping[str, Any], method: Callable[..., Any]) -> None:
-    unknown = set(options) - (
-        {*signature(method).parameters} - {"self", "sql", "column", "progress"}
-    )
-    if unknown:
-        raise RequestError(
-            f"unknown option {given(min(unknown))}", f"See Session.{method.__name__}."
-        )
+    known = [
+        name
+        for name in signature(method).parameters
+        if name not in ("self", "sql", "column", "progress")
+    ]
+    unknown = min(options.keys() - known, default=None)
+    if unknown is not None:
+        raise RequestError(f"unknown option {given(unknown)}", nearest(unknown, known))
 
 
 def _check_worth_explaining(question: Question) -> None:

@@ -142,7 +142,7 @@ ASKED: list[tuple[str, str, Ask, Ask]] = [
      lambda s: s.price([PART], rho=1)),
     ("rho", "Pass a list of SQL strings.", lambda s: s.query_all([], rho=1),
      lambda s: s.query_all([PART], rho=1)),
-    ("rho", "Put the category in single quotes.",
+    ("rho", "Write one in single quotes, such as 'F'.",
      lambda s: s.query("SELECT COUNT(*) FROM t WHERE sex = 5", rho=1), lambda s: s.query(PART, rho=1)),
     ("rho", "Did you mean 'F'?", lambda s: s.query(PART.replace("'F'", "'f'"), rho=1),
      lambda s: s.query(PART, rho=1)),
@@ -249,6 +249,33 @@ def test_what_is_advised_on_a_request_is_accepted(opened, kind, hint, wrong, rig
     right(opened[kind])
 
 
+class TestUsedUp:
+    """What a refusal says that may still be asked is answered, and is new."""
+
+    @pytest.mark.parametrize("sql", [BY_SEX, MEAN])
+    def test_a_question_that_was_asked_before_adds_what_was_paid(self, sql):
+        session = Session(table(), budget=Budget(rho=1))
+        session.query(sql, rho=0.7)
+        hint = failing(lambda: session.query(sql, rho=2)).hint
+        assert "Ask with rho=1 or less" in hint
+        assert session.query(sql, rho=1).spent.rho == Fraction("0.3")
+
+    def test_another_question_is_told_what_is_left(self):
+        session = Session(table(), budget=Budget(rho=1))
+        session.query(MEAN, rho=0.7)
+        assert "Ask with rho=0.3 or less" in failing(lambda: session.query(BY_SEX, rho=2)).hint
+        assert session.query(BY_SEX, rho=0.3).spent.rho == Fraction("0.3")
+
+    def test_less_than_a_thousandth_is_not_offered(self):
+        session = Session(table(), budget=Budget(rho=1))
+        session.query(BY_SEX, rho=0.9995)
+        hint = failing(lambda: session.query(MEAN, rho=0.1)).hint
+        assert hint.startswith(
+            "The budget is nearly used up. What follows from past answers is free"
+        )
+        assert len(session.infer(BY_SEX).to_frame()) == 2
+
+
 LAW = Mixture((2.0,), 0.0)
 PRIORS = [
     ("Write {0: 0.5, 10: 0.5}.", {0: -1.0}, {0: 0.5, 10: 0.5}),
@@ -284,6 +311,14 @@ WRONG_SQL = [
     ("SELECT QUANTILE(n, 2) FROM t", "Write QUANTILE(x, 0.99).", "SELECT QUANTILE(n, 0.99) FROM t"),
     ("SELECT COUNT(*) FROM t WHERE sex IN (SELECT sex FROM t)", "Write the values out.",
      "SELECT COUNT(*) FROM t WHERE sex IN ('F')"),
+    ("SELECT COUNT(*) FROM t WHERE sex = 1", "Write one in single quotes, such as 'F'.",
+     "SELECT COUNT(*) FROM t WHERE sex = 'F'"),
+    ("SELECT COUNT(*) FROM t WHERE sex IN ('F' 'M')", "Write 'a', 'b'.",
+     "SELECT COUNT(*) FROM t WHERE sex IN ('F', 'M')"),
+    ("SELECT COUNT(*) FROM t WHERE n IN (3 4)", "Put a comma between 3 and 4.",
+     "SELECT COUNT(*) FROM t WHERE n IN (3, 4)"),
+    ("SELECT sex, n, COUNT(*) FROM t GROUP BY sex n", "Put a comma between sex and n.",
+     "SELECT sex, n, COUNT(*) FROM t GROUP BY sex, n"),
     ("SELECT COUNT(*) FROM t WHERE COUNT(*) > 3", "Compare columns here. Conditions on aggregates are answered by",
      "SELECT COUNT(*) FROM t WHERE n > 3"),
 ]  # fmt: skip

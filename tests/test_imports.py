@@ -27,6 +27,7 @@ FLOORS = (
         "joins",
         "generated",
         "waiting",
+        "arguments",
         "spelling",
     ),
     ("sql", "engines"),

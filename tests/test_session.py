@@ -593,8 +593,8 @@ class TestDamagedLedger:
 
 
 BAD_REQUESTS = [
-    ({}, "needs exactly one of"),
-    ({"rho": 0.1, "error": 5}, "needs exactly one of"),
+    ({}, "needs a privacy cost or a margin of error"),
+    ({"rho": 0.1, "error": 5}, "cannot be given together"),
     ({"rho": 0}, "rho must be above 0, got 0. Give rho as a positive number, such as 0.1."),
     ({"rho": -1}, "rho must be above 0, got -1. Give rho as a positive number, such as 0.1."),
     ({"rho": float("nan")}, "rho must be a finite number, got"),

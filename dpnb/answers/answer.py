@@ -307,7 +307,7 @@ class Answer:
         if self.bought is not None:
             cost = f"{cost} {bought_sentence([self.bought])}"
         if self.finer:
-            more = f"ask with a higher {unit(self.currency)}"
+            more = f"a higher {unit(self.currency)}, up to the one that was paid, is free"
             return f"{cost} A more accurate answer was already released: {more}."
         return cost
 

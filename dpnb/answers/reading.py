@@ -15,6 +15,8 @@ MAX_DEPTH = 20
 MAX_WORKING = 10 ** (10 * MAX_DIGITS)
 SHAPE = "Write 'a' > 'b', or 0.5*'a' + 0.5*'b' > 'c' + 100."
 
+_PLAIN = re.compile(r"\s*([^\W\d][^<>='\"*/+(),:]*?)\s*([<>]=?)\s*([^\W\d][^<>='\"*/+(),:]*?)\s*")
+"""Two names without quotes, which may hold hyphens and blanks, and the sign between them."""
 _TOKEN = re.compile(
     r"""(?P<space>\s+)
     | (?P<quoted>'[^']*(?:''[^']*)*' | "[^"]*(?:""[^"]*)*")
@@ -174,11 +176,21 @@ class _Reader:
         if token.kind == "word":
             raise self._error(
                 "a group in quotes or a number is expected here",
-                f"Put groups in quotes: '{token.text[:40]}'.", token,
+                f"Put groups in quotes: {self._with_quotes(token)}.", token,
             )  # fmt: skip
         if token.kind in ("quoted", "number") or token.text == "(":
             raise self._error("an operator is missing before this", "Write 0.5*'a' + 'b'.", token)
         raise self._error("this is not expected here", SHAPE, token)
+
+    def _with_quotes(self, token: _Token) -> str:
+        """Return how a comparison of two plain names is written, or the word alone."""
+        plain = _PLAIN.fullmatch(self.text)
+        if plain is None:
+            return f"'{token.text[:40]}'"
+        left, sign, right = (
+            part if len(part) <= 60 else f"{part[:57]}..." for part in plain.groups()
+        )
+        return f"'{left}' {sign} '{right}'"
 
     def _sum(self, depth: int) -> _Sum:
         found = self._term(depth)

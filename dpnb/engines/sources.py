@@ -37,7 +37,8 @@ def _csv_source(path: Path) -> str:
         named, written = other
         raise SchemaError(
             f"the first line of the CSV file has {named} between its values, not commas",
-            f"Save it with commas, or read it with pandas.read_csv(..., sep={written}) and give the frame.",
+            f"Save it with commas, or read it with pandas.read_csv(..., sep={written}) and give the frame. "
+            "If its numbers are written 0,5, add decimal=','.",
             str(path),
         )
     if not header or len({name.casefold() for name in header}) != len(header):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from typing import Any
 
@@ -35,9 +36,12 @@ from dpnb.magics.lines import (
     split_statements,
 )
 from dpnb.magics.risking import find_curator, open_picker
+from dpnb.privacy.mechanisms import NONE
 from dpnb.session import Session
 from dpnb.spelling import with_options
 from dpnb.stamps import STAMPS
+
+_NO_TABLE = re.compile(r"unknown table '(\w+)'")
 
 
 def _taking(magic: Callable[..., Any], *options: Any) -> Callable[..., Any]:
@@ -56,9 +60,17 @@ def _spelled(magic: Callable[..., Any]) -> Callable[..., Any]:
             return magic(*given, **named)
         except DpnbError as error:
             error.what, error.hint = with_options(error.what), with_options(error.hint)
+            error.hint = _elsewhere(error.what, given[0].sessions) or error.hint
             raise
 
     return spelled
+
+
+def _elsewhere(what: str, sessions: Mapping[str, Session]) -> str:
+    """Return how to ask another open session, where that has the table that this one lacks; else ''."""
+    table = _NO_TABLE.fullmatch(what)
+    names = [name for name, one in sessions.items() if table and table[1] in one._channel.tables]
+    return f"Add --on {names[0]}." if names else ""
 
 
 def _showing(magic: Callable[..., Any]) -> Callable[..., Any]:
@@ -188,11 +200,17 @@ class Dpnb(Magics):
         if options.name is not None:
             name = _identifier(options.name)
             self.shell.user_ns[name] = session
-        self.sessions.pop(name, None)
+        before = self.sessions.pop(name, None)
         self.sessions[name] = session
         status = session.budget
         left = loss_text(status.remaining, status.currency, status.delta, left=True)
         text = f"{'Opened' if new else 'Using'} {name}: {left} left."
+        if before is not None and before.ledger != session.ledger and before.budget.spent != NONE:
+            old = before.budget
+            spent = loss_text(old.spent, old.currency, old.delta)
+            text += (
+                f" This is another budget: the {spent} spent on {name} before comes on top of it."
+            )
         if not status.kept:
             text += f" {KERNEL}"
         print(f"{STAMPS[status.stamp]} {text}".lstrip())  # noqa: T201

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dpnb.answers.listing import Price
 from dpnb.answers.numbers import loss_text, share_text
+from dpnb.arguments import MOST
 from dpnb.curator import Curator
 from dpnb.decide.price import DecisionPrice
 from dpnb.errors import RequestError, given
@@ -30,6 +31,13 @@ _MARK = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|;", re.DOTALL)
 _OWNERS = ("rho", "epsilon", "delta", "key_delta", "ledger", "anchor", "new_anchor", "new_version")
 """Options of %dpopen that only the owner of the data decides."""
 _UNKNOWN = re.compile(r"unrecognized arguments: (--[\w-]+).*", re.DOTALL)
+_NEEDED = re.compile(r"the following arguments are required: (\w+)")
+_HOW = {
+    "answer": "Name the answer: %%dpexplain income, after %%dpquery -o income.",
+    "source": "Name what to open: %dpopen adult --epsilon 3 --delta 1e-6.",
+    "column": "Name the column: %dpdiscover city.",
+}
+"""How a magic's first argument is given, by its name."""
 _SELECT = re.compile(r"\b(select|with)\b", re.IGNORECASE)
 
 
@@ -52,10 +60,13 @@ def read_options(magic: Callable[..., Any], line: str) -> Any:
 
 def _meant(magic: Any, problem: str) -> str | None:
     """Return what a mistyped option was meant to be, if that is clear."""
+    needed = _NEEDED.fullmatch(problem)
+    if needed:
+        return _HOW.get(needed[1])
     found = _UNKNOWN.fullmatch(problem)
     known = [option for option in magic.parser._option_string_actions if option[:2] == "--"]
     if found and found[1] in ("--rho", "--epsilon") and "--most" in known:
-        return "Write --most 0.05: the highest total privacy cost."
+        return MOST
     close = closest(found[1], known, alike=0.7) if found else ""
     return f"Did you mean {close}?" if close else None
 
@@ -186,6 +197,11 @@ def open_session(
         from dpnb.datasets import adult
 
         table = adult()
+    elif source.lower().endswith((".csv", ".parquet")):
+        raise RequestError(
+            f"{given(source)} does not say what is public",
+            f"Write dpnb.draft_schema({source!r}): it drafts the .toml file to open.",
+        )
     else:
         raise RequestError(
             f"there is no table {given(source)}",
@@ -242,7 +258,10 @@ def open_table(
 
 def _is_new(ledger: str | None) -> bool:
     """Return whether a ledger has no budget of its own yet; one in a database may have."""
-    return ledger is None or ("://" not in ledger and not Path(ledger).exists())
+    if ledger is None or "://" in ledger:
+        return ledger is None
+    # a session that could not be opened leaves an empty file
+    return not Path(ledger).exists() or not Path(ledger).stat().st_size
 
 
 def _check_analyst(name: str | None, analysts: Sequence[str]) -> None:

@@ -21,6 +21,9 @@ _MOST_REPEATED = 10_000
 """How many clients' names of repeated requests are remembered."""
 _STEPS = ""
 """What a client's name stands for whose steps have names of their own: "name step 1"."""
+_WORTHWHILE = Fraction(1, 1000)
+"""The share of a budget below which no answer is worth asking for: its error would be 30 times that of the whole."""
+_ZERO = Fraction(0)
 
 
 def person(row: str) -> str:
@@ -85,8 +88,8 @@ def _more(one: PrivacyLoss, other: PrivacyLoss) -> PrivacyLoss:
 def _increase(new: PrivacyLoss, old: PrivacyLoss) -> PrivacyLoss:
     """Return by how much a loss has grown; what was too large before is not given back."""
     more = new - old
-    epsilon = None if more.epsilon is None else max(more.epsilon, Fraction(0))
-    grown = PrivacyLoss(max(more.rho, Fraction(0)), epsilon, max(more.delta, Fraction(0)))
+    epsilon = None if more.epsilon is None else max(more.epsilon, _ZERO)
+    grown = PrivacyLoss(max(more.rho, _ZERO), epsilon, max(more.delta, _ZERO))
     return grown if grown.rho or epsilon or grown.delta else NONE
 
 
@@ -224,7 +227,7 @@ class Accountant:
 
     def finest(self, view: str) -> Fraction:
         """Return the finest level of a view that anybody holds; 0 for none."""
-        return self.synopses.finest.get(view, Fraction(0))
+        return self.synopses.finest.get(view, _ZERO)
 
     def cost(
         self,
@@ -310,9 +313,19 @@ class Accountant:
         """Return the part of the cap that is left."""
         return left_of(self.cap, self.spent, self.currency)
 
-    def check(self, charge: PrivacyLoss) -> None:
+    def check(self, charge: PrivacyLoss, paid: Fraction = _ZERO) -> None:
         """Refuse a charge that would pass the cap; depends on charges alone (privacy filter)."""
-        check(charge, self.spent, self.cap, self.currency)
+        check(charge, self.spent, self.cap, self.currency, paid=paid)
+
+    def paid(self, analyst: str, cost: Cost) -> Fraction:
+        """Return the rho at which an analyst has the answer to a request already, 0 where she has none.
+
+        It is the sum over the request's views, where each is held at one share of what is asked. Any rho that is
+        greater by x then costs at most x.
+        """
+        held = {view: self.level(analyst, view) for view in cost.steps}
+        shares = {held[view] / step.level for view, step in cost.steps.items()}
+        return sum(held.values(), _ZERO) if self.currency == "zcdp" and len(shares) == 1 else _ZERO
 
     def check_identifier(self, analyst: str, identifier: str | None, request: str) -> None:
         """Refuse a client's name for a request that was used for another one."""
@@ -441,7 +454,7 @@ class Accountant:
         charge = _charge(sequence, entry, {})
         known, drawn = self.releases.get(charge.request), entry.get("drawn")
         parts = [Fraction(level) for level in charge.query[unit(self.currency)].values()]
-        price = PrivacyLoss.of(sum(parts, Fraction(0)), self.currency)
+        price = PrivacyLoss.of(sum(parts, _ZERO), self.currency)
         price = replace(price, delta=Fraction(charge.query.get("delta", 0)))
         owed = price if known is None else PrivacyLoss.none()
         wrong = (charge.spent, charge.row) != (owed, price)
@@ -570,8 +583,8 @@ def _pays(paid: PrivacyLoss, owed: PrivacyLoss, currency: Currency) -> bool:
 
 def left_of(cap: PrivacyLoss, spent: PrivacyLoss, currency: Currency) -> PrivacyLoss:
     """Return the part of a cap that is left, never below 0."""
-    left = max(cap.level(currency) - spent.level(currency), Fraction(0))
-    delta = max(cap.delta - spent.delta, Fraction(0))
+    left = max(cap.level(currency) - spent.level(currency), _ZERO)
+    delta = max(cap.delta - spent.delta, _ZERO)
     return replace(PrivacyLoss.of(left, currency), delta=delta)
 
 
@@ -582,6 +595,7 @@ def check(
     currency: Currency,
     whose: str = "",
     limit: str = "",
+    paid: Fraction = _ZERO,
 ) -> None:
     """Refuse a charge that would pass a cap; depends on charges alone (privacy filter).
 
@@ -593,6 +607,8 @@ def check(
         Whose cap it is, to go after "0.05 is left".
     limit : str
         Which one it is, for the owner alone.
+    paid : Fraction
+        The rho at which the answer was released before, see :meth:`Accountant.paid`.
 
     Raises
     ------
@@ -603,9 +619,11 @@ def check(
         return
     left = left_of(cap, spent, currency)
     name, cost, rest = unit(currency), charge.level(currency), left.level(currency)
-    hint = (
-        f"Ask with {name}={_asked(rest)} or less, or for a larger margin of error. " if rest else ""
-    )
+    hint = ""
+    if rest and rest >= cap.level(currency) * _WORTHWHILE:
+        hint = f"Ask with {name}={_asked(paid + rest)} or less, or for a larger margin of error. "
+    elif rest:
+        hint = "The budget is nearly used up. "
     if cost <= rest:
         name, cost, rest = "delta", charge.delta, left.delta
         hint = _less_delta(rest, currency)
@@ -647,7 +665,7 @@ def _alike(one: Step, other: Step) -> bool:
             for loss in (step.cell, step.column)
             for part in (loss.rho, loss.epsilon, loss.delta)
         ]
-        return [step.level, step.source, step.fresh, *(part or Fraction(0) for part in losses)]
+        return [step.level, step.source, step.fresh, *(part or _ZERO for part in losses)]
 
     pairs = zip(amounts(one), amounts(other), strict=True)
     return all(abs(a - b) <= Fraction(1, 10**9) * max(abs(a), abs(b)) for a, b in pairs)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
+from dpnb.arguments import checked
 from dpnb.errors import RequestError, given
 from dpnb.privacy.loss import RESERVE, Amount, Currency, PrivacyLoss, amount, counts_rho, rho_within
 from dpnb.scale import truth
@@ -52,6 +53,7 @@ class Budget:
     doubling: bool
     key_delta: Fraction
 
+    @checked
     def __init__(
         self,
         *,

@@ -111,10 +111,16 @@ def read_accuracy(
     RequestError
         When not exactly one of rho, epsilon and error is given, or one of them makes no sense.
     """
-    if sum(value is not None for value in (rho, epsilon, error)) != 1:
+    amounts = {"rho": rho, "epsilon": epsilon, "error": error}
+    named = [name for name, value in amounts.items() if value is not None]
+    if not named:
         raise RequestError(
-            "a request needs exactly one of rho, epsilon and error",
+            "a request needs a privacy cost or a margin of error",
             f"Give {unit(currency)}=0.05, or error=50.",
+        )
+    if len(named) > 1:
+        raise RequestError(
+            f"{' and '.join(named)} cannot be given together", f"Give {named[0]} alone."
         )
     level: Fraction | None = None
     if rho is not None:

@@ -409,11 +409,11 @@ class ProvenanceTable:
         BudgetError
         """
         if self.policy is None:
-            self.state.check(cost.table)
+            self.state.check(cost.table, self.state.paid(row, cost))
             self._check_views(cost, names)
             self._check_columns(row, request, cost, definitions)
             return []
-        taken = [] if row not in self.rows else self._check_row(row, cost.row, now)
+        taken = [] if row not in self.rows else self._check_row(row, cost, now)
         try:
             self.state.check(cost.table)
             self._check_views(cost, names)
@@ -424,8 +424,8 @@ class ProvenanceTable:
             raise exhausted(error.limit or "the total budget") from None
         return taken
 
-    def _check_row(self, row: str, cost: PrivacyLoss, now: str) -> list[tuple[int, Fraction]]:
-        currency, left = self.currency, self._left(row)
+    def _check_row(self, row: str, asked: Cost, now: str) -> list[tuple[int, Fraction]]:
+        cost, currency, left = asked.row, self.currency, self._left(row)
         if cost == NONE or not self._passes({row: self.spent(row) + cost}, row):
             return []
         missing = cost.level(currency) - left.level(currency)
@@ -441,7 +441,8 @@ class ProvenanceTable:
                     missing -= part
         if missing > 0 or cost.delta > left.delta:
             own = self.spent(row)
-            check(cost, own, own + self.remaining(row, now), currency, " to you", _OWN)
+            cap, paid = own + self.remaining(row, now), self.state.paid(row, asked)
+            check(cost, own, cap, currency, " to you", _OWN, paid)
             # a giver has spent what she granted
             raise exhausted(_OWN)
         if self._answering(row, cost, taken) is None:

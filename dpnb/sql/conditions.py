@@ -206,6 +206,8 @@ class Conditions:
             self.refuse("nothing equals NULL", "Use IS NULL or IS NOT NULL.", node)
         elif isinstance(node, exp.Column):
             self.refuse("this must be a value, not a column", "Put texts in single quotes.", node)
+        elif isinstance(node, exp.Concat):
+            self.refuse("a comma is missing between two texts", "Write 'a', 'b'.", node)
         self.refuse("this must be a value", "Write a constant or :name.", node)
 
     def _number(self, text: str, node: Node) -> Fraction:

@@ -107,6 +107,10 @@ def _advice(tokens: Sequence[Any], start: int) -> str:
         name, earlier = tokens[place - 1], tokens[place - 2]
         if _ends_value(earlier):
             return f"Put a comma between {_cut(earlier.text)} and {_cut(name.text)}."
+    if place and (before[-1:] in (["GROUP BY"], ["ORDER BY"]) or _in_list(tokens[:place])):
+        earlier, value = tokens[place - 1], tokens[place]
+        if _ends_value(earlier) and _ends_value(value) and value.text != ")":
+            return f"Put a comma between {_cut(earlier.text)} and {_cut(value.text)}."
     begun = [one.split()[0] for one in CLAUSES]
     known = closest(tokens[place - 1].text.upper(), begun, alike=ALIKE) if place else ""
     if known and not any(one.startswith(known) for one in before):
@@ -121,6 +125,12 @@ def _clause(token: Any) -> str:
     """Return the clause that a token begins; "" when it is none."""
     word = " ".join(token.text.upper().split())
     return word if word in CLAUSES else ""
+
+
+def _in_list(tokens: Sequence[Any]) -> bool:
+    """Return whether tokens end within the brackets of IN."""
+    opened = next((i for i in reversed(range(len(tokens))) if tokens[i].text in "()"), 0)
+    return opened > 0 and tokens[opened].text == "(" and tokens[opened - 1].text.upper() == "IN"
 
 
 def _ends_value(token: Any) -> bool:

@@ -251,7 +251,7 @@ class TestSentences:
         again = session.query(COUNT, rho=0.5)
         assert again.cost_sentence() == (
             "This answer was already released: no privacy cost. Left: rho 1.25 of 2 (62 %). "
-            "A more accurate answer was already released: ask with a higher rho."
+            "A more accurate answer was already released: a higher rho, up to the one that was paid, is free."
         )
         coarser = session.query(COUNT, rho=0.6)
         assert coarser.cost_sentence().startswith("No privacy cost: already paid for.")

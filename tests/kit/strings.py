@@ -24,7 +24,7 @@ SURFACES = {
     "statements": ("sql/*",),
     "answers": ("answers/*", "display/html.py", "display/text.py", "display/parts.py", "display/marks.py",
                 "display/figures.py", "display/widgets.py", "provenance/accuracy.py", "provenance/plan.py",
-                "waiting.py", "errors.py", "spelling.py"),
+                "waiting.py", "errors.py", "arguments.py", "spelling.py"),
     "prices, budgets, histories": ("privacy/*", "provenance/requests.py"),
     "explanations": ("explain/*", "magics/explaining.py", "display/explanation.py"),
     "decisions": ("decide/*", "magics/deciding.py", "display/decision*.py"),

@@ -171,7 +171,7 @@ class TestQuery:
             (f"%%dpquery --rhoo 1\n{SQL}", "unrecognized arguments"),
             (f"%%dpquery --rho 'x\n{SQL}", "a quote is not closed"),
             (f"%%dpquery --rows many --rho 1\n{SQL}", "--rows 'many' is not a number"),
-            (f"%%dpquery\n{SQL}", "needs exactly one of"),
+            (f"%%dpquery\n{SQL}", "needs a privacy cost or a margin of error"),
             (f"%%dpquery --rho 99\n{SQL}", "is left"),
             (f"%%dpquery --rho :level\n{SQL}", "--rho :level has no value"),
             (f"%%dpquery --epsilon :\n{SQL}", "Define it in the notebook, or write a number"),

@@ -70,7 +70,7 @@ class TestDiscovering:
             ("%dpdiscover town --rho 0.1", RequestError, "no undeclared column 'town'"),
             ("%dpdiscover n --rho 0.1", RequestError, "are declared"),
             ("%dpdiscover city", RequestError, "exactly one of rho and epsilon"),
-            ("%dpdiscover", RequestError, "%dpdiscover?"),
+            ("%dpdiscover", RequestError, "%dpdiscover city"),
             ("%dpdiscover city --rho 0.01 --delta 1e-6", RequestError, "delta is 1e-6"),
             ("%dpdiscover city --rho 1 --yes", BudgetError, "rho 1"),
             ("%dpdiscover city --rho 0.01 --confidence x", RequestError, "not a number"),

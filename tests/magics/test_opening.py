@@ -75,3 +75,38 @@ def test_one_analyst_alone_has_the_declared_views(shell, file):
     curator = shell.names["mine"]._curator
     assert [column.name for column in curator.provenance.columns] == ["sex"]
     assert curator.risk(SQL) is not None
+
+
+def test_a_second_budget_for_the_same_table_is_named(shell, file):
+    file()
+    shell.run("%dpopen people.toml")
+    assert "another budget" not in shell.run("%dpopen people.toml").stdout
+    assert shell.run(f"%%dpquery --rho 0.2\n{SQL}").error is None
+    said = shell.run("%dpopen people.toml --ledger l").stdout
+    assert (
+        "Opened people: rho 1 left. This is another budget: the rho 0.2 spent on people before comes on top of it."
+        in said
+    )
+    assert shell.run(f"%%dpquery --rho 0.2\n{SQL}").error is None
+    # the same ledger knows what was spent
+    assert (
+        shell.run("%dpopen people.toml --ledger l").stdout.strip() == "Opened people: rho 0.8 left."
+    )
+
+
+def test_a_file_that_a_failed_opening_left_is_a_new_ledger(shell, file, tmp_path):
+    file()
+    (tmp_path / "l").touch()
+    shell.run("%load_ext dpnb")
+    ran = shell.run("%dpopen adult --ledger l")
+    assert "a new session needs a budget. Add --epsilon 3 --delta 1e-6" in str(ran.error)
+    assert shell.run("%dpopen adult --ledger l --epsilon 3 --delta 1e-6").error is None
+
+
+def test_a_table_of_another_session_is_pointed_to(shell, file):
+    file()
+    shell.run("%dpopen adult --rho 1")
+    shell.run("%dpopen people.toml")
+    ran = shell.run("%%dpquery --rho 0.1\nSELECT COUNT(*) FROM adult")
+    assert str(ran.error).endswith("Add --on adult.")
+    assert shell.run("%%dpquery --rho 0.1 --on adult\nSELECT COUNT(*) FROM adult").error is None

@@ -28,6 +28,14 @@ SLIPS = {
     "--ouput n. Did you mean --out?",
     "%%dpquery --rho 0.1 --cofidence 0.9\nSELECT COUNT(*) FROM adult": "%dpquery: unrecognized arguments: "
     "--cofidence 0.9. Did you mean --confidence?",
+    "%%dpexplain\n'a' > 'b'": "%dpexplain: the following arguments are required: answer. Name the answer: "
+    "%%dpexplain income, after %%dpquery -o income.",
+    "%dpopen": "%dpopen: the following arguments are required: source. Name what to open: %dpopen adult "
+    "--epsilon 3 --delta 1e-6.",
+    "%dpdiscover --rho 0.1": "%dpdiscover: the following arguments are required: column. Name the column: "
+    "%dpdiscover city.",
+    "%dpopen people.csv": "'people.csv' does not say what is public. Write dpnb.draft_schema('people.csv'): it "
+    "drafts the .toml file to open.",
     "%%dpquery --rho 0.1 --nonsense\nSELECT COUNT(*) FROM adult": "%dpquery: unrecognized arguments: "
     "--nonsense. See %dpquery? for its options.",
 }

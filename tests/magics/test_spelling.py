@@ -17,9 +17,9 @@ OWNER = "Only the owner of the data can allow more. Nothing was charged."
 SAID = [
     (
         "%%dpquery\n" + COUNT,
-        "a request needs exactly one of rho, epsilon and error. Give --rho 0.05, or --error 50.",
+        "a request needs a privacy cost or a margin of error. Give --rho 0.05, or --error 50.",
         lambda s: s.query(COUNT),
-        "a request needs exactly one of rho, epsilon and error. Give rho=0.05, or error=50.",
+        "a request needs a privacy cost or a margin of error. Give rho=0.05, or error=50.",
     ),
     (
         "%%dpquery --rho 3 --yes\n" + COUNT,

@@ -49,10 +49,10 @@ class TestReadAccuracy:
     @pytest.mark.parametrize(
         ("wished", "word"),
         [
-            ({}, "needs exactly one of"),
-            ({"rho": 0.1, "epsilon": 0.1}, "needs exactly one of"),
-            ({"rho": 0.1, "error": 5}, "needs exactly one of"),
-            ({"rho": 0.1, "epsilon": 0.1, "error": 5}, "needs exactly one of"),
+            ({}, "needs a privacy cost or a margin of error"),
+            ({"rho": 0.1, "epsilon": 0.1}, "cannot be given together"),
+            ({"rho": 0.1, "error": 5}, "cannot be given together"),
+            ({"rho": 0.1, "epsilon": 0.1, "error": 5}, "cannot be given together"),
             ({"rho": 0}, "rho"),
             ({"rho": -0.1}, "rho"),
             ({"rho": math.nan}, "rho"),

@@ -1,0 +1,53 @@
+"""Arguments of the public functions that are misnamed or misplaced: what was meant, instead of a TypeError."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, signature
+from typing import ParamSpec, TypeVar
+
+from dpnb.errors import RequestError, given
+from dpnb.kinds import nearest
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+MOST = "Write most=0.05: the highest total privacy cost."
+_MEANT = {("decide", "rho"): MOST, ("decide", "epsilon"): MOST}
+"""What to write instead of an argument that others have."""
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a public function refuse in words arguments that it does not have.
+
+    Raises
+    ------
+    RequestError
+        From the function that is returned: an unknown name, or a value without a name where one is needed.
+    """
+    parameters = [one for one in signature(function).parameters.values() if one.name != "self"]
+    method = "self" in signature(function).parameters
+    whose = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+    placed = [one for one in parameters if one.kind in _BY_PLACE]
+    names = [one.name for one in parameters if one.kind != Parameter.VAR_KEYWORD]
+    open_ended = len(names) < len(parameters)
+
+    @wraps(function)
+    def call(*values: P.args, **named: P.kwargs) -> R:
+        for name in named:
+            if name not in names and not open_ended:
+                raise RequestError(
+                    f"{whose} has no argument {given(name)}",
+                    _MEANT.get((whose, name)) or nearest(name, names),
+                )
+        if len(values) > len(placed) + method:
+            first = " and ".join(one.name for one in placed)
+            raise RequestError(
+                f"{whose} takes {f'only {first}' if first else 'no value'} without a name",
+                "Write the others with their names, such as rho=0.05.",
+            )
+        return function(*values, **named)
+
+    return call

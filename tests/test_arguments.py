@@ -1,0 +1,51 @@
+"""An argument that is misnamed, or given without its name, is answered with what was meant."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from dpnb import Budget, Session
+from dpnb.errors import RequestError
+
+pytestmark = pytest.mark.fast
+
+SQL = "SELECT COUNT(*) FROM t"
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda s: s.query(SQL, rh=0.1), "query has no argument 'rh'. Did you mean rho?"),
+        (
+            lambda s: s.query(SQL, 0.1),
+            "query takes only sql without a name. Write the others with their names, such as rho=0.05.",
+        ),
+        (
+            lambda s: s.infer(SQL, confidense=0.9),
+            "infer has no argument 'confidense'. Did you mean confidence?",
+        ),
+        (
+            lambda s: s.decide(SQL, rho=0.1),
+            "decide has no argument 'rho'. Write most=0.05: the highest total privacy cost.",
+        ),
+        (lambda s: s.price(SQL, rh=0.1), "unknown option 'rh'. Did you mean rho?"),
+        (lambda s: s.price_discovery("c", roh=0.1), "unknown option 'roh'. Did you mean rho?"),
+        (lambda _: Budget(eps=3), "Budget has no argument 'eps'. Did you mean epsilon?"),
+        (
+            lambda _: Budget(3),
+            "Budget takes no value without a name. Write the others with their names, such as rho=0.05.",
+        ),
+    ],
+)
+def test_it_says_what_was_meant(call, said):
+    # nothing of a session is looked at before
+    with pytest.raises(RequestError) as refused:
+        call(Session.__new__(Session))
+    assert str(refused.value) == said
+
+
+def test_signatures_are_those_of_the_functions():
+    assert "rho" in inspect.signature(Session.query).parameters
+    assert "doubling" in inspect.signature(Budget).parameters
