@@ -213,17 +213,15 @@ class TestCopies:
         files = [("one", "bare"), ("one.copy", "bare.copy")]
         for name, copy in zip(*files, strict=True):
             shutil.copy(tmp_path / name, tmp_path / copy)
-        processes = []
-        for names in files:
-            places = [str(tmp_path / name) for name in names]
-            command = [sys.executable, "-c", CHARGING, *places, str(anchor)]
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-            processes.append(subprocess.Popen(command, **pipes))
-        assert [process.stdout.readline() for process in processes] == ["open\n"] * 2
-        said = [process.communicate("\n\n", timeout=60)[0].splitlines() for process in processes]
-        assert said[0] == ["2/5", "2/5"]
-        assert said[1][0].startswith("the ledger is older than its anchor")
-        assert said[1][1] == "2/5"
+        own = [opened(files[0][0], small, anchor=anchor), opened(files[0][1], small)]
+        command = [sys.executable, "-c", CHARGING, *files[1], str(anchor)]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with subprocess.Popen(command, cwd=tmp_path, **pipes) as other:
+            assert other.stdout.readline() == "open\n"
+            assert [one.query(FIRST, rho="0.4").spent.rho for one in own] == [Fraction(2, 5)] * 2
+            said = other.communicate("\n\n", timeout=60)[0].splitlines()
+        assert said[0].startswith("the ledger is older than its anchor")
+        assert said[1] == "2/5"
 
     def test_nor_do_they_have_it_twice_at_the_same_moment(self, opened, tmp_path, monkeypatch):
         """The second copy asks while the first one writes."""

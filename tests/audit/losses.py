@@ -45,7 +45,10 @@ def _scores(first: Features, second: Features) -> list[Features]:
         slope = known.T @ (truth - chance) - 1e-3 * weights
         curve = (known * (chance * (1 - chance))[:, None]).T @ known
         curve += 1e-3 * np.eye(len(weights))
-        weights += np.linalg.solve(curve, slope)
+        step = np.linalg.solve(curve, slope)
+        weights += step
+        if np.abs(step).max() < 1e-9:
+            break
     return [
         np.column_stack([np.ones(len(side) - half), (side[half:] - centre) / spread]) @ weights
         for side in (first, second)

@@ -31,7 +31,7 @@ Pair: TypeAlias = tuple[str, ...]
 
 RANDOM = 20_000
 """The chosen statements have as many pairs as so many random ones."""
-CANDIDATES = 2 * RANDOM
+CANDIDATES = 10 * RANDOM
 """They are chosen from so many."""
 SEED = 1
 """The seed of the tests."""

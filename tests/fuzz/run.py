@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import cycle, islice
 from pathlib import Path
 from types import FrameType
@@ -279,11 +280,13 @@ def tables_of(seed: int, world: str) -> list[int]:
     return sorted([*taken, *islice(others, wanted - len(taken))])
 
 
+@cache
 def size_of(seed: int, number: int) -> int:
     first, *_ = rows_of(seed, number).values()
     return int(first.num_rows)
 
 
+@cache
 def chosen_of(seed: int, world: str) -> dict[int, list[int]]:
     """Return which of the chosen statements are asked of which tables, mostly of full ones."""
     numbers = sorted(n for choice in choose(seed, world).values() for n in choice.numbers)

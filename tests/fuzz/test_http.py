@@ -561,12 +561,15 @@ class TestHostileOutsides:
             b"APPLICATION/JSON ; charset=UTF-8", b"application/json; charset=utf-16", b"text/html",
             b"*/*", b"a" * 64, b"a" * 65, b"a" * 17_000, b"<script>", b"${jndi:x}", b"%0d%0a",
         ]  # fmt: skip
-        for value in values:
-            for heads in (
+        for number, value in enumerate(values):
+            ways = [
                 [*usual, (name.encode(), value)],
                 [*usual, (name.encode(), value), (name.encode(), value)],
                 [(name.encode(), value), *usual],
-            ):
+            ]
+            # each value at each name, and each way for either
+            turn = number + len(name)
+            for heads in ways if LONG > 1 else [ways[turn % 3]]:
                 status, replied_heads, content = twins.send("POST", "/v1/query", heads, body)
                 assert status in (200, 400, 401, 409, 413, 415, 431), (value, content)
                 assert not any(

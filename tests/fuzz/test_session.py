@@ -79,6 +79,7 @@ class CrashError(BaseException):
     """The process ends here."""
 
 
+@cache
 def people(neighbour):
     rows = [
         (sex, job, wage, city)
@@ -98,6 +99,7 @@ def engine(neighbour):
     """The rows, which no life changes, are loaded once."""
     found = DuckDBEngine(Table("people", people(neighbour), SCHEMA))
     found.close = lambda: None
+    found.fingerprint = cache(found.fingerprint)
     return found
 
 

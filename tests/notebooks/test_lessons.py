@@ -117,9 +117,10 @@ if "matplotlib.pyplot" in sys.modules:
 if "ipywidgets" in sys.modules:
     sys.modules["ipywidgets"].Widget.close_all()
 gc.collect()
-held = [str(type(each)) for each in gc.get_objects()]
-assert not [kind for kind in held if kind in {kinds!r}]
-%reset -f
+assert {kinds!r}.isdisjoint(map(str, {{type(each) for each in gc.get_objects()}}))
+# what is left are modules, which no later restart needs to look at again
+gc.freeze()
+del gc, os, sys, name
 """
 
 
@@ -130,7 +131,7 @@ def restarted(shared: NotebookClient, folder: Path) -> Iterator[NotebookClient]:
         with started(folder) as client:
             yield client
         return
-    kinds = [str(kind) for kind in (Curator, Ledger, Session)]
+    kinds = {str(kind) for kind in (Curator, Ledger, Session)}
     source = RESTART.format(folder=str(folder), kinds=kinds)
     shared.nb = notebooks.made(source)
     shared.reset_execution_trackers()

@@ -201,6 +201,13 @@ class TestServe:
         assert "different 'budget'" in err
 
 
+def served(file):
+    """The curator that would serve a table's file."""
+    from dpnb.server.main import _curator, _parser
+
+    return _curator(_parser().parse_args(["serve", file]), tokens.TokenFile("tokens.json"))
+
+
 class TestProcess:
     @pytest.fixture
     def start(self, home):
@@ -229,12 +236,24 @@ class TestProcess:
     def test_it_serves_until_it_is_told_to_end_and_keeps_what_was_paid(self, home, start):
         token, paid = tokens.add(home / "tokens.json", "alice", [4]), []
         asked = ("SELECT COUNT(*) AS n FROM people", "SELECT SUM(wage) AS s FROM people")
+
+        def paid_before(ask):
+            for sql, first in zip(asked, paid, strict=False):
+                assert not first.stored
+                again = ask(sql)
+                assert again.stored
+                assert again.estimates == first.estimates
+
         for number, sql in zip((signal.SIGTERM, signal.SIGINT), asked, strict=True):
+            later = tokens.add(home / "tokens.json", f"bob{len(paid)}", [2])
             process, url, _ = start()
             with dpnb.connect(url, token=token) as session:
+                paid_before(lambda q, s=session: s.query(q, rho=0.1))
                 paid.append(session.query(sql, rho=0.1))
                 with pytest.raises(dpnb.DpnbError):
                     session.query(sql, rho=0.7)
+            with dpnb.connect(url, token=later) as session:
+                assert session.budget.spent.rho == 0
             process.send_signal(number)
             rest = process.stderr.read()
             assert "refused alice query: rho 0.6, the analyst's own limit\n" in rest
@@ -243,16 +262,9 @@ class TestProcess:
             assert token not in rest
             assert "SELECT" not in rest
             assert stat.S_IMODE((home / "people.ledger").stat().st_mode) == 0o600
-        later = tokens.add(home / "tokens.json", "bob", [2])
-        _, url, _ = start()
-        with dpnb.connect(url, token=token) as session:
-            for sql, first in zip(asked, paid, strict=True):
-                assert not first.stored
-                again = session.query(sql, rho=0.1)
-                assert again.stored
-                assert again.estimates == first.estimates
-        with dpnb.connect(url, token=later) as session:
-            assert session.budget.spent.rho == 0
+        curator = served("people.toml")
+        paid_before(lambda q: curator.query("alice", q, None, {"rho": 0.1}))
+        curator.close()
 
     def test_beyond_this_machine_without_tls_it_warns(self, home, start):
         tokens.add(home / "tokens.json", "alice", [4])
@@ -265,14 +277,11 @@ class TestDeclared:
     """What a table's file says about several analysts."""
 
     def opened(self, home, text):
-        from dpnb.server.main import _curator, _parser
-
         (home / "people.toml").write_text(text)
         if not (home / "tokens.json").exists():
             tokens.add(home / "tokens.json", "alice", [4])
             tokens.add(home / "tokens.json", "bob", [1])
-        options = _parser().parse_args(["serve", "people.toml"])
-        return _curator(options, tokens.TokenFile("tokens.json"))
+        return served("people.toml")
 
     def test_policy_and_views_are_those_of_the_file(self, home):
         policy = '[policy]\nmechanism = "vanilla"\nrows = "sum"\nexpansion = "1.5"\n'
