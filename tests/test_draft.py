@@ -20,6 +20,7 @@ from dpnb.engines import summary
 from dpnb.engines.summary import summarise
 from dpnb.errors import EngineError, SchemaError
 from tests.kit.loaded import loaded_once  # noqa: F401
+from tests.kit.one_database import one_database  # noqa: F401
 
 FRAME = pd.DataFrame(
     {

@@ -17,6 +17,7 @@ from dpnb.sql.query import EVERY, Aggregate
 from dpnb.sql.values import Column
 from tests.kit.loaded import loaded_once  # noqa: F401
 from tests.kit.noise import DiscreteNoise
+from tests.kit.one_database import one_database  # noqa: F401
 
 SCHEMA = Schema(
     {

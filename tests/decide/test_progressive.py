@@ -229,9 +229,9 @@ class TestIncrements:
         for low, high in itertools.combinations(self.LEVELS, 2):
             share = float(low / (high - low))
             fresh = errors[high] + (errors[high] - errors[low]) * share
-            assert fresh == pytest.approx(
-                (float(high) * errors[high] - float(low) * errors[low]) / float(high - low)
-            )
+            apart = (float(high) * errors[high] - float(low) * errors[low]) / float(high - low)
+            # pytest.approx looks at one number after the other
+            assert np.allclose(fresh, apart, rtol=1e-6, atol=1e-12)
             assert like(fresh, 1 / math.sqrt(2 * (high - low)))
             # of all that was seen before, not of the last of it alone
             for before in (level for level in self.LEVELS if level <= low):

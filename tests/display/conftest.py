@@ -7,6 +7,7 @@ import pytest
 
 import dpnb
 from tests.kit.loaded import loaded_once  # noqa: F401
+from tests.kit.one_database import one_database  # noqa: F401
 
 NASTY = (
     "</script><b>bold</b>",

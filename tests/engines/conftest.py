@@ -13,6 +13,7 @@ from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.provenance.accuracy import read_accuracy
 from dpnb.provenance.plan import plan
 from dpnb.sql.parse import parse
+from tests.kit.one_database import one_database  # noqa: F401
 
 
 @pytest.fixture

@@ -17,6 +17,12 @@ from dpnb.errors import EngineError
 
 pytestmark = pytest.mark.fast
 
+
+@pytest.fixture(scope="module", autouse=True)
+def one_database():
+    """Each engine opens, and locks, a database of its own."""
+
+
 SCHEMA = Schema({"c": Category(["a", "b"]), "n": Integer(0, 9)})
 TABLE = Table("t", pd.DataFrame({"c": ["a", "b"], "n": [1, 2]}), SCHEMA)
 SECRET = "Mallory earns 123456"

@@ -11,6 +11,12 @@ from dpnb.engines.duckdb import DuckDBEngine
 
 pytestmark = pytest.mark.fast
 
+
+@pytest.fixture(scope="module", autouse=True)
+def one_database():
+    """Each engine opens, and locks, a database of its own."""
+
+
 SECRET = pd.DataFrame({"x": [1]})
 
 
@@ -73,6 +79,18 @@ def test_profiling_cannot_be_set(connection):
 def test_nothing_is_spilled_to_disk(connection):
     handle, _ = connection
     assert handle.execute("SELECT current_setting('temp_directory')").fetchone()[0] in ("", None)
+
+
+def test_a_file_that_is_read_in_place_is_the_only_one(tmp_path):
+    for name in ("rows", "others"):
+        pd.DataFrame({"x": [1, 2]}).to_parquet(tmp_path / f"{name}.parquet")
+    engine = DuckDBEngine(Table("t", tmp_path / "rows.parquet", Schema({"x": Integer(0, 9)})))
+    assert engine._in_place
+    handle = engine._connection.cursor()
+    assert handle.execute("SELECT COUNT(*) FROM rows").fetchone() == (2,)
+    with pytest.raises(duckdb.Error):
+        handle.execute(f"SELECT * FROM '{tmp_path}/others.parquet'")
+    engine.close()
 
 
 def test_only_declared_columns_are_held():

@@ -20,6 +20,7 @@ from dpnb.explain.predicates import Space, space
 from dpnb.explain.target import Target
 from dpnb.sql.parse import parse
 from tests.kit.loaded import loaded_once  # noqa: F401
+from tests.kit.one_database import one_database  # noqa: F401
 
 
 class FastNoise:

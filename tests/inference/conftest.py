@@ -10,6 +10,7 @@ import pytest
 
 import dpnb
 from tests.kit.noise import ContinuousNoise, NoNoise
+from tests.kit.one_database import one_database  # noqa: F401
 
 Opening = Callable[..., dpnb.Curator]
 

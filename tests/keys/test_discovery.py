@@ -15,6 +15,7 @@ from dpnb.curator import Curator
 from dpnb.errors import BudgetError, RequestError, SchemaError, SqlError
 from dpnb.privacy.loss import Picked
 from tests.kit.noise import ContinuousNoise
+from tests.kit.one_database import one_database  # noqa: F401
 
 DECLARED = {"quantity": Integer(-20, 50, bins=[-20, 0, 10, 50])}
 SCHEMA = Schema(DECLARED, undeclared=["country"])

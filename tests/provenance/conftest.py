@@ -18,6 +18,7 @@ from dpnb.sql.query import Query
 from dpnb.table import Table
 from tests.kit.loaded import loaded_once  # noqa: F401
 from tests.kit.noise import NoNoise
+from tests.kit.one_database import one_database  # noqa: F401
 
 
 @pytest.fixture(scope="session")

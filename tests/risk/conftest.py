@@ -20,6 +20,7 @@ from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.risk.rows import Rows
 from tests.kit.loaded import loaded_once  # noqa: F401
 from tests.kit.noise import DiscreteNoise
+from tests.kit.one_database import one_database  # noqa: F401
 from tests.kit.power import FALSE as P_FLOOR
 
 

@@ -28,6 +28,7 @@ from dpnb.provenance.plan import plan
 from dpnb.sql.canonical import describe, read
 from dpnb.sql.parse import parse
 from dpnb.sql.values import Column
+from tests.kit.one_database import one_database  # noqa: F401
 
 LONG = os.environ.get("DPNB_LONG") == "1"
 FIRST, LAST = datetime.date(2024, 1, 1), datetime.date(2024, 1, 6)
