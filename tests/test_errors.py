@@ -10,7 +10,7 @@ import re
 import pytest
 
 from dpnb import errors
-from tests.kit import refusals
+from tests.kit import refusals, source
 
 pytestmark = pytest.mark.fast
 
@@ -25,13 +25,13 @@ def reader():
 
 
 @pytest.fixture(scope="module")
-def made(reader) -> list[tuple[str, ast.Call]]:
+def made() -> list[tuple[str, ast.Call]]:
     """Each place that makes an error, with its file as in the list of refusals."""
     return [
-        (module.file, node)
-        for module in reader.modules
-        if module.file != "errors.py"
-        for node in ast.walk(module.tree)
+        (file, node)
+        for file in source.modules()
+        if file != "errors.py"
+        for node in source.nodes_of(file)
         if isinstance(node, ast.Call) and node.args
         if isinstance(node.func, ast.Name) and node.func.id in KINDS
     ]

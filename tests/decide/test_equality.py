@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import duckdb
 import numpy as np
 import pandas as pd
@@ -29,6 +31,7 @@ FRAME = pd.DataFrame(
     [(g, v, v) for g, some in VALUES.items() for v in some], columns=["g", "v", "w"]
 )
 FRAME["v"] = FRAME["v"].fillna(np.nan).round()
+AT_TEN = pd.DataFrame({"g": np.repeat(np.arange(8), 6), "v": 10, "w": 10.0})
 BUDGETS = {
     "pure": dpnb.Budget(epsilon=10**10),
     "zcdp": dpnb.Budget(rho=10**14),
@@ -50,17 +53,37 @@ OTHERS = [
 ]  # fmt: skip
 
 
-def said(having, mode, currency="zcdp", frame=FRAME):
-    """What is selected without noise, and what DuckDB says."""
-    table = Table("t", frame, SCHEMA)
+FRAMES = {"of all kinds": FRAME, "at 10": AT_TEN}
+
+
+def asked(having, currency="zcdp", frame="of all kinds"):
+    table = Table("t", FRAMES[frame], SCHEMA)
     session = dpnb.Session(table, budget=BUDGETS[currency], noise=NoNoise())
-    sql = f"SELECT g FROM t GROUP BY g HAVING {having}"
+    return session, f"SELECT g FROM t GROUP BY g HAVING {having}"
+
+
+@cache
+def aliases(having):
+    """How the numbers of a condition are called, in every mode."""
+    session, sql = asked(having)
+    with session:
+        return [alias for alias, _ in session.price(sql, rows=1, mode="rr").readings]
+
+
+@cache
+def truth_of(having, frame):
+    rows = FRAMES[frame]  # noqa: F841 - read by DuckDB
+    found = duckdb.sql(f"SELECT g FROM rows GROUP BY g HAVING {having}").fetchall()
+    return {int(group) for (group,) in found}
+
+
+def said(having, mode, currency="zcdp", frame="of all kinds"):
+    """What is selected without noise, and what DuckDB says."""
+    session, sql = asked(having, currency, frame)
     options = {"rows": 1, "mode": mode} | ({"steps": 1} if mode == "certified" else {})
-    names = [alias for alias, _ in session.price(sql, **options).readings]
-    made = session.decide(sql, u=dict.fromkeys(names, 20 if currency == "gdp" else 0.2), **options)
-    session.close()
-    truth = duckdb.sql(f"SELECT g FROM frame GROUP BY g HAVING {having}").fetchall()
-    return made, {int(group) for (group,) in truth}
+    u = dict.fromkeys(aliases(having), 20 if currency == "gdp" else 0.2)
+    with session:
+        return session.decide(sql, u=u, **options), truth_of(having, frame)
 
 
 @pytest.mark.parametrize("mode", ["rr", "hybrid"])
@@ -90,8 +113,7 @@ def test_no_mode_leaves_a_group_at_the_threshold_out(having, currency, mode):
 @pytest.mark.parametrize("threshold", ["9.9999995", "9.999999999999", "10"])
 def test_a_threshold_within_the_rounding_of_values_leaves_nobody_out(threshold, mode):
     """Of a Real, distances from the threshold are rounded."""
-    frame = pd.DataFrame({"g": np.repeat(np.arange(8), 6), "v": 10, "w": 10.0})
-    made, truth = said(f"AVG(w) >= {threshold}", mode, frame=frame)
+    made, truth = said(f"AVG(w) >= {threshold}", mode, frame="at 10")
     assert len(truth) == len(made.selected) == 8
     assert "are rounded to the nearest 3.8e-06" in made.statements()[0][1]
 

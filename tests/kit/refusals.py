@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from tests.kit import prose
+from tests.kit import prose, source
 
 PAGE = prose.ROOT / "docs" / "errors.md"
 ROOMS = {
@@ -127,23 +127,21 @@ def slot(name: str) -> str:
 
 def package() -> Iterator[Module]:
     """Yield the modules of dpnb."""
-    for path in sorted((prose.ROOT / "dpnb").rglob("*.py")):
-        module = Module(
-            path.relative_to(prose.ROOT / "dpnb").as_posix(), ast.parse(path.read_text("utf-8"))
-        )
+    for file, tree in source.modules().items():
+        module = Module(file, tree)
         for node in module.tree.body:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 module.constants[node.targets[0].id] = node.value
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value:
                 module.constants[node.target.id] = node.value
         for name, outer, function in _functions(module.tree, ""):
-            called = {_called(one) for one in ast.walk(function) if isinstance(one, ast.Call)}
+            called = {_called(one) for one in source.calls(function)}
             module.named.append((name, outer, function, called))
             module.functions.setdefault(function.name, function)
-        for node in ast.walk(module.tree):
+        for node in source.nodes_of(file):
             if isinstance(node, ast.ImportFrom) and node.module:
-                file = node.module.removeprefix("dpnb.").replace(".", "/") + ".py"
-                module.imports |= {one.asname or one.name: file for one in node.names}
+                origin = node.module.removeprefix("dpnb.").replace(".", "/") + ".py"
+                module.imports |= {one.asname or one.name: origin for one in node.names}
         yield module
 
 
@@ -152,6 +150,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.modules = list(package())
+        self.named = {module.file: module for module in self.modules}
         self.kinds = {
             node.name: node.name
             for module in self.modules
@@ -349,10 +348,9 @@ class Paths:
         """Note the errors that an expression makes."""
         if node is None:
             return
-        for call in ast.walk(node):
-            if isinstance(call, ast.Call):
-                for path in paths:
-                    self.call(call, path)
+        for call in source.calls(node):
+            for path in paths:
+                self.call(call, path)
 
     def call(self, call: ast.Call, path: Texts) -> None:
         name = _called(call)
@@ -403,7 +401,9 @@ class Paths:
 
     @staticmethod
     def truths(call: ast.Call) -> Iterator[dict[str, bool]]:
-        tests = {ast.dump(one.test): None for one in ast.walk(call) if isinstance(one, ast.IfExp)}
+        tests = {
+            ast.dump(one.test): None for one in source.nodes(call) if isinstance(one, ast.IfExp)
+        }
         for values in itertools.product((True, False), repeat=min(len(tests), 4)):
             yield dict(zip(tests, values, strict=False))
 
@@ -468,17 +468,15 @@ class Paths:
 
     def constant(self, name: str) -> ast.expr | None:
         """Return what a module's name stands for, here or where it is imported from."""
-        for module in self.reader.modules:
-            if (
-                module.file in (self.module.file, self.module.imports.get(name))
-                and name in module.constants
-            ):
+        for file in (self.module.file, self.module.imports.get(name, "")):
+            module = self.reader.named.get(file)
+            if module is not None and name in module.constants:
                 return module.constants[name]
         return None
 
     def number(self, node: ast.expr) -> float | None:
         held = self.constant(node.id) if isinstance(node, ast.Name) else None
-        parts = [] if held is None else list(ast.walk(held))
+        parts = [] if held is None else source.nodes(held)
         plain = all(isinstance(one, ast.Constant | ast.BinOp | ast.operator) for one in parts)
         value = eval(ast.unparse(held)) if held is not None and plain else None  # noqa: S307 - numbers
         return value if isinstance(value, int | float) else None
@@ -606,7 +604,7 @@ def _gives_text(function: ast.FunctionDef) -> bool:
 def _returns(function: ast.FunctionDef) -> list[ast.expr]:
     return [
         one.value
-        for one in ast.walk(function)
+        for one in source.nodes(function)
         if isinstance(one, ast.Return) and one.value is not None
     ]
 

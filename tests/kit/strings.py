@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterator
 from fnmatch import fnmatch
 
-from tests.kit import prose
+from tests.kit import source
+from tests.kit.source import PACKAGE
 
-PACKAGE = prose.ROOT / "dpnb"
 SURFACES = {
     "opening": ("__init__.py", "magics/lines.py", "magics/slips.py", "magics/__init__.py", "magics/completion.py", "opening.py",
                 "table.py", "schema.py", "kinds.py", "scale.py", "joins.py", "draft.py", "generated.py", "rehearsal.py",
@@ -47,8 +47,7 @@ _NO_WORDS = re.compile(r"\{.*?\}|<[^<>]*>")
 
 def modules() -> dict[str, list[str]]:
     """Return the texts of each module of dpnb."""
-    paths = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
-    return {module: list(texts(path.read_text("utf-8"))) for module, path in paths.items()}
+    return {module: texts(source.nodes_of(module)) for module in source.modules()}
 
 
 def surfaces(module: str) -> list[str]:
@@ -63,9 +62,8 @@ def surfaces(module: str) -> list[str]:
     return [surface for length, surface in fits if length == most]
 
 
-def texts(source: str) -> list[str]:
+def texts(nodes: list[ast.AST]) -> list[str]:
     """Return the texts of a module from top to bottom."""
-    nodes = list(ast.walk(ast.parse(source)))
     parts = {id(one) for node in nodes if isinstance(node, ast.JoinedStr) for one in node.values}
     parts |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     found = []

@@ -8,6 +8,7 @@ import pytest
 
 from tests.kit.cells import Shell, fresh
 from tests.kit.loaded import loaded_once  # noqa: F401
+from tests.kit.services import one_certificate, quick_ends  # noqa: F401
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import certifi
 import httpx
 import numpy as np
 import pandas as pd
@@ -24,6 +23,7 @@ from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.server import tokens
 from dpnb.server.service import Service
 from tests.kit.loaded import loaded_once  # noqa: F401
+from tests.kit.services import one_certificate, quick_ends  # noqa: F401
 
 SQL = "SELECT sex, COUNT(*) AS n, AVG(wage) AS m FROM people GROUP BY sex"
 # reading the certificates of this machine takes longer than most requests; no connection is kept
@@ -106,17 +106,6 @@ class House:
                 while part := connection.recv(65_536):
                     found += part
         return found
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Let clients read one root certificate in place of all, which takes them 20 ms each."""
-    first, end, _ = Path(certifi.where()).read_text().partition("-----END CERTIFICATE-----\n")
-    path = tmp_path_factory.mktemp("certificates") / "one.pem"
-    path.write_text(first + end)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(certifi, "where", lambda: str(path))
-        yield
 
 
 @pytest.fixture

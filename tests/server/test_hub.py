@@ -62,7 +62,7 @@ def hub(monkeypatch):
 
     handler = type("Hub", (FakeHub,), {"asked": []})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     for name, value in {
         "JUPYTERHUB_API_TOKEN": "the-service-itself",
