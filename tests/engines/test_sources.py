@@ -379,7 +379,8 @@ class TestUnusableSources:
                 assert str(caught.value) == (
                     f"the first line of the CSV file has {named} between its values, not commas "
                     f"({path}). Save it with commas, or read it with "
-                    f"pandas.read_csv(..., sep={written}) and give the frame."
+                    f"pandas.read_csv(..., sep={written}) and give the frame. If its numbers are written "
+                    "0,5, add decimal=','."
                 )
                 assert caught.value.__cause__ is caught.value.__context__ is None
         path.write_text("x,y;z\n1,2\n")
