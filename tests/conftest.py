@@ -43,6 +43,9 @@ _NEEDS = {
     "spark": "starts a Spark session",
 }
 
+_SAMPLES = {"equals", "reaches", "seconds", "size"}
+"""Fixtures of simulations and of limits of time; a test with one of them is never fast."""
+
 _TOGETHER = ("lab", "packaging", "spark", "notebooks", "crash")
 """Folders that take minutes, longest first. Each of the first three runs in one process, which starts
 one JupyterLab with one Chromium, builds one wheel, and starts one Spark."""
@@ -107,11 +110,14 @@ def pytest_xdist_auto_num_workers(config) -> int | None:
 
 
 def pytest_collection_modifyitems(config, items):
-    if not _everything(config):
-        left_out = [item for item in items if any(item.get_closest_marker(name) for name in _NEEDS)]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
-    items[:] = _spread(items)
+    def is_wanted(item: pytest.Item) -> bool:
+        if config.getoption("-m") == "fast" and not _SAMPLES.isdisjoint(item.fixturenames):
+            return False
+        return _everything(config) or not any(item.get_closest_marker(name) for name in _NEEDS)
+
+    left_out = [item for item in items if not is_wanted(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = _spread([item for item in items if is_wanted(item)])
 
 
 def _everything(config) -> bool:

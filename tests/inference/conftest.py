@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import dpnb
+from tests.kit.loaded import loaded_once  # noqa: F401
 from tests.kit.noise import ContinuousNoise, NoNoise
 from tests.kit.one_database import one_database  # noqa: F401
 

@@ -14,6 +14,7 @@ from dpnb import Budget, Discovery, Integer, Schema, Table, Unit
 from dpnb.curator import Curator
 from dpnb.errors import BudgetError, RequestError, SchemaError, SqlError
 from dpnb.privacy.loss import Picked
+from tests.kit.loaded import loaded_once  # noqa: F401
 from tests.kit.noise import ContinuousNoise
 from tests.kit.one_database import one_database  # noqa: F401
 
