@@ -38,3 +38,10 @@ def atom_text(atom: Atom, schema: Schema) -> str:
     limit = atom.threshold
     shown = f":{limit}" if isinstance(limit, str) else f"{float(limit):,.10g}"
     return f"{name_of(atom.aggregate, schema)} {atom.operator} {shown}"
+
+
+def atom_sql(atom: Atom, schema: Schema) -> str:
+    """Return a condition as it is written in HAVING, without commas in its number."""
+    limit = atom.threshold
+    written = f":{limit}" if isinstance(limit, str) else f"{float(limit):.10g}"
+    return f"{name_of(atom.aggregate, schema)} {atom.operator} {written}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpnb.decide.certificate import Floats
 from dpnb.decide.conditions import Atom, Condition
-from dpnb.decide.naming import atom_text, name_of
+from dpnb.decide.naming import atom_sql, atom_text, name_of
 from dpnb.decide.options import Options
 from dpnb.errors import RequestError
 from dpnb.schema import Schema
@@ -43,7 +43,7 @@ def rows_meant(condition: Condition, place: int, options: Options, schema: Schem
     if None in found:
         raise RequestError(
             "the uncertainty of an AVG depends on the number of rows in a group",
-            f"Write {atom_text(atom, schema)} AND COUNT(*) > 100, or give rows=100 (--rows 100).",
+            f"Write {atom_sql(atom, schema)} AND COUNT(*) > 100, or give rows=100 (--rows 100).",
         )
     return min(size for size in found if size is not None)
 
@@ -102,7 +102,7 @@ def warnings_of(condition: Condition, limits: Floats, schema: Schema, *, exact: 
         ):
             found.append(
                 f"Groups without rows are exactly at the threshold of {atom_text(atom, schema)}, so nearly all "
-                f"of them are selected. Write {atom_text(atom, schema)} AND COUNT(*) > 100."
+                f"of them are selected. Write {atom_sql(atom, schema)} AND COUNT(*) > 100."
             )
     empty = [
         (atom.aggregate.function != "AVG")

@@ -212,6 +212,11 @@ def open_session(
     budget = read_budget(*amounts, declared)
     ledger = options.ledger
     if budget is None and _is_new(ledger):
+        if ledger is not None:
+            raise RequestError(
+                f"there is no ledger {given(ledger)} yet",
+                "Check its name, or add --epsilon 3 --delta 1e-6 to start it.",
+            )
         raise RequestError(
             "a new session needs a budget", "Add --epsilon 3 --delta 1e-6, or --rho 0.5."
         )
@@ -320,7 +325,7 @@ def confirm(
     )
     if isinstance(price, DecisionPrice):
         # it ends as soon as it is sure enough, or cannot pay for one more step
-        what, hint = _at_most(price, cost, share), "Add --most with an amount, or --yes."
+        what, hint = _at_most(price, cost, share), "Add --yes, or --most with a smaller amount."
     try:
         reply = input(f"{what} Go on? [y/N] ")
     except Exception:  # noqa: BLE001 - every front end without a keyboard has its own error

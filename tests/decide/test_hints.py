@@ -302,3 +302,14 @@ def test_no_mode_of_a_gaussian_ledger_is_offered_randomised_response():
     assert "andomised response" not in repr(asked.decide())
     session = dpnb.Session(TABLES[False], budget=dpnb.Budget(**GDP))
     assert "andomised response" not in repr(session.price(asked.sql, mode="certified"))
+
+
+def test_a_condition_in_a_hint_is_sql():
+    schema = dpnb.Schema({"k": dpnb.Category(["a", "b"]), "w": dpnb.Real(0, 99_000)})
+    table = dpnb.Table("t", pd.DataFrame({"k": ["a", "b"] * 200, "w": [50_000.0] * 400}), schema)
+    session = dpnb.Session(table, budget=dpnb.Budget(rho=10**6), noise=NoNoise())
+    sql = "SELECT k FROM t GROUP BY k HAVING AVG(w) > 35000"
+    with pytest.raises(RequestError) as refused:
+        session.decide(sql)
+    (advised,) = re.findall(r"Write (AVG.*100),", refused.value.hint)
+    assert session.decide(sql.replace("AVG(w) > 35000", advised)).selected == ["a", "b"]

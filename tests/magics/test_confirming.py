@@ -45,9 +45,10 @@ def spent(shell) -> float:
         (f"%%dpquery --rho 1.9\n{COUNT}", "Add --yes to the cell.", "--yes"),
         ("%%dpexplain counts --rho 1 --attributes n --k 2\n'M' > 'F'", "Add --yes to the cell.", "--yes"),
         ("%dpdiscover city --rho 1", "Add --yes to the cell.", "--yes"),
-        (f"%%dpdecide --u 3\n{HAVING}", "Add --most with an amount, or --yes.", "--yes"),
-        (f"%%dpdecide --u 3\n{HAVING}", "Add --most with an amount, or --yes.", "--most 0.4"),
-        (f"%%dpdecide --u 5\n{HAVING}", "Add --most with an amount, or --yes.", "--most 0.4"),
+        (f"%%dpdecide --u 3\n{HAVING}", "Add --yes, or --most with a smaller amount.", "--yes"),
+        (f"%%dpdecide --u 3\n{HAVING}", "Add --yes, or --most with a smaller amount.", "--most 0.4"),
+        (f"%%dpdecide --u 3 --most 1\n{HAVING}", "Add --yes, or --most with a smaller amount.", "--most 0.4"),
+        (f"%%dpdecide --u 5\n{HAVING}", "Add --yes, or --most with a smaller amount.", "--most 0.4"),
     ],
 )  # fmt: skip
 def test_what_is_advised_is_accepted(unattended, cell, hint, option):

@@ -99,7 +99,10 @@ def test_a_file_that_a_failed_opening_left_is_a_new_ledger(shell, file, tmp_path
     (tmp_path / "l").touch()
     shell.run("%load_ext dpnb")
     ran = shell.run("%dpopen adult --ledger l")
-    assert "a new session needs a budget. Add --epsilon 3 --delta 1e-6" in str(ran.error)
+    assert (
+        str(ran.error)
+        == "there is no ledger 'l' yet. Check its name, or add --epsilon 3 --delta 1e-6 to start it."
+    )
     assert shell.run("%dpopen adult --ledger l --epsilon 3 --delta 1e-6").error is None
 
 
