@@ -81,6 +81,15 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "entropy: draws from the operating system, as in use")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config):
+    """Share the whole fast circle among the cores, unless the command says otherwise."""
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    chosen = getattr(config.option, "numprocesses", 0) is not None
+    if whole and config.getoption("-m") == "fast" and not (chosen or hasattr(config, "workerinput")):
+        config.option.numprocesses = "auto"
+
+
 def pytest_ignore_collect(collection_path, config):
     """Do not even import what has no fast tests when only these are asked for."""
     if config.getoption("-m") == "fast" and collection_path.suffix == ".py":
