@@ -387,7 +387,7 @@ class Session:
         mode : {'tight', 'paper'}
             'paper' uses the published sensitivities and margins, which are 4 to 8 times larger.
         anyway : bool
-            Explain a difference that may be noise, or that points the other way.
+            Explain a difference that may be noise, or that points the other way, or with a margin wider than it.
         attributes, exclude : sequences of str
             Columns whose declared values explain. By default all but those of the question, and one of each set of aliases.
         length : int
@@ -411,7 +411,8 @@ class Session:
         Raises
         ------
         RequestError
-            For an unusable option, and for a difference that may be noise, unless ``anyway``. Nothing was charged.
+            For an unusable option. Unless ``anyway``, also for a difference that may be noise, and where the default cost
+            would leave a margin of error wider than the difference. Nothing was charged.
         BudgetError, EngineError, InterruptedRequestError
             Nothing was charged.
 
@@ -433,6 +434,8 @@ class Session:
         )  # fmt: skip
         if not truth(anyway, "anyway"):
             _check_worth_explaining(question)
+            if rho is None and epsilon is None and error is None:
+                self._channel.price_explanation(question, options).check_default()
         cancel = threading.Event()
 
         def ask() -> Explanation:

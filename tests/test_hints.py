@@ -193,11 +193,11 @@ ASKED: list[tuple[str, str, Ask, Ask]] = [
      lambda s: s.discover("city", rho=0.05)),
     ("zcdp", "Give rho=0.05, or epsilon=0.5.", lambda s: s.discover("city"),
      lambda s: (s.discover("city", rho=0.05), s.discover("city", epsilon=0.5))),
-    ("rho", "Open the ledger with Budget(epsilon=3, delta=1e-6, key_delta=1e-7).",
+    ("rho", "A ledger keeps its budget, so start a new one with Budget(epsilon=3, delta=1e-6, key_delta=1e-7).",
      lambda s: s.discover("city", rho=0.05),
      lambda _: Session(table(), budget=Budget(epsilon=3, delta=1e-6, key_delta=1e-7)).discover(
          "city", rho=0.05)),
-    ("pure", "Open a session with Budget(epsilon=3, delta=1e-6, key_delta=1e-7).",
+    ("pure", "A ledger keeps its budget, so start a new one with Budget(epsilon=3, delta=1e-6, key_delta=1e-7).",
      lambda s: s.discover("city", epsilon=0.05),
      lambda _: Session(table(), budget=Budget(epsilon=3, delta=1e-6, key_delta=1e-7)).discover(
          "city", epsilon=0.05)),
@@ -673,6 +673,10 @@ class TestDiscovery:
                 for wrong in ({}, {"table": "t"}):
                     found = failing(lambda wrong=wrong: session.discover("city", rho=0.05, **wrong))
                     assert "Schema(..., undeclared=['city'])" in found.hint
+                with Session(table(schema=schema), budget=Budget(rho=1)) as other:
+                    # two things are to do, and both are said at once
+                    found = failing(lambda: other.discover("city", rho=0.05))
+                    assert found.hint.startswith("List the column under undeclared. A ledger keeps")
             else:
                 session.discover("city", rho=0.05)
 

@@ -17,6 +17,7 @@ from dpnb.answers.listing import (
 )
 from dpnb.answers.numbers import figure, percent
 from dpnb.answers.question import Question
+from dpnb.errors import RequestError
 from dpnb.explain.influence import RELATIVE_UNIT
 from dpnb.explain.plan import ExplanationPlan
 from dpnb.explain.unbinned import unbinned_sentence
@@ -109,6 +110,28 @@ class ExplanationPrice:
         """
         return price_share(self.spent, self.remaining, self.currency)
 
+    @property
+    def too_wide(self) -> bool:
+        """Whether the influences' margin of error is wider than the whole difference."""
+        return self.relative and self.half_width > 1
+
+    def check_default(self) -> None:
+        """Refuse to spend the default cost on what would be mostly noise. Public and released numbers only.
+
+        Raises
+        ------
+        RequestError
+            Nothing was charged.
+        """
+        if not (self.unsaid and self.spent.rho > 0 and self.too_wide):
+            return
+        raise RequestError(
+            "with a fifth of what is left, the influences' margin of error would be "
+            f"{figure(100 * self.half_width, 100 * self.half_width)} % of the difference",
+            "Explain a larger difference, or say what it may cost: rho=..., or error=0.2 for a margin of "
+            "20 % of the difference. Nothing was charged.",
+        )
+
     def listing(self) -> Listing:
         """Return the price as a table.
 
@@ -141,7 +164,15 @@ class ExplanationPrice:
             if self.spent.rho == 0
             else "You gave no privacy cost: it would use a fifth of what is left."
         )
-        said = (unbinned_sentence(self.unbinned), default if self.unsaid else "", note)
+        said = (
+            "The margin of error is wider than the whole difference: the influences would be mostly "
+            "noise."
+            if self.too_wide
+            else "",
+            unbinned_sentence(self.unbinned),
+            default if self.unsaid else "",
+            note,
+        )
         notes = tuple(one for one in said if one)
         return Listing(caption, ("", "expected"), rows, self.stamp, notes)
 

@@ -91,15 +91,9 @@ class DiscoveryRequest:
         """
         state = self.store.accountant
         if state.currency != "zcdp":
-            raise RequestError(
-                "finding undeclared values needs a delta",
-                "Open a session with Budget(epsilon=3, delta=1e-6, key_delta=1e-7).",
-            )
+            raise RequestError("finding undeclared values needs a delta", self._new_ledger())
         if not state.budget.key_delta:
-            raise RequestError(
-                "no delta was set aside for finding values",
-                "Open the ledger with Budget(epsilon=3, delta=1e-6, key_delta=1e-7).",
-            )
+            raise RequestError("no delta was set aside for finding values", self._new_ledger())
         if self.store.provenance.static:
             raise RequestError(
                 "the policy gives each view its own limit, so only views are answered",
@@ -120,6 +114,14 @@ class DiscoveryRequest:
             table, place, self.store.version(table.name), Threshold(self._rho(), delta, groups),
             read_confidence(self.options.get("confidence", 0.95)), is_picked(self.options),
         )  # fmt: skip
+
+    def _new_ledger(self) -> str:
+        listed = any(one.schema.undeclared for one in self.tables.values())
+        first = "" if listed else "List the column under undeclared. "
+        return (
+            f"{first}A ledger keeps its budget, so start a new one with "
+            "Budget(epsilon=3, delta=1e-6, key_delta=1e-7)."
+        )
 
     def _table(self) -> Table:
         name, known = self.options.get("table"), [*self.tables]

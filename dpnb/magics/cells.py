@@ -24,6 +24,7 @@ from dpnb.magics.lines import (
     accuracy_options,
     confirm,
     find_session,
+    is_new,
     name_of,
     open_session,
     read_amount,
@@ -146,6 +147,8 @@ class Dpnb(Magics):
         super().__init__(shell, **options)
         self.shell: Any
         self.sessions: dict[str, Session] = {}
+        self.spent: dict[str, dict[str, str]] = {}
+        """What was spent from ledgers opened before, in words: by the session's name, then by ledger."""
 
     @property
     def _namespace(self) -> dict[str, Any]:
@@ -196,24 +199,34 @@ class Dpnb(Magics):
         """
         refuse_tokens(line)
         options = read_options(self.dpopen, line)
+        started = options.ledger is not None and is_new(options.ledger)
         name, session, new = open_session(options.source, options, self._namespace)
         if options.name is not None:
             name = _identifier(options.name)
             self.shell.user_ns[name] = session
         before = self.sessions.pop(name, None)
         self.sessions[name] = session
+        self._note_spent(name, before)
         status = session.budget
         left = loss_text(status.remaining, status.currency, status.delta, left=True)
-        text = f"{'Opened' if new else 'Using'} {name}: {left} left."
-        if before is not None and before.ledger != session.ledger and before.budget.spent != NONE:
-            old = before.budget
-            spent = loss_text(old.spent, old.currency, old.delta)
+        said = f"{'Opened' if new else 'Using'} {name}{' with a new ledger' if started else ''}"
+        text = f"{said}: {left} left."
+        others = [spent for key, spent in self.spent[name].items() if key != session.ledger]
+        if others:
             text += (
-                f" This is another budget: the {spent} spent on {name} before comes on top of it."
+                f" This is another budget: the {' and the '.join(others)} spent on {name} before "
+                f"{'comes' if len(others) == 1 else 'come'} on top of it."
             )
         if not status.kept:
             text += f" {KERNEL}"
         print(f"{STAMPS[status.stamp]} {text}".lstrip())  # noqa: T201
+
+    def _note_spent(self, name: str, before: Session | None) -> None:
+        """Note what was spent from the session that another one of this name replaces."""
+        known = self.spent.setdefault(name, {})
+        if before is not None and before.budget.spent != NONE:
+            old = before.budget
+            known[before.ledger] = loss_text(old.spent, old.currency, old.delta)
 
     @_spelled
     @no_var_expand
@@ -417,8 +430,12 @@ class Dpnb(Magics):
         if not question.valid and not options.anyway:
             print(f"Nothing was spent. {hint(question)}")  # noqa: T201
             return question
-        if not options.yes:
-            confirm(session.price(question, **given), self.ask_above)
+        if not (options.yes and options.anyway):
+            price = session.price(question, **given)
+            if not options.anyway:
+                price.check_default()
+            if not options.yes:
+                confirm(price, self.ask_above)
         ask = partial(session.explain, question, anyway=options.anyway, **given)
         return self._spend(ask, name, options, cell)
 

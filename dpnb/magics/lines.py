@@ -211,7 +211,7 @@ def open_session(
     amounts = options.rho, options.epsilon, options.delta, options.key_delta
     budget = read_budget(*amounts, declared)
     ledger = options.ledger
-    if budget is None and _is_new(ledger):
+    if budget is None and is_new(ledger):
         if ledger is not None:
             raise RequestError(
                 f"there is no ledger {given(ledger)} yet",
@@ -235,7 +235,7 @@ def open_table(
     if analysts is not None or policy is not None:
         if options.ledger is None:
             raise RequestError("several analysts share one ledger", "Add --ledger PATH.")
-        if analysts is not None or _is_new(options.ledger):
+        if analysts is not None or is_new(options.ledger):
             _check_analyst(options.name, list(analysts or ()))
     curator = Curator(
         table,
@@ -261,7 +261,7 @@ def open_table(
     return table.name if known.policy is None else options.name, session
 
 
-def _is_new(ledger: str | None) -> bool:
+def is_new(ledger: str | None) -> bool:
     """Return whether a ledger has no budget of its own yet; one in a database may have."""
     if ledger is None or "://" in ledger:
         return ledger is None

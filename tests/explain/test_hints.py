@@ -218,6 +218,20 @@ def of_ids(world):
     )
 
 
+def unnamed(world):
+    """Hardly anything is left, of which a fifth would tell nothing of a difference of 150 rows."""
+    session = opened(world.fast, budget=Budget(rho="1.002"))
+    question = ask(session, alias="n")
+
+    def named():
+        assert session.price(question, error=0.2).half_width == pytest.approx(0.2)
+        session.explain(question, rho="0.001")
+        assert session.explain(question).stored
+        assert session.explain(question, k=2, anyway=True).spent.rho > 0
+
+    return lambda: session.explain(question), named
+
+
 def static(world):
     def one(views):
         policy = dpnb.Policy(views=views)
@@ -303,6 +317,7 @@ ELSE = {
     "two values": (r'list conditions as predicates, such as \["age > 0"\]', lambda w, _: two_values(w)),
     "no columns": ("List conditions as predicates", lambda w, _: nothing_else(w)),
     "error": (r"session\.price\(question\)", lambda w, _: as_dear(w)),
+    "all noise": (r"rho=\.\.\., or error=0\.2", lambda w, _: unnamed(w)),
 }  # fmt: skip
 
 

@@ -180,6 +180,19 @@ class TestDoubt:
         assert isinstance(ran.result, dpnb.Question)
         assert "Swap the groups" in ran.stdout
 
+    def test_the_default_is_not_spent_on_noise(self, asked):
+        assert (
+            asked.run("%%dpquery --yes --rho 1.89\nSELECT COUNT(*) AS n FROM adult").error is None
+        )
+        cell = "'Divorced' > 'Never-married'"
+        for line in ("%%dpexplain income", "%%dpexplain income --yes"):
+            ran = asked.run(f"{line}\n{cell}")
+            assert "margin of error would be" in str(ran.error)
+            assert "--rho ..., or --error 0.2 for a margin" in str(ran.error)
+        assert "mostly noise" in asked.run(f"%%dpexplain income --dry-run\n{cell}").stdout
+        for option in ("--rho 0.002", "--yes --anyway"):
+            assert asked.run(f"%%dpexplain income --k 1 {option}\n{cell}").error is None
+
     def test_anyway_explains_with_a_warning(self, asked):
         ran = asked.run(
             "%%dpexplain income --anyway --rho 0.2\n'Married-AF-spouse' > 'Married-civ-spouse'"

@@ -30,7 +30,8 @@ def file(tmp_path, monkeypatch):
 def test_each_analyst_has_her_own_limit(shell, file):
     file(ANALYSTS)
     assert (
-        "Opened alice: rho 1 left" in shell.run("%dpopen people.toml --as alice --ledger l").stdout
+        "Opened alice with a new ledger: rho 1 left"
+        in shell.run("%dpopen people.toml --as alice --ledger l").stdout
     )
     assert shell.run(f"%%dpquery --rho 0.1\n{SQL}").error is None
     assert (
@@ -84,13 +85,18 @@ def test_a_second_budget_for_the_same_table_is_named(shell, file):
     assert shell.run(f"%%dpquery --rho 0.2\n{SQL}").error is None
     said = shell.run("%dpopen people.toml --ledger l").stdout
     assert (
-        "Opened people: rho 1 left. This is another budget: the rho 0.2 spent on people before comes on top of it."
+        "Opened people with a new ledger: rho 1 left. This is another budget: the rho 0.2 spent on people before comes on top of it."
         in said
     )
     assert shell.run(f"%%dpquery --rho 0.2\n{SQL}").error is None
     # the same ledger knows what was spent
     assert (
-        shell.run("%dpopen people.toml --ledger l").stdout.strip() == "Opened people: rho 0.8 left."
+        shell.run("%dpopen people.toml --ledger l").stdout.strip()
+        == "Opened people: rho 0.8 left. This is another budget: the rho 0.2 spent on people before comes on top of it."
+    )
+    assert (
+        "the rho 0.2 and the rho 0.2 spent on people before come on top of it"
+        in shell.run("%dpopen people.toml --ledger m").stdout
     )
 
 
