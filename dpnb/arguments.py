@@ -15,8 +15,17 @@ R = TypeVar("R")
 
 _BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 MOST = "Write most=0.05: the highest total privacy cost."
-_MEANT = {("decide", "rho"): MOST, ("decide", "epsilon"): MOST}
+_PRICED = "session.price(...) says what it would cost, free."
+_MEANT = {
+    ("decide", "rho"): MOST,
+    ("decide", "epsilon"): MOST,
+    **{(verb, "dry_run"): _PRICED for verb in ("query", "explain", "decide", "discover")},
+}
 """What to write instead of an argument that others have."""
+_NAMED = "Write the others with their names, such as rho=0.05."
+_PLACED = {
+    "explain": "Compare the groups first: session.explain(answer.compare('a', 'b'), rho=0.05)."
+}
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
@@ -46,7 +55,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             first = " and ".join(one.name for one in placed)
             raise RequestError(
                 f"{whose} takes {f'only {first}' if first else 'no value'} without a name",
-                "Write the others with their names, such as rho=0.05.",
+                _PLACED.get(whose, _NAMED),
             )
         return function(*values, **named)
 

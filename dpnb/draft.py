@@ -41,7 +41,7 @@ class Draft(str):
         return str(self)
 
 
-def draft_schema(source: Any, name: str = "t") -> Draft:
+def draft_schema(source: Any, name: str | None = None) -> Draft:
     """Return a draft of a table's TOML file, to start from.
 
     It is computed from the data, so it is not private: bounds, values and which columns are complete
@@ -53,8 +53,8 @@ def draft_schema(source: Any, name: str = "t") -> Draft:
     ----------
     source : data frame, path or DuckDB relation
         As for ``Table``.
-    name : str
-        The table's name.
+    name : str, optional
+        The table's name; by default that of the file, else "t".
 
     Returns
     -------
@@ -76,6 +76,8 @@ def draft_schema(source: Any, name: str = "t") -> Draft:
     """
     from dpnb.engines.summary import summarise
 
+    if name is None:
+        name = _name_of(source)
     check_name(name)
     found = summarise(source)
     declared = {one.name: kind for one in found if (kind := _declared(one)) is not None}
@@ -93,6 +95,14 @@ def draft_schema(source: Any, name: str = "t") -> Draft:
             parts.append(_left_out(one))
     parts += map(_unit, filter(_may_be_id, found))
     return Draft("\n".join(parts))
+
+
+def _name_of(source: Any) -> str:
+    """Return a table's name from that of its file."""
+    if not isinstance(source, (str, Path)):
+        return "t"
+    found = re.sub(r"[^A-Za-z0-9_]+", "_", Path(source).stem).strip("_")[:62]
+    return f"_{found}" if found[:1].isdigit() else found or "t"
 
 
 def _toml(content: dict[str, Any]) -> str:

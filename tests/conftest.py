@@ -86,7 +86,11 @@ def pytest_cmdline_main(config):
     """Share the whole fast circle among the cores, unless the command says otherwise."""
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     chosen = getattr(config.option, "numprocesses", 0) is not None
-    if whole and config.getoption("-m") == "fast" and not (chosen or hasattr(config, "workerinput")):
+    if (
+        whole
+        and config.getoption("-m") == "fast"
+        and not (chosen or hasattr(config, "workerinput"))
+    ):
         config.option.numprocesses = "auto"
 
 

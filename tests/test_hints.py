@@ -99,7 +99,7 @@ ASKED: list[tuple[str, str, Ask, Ask]] = [
     ("rho", "Give rho=0.05, or error=50.", lambda s: s.query(OTHER), lambda s: s.query(OTHER, error=50)),
     ("pure", "Give epsilon=0.05, or error=50.", lambda s: s.query(PART),
      lambda s: s.query(PART, epsilon=0.05)),
-    ("pure", "Give epsilon=, not rho=.", lambda s: s.query(PART, rho=1),
+    ("pure", "Give epsilon=0.5, not rho.", lambda s: s.query(PART, rho=1),
      lambda s: s.query(PART, epsilon=1)),
     ("rho", "Give rho=, or open the session with Budget(epsilon=3, delta=1e-6).",
      lambda s: s.query(PART, epsilon=1), lambda s: s.query(PART, rho=1)),

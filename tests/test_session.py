@@ -251,7 +251,7 @@ class TestPure:
     def test_rho_is_refused(self):
         with (
             opened(budget=dpnb.Budget(epsilon=4)) as session,
-            pytest.raises(RequestError, match="this session counts epsilon"),
+            pytest.raises(RequestError, match="this ledger counts epsilon"),
         ):
             session.query(COUNT, rho=0.1)
 

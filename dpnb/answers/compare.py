@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dpnb.answers.estimates import Estimates
 
 MAX_GROUPS = 100
+_BETWEEN = re.compile(r"\S\s*[<>]=?\s*\S")
 _PLAIN = re.compile(r"[^\W\d][\w.]*(?:[ -][\w.]+)*")
 
 
@@ -139,6 +140,8 @@ def _comparison(answer: Answer, left: object, right: object, constant: object) -
             try:
                 asked = read(left)
             except RequestError:
+                if _BETWEEN.search(left):
+                    raise
                 return None
         else:
             return None

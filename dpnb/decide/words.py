@@ -65,10 +65,12 @@ def at_most(share: float) -> str:
 
     Examples
     --------
-    >>> at_most(0.25), at_most(0.0)
-    ('at most 25 %', 'none')
+    >>> at_most(0.25), at_most(0.0), at_most(1.0)
+    ('at most 25 %', 'none', 'an unknown share')
     """
-    return f"at most {rate_up(share)}" if share > 0 else "none"
+    if share <= 0:
+        return "none"
+    return f"at most {rate_up(share)}" if share < 1 else "an unknown share"
 
 
 def headline(made: Decision) -> str:
@@ -132,7 +134,9 @@ def overview(made: Decision) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ..
 
 
 def _share(share: float) -> str:
-    return f"share {at_most(share)}" if share > 0 else "none"
+    if share <= 0:
+        return "none"
+    return f"share {at_most(share)}" if share < 1 else "no useful bound"
 
 
 _BEFOREHAND = "bounded in advance"

@@ -56,8 +56,8 @@ def plan_for(
     state = store.accountant
     if state.currency != "zcdp":
         raise RequestError(
-            "explanations need Gaussian noise, which a session with pure epsilon does not have",
-            "Open a session with Budget(rho=...).",
+            "explanations need the accountant 'zcdp', the default for a budget with a delta",
+            "Start a new ledger with Budget(epsilon=3, delta=1e-6).",
         )
     if not isinstance(question, Question):
         raise RequestError("an explanation needs a question", "Pass answer.compare('a', 'b').")

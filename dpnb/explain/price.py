@@ -69,6 +69,8 @@ class ExplanationPrice:
         Budget of each part.
     unbinned : mapping of str to str
         As in ``Explanation``.
+    valid : bool
+        Whether the difference is more than noise; otherwise explaining it needs ``anyway=True``.
     relative : bool
         Whether the widths are shares of the released difference.
     half_width : float
@@ -95,6 +97,7 @@ class ExplanationPrice:
     confidence: float
     rho: Mapping[str, str]
     unbinned: Mapping[str, str]
+    valid: bool
     relative: bool
     half_width: float
     resolution: float
@@ -123,7 +126,7 @@ class ExplanationPrice:
         RequestError
             Nothing was charged.
         """
-        if not (self.unsaid and self.spent.rho > 0 and self.too_wide):
+        if not (self.unsaid and self.affordable and self.spent.rho > 0 and self.too_wide):
             return
         raise RequestError(
             "with a fifth of what is left, the influences' margin of error would be "
@@ -165,6 +168,7 @@ class ExplanationPrice:
             else "You gave no privacy cost: it would use a fifth of what is left."
         )
         said = (
+            "" if self.valid else "The difference itself could be noise, or goes the other way.",
             "The margin of error is wider than the whole difference: the influences would be mostly "
             "noise."
             if self.too_wide
@@ -228,6 +232,7 @@ def price(
         confidence=plan.design.confidence,
         rho=plan.budgets.to_dict(),
         unbinned=dict(plan.space.unbinned),
+        valid=question.valid,
         relative=scale is not None,
         half_width=plan.half_width / divisor,
         resolution=plan.resolution / divisor,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -151,10 +151,7 @@ def infer(
         places.append(own)
     missing = _missing(evidence, untold)
     if not rows and options.method != "guaranteed":
-        raise RequestError(
-            "past answers do not determine this",
-            f"{missing[0].statement} Or ask for bounds: guaranteed=True.",
-        )
+        raise _undetermined(missing[0], known, averages=_has_averages(query, known, schema))
     joint = evidence.history.joint(rows)
     alpha = options.alpha(groups * len(outputs))
     measure = partial(measured, joint, options, evidence, alpha)
@@ -240,6 +237,38 @@ def centre(part: Part, output: Aggregate, schema: Schema) -> tuple[float, float]
     middle, bounds = float(view.measure.shift), bounds_of(output.value, schema)
     # rounding to ticks may end just inside the declared bounds
     return middle, max(view.spread, float(bounds.high) - middle, middle - float(bounds.low))
+
+
+def _has_averages(query: Query, known: Known, schema: Schema) -> bool:
+    """Return whether past answers determine averages of what is summed: a Real is rounded otherwise for them."""
+    for output in query.measured:
+        if output.function == "SUM":
+            average = replace(output, function="AVG")
+            views = views_of(average, query, schema, known.version)
+            evidence = Evidence(schema, known.held, list(views.values()))
+            told = [evidence.told(evidence.wanted(view)) for view in views.values()]
+            if any(all(both) for both in zip(*told, strict=True)):
+                return True
+    return False
+
+
+def _undetermined(missing: Missing, known: Known, *, averages: bool) -> RequestError:
+    """Return why nothing of a statement follows from past answers, and what to do; from what was asked alone."""
+    if not known.held:
+        newer = f" on version {known.version} of its data" if known.version > 1 else ""
+        return RequestError(
+            f"no past answer to you is about this table{newer}",
+            "Ask the statement itself: session.query(sql).",
+        )
+    if averages:
+        return RequestError(
+            "past answers hold the average of these values, but not their sum",
+            "Infer the AVG and the COUNT of the same column, and multiply them.",
+        )
+    return RequestError(
+        "past answers do not determine this",
+        f"{missing.statement} Or ask for bounds: guaranteed=True.",
+    )
 
 
 def _missing(evidence: Evidence, untold: Rows) -> tuple[Missing, ...]:

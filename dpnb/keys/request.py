@@ -91,7 +91,10 @@ class DiscoveryRequest:
         """
         state = self.store.accountant
         if state.currency != "zcdp":
-            raise RequestError("finding undeclared values needs a delta", self._new_ledger())
+            raise RequestError(
+                "finding undeclared values needs the accountant 'zcdp', the default for a budget with a delta",
+                self._new_ledger(),
+            )
         if not state.budget.key_delta:
             raise RequestError("no delta was set aside for finding values", self._new_ledger())
         if self.store.provenance.static:
@@ -117,9 +120,10 @@ class DiscoveryRequest:
 
     def _new_ledger(self) -> str:
         listed = any(one.schema.undeclared for one in self.tables.values())
-        first = "" if listed else "List the column under undeclared. "
+        if listed:
+            return "A ledger keeps its budget, so start a new one with Budget(epsilon=3, delta=1e-6, key_delta=1e-7)."
         return (
-            f"{first}A ledger keeps its budget, so start a new one with "
+            "List the column under undeclared. A ledger keeps its budget, so start a new one with "
             "Budget(epsilon=3, delta=1e-6, key_delta=1e-7)."
         )
 

@@ -217,6 +217,8 @@ class Dpnb(Magics):
                 f" This is another budget: the {' and the '.join(others)} spent on {name} before "
                 f"{'comes' if len(others) == 1 else 'come'} on top of it."
             )
+        if status.currency == "pure":
+            text += " The budget has no delta: costs are counted in epsilon, and answers cannot be explained."
         if not status.kept:
             text += f" {KERNEL}"
         print(f"{STAMPS[status.stamp]} {text}".lstrip())  # noqa: T201

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _BINDING = re.compile(r"\s*([^\W\d]\w*)\s*<<(.*)", re.DOTALL)
 _MARK = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|;", re.DOTALL)
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _OWNERS = ("rho", "epsilon", "delta", "key_delta", "ledger", "anchor", "new_anchor", "new_version")
 """Options of %dpopen that only the owner of the data decides."""
 _UNKNOWN = re.compile(r"unrecognized arguments: (--[\w-]+).*", re.DOTALL)
@@ -48,7 +49,7 @@ def read_options(magic: Callable[..., Any], line: str) -> Any:
 
     name = magic.__name__
     try:
-        return parse_argstring(magic, line)
+        return _unquoted(parse_argstring(magic, line))
     except UsageError as error:
         problem = str(error).strip()
     except ValueError:
@@ -56,6 +57,14 @@ def read_options(magic: Callable[..., Any], line: str) -> Any:
     raise RequestError(
         f"%{name}: {problem}", _meant(magic, problem) or f"See %{name}? for its options."
     )
+
+
+def _unquoted(options: Any) -> Any:
+    """Return options without the quotes that IPython keeps around what holds blanks."""
+    for name, value in vars(options).items():
+        if isinstance(value, str) and _QUOTED.fullmatch(value):
+            setattr(options, name, value[1:-1])
+    return options
 
 
 def _meant(magic: Any, problem: str) -> str | None:
@@ -198,9 +207,11 @@ def open_session(
 
         table = adult()
     elif source.lower().endswith((".csv", ".parquet")):
+        made = Path(source).with_suffix(".toml").name
         raise RequestError(
             f"{given(source)} does not say what is public",
-            f"Write dpnb.draft_schema({source!r}): it drafts the .toml file to open.",
+            f"Draft a file that does: pathlib.Path({made!r}).write_text(dpnb.draft_schema({source!r})). "
+            f"Replace what it guesses by public knowledge, and open {made}.",
         )
     else:
         raise RequestError(

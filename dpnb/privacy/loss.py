@@ -36,6 +36,15 @@ def counts_rho(currency: Currency) -> bool:
     return currency in ("zcdp", "gdp")
 
 
+def refuse_rho(currency: Currency) -> None:
+    """Refuse an amount of rho where costs are counted in epsilon."""
+    if not counts_rho(currency):
+        why = "its budget has no delta" if currency == "pure" else "its accountant is 'basic'"
+        raise RequestError(
+            f"this ledger counts epsilon, because {why}", "Give epsilon=0.5, not rho."
+        )
+
+
 def amount_text(value: Fraction | float, digits: int = 4, *, left: bool = False) -> str:
     """Return a privacy amount with up to so many significant digits, never less than it is.
 

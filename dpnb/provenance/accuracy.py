@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from dpnb.errors import RequestError, given
-from dpnb.privacy.loss import Currency, amount, counts_rho, is_picked, rho_meant, unit
+from dpnb.privacy.loss import Currency, amount, counts_rho, is_picked, refuse_rho, rho_meant, unit
 from dpnb.scale import scalar, truth
 from dpnb.sql.query import Aggregate, Query
 
@@ -124,8 +124,7 @@ def read_accuracy(
         )
     level: Fraction | None = None
     if rho is not None:
-        if not counts_rho(currency):
-            raise RequestError("this session counts epsilon", "Give epsilon=, not rho=.")
+        refuse_rho(currency)
         level = amount(rho, "rho")
     elif epsilon is not None:
         if counts_rho(currency):

@@ -10,7 +10,7 @@ from typing import Any
 from dpnb.errors import RequestError, SchemaError, given
 from dpnb.kinds import nearest
 from dpnb.privacy.accountant import person
-from dpnb.privacy.loss import Amount, PrivacyLoss, amount, amount_text, counts_rho
+from dpnb.privacy.loss import Amount, PrivacyLoss, amount, amount_text, counts_rho, refuse_rho
 from dpnb.provenance.catalogue import DeclaredViews, declaration, read_view
 from dpnb.provenance.histograms import Histogram, Strategy, histogram
 from dpnb.provenance.policy import privileges_of
@@ -160,8 +160,7 @@ class Administration:
         if isinstance(given, (int, float, Fraction)) and not isinstance(given, bool) and given == 0:
             return PrivacyLoss.none()
         if rho is not None:
-            if not counts_rho(budget.currency):
-                raise RequestError("this ledger counts epsilon", "Give epsilon=, not rho=.")
+            refuse_rho(budget.currency)
             return PrivacyLoss(rho=amount(rho, "rho"))
         if counts_rho(budget.currency) and budget.delta is None:
             raise RequestError("epsilon has no meaning in a ledger without a delta", "Give rho=.")
@@ -294,7 +293,8 @@ class Administration:
             provenance, state = self.store.provenance, self.store.accountant
             if state.currency == "pure":
                 raise RequestError(
-                    "declared views need Gaussian noise", "Open a ledger with Budget(rho=...)."
+                    "declared views need Gaussian noise, and this ledger's budget has no delta",
+                    "Start a new ledger with Budget(epsilon=3, delta=1e-6).",
                 )
             known = provenance.views.get(made.name)
             if known == content:

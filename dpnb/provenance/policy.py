@@ -304,7 +304,8 @@ def policy_of(
     currency = None if budget is None else budget.currency
     if currency == "pure" and not alone:
         raise RequestError(
-            "several analysts need Gaussian noise", "Open a session with Budget(rho=...)."
+            "several analysts need Gaussian noise, and the budget has no delta",
+            "Open the session with Budget(epsilon=3, delta=1e-6).",
         )
     if currency == "basic" and rules.mechanism == "path":
         raise RequestError(

@@ -151,7 +151,7 @@ class Store:
             elif budget is not None and budget != self.accountant.budget:
                 raise LedgerError(
                     f"the ledger was opened with {self.accountant.budget!r}",
-                    "Leave budget out, or start a new ledger.",
+                    "Open it without a budget, or start a new ledger.",
                     self.ledger.place,
                 )
             elif declared and policy is not None and not self._agrees(policy):

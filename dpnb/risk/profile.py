@@ -19,7 +19,7 @@ from dpnb.engines.contributions import FINE, ContributionScan
 from dpnb.errors import RequestError, given
 from dpnb.kinds import nearest
 from dpnb.privacy.calibrate import law
-from dpnb.privacy.loss import Currency, Picked, amount, is_picked, rho_meant
+from dpnb.privacy.loss import Currency, Picked, amount, is_picked, refuse_rho, rho_meant
 from dpnb.provenance.plan import Plan
 from dpnb.risk import choosing, preferences
 from dpnb.risk.choice import BY_HAND, Choice, RiskHistogram
@@ -133,8 +133,8 @@ class RiskProfile:
         given = rho if epsilon is None else epsilon
         one = (rho is None) != (epsilon is None)
         if one and isinstance(given, float) and given == math.inf:
-            if rho is not None and self.currency == "pure":
-                raise RequestError("this session counts pure epsilon", "Give epsilon=, not rho=.")
+            if rho is not None:
+                refuse_rho(self.currency)
             return math.inf
         return float(self._amount(rho, epsilon))
 
@@ -154,7 +154,7 @@ class RiskProfile:
             )
         if self.currency == "pure":
             if rho is not None:
-                raise RequestError("this session counts pure epsilon", "Give epsilon=, not rho=.")
+                refuse_rho(self.currency)
             return amount(epsilon, "epsilon")
         return rho_meant(epsilon, self.delta, self.currency) if rho is None else amount(rho, "rho")
 

@@ -48,6 +48,7 @@ _HINTS = {
     "sample": ("sampling is not supported", "Leave it out; noise is added for you."),
     "hint": ("hints are not supported", "Leave the hint out."),
 }
+_RANGES = "Name columns only. For ranges of a number, declare its bins in the schema."
 
 
 def parse(
@@ -189,13 +190,17 @@ class _Statement:
         return columns
 
     def check_column(self, node: Node, shown: Sequence[Node]) -> None:
-        """Refuse to group by the name that the SELECT list gives a column."""
-        if not isinstance(node, exp.Column) or self.conditions.scope.find(node.name, None):
+        """Refuse to group by an expression, and by the name that the SELECT list gives something."""
+        if not isinstance(node, exp.Column):
+            self.refuse("GROUP BY takes columns, not expressions", _RANGES, node)
+        if self.conditions.scope.find(node.name, None):
             return
         for one in shown:
-            if not isinstance(one, exp.Alias) or not isinstance(one.this, exp.Column):
-                continue
-            if one.alias.casefold() == node.name.casefold():
+            if isinstance(one, exp.Alias) and one.alias.casefold() == node.name.casefold():
+                if not isinstance(one.this, exp.Column):
+                    self.refuse(
+                        f"GROUP BY takes columns, and {node.name!r} is an expression", _RANGES, node
+                    )
                 self.refuse(
                     f"GROUP BY takes the column, not its alias {node.name!r}",
                     f"Write GROUP BY {self.source.written(one.this)}.",

@@ -417,6 +417,8 @@ class TestText:
             answer.compare("'north' > 'east'", "south")
 
     def test_what_is_neither_is_an_unknown_group(self, answer: Answer) -> None:
+        with pytest.raises(RequestError, match="Put groups in quotes: 'nort' > 'south'"):
+            answer.compare("nort > south")
         with pytest.raises(RequestError, match="this answer has no group 'nort'") as refusal:
             answer.compare("nort")
         assert refusal.value.hint == "Did you mean 'north'?"

@@ -291,7 +291,7 @@ class TestOthers:
     def test_whatever_others_bought(self, curators):
         quiet, busy = (list(self.conversation(curators, busy)) for busy in (False, True))
         assert quiet == busy
-        assert "past answers do not determine this" in quiet[0]
+        assert "no past answer to you is about this table" in quiet[0]
 
     def test_the_number_of_rows_that_are_searched_is_her_own(self, curators):
         curator = curators(analysts={"a": 1, "b": 1})
@@ -324,7 +324,9 @@ class TestOthers:
         old.close()
         new = curators(OTHERS["other people"], ledger=path, new_version=True)
         session = new.session()
-        with pytest.raises(RequestError, match="do not determine"):
+        with pytest.raises(
+            RequestError, match="no past answer to you is about this table on version 2"
+        ):
             session.infer(BY_SEX)
         assert session.price(MEN, error=5).origin is None
         session.query(BY_SEX, rho=1)

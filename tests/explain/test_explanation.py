@@ -509,7 +509,7 @@ class TestOtherSessions:
 
     def test_a_pure_session(self, opened, question):
         pure = dpnb.Session(Table("t", people(50), SCHEMA), budget=Budget(epsilon=1))
-        with pure, pytest.raises(RequestError, match="explanations need Gaussian noise"):
+        with pure, pytest.raises(RequestError, match="the default for a budget with a delta"):
             pure.explain(question, anyway=True)
 
     @pytest.mark.parametrize("thing", [None, "north > south", 5, {"groups": ()}])

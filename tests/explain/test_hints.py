@@ -161,11 +161,11 @@ def no_question(world):
 
 def pure(world):
     session = dpnb.Session(Table("t", rows(), Schema(COLUMNS)), budget=Budget(epsilon=9))
-    other = opened(world.fast, budget=Budget(rho=9))
+    other = opened(world.fast, budget=Budget(epsilon=3, delta=1e-6))
     sql = "SELECT g, COUNT(*) AS n FROM t GROUP BY g"
     return (
         lambda: session.price(ask(session, sql, "n", rho=None, epsilon=1)),
-        lambda: other.price(ask(other, sql, "n")),
+        lambda: other.price(ask(other, sql, "n", rho="0.1")),
     )
 
 
@@ -302,7 +302,7 @@ ELSE = {
     "a forged group": ("Compare the groups again", lambda w, _: anew(w, groups=(("north",), ("moon",)))),
     "a group twice": ("Compare the groups again", lambda w, _: anew(w, groups=(("north",), ("north",)))),
     "no question": (r"answer\.compare\('a', 'b'\)", lambda w, _: no_question(w)),
-    "pure": (r"Budget\(rho=\.\.\.\)", lambda w, _: pure(w)),
+    "pure": (r"new ledger with Budget\(epsilon=3, delta=1e-6\)", lambda w, _: pure(w)),
     "another session": ("Ask the query here first", lambda w, _: elsewhere(w)),
     "worked out": (r"history=False \(--no-history\)", lambda w, _: worked_out(w)),
     "older data": ("Ask the query again first", older),

@@ -727,9 +727,11 @@ class TestRefusals:
         assert refused.value.hint
 
     def test_an_empty_past(self, opened):
-        with pytest.raises(RequestError, match="past answers do not determine this") as refused:
+        with pytest.raises(
+            RequestError, match="no past answer to you is about this table"
+        ) as refused:
             opened(PEOPLE_TABLE).infer(WHOLE)
-        assert "Ask the statement itself." in refused.value.hint
+        assert "Ask the statement itself: session.query" in refused.value.hint
         bounds = opened(PEOPLE_TABLE).infer(WHOLE, guaranteed=True)
         assert (bounds.estimate, bounds.low, bounds.high) == (None, 0, math.inf)
 
@@ -784,7 +786,7 @@ class TestRefusals:
             old.query(WHOLE, rho=0.1)
             assert old.infer(WHOLE).estimate == 600
         new = curated(table(601, seed=8), ledger=path, new_version=True).session()
-        with pytest.raises(RequestError, match="do not determine"):
+        with pytest.raises(RequestError, match="is about this table on version 2 of its data"):
             new.infer(WHOLE)
         new.query(WHOLE, rho=0.1)
         found = new.infer(WHOLE)

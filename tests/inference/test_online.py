@@ -534,8 +534,24 @@ class TestAnalysts:
         other = c.price(WHOLE, error=25)
         assert other.origin is None
         assert found.origin is None or found.origin.past == 1
-        with pytest.raises(RequestError, match="do not determine"):
+        with pytest.raises(RequestError, match="no past answer to you"):
             c.infer(WHOLE)
+
+
+def test_a_sum_of_rounded_values_is_advised_from_their_average(session):
+    """A Real is rounded around another origin for its average, so sums do not follow; the product does."""
+    session.query("SELECT region, AVG(gain) AS m FROM people GROUP BY region", rho=1)
+    total = "SELECT region, SUM(gain) AS s FROM people GROUP BY region"
+    with pytest.raises(
+        RequestError, match="hold the average of these values, but not their sum"
+    ) as said:
+        session.infer(total)
+    assert said.value.hint == "Infer the AVG and the COUNT of the same column, and multiply them."
+    assert session.infer(total.replace("SUM", "AVG")).told
+    assert session.infer(total.replace("SUM", "COUNT")).told
+    # nothing of an average under another condition is held, so nothing is advised
+    with pytest.raises(RequestError, match="past answers do not determine this"):
+        session.infer("SELECT SUM(gain) AS s FROM people WHERE gain > 50")
 
 
 class TestUse:

@@ -231,8 +231,11 @@ class TestWhatIsRefused:
         [
             (Budget(rho=1), "no delta was set aside"),
             (Budget(epsilon=1, delta=1e-6), "no delta was set aside"),
-            (Budget(epsilon=1), "needs a delta"),
-            (Budget(epsilon=1, delta=1e-6, accountant="gdp"), "needs a delta"),
+            (Budget(epsilon=1), "the default for a budget with a delta"),
+            (
+                Budget(epsilon=1, delta=1e-6, accountant="gdp"),
+                "the default for a budget with a delta",
+            ),
         ],
     )
     def test_without_a_delta_that_was_set_aside(self, frame, budget, text):

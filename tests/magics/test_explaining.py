@@ -167,7 +167,11 @@ class TestPrice:
 
 class TestDoubt:
     def test_what_noise_may_explain_is_shown_but_not_explained(self, asked):
-        ran = asked.run("%%dpexplain income\n'Married-AF-spouse' > 'Married-civ-spouse'")
+        cell = "'Married-AF-spouse' > 'Married-civ-spouse'"
+        priced = asked.run(f"%%dpexplain income --dry-run\n{cell}")
+        assert "The difference itself could be noise" in priced.stdout
+        assert not priced.result.valid
+        ran = asked.run(f"%%dpexplain income\n{cell}")
         assert ran.error is None
         assert isinstance(ran.result, dpnb.Question)
         assert "Nothing was spent." in ran.stdout

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import pandas as pd
 import pytest
 
 from dpnb.errors import RequestError
@@ -98,6 +101,18 @@ def test_a_second_budget_for_the_same_table_is_named(shell, file):
         "the rho 0.2 and the rho 0.2 spent on people before come on top of it"
         in shell.run("%dpopen people.toml --ledger m").stdout
     )
+
+
+def test_a_csv_file_is_drafted_as_the_hint_says(shell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"age": [23, 51], "sex": ["m", "f"]}).to_csv("people 2.csv", index=False)
+    shell.run("%load_ext dpnb")
+    said = str(shell.run("%dpopen 'people 2.csv'").error)
+    code = re.search(r"does: (.*\)\))\. Replace", said)[1]
+    assert shell.run(f"import pathlib, dpnb\n{code}").error is None
+    made = tmp_path / "people 2.toml"
+    made.write_text(made.read_text().replace("draft = true\n", ""))
+    assert "Opened people_2: rho 1 left" in shell.run("%dpopen 'people 2.toml' --rho 1").stdout
 
 
 def test_a_file_that_a_failed_opening_left_is_a_new_ledger(shell, file, tmp_path):

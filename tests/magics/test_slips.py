@@ -34,8 +34,9 @@ SLIPS = {
     "--epsilon 3 --delta 1e-6.",
     "%dpdiscover --rho 0.1": "%dpdiscover: the following arguments are required: column. Name the column: "
     "%dpdiscover city.",
-    "%dpopen people.csv": "'people.csv' does not say what is public. Write dpnb.draft_schema('people.csv'): it "
-    "drafts the .toml file to open.",
+    "%dpopen people.csv": "'people.csv' does not say what is public. Draft a file that does: "
+    "pathlib.Path('people.toml').write_text(dpnb.draft_schema('people.csv')). Replace what it guesses by "
+    "public knowledge, and open people.toml.",
     "%%dpquery --rho 0.1 --nonsense\nSELECT COUNT(*) FROM adult": "%dpquery: unrecognized arguments: "
     "--nonsense. See %dpquery? for its options.",
 }

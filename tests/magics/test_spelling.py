@@ -47,10 +47,9 @@ SAID = [
     ),
     (
         "%%dpinfer\n" + COUNT,
-        "past answers do not determine this. Ask the statement itself. Or ask for bounds: --guaranteed.",
+        "no past answer to you is about this table. Ask the statement itself: %%dpquery.",
         lambda s: s.infer(COUNT),
-        "past answers do not determine this. Ask the statement itself. Or ask for bounds: "
-        "guaranteed=True.",
+        "no past answer to you is about this table. Ask the statement itself: session.query(sql).",
     ),
     (
         "%%dpquery --rho 0.1\nSELECT COUNT(*) AS n FROM adult WHERE age > :least",

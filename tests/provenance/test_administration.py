@@ -210,7 +210,7 @@ class TestCurrencies:
         session = curator.session("b")
         question = session.query(BY_SEX, epsilon=2).compare("F", "M")
         before = curator.budget.spent
-        with pytest.raises(RequestError, match="explanations need Gaussian noise"):
+        with pytest.raises(RequestError, match="explanations need the accountant 'zcdp'"):
             session.explain(question, anyway=True)
         with pytest.raises(RequestError):
             session.price(question)

@@ -115,7 +115,7 @@ class TestReadAccuracy:
         self, read: Callable[..., Query]
     ) -> None:
         query = read(COUNT)
-        with pytest.raises(RequestError, match="Give epsilon=, not rho="):
+        with pytest.raises(RequestError, match="Give epsilon=0.5, not rho"):
             read_accuracy(query, "pure", None, rho=0.1)
         with pytest.raises(RequestError, match="the session has no delta"):
             read_accuracy(query, "zcdp", None, epsilon=0.1)

@@ -899,7 +899,9 @@ class TestLevels:
     def test_rho_is_none_of_pure_sessions(self, opened, four):
         profile = opened(four, epsilon=9).risk(SUM)
         for rho in (1, math.inf):
-            with pytest.raises(RequestError, match="counts pure epsilon"):
+            with pytest.raises(
+                RequestError, match="counts epsilon, because its budget has no delta"
+            ):
                 profile.rdr(rho=rho)
 
     def test_epsilon_needs_a_delta_in_zcdp_sessions(self, opened, four):
