@@ -19,10 +19,14 @@ _PRICED = "session.price(...) says what it would cost, free."
 _MEANT = {
     ("decide", "rho"): MOST,
     ("decide", "epsilon"): MOST,
+    **{
+        (who, amount): "Write budget=dpnb.Budget(epsilon=3, delta=1e-6)."
+        for who in ("Session", "Curator")
+        for amount in ("rho", "epsilon", "delta")
+    },
     **{(verb, "dry_run"): _PRICED for verb in ("query", "explain", "decide", "discover")},
 }
 """What to write instead of an argument that others have."""
-_NAMED = "Write the others with their names, such as rho=0.05."
 _PLACED = {
     "explain": "Compare the groups first: session.explain(answer.compare('a', 'b'), rho=0.05)."
 }
@@ -52,10 +56,11 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
                     _MEANT.get((whose, name)) or nearest(name, names),
                 )
         if len(values) > len(placed) + method:
-            first = " and ".join(one.name for one in placed)
+            first = " and ".join(", ".join(one.name for one in placed).rsplit(", ", 1))
+            such = ", such as rho=0.05" if "rho" in names else ""
             raise RequestError(
                 f"{whose} takes {f'only {first}' if first else 'no value'} without a name",
-                _PLACED.get(whose, _NAMED),
+                _PLACED.get(whose, f"Write the others with their names{such}."),
             )
         return function(*values, **named)
 

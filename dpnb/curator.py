@@ -17,6 +17,7 @@ from dpnb.answers.answer import Answer
 from dpnb.answers.listing import Asked, BudgetStatus, Price
 from dpnb.answers.question import Question
 from dpnb.answers.request import AnswerRequest
+from dpnb.arguments import checked
 from dpnb.engines.base import Engine, guarded
 from dpnb.errors import (
     BudgetError,
@@ -126,6 +127,7 @@ class Curator(Ownership):
     Fraction(1, 100)
     """
 
+    @checked
     def __init__(
         self,
         tables: Table | Sequence[Table],

@@ -77,6 +77,7 @@ class Session:
     ['sex', 'n', 'n_low', 'n_high']
     """
 
+    @checked
     def __init__(
         self,
         tables: Table | Sequence[Table],

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpnb.arguments import checked
 from dpnb.errors import SchemaError, given
 from dpnb.kinds import Real
 from dpnb.schema import Schema, Unit, read_toml
@@ -74,6 +75,7 @@ class Table:
         "_definitions", "joins", "key", "name", "obstacles", "pairs", "public", "schema", "source",
     )  # fmt: skip
 
+    @checked
     def __init__(
         self,
         name: str,

@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from dpnb import Budget, Session
+from dpnb import Budget, Session, Table
 from dpnb.errors import RequestError
 
 pytestmark = pytest.mark.fast
@@ -32,6 +32,23 @@ SQL = "SELECT COUNT(*) FROM t"
         ),
         (lambda s: s.price(SQL, rh=0.1), "unknown option 'rh'. Did you mean rho?"),
         (lambda s: s.price_discovery("c", roh=0.1), "unknown option 'roh'. Did you mean rho?"),
+        (
+            lambda s: s.query(SQL, dry_run=True),
+            "query has no argument 'dry_run'. session.price(...) says what it would cost, free.",
+        ),
+        (
+            lambda s: s.explain("an answer", "'a' > 'b'", rho=0.1),
+            "explain takes only question without a name. Compare the groups first: "
+            "session.explain(answer.compare('a', 'b'), rho=0.05).",
+        ),
+        (
+            lambda _: Session("a table", epsilon=3, delta=1e-6),
+            "Session has no argument 'epsilon'. Write budget=dpnb.Budget(epsilon=3, delta=1e-6).",
+        ),
+        (
+            lambda _: Table("t", None, None, None, "id"),
+            "Table takes only name, source, schema and unit without a name. Write the others with their names.",
+        ),
         (lambda _: Budget(eps=3), "Budget has no argument 'eps'. Did you mean epsilon?"),
         (
             lambda _: Budget(3),
