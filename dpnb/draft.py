@@ -65,7 +65,7 @@ def draft_schema(source: Any, name: str | None = None) -> Draft:
     Raises
     ------
     SchemaError
-        For a source that a table cannot have.
+        For a source that a table cannot have, and a CSV file that is not in UTF-8.
 
     Examples
     --------
@@ -74,12 +74,15 @@ def draft_schema(source: Any, name: str | None = None) -> Draft:
     >>> draft.splitlines()[3]
     'draft = true'
     """
+    from dpnb.engines.sources import is_csv
     from dpnb.engines.summary import summarise
 
     if name is None:
         name = _name_of(source)
     check_name(name)
     found = summarise(source)
+    if is_csv(source):
+        _check_encoding(Path(source))
     declared = {one.name: kind for one in found if (kind := _declared(one)) is not None}
     complete = [one.name for one in found if one.name in declared and one.present == one.rows > 0]
     path = str(source) if isinstance(source, (str, Path)) else None
@@ -88,12 +91,13 @@ def draft_schema(source: Any, name: str | None = None) -> Draft:
     if path is None:
         parts.append("# The file with the rows, relative to this one; Table.load needs it:\n"
                      '# source = "rows.parquet"\n')  # fmt: skip
+    # whom to protect is the first thing to decide
+    parts += map(_unit, filter(_may_be_id, found))
     for one in found:
         if one.name in declared:
             parts.append(f"{_remark(one)}{_toml({'columns': {one.name: declared[one.name]}})}")
         else:
             parts.append(_left_out(one))
-    parts += map(_unit, filter(_may_be_id, found))
     return Draft("\n".join(parts))
 
 
@@ -103,6 +107,28 @@ def _name_of(source: Any) -> str:
         return "t"
     found = re.sub(r"[^A-Za-z0-9_]+", "_", Path(source).stem).strip("_")[:62]
     return f"_{found}" if found[:1].isdigit() else found or "t"
+
+
+def _check_encoding(path: Path) -> None:
+    """Refuse a file of which a table would leave out rows. Only the owner may know that there are any.
+
+    Raises
+    ------
+    SchemaError
+    """
+    with path.open(encoding="utf-8") as file:
+        try:
+            while file.read(2**20):
+                pass
+        except UnicodeDecodeError:
+            pass
+        else:
+            return
+    raise SchemaError(
+        "the CSV file is not encoded in UTF-8, so a table would leave out rows",
+        "Save it as UTF-8, or read it with pandas.read_csv(..., encoding='latin-1') and give the frame.",
+        str(path),
+    )
 
 
 def _toml(content: dict[str, Any]) -> str:

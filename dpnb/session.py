@@ -24,7 +24,7 @@ from dpnb.privacy.loss import PICKED
 from dpnb.provenance.requests import ANALYST
 from dpnb.scale import truth
 from dpnb.stamps import STAMPS
-from dpnb.table import Table
+from dpnb.table import Table, protection
 from dpnb.waiting import Progress, wait
 
 if TYPE_CHECKING:
@@ -388,7 +388,7 @@ class Session:
         mode : {'tight', 'paper'}
             'paper' uses the published sensitivities and margins, which are 4 to 8 times larger.
         anyway : bool
-            Explain a difference that may be noise, or that points the other way, or with a margin wider than it.
+            Explain a difference that may be noise, or that points the other way, or with a margin of more than half of it.
         attributes, exclude : sequences of str
             Columns whose declared values explain. By default all but those of the question, and one of each set of aliases.
         length : int
@@ -413,7 +413,7 @@ class Session:
         ------
         RequestError
             For an unusable option. Unless ``anyway``, also for a difference that may be noise, and where the default cost
-            would leave a margin of error wider than the difference. Nothing was charged.
+            would leave a margin of error of more than half of the difference. Nothing was charged.
         BudgetError, EngineError, InterruptedRequestError
             Nothing was charged.
 
@@ -760,12 +760,7 @@ class Session:
         )
         notes: tuple[str, ...] = ()
         if any(table.unit is not None for table in self._channel.tables.values()):
-            protected = (
-                f"{name} protects {'single rows' if table.unit is None else table.unit.text}"
-                for name, table in self._channel.tables.items()
-                if table.key is None
-            )
-            notes = (f"{'; '.join(protected)}.",)
+            notes = (protection(self._channel.tables),)
         header = ("table", "column", "kind", "declared values")
         return Listing("Declared columns", header, rows, notes=notes)
 

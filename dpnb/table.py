@@ -34,6 +34,24 @@ def check_name(name: object) -> None:
         )
 
 
+def protection(tables: Mapping[str, Table]) -> str:
+    """Return whom some tables' answers protect, in words.
+
+    Examples
+    --------
+    >>> protection({"people": Table("people", None, Schema({"age": Integer(0, 120)}))})
+    'This protects single rows.'
+    """
+    found = [
+        (name, "single rows" if table.unit is None else table.unit.text)
+        for name, table in tables.items()
+        if table.key is None
+    ]
+    if len(found) == 1:
+        return f"This protects {found[0][1]}."
+    return f"{'; '.join(f'{name} protects {what}' for name, what in found)}."
+
+
 class Table:
     """One sensitive table.
 

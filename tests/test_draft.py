@@ -50,6 +50,21 @@ class TestStamp:
         assert first.startswith("# DRAFT, made from the data: NOT PRIVATE.")
         assert "Replace every bound, bin and value by public knowledge" in "".join(rest[:2])
 
+    def test_a_file_of_which_rows_would_be_left_out_is_refused(self, tmp_path):
+        file = tmp_path / "t.csv"
+        file.write_text("city\n" + "Bern\n" * 10 + "Zürich\n", "latin-1")
+        with pytest.raises(SchemaError, match="not encoded in UTF-8") as caught:
+            dpnb.draft_schema(file)
+        assert "encoding='latin-1') and give the frame" in caught.value.hint
+        frame = pd.read_csv(file, encoding="latin-1")
+        assert '"Zürich"' in dpnb.draft_schema(frame)
+        file.write_text(file.read_text("latin-1"), "utf-8")
+        assert declared(dpnb.draft_schema(file))["city"] == Category(["Bern", "Zürich"])
+
+    def test_the_unit_comes_before_the_columns(self):
+        lines = dpnb.draft_schema(pd.DataFrame({"age": [1, 2], "person_id": [1, 1]})).splitlines()
+        assert lines.index("# [unit]") < lines.index("[columns.age]")
+
     @pytest.mark.parametrize("load", [Schema.load, Table.load])
     def test_is_refused_until_its_mark_is_deleted(self, load, tmp_path):
         FRAME.to_parquet(tmp_path / "t.parquet")

@@ -676,7 +676,9 @@ class TestDiscovery:
                 with Session(table(schema=schema), budget=Budget(rho=1)) as other:
                     # two things are to do, and both are said at once
                     found = failing(lambda: other.discover("city", rho=0.05))
-                    assert found.hint.startswith("List the column under undeclared. A ledger keeps")
+                    assert found.hint.startswith(
+                        "List the column under undeclared, not under columns. A ledger keeps"
+                    )
             else:
                 session.discover("city", rho=0.05)
 

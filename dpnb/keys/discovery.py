@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+_THEN = "To group by these values, declare them (.category()) instead, and open the ledger with new_version=True."
+
+
 @dataclass(frozen=True, slots=True)
 class ThresholdLaw:
     """How likely a value is to be shown: public.
@@ -175,7 +178,8 @@ class Discovery:
         )
         note = ledger_note(self.spent, self.currency, kept=self.kept)
         order = ["The values that seem most common come first."] if len(self.keys) > 1 else []
-        return [*order, hidden, self.law.sentence(), cost, *([note] if note else [])]
+        then = [_THEN] if self.keys else []
+        return [*order, hidden, self.law.sentence(), *then, cost, *([note] if note else [])]
 
     @property
     def title(self) -> str:

@@ -89,6 +89,7 @@ class DiscoveryRequest:
         RequestError
             Where key_delta was not set aside, and for a column that cannot be discovered.
         """
+        self._check_undeclared()
         state = self.store.accountant
         if state.currency != "zcdp":
             raise RequestError(
@@ -118,12 +119,27 @@ class DiscoveryRequest:
             read_confidence(self.options.get("confidence", 0.95)), is_picked(self.options),
         )  # fmt: skip
 
+    def _check_undeclared(self) -> None:
+        """Refuse a column whose values are declared, whatever else is missing."""
+        named = self.options.get("table")
+        alone = isinstance(named, str)
+        tables = [one for one in self.tables.values() if not alone or one.name == named]
+        name = self.column
+        if not isinstance(name, str) or any(
+            name.casefold() == one.casefold() for table in tables for one in table.schema.undeclared
+        ):
+            return
+        if any(table.schema.find(name) is not None for table in tables):
+            raise RequestError(
+                f"the values of {given(name)} are declared", "There is nothing to discover."
+            )
+
     def _new_ledger(self) -> str:
         listed = any(one.schema.undeclared for one in self.tables.values())
         if listed:
             return "A ledger keeps its budget, so start a new one with Budget(epsilon=3, delta=1e-6, key_delta=1e-7)."
         return (
-            "List the column under undeclared. A ledger keeps its budget, so start a new one with "
+            "List the column under undeclared, not under columns. A ledger keeps its budget, so start a new one with "
             "Budget(epsilon=3, delta=1e-6, key_delta=1e-7)."
         )
 
@@ -151,10 +167,6 @@ class DiscoveryRequest:
             raise RequestError("column must be a string", "Write session.discover('city').")
         if self.column.casefold() in folded:
             return folded.index(self.column.casefold())
-        if table.schema.find(self.column) is not None:
-            raise RequestError(
-                f"the values of {self.column!r} are declared", "There is nothing to discover."
-            )
         raise RequestError(
             f"{table.name!r} has no undeclared column {given(self.column)}",
             nearest(self.column, list(table.schema.undeclared))

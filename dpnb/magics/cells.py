@@ -41,6 +41,7 @@ from dpnb.privacy.mechanisms import NONE
 from dpnb.session import Session
 from dpnb.spelling import with_options
 from dpnb.stamps import STAMPS
+from dpnb.table import protection
 
 _NO_TABLE = re.compile(r"unknown table '(\w+)'")
 
@@ -211,6 +212,8 @@ class Dpnb(Magics):
         left = loss_text(status.remaining, status.currency, status.delta, left=True)
         said = f"{'Opened' if new else 'Using'} {name}{' with a new ledger' if started else ''}"
         text = f"{said}: {left} left."
+        if new:
+            text += f" {protection(session._channel.tables)}"
         others = [spent for key, spent in self.spent[name].items() if key != session.ledger]
         if others:
             text += (

@@ -28,8 +28,14 @@ def read_question(name: str, body: str | None, options: Any, names: Mapping[str,
             )
         return held
     if not isinstance(held, Answer):
-        answers = [key for key, value in names.items() if isinstance(value, Answer)]
-        hint = nearest(name, answers) if answers else "Bind one with %%dpquery -o name."
+        answers = [
+            key for key, value in names.items() if isinstance(value, Answer) and key[:1] != "_"
+        ]
+        hint = (
+            nearest(name, answers)
+            if answers
+            else f"Run its query with -o {name}: what was answered before is free."
+        )
         raise RequestError(f"there is no answer named {given(name)}", hint)
     if not body:
         raise RequestError("there is no question", "Write 'a' > 'b' below, with groups as shown.")

@@ -32,6 +32,7 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _OWNERS = ("rho", "epsilon", "delta", "key_delta", "ledger", "anchor", "new_anchor", "new_version")
 """Options of %dpopen that only the owner of the data decides."""
 _UNKNOWN = re.compile(r"unrecognized arguments: (--[\w-]+).*", re.DOTALL)
+_ASSIGNED = re.compile(r"unrecognized arguments: (\w+)=(\S+).*", re.DOTALL)
 _NEEDED = re.compile(r"the following arguments are required: (\w+)")
 _HOW = {
     "answer": "Name the answer: %%dpexplain income, after %%dpquery -o income.",
@@ -54,6 +55,11 @@ def read_options(magic: Callable[..., Any], line: str) -> Any:
         problem = str(error).strip()
     except ValueError:
         problem = "a quote is not closed"
+    assigned = _ASSIGNED.fullmatch(problem)
+    if assigned and f"--{assigned[1]}" in _options_of(magic):
+        raise RequestError(
+            f"%{name}: options begin with two hyphens", f"Write --{assigned[1]} {assigned[2]}."
+        )
     raise RequestError(
         f"%{name}: {problem}", _meant(magic, problem) or f"See %{name}? for its options."
     )
@@ -67,13 +73,17 @@ def _unquoted(options: Any) -> Any:
     return options
 
 
+def _options_of(magic: Any) -> list[str]:
+    return [option for option in magic.parser._option_string_actions if option[:2] == "--"]
+
+
 def _meant(magic: Any, problem: str) -> str | None:
     """Return what a mistyped option was meant to be, if that is clear."""
     needed = _NEEDED.fullmatch(problem)
     if needed:
         return _HOW.get(needed[1])
     found = _UNKNOWN.fullmatch(problem)
-    known = [option for option in magic.parser._option_string_actions if option[:2] == "--"]
+    known = _options_of(magic)
     if found and found[1] in ("--rho", "--epsilon") and "--most" in known:
         return MOST
     close = closest(found[1], known, alike=0.7) if found else ""
@@ -195,8 +205,11 @@ def open_session(
     if "://" in source:
         return open_service(source, options)
     held = namespace.get(source)
-    if isinstance(held, (Session, Curator)):
-        return source, held if isinstance(held, Session) else held.session(), False
+    if isinstance(held, Session):
+        return source, held, False
+    if isinstance(held, Curator):
+        several = held._store.provenance.policy is not None
+        return source, held.session(options.name if several else None), False
     toml = None
     if source.lower().endswith(".toml"):
         table, toml = Table.load(source), read_toml(source)
@@ -210,8 +223,13 @@ def open_session(
         made = Path(source).with_suffix(".toml").name
         raise RequestError(
             f"{given(source)} does not say what is public",
-            f"Draft a file that does: pathlib.Path({made!r}).write_text(dpnb.draft_schema({source!r})). "
+            f"Draft a file that does: import dpnb, pathlib; pathlib.Path({made!r}).write_text(dpnb.draft_schema({source!r})). "
             f"Replace what it guesses by public knowledge, and open {made}.",
+        )
+    elif hasattr(held, "columns"):
+        raise RequestError(
+            f"{source} is a {type(held).__name__}, which does not say what is public",
+            f"Declare it: table = dpnb.Table('people', {source}, schema), and open table.",
         )
     else:
         raise RequestError(

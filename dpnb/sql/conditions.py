@@ -14,7 +14,7 @@ from dpnb.kinds import Category, Constant, nearest
 from dpnb.scale import Interval, scalar
 from dpnb.sql.canonical import simplify
 from dpnb.sql.query import And, Or, Predicate, Within
-from dpnb.sql.relations import Scope
+from dpnb.sql.relations import Relation, Scope
 from dpnb.sql.source import Node, Source, others
 
 COMPARISONS: dict[type, str] = {
@@ -54,6 +54,16 @@ class Conditions:
         self.schema = scope.base.schema
         self.params = params
 
+    def _refuse_undeclared(self, node: Node, relations: Sequence[Relation]) -> None:
+        for one in relations:
+            for name in one.table.schema.undeclared:
+                if name.casefold() == node.name.casefold():
+                    self.refuse(
+                        f"the values of {name!r} are not declared",
+                        f"Find them with session.discover({name!r}), and declare them.",
+                        node,
+                    )
+
     def column(self, node: Node) -> str:
         """Return the declared spelling of the column that a node names."""
         if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
@@ -70,6 +80,7 @@ class Conditions:
             self.refuse(f"unknown table {_qualifier(node)!r}", hint, node)
         found = self.scope.find(node.name, _qualifier(node))
         if not found:
+            self._refuse_undeclared(node, relations)
             columns = [name for one in relations for name in one.table.schema]
             self.refuse(f"unknown column {node.name!r}", nearest(node.name, columns), node)
         if len(found) > 1:

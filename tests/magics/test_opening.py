@@ -88,14 +88,14 @@ def test_a_second_budget_for_the_same_table_is_named(shell, file):
     assert shell.run(f"%%dpquery --rho 0.2\n{SQL}").error is None
     said = shell.run("%dpopen people.toml --ledger l").stdout
     assert (
-        "Opened people with a new ledger: rho 1 left. This is another budget: the rho 0.2 spent on people before comes on top of it."
+        "Opened people with a new ledger: rho 1 left. This protects single rows. This is another budget: the rho 0.2 spent on people before comes on top of it."
         in said
     )
     assert shell.run(f"%%dpquery --rho 0.2\n{SQL}").error is None
     # the same ledger knows what was spent
     assert (
         shell.run("%dpopen people.toml --ledger l").stdout.strip()
-        == "Opened people: rho 0.8 left. This is another budget: the rho 0.2 spent on people before comes on top of it."
+        == "Opened people: rho 0.8 left. This protects single rows. This is another budget: the rho 0.2 spent on people before comes on top of it."
     )
     assert (
         "the rho 0.2 and the rho 0.2 spent on people before come on top of it"
@@ -109,7 +109,7 @@ def test_a_csv_file_is_drafted_as_the_hint_says(shell, tmp_path, monkeypatch):
     shell.run("%load_ext dpnb")
     said = str(shell.run("%dpopen 'people 2.csv'").error)
     code = re.search(r"does: (.*\)\))\. Replace", said)[1]
-    assert shell.run(f"import pathlib, dpnb\n{code}").error is None
+    assert shell.run(code).error is None
     made = tmp_path / "people 2.toml"
     made.write_text(made.read_text().replace("draft = true\n", ""))
     assert "Opened people_2: rho 1 left" in shell.run("%dpopen 'people 2.toml' --rho 1").stdout
