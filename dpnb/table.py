@@ -39,7 +39,7 @@ def protection(tables: Mapping[str, Table]) -> str:
 
     Examples
     --------
-    >>> protection({"people": Table("people", None, Schema({"age": Integer(0, 120)}))})
+    >>> protection({table.name: table})
     'This protects single rows.'
     """
     found = [

@@ -188,7 +188,16 @@ def infer(
         stamp=known.stamp,
         conditional=any(one.name in known.conditional for one in evidence.used),
         ledger=known.ledger,
-        look=max([1, *(known.looks[one.name] for one in evidence.used)]),
+        look=max(
+            [
+                1,
+                *(
+                    known.looks[one.name]
+                    for one in evidence.used
+                    if not quick or one.name in joint.used
+                ),
+            ]
+        ),
     )
 
 

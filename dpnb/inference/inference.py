@@ -514,7 +514,10 @@ class Inference:
         str
             Empty if there is nothing to say.
         """
-        number = len({name.rpartition("/")[0] for name in self.joint.names})
+        # a prior, or bounds, rest on everything that is linked
+        weighted = self.method == "blue" and self.prior is None
+        linked = {name.rpartition("/")[0] for name in self.joint.names}
+        number = len(self.joint.used if weighted else linked)
         if not number:
             return "No past answer helps here. No privacy cost."
         past = "one past answer" if number == 1 else f"{number} past answers"

@@ -201,6 +201,17 @@ class Joint:
         return all(law.family == "gaussian" for law in self.laws)
 
     @cached_property
+    def used(self) -> frozenset[str]:
+        """Names of the releases that an estimate is a sum of."""
+        import numpy as np
+
+        # solved weights of what does not matter are 0 up to rounding
+        matter = np.any(np.abs(self.weights) > 1e-9, axis=0)
+        return frozenset(
+            name.rpartition("/")[0] for name, one in zip(self.names, matter, strict=True) if one
+        )
+
+    @cached_property
     def variances(self) -> Floats:
         """Variances of the noises of the answers, shape (m,)."""
         import numpy as np

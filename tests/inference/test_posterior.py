@@ -288,6 +288,14 @@ class TestJointDraws:
         assert found.high - found.value == pytest.approx(53.342503, **HALF)
         assert found.confidence == 0.95
 
+    def test_what_has_no_weight_is_not_used(self):
+        """Weights of answers that do not matter are 0 only up to the solver's rounding."""
+        made = joint(LAPLACE)
+        names = ("a/0", "a/1", "b/0", *(f"c/{i}" for i in range(5)))
+        weights = np.array([[0, 0.5, -1e-15, 0, 0, 1e-13, 0, 0]])
+        assert replace(made, names=names, weights=weights).used == {"a"}
+        assert replace(made, names=names).used == {"a", "b", "c"}
+
     @pytest.mark.parametrize("sign", [1, -1])
     def test_ratio_of_gaussians_agrees_with_fieller(self, sign):
         laws = [Law("gaussian", 2.0), Law("gaussian", 1.0)]
