@@ -449,7 +449,7 @@ class RiskPicker(anywidget.AnyWidget):
         super().close()
 
     def __repr__(self) -> str:
-        return "<RiskPicker: exact, for the owner only: shown live, kept nowhere>"
+        return "<RiskPicker: exact, for the owner only: shown live in a notebook, kept nowhere>"
 
     def __reduce__(self) -> Any:
         raise TypeError("exact values cannot be pickled")

@@ -1026,7 +1026,10 @@ class RiskProfile:
         if self._rows.closed:
             return "<RiskProfile: closed>"
         if not self.public:
-            return "<RiskProfile: exact, for the owner only: widget() shows it and stores nothing>"
+            return (
+                "<RiskProfile: exact, for the owner only: widget() shows it in a notebook and stores nothing; "
+                "suggest(guesses=...) prints a level anywhere>"
+            )
         from dpnb.display.risk import risk_text
 
         return risk_text(self)

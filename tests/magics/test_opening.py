@@ -7,6 +7,7 @@ import re
 import pandas as pd
 import pytest
 
+import dpnb
 from dpnb.errors import RequestError
 
 pytestmark = pytest.mark.fast
@@ -101,6 +102,28 @@ def test_a_second_budget_for_the_same_table_is_named(shell, file):
         "the rho 0.2 and the rho 0.2 spent on people before come on top of it"
         in shell.run("%dpopen people.toml --ledger m").stdout
     )
+
+
+def test_a_curator_of_several_analysts_is_opened_for_one(shell):
+    shell.run("%load_ext dpnb")
+    shell.names["owner"] = dpnb.Curator(
+        dpnb.datasets.adult(), budget=dpnb.Budget(rho=1), analysts={"alice": 4, "bob": 1}
+    )
+    assert "Using bob: rho 0.25 left" in shell.run("%dpopen owner --as bob").stdout
+    assert "alice" in str(shell.run("%dpopen owner").error)
+
+
+def test_a_data_frame_is_declared_first(shell):
+    shell.run("%load_ext dpnb")
+    shell.names["df"] = pd.DataFrame({"age": [23]})
+    said = str(shell.run("%dpopen df --rho 1").error)
+    assert said == (
+        "df is a DataFrame, which does not say what is public. Declare it: table = "
+        "dpnb.Table('people', df, schema), and open table."
+    )
+    shell.names["schema"] = dpnb.Schema({"age": dpnb.Integer(0, 120)})
+    assert shell.run("import dpnb; table = dpnb.Table('people', df, schema)").error is None
+    assert "Opened people" in shell.run("%dpopen table --rho 1").stdout
 
 
 def test_a_csv_file_is_drafted_as_the_hint_says(shell, tmp_path, monkeypatch):
