@@ -253,6 +253,20 @@ def test_a_cell_that_fails_is_told_after_the_rest(tmp_path, capsys, monkeypatch)
     assert path.with_suffix(".html").exists()
 
 
+def test_a_page_that_cannot_be_written_is_told(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("nbclient.NotebookClient.execute", lambda self, **_: None)
+    path = tmp_path / lessons.FIRST
+    path.write_text(notebooks.text(notebooks.made(LESSON[1])))
+    page = path.with_suffix(".html")
+    page.mkdir()
+    code, _, err = run(capsys, tmp_path, "--run")
+    assert code == 1
+    assert err.startswith(f"dpnb: cannot write {page}: Is a directory. Remove it, or name another")
+    page.rmdir()
+    assert run(capsys, tmp_path, "--run")[0] == 0
+    assert page.is_file()
+
+
 @pytest.mark.fast
 def test_the_first_lesson_has_such_cells():
     cells = json.loads((lessons.lesson_files()[0]).read_text())["cells"]

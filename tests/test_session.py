@@ -810,6 +810,20 @@ class TestInterrupt:
             assert session.budget.spent.rho == Fraction(1, 10)
             assert session.query(COUNT, rho=0.1).spent.rho == 0
 
+    def test_before_the_commit_of_what_needs_no_scan_nothing_is_charged(self):
+        """The noise of all finer levels is drawn at first use."""
+        cancel, finer = threading.Event(), {"epsilon": "0.5"}
+        with opened(budget=dpnb.Budget(epsilon=1)) as session:
+            session.query(COUNT, epsilon="0.1")
+            before, query = session.budget.spent, session._curator.query
+            cancel.set()
+            with pytest.raises(InterruptedRequestError, match="interrupted") as refusal:
+                query("analyst", COUNT, None, finer, cancel)
+            assert refusal.value.hint == "Nothing was charged."
+            assert session.budget.spent == before
+            cancel.clear()
+            assert query("analyst", COUNT, None, finer, cancel).spent.epsilon > 0
+
     def test_while_the_request_starts_nothing_is_charged(self, monkeypatch):
         original, measure = threading.Thread.start, DuckDBEngine.measure
 

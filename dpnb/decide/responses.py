@@ -13,7 +13,7 @@ from dpnb.decide import response
 from dpnb.decide.conditions import Bools
 from dpnb.decide.plan import DecisionPlan, truth_of
 from dpnb.decide.request import measured
-from dpnb.decide.stage import check_served, check_version
+from dpnb.decide.stage import check_served
 from dpnb.engines.base import Engine, engine_failure
 from dpnb.privacy.accountant import Charge, Cost
 from dpnb.privacy.loss import PrivacyLoss, unit
@@ -76,7 +76,8 @@ class ResponseRequest:
         """Decide what is asked; public facts only."""
         state = self.store.accountant
         check_served(state, static=self.store.provenance.static, responds=True)
-        check_version(self.draft, self.store)
+        # refuses once another kernel has opened a newer one
+        self.store.version(self.draft.query.table)
         return ResponsePlan(self.draft, self.asked, self.draft.response or Fraction(0))
 
     def words(self, plan: ResponsePlan) -> str:

@@ -133,22 +133,12 @@ def check_served(state: Accountant, *, static: bool, responds: bool) -> None:
         )
 
 
-def check_version(plan: DecisionPlan, store: Store) -> None:
-    """Refuse to go on with a decision on another data version than that of its first step.
-
-    Raises
-    ------
-    LedgerError, RequestError
-    """
-    if store.version(plan.query.table) != plan.version:
-        raise RequestError("the table has had a new version since the first step", "Decide again.")
-
-
 def stage(draft: DecisionPlan, step: int, analyst: str, store: Store) -> Stage:
     """Return a step of a decision on the current state of the ledger."""
     state = store.accountant
     check_served(state, static=store.provenance.static, responds=draft.response is not None)
-    check_version(draft, store)
+    # refuses once another kernel has opened a newer one
+    store.version(draft.query.table)
     begun = state.charges.get((analyst, step_name(draft, 1)))
     if begun is not None:
         starts = tuple(Fraction(start) for start in begun.query["starts"])

@@ -145,8 +145,7 @@ class Budget:
         """The cap: rho, or epsilon in a pure session."""
         if self.rho is not None:
             return PrivacyLoss(rho=self.rho, delta=self.key_delta)
-        if self.epsilon is None:
-            raise RequestError("the budget is empty", "Give rho or epsilon.")
+        assert self.epsilon is not None  # noqa: S101 - exactly one of both is given
         if self.delta is None:
             return PrivacyLoss.of(self.epsilon, "pure")
         return self.within(self.epsilon)

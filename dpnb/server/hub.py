@@ -66,7 +66,7 @@ class HubAuthenticator:
         if not self._scopes:
             raise RequestError(
                 "the Hub gives this service no access scope",
-                "Give the service a name in the Hub's settings.",
+                "Leave JUPYTERHUB_OAUTH_ACCESS_SCOPES out of its environment.",
             )
 
     @property

@@ -48,6 +48,7 @@ class Service:
         while not server.started and self._thread.is_alive():
             self._thread.join(0.01)
         if not self._thread.is_alive():
+            listener.close()
             raise ServiceError("the service did not start", "See the log.")
 
     def close(self) -> None:

@@ -196,13 +196,8 @@ class Statistics:
         # numbers that floats hold, so that engines compute with the very same
         origin = Fraction(float((bounds.low + bounds.high) / 2))
         half = max(bounds.high - origin, origin - bounds.low)
-        try:
-            shift = Fraction(float(half * half / 2))
-        except OverflowError:
-            self.refuse(
-                "the squares of these values can be too large",
-                "Divide them by a number.", asked.argument,
-            )  # fmt: skip
+        # a float holds it: values are within 1e150
+        shift = Fraction(float(half * half / 2))
         if bounds.integral and origin.denominator == 1:
             shift = Fraction(shift.__floor__())
         distance = value if origin == 0 else Arithmetic("-", value, Number(origin))

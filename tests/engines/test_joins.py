@@ -501,6 +501,19 @@ class TestOpening:
         ):
             opened.vectors(OF_PEOPLE[0])
 
+        same = private(orders().astype({"customer_id": "string"}), found)
+        assert Opened(same).vectors(OF_PEOPLE[0])
+
+    def test_tables_of_another_engine_are_refused(self):
+        given = tables()
+        engine, another = DuckDBEngine(given["sales"]), object()
+        apart = joined(given, lambda _, join: engine.obstacle(another, join))
+        sql = "SELECT COUNT(*) AS n FROM sales s JOIN shops h ON s.shop = h.shop"
+        with pytest.raises(SqlError, match="different engines cannot be joined yet") as refusal:
+            parse(sql, apart)
+        assert "read both from files or data frames" in refusal.value.hint
+        assert Opened(given).vectors(sql)
+
     def test_texts_are_ids_too(
         self,
     ):

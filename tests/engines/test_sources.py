@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import os
+import sys
 
 import duckdb
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 
 from dpnb import Budget, Category, Date, Integer, Real, Schema, Session, Table
 from dpnb.engines.base import Count, Scan, engine_failure
+from dpnb.engines.choice import engine_of
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.summary import summarise
 from dpnb.errors import EngineError, SchemaError
@@ -515,3 +517,13 @@ def test_a_file_read_in_place_and_its_frame_are_measured_alike(
         assert one == other, sql
     for engine in engines:
         engine.close()
+
+
+def test_a_table_in_postgres_without_its_package_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.delitem(sys.modules, "dpnb.engines.postgres", raising=False)
+    with pytest.raises(SchemaError, match="in PostgreSQL needs psycopg") as refusal:
+        engine_of(Table("t", "postgresql://u:secret@h/db#t", SCHEMA))
+    assert refusal.value.hint == "Run pip install 'dpnb[postgres]'."
+    assert "secret" not in str(refusal.value)
+    engine_of(Table("t", arrow(), SCHEMA)).close()

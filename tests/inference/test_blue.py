@@ -291,6 +291,22 @@ class TestManyRows:
         off = np.abs(found.estimates - wanted.estimates) / np.sqrt(wanted.variances)
         assert off.max() < 1e-6
 
+    @pytest.mark.parametrize("make", [built, one_by_one])
+    def test_noises_too_far_apart_are_not_combined(self, make):
+        answers = [
+            ([-1, -1, -1], 1e16),
+            ([1, 0, 1], 1e-16),
+            ([-1, 0, 0], 1e-16),
+            ([1, -1, -1], 1e16),
+        ]
+        rows = [(range(3), np.array(row, float), 1.0, variance) for row, variance in answers]
+        query = range(3), [0.0, -2.0, -1.0]
+        with pytest.raises(RequestError, match="noise of too different sizes") as refusal:
+            make(3, rows).solve(*query)
+        assert refusal.value.hint == "Leave out the noisiest answers."
+        # the other noisy one is needed
+        assert make(3, rows[1:]).solve(*query).estimate == pytest.approx(6)
+
     @pytest.mark.parametrize("variance", [0.0, -1.0, float("nan"), float("inf")])
     def test_a_noise_without_variance_is_refused(self, variance):
         with pytest.raises(RequestError):

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import optimize
 
 from dpnb.errors import RequestError
 from dpnb.inference.bounds import allowances, closed_form, guaranteed
@@ -115,6 +116,17 @@ def test_contradictions_raise_an_alarm():
     history = History.of([[1.0], [1.0]], [0.0, 100.0], Law("laplace", 1.0))
     with pytest.raises(RequestError, match="contradict"):
         guaranteed(history, [([0], 1.0)], 0.05)
+
+
+def test_a_solver_that_gives_up_is_no_answer(monkeypatch):
+    history = History.of([[1.0]], [10.0], Law("laplace", 1.0))
+    with monkeypatch.context() as given_up:
+        given_up.setattr(optimize, "linprog", lambda **_: optimize.OptimizeResult(status=1))
+        with pytest.raises(RequestError, match="bounds could not be computed") as refusal:
+            guaranteed(history, [([0], 1.0)], 0.05)
+    assert refusal.value.hint == "Ask for a fresh answer."
+    ((low, high),) = guaranteed(history, [([0], 1.0)], 0.05)
+    assert low < 10 < high
 
 
 def test_planned_rows_are_refused():

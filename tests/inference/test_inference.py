@@ -402,6 +402,13 @@ class TestMethods:
         assert simulated.estimate == plain.estimate
         assert simulated.high == pytest.approx(plain.high, abs=0.05 * (plain.high - plain.low))
 
+    def test_simulation_ends_before_the_last_per_mille(self, session):
+        with pytest.raises(RequestError, match="such a high confidence") as refusal:
+            session.infer(self.SQL, method="mc", confidence=0.9995)
+        assert refusal.value.hint == "Use method='blue'."
+        found = session.infer(self.SQL, method="blue", confidence=0.9995)
+        assert found.high > session.infer(self.SQL).high
+
     def test_the_grid_comes_near_for_laplace_noise(self, laplace, gaussian):
         plain, grid = laplace.infer(self.SQL), laplace.infer(self.SQL, method="pc")
         assert grid.high == pytest.approx(plain.high, abs=0.05 * (plain.high - plain.low))

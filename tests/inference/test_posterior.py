@@ -14,7 +14,7 @@ from scipy import stats
 from dpnb.errors import RequestError
 from dpnb.inference.history import History, Row
 from dpnb.inference.intervals import ratio
-from dpnb.inference.posterior import Joint, nonnegative, simulated, snapped
+from dpnb.inference.posterior import Joint, noise_variance, nonnegative, simulated, snapped
 from dpnb.inference.scheffe import factor
 from dpnb.privacy.calibrate import Law
 
@@ -168,6 +168,14 @@ class TestRefusals:
     def test_what_makes_no_sense(self, ask):
         with pytest.raises(RequestError):
             ask(self.two)
+
+    def test_a_lattice_much_coarser_than_the_noise(self):
+        law = Law("laplace", 0.001)
+        with pytest.raises(RequestError, match="much smaller than the step") as refusal:
+            noise_variance(law, 1.0)
+        assert refusal.value.hint == "Use a finer lattice."
+        # 2 g^2 p / (1 - p)^2 with p = exp(-100)
+        assert noise_variance(law, 0.1) == pytest.approx(0.02 * math.exp(-100))
 
 
 class TestSnapping:

@@ -1,7 +1,8 @@
 """Which refusals the tests provoke: ``pytest --refusals=FILE``.
 
 Runs add up in FILE. At the end the listed refusals that no run has provoked are printed, and the run fails if there
-are any. A refusal is provoked when its place, or a function that it hands its message to, made an error with it.
+are any. A refusal is provoked when its place, or a function that it hands its message to, made an error with it. What a function returns as a message and a hint is provoked when
+any error was made of both.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pytest
 
 from dpnb import errors
 from tests.kit import prose
-from tests.kit.refusals import Reader, Refusal
+from tests.kit.refusals import RETURNED, Reader, Refusal
 
 _ROOT = str(prose.ROOT / "dpnb") + "/"
 _KEY = pytest.StashKey["Provoked"]()
@@ -35,16 +36,20 @@ class Provoked:
         for one in self.refusals:
             for line in range(one.first, one.last + 1):
                 self._at.setdefault((one.file, line), []).append(one)
+        self._returned = [
+            one for one in self.refusals if one.function.rpartition(".")[2] in RETURNED
+        ]
         self.seen: set[str] = set()
         made = errors.DpnbError.__init__
 
         def init(error: errors.DpnbError, what: str, hint: str = "", where: str = "") -> None:
             made(error, what, hint, where)
-            self._note(what)
+            self._note(what, hint)
 
         errors.DpnbError.__init__ = init  # type: ignore[method-assign]
 
-    def _note(self, what: str) -> None:
+    def _note(self, what: str, hint: str) -> None:
+        self.seen |= {key(one) for one in self._returned if one.matches(what) and one.hint == hint}
         frame: Any = sys._getframe(2)
         while frame is not None:
             file, line = frame.f_code.co_filename, frame.f_lineno

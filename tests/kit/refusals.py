@@ -47,7 +47,7 @@ you see the option instead, such as `--rho 0.05`. Every error is a subclass of `
 """
 _TEXTS = ("what", "hint", "again")
 """Parameters that hand a message on."""
-_ALSO = {"obstacle": "SqlError", "_unlike": "SqlError", "unlike": "SqlError"}
+RETURNED = {"obstacle": "SqlError", "_unlike": "SqlError", "unlike": "SqlError"}
 """Functions that return a message and a hint, and the error that these become."""
 _NAMES = {
     "self.slip.hint": "what to change at that place",
@@ -171,9 +171,9 @@ class Reader:
             self.helpers = helpers
 
     def read(self, module: Module, helpers: dict[str, list[Helper]]) -> None:
-        makers = {*self.kinds, *self.helpers, "", *_ALSO}
+        makers = {*self.kinds, *self.helpers, "", *RETURNED}
         for name, outer, function, called in module.named:
-            if function.name not in _ALSO and not called & makers:
+            if function.name not in RETURNED and not called & makers:
                 continue
             path = Paths(self, module, function)
             made = path.follow()
@@ -307,12 +307,12 @@ class Paths:
         if isinstance(node, ast.Raise | ast.Return | ast.Continue | ast.Break):
             if (
                 isinstance(node, ast.Return)
-                and self.function.name in _ALSO
+                and self.function.name in RETURNED
                 and isinstance(node.value, ast.Tuple)
             ):
                 for path in paths:
                     for pair in self.tuples(node.value, path):
-                        self.make(_ALSO[self.function.name], pair[0], pair[1], node)
+                        self.make(RETURNED[self.function.name], pair[0], pair[1], node)
             return []
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             return [

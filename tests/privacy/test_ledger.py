@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from dpnb.errors import LedgerError
+from dpnb.locks import hold
 from dpnb.privacy.ledger import Ledger
 from tests.kit.ledgers import FileHome, PostgresHome
 
@@ -430,6 +431,19 @@ class TestSeveralWriters:
         ledger.close()
         assert [entry["n"] for entry in read(home.address)][3:] == ["child", "parent"]
 
+    def test_so_does_what_runs_under_another_number(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ledger, number = Ledger(path), os.getpid()
+        with monkeypatch.context() as forked:
+            forked.setattr(os, "getpid", lambda: number + 1)
+            with pytest.raises(LedgerError, match="opened in another process") as refusal:
+                news(ledger)
+            assert refusal.value.hint == "Open it in this one."
+            assert len(read(path)) == 3
+        assert len(news(ledger)) == 3
+        ledger.close()
+
 
 class TestUnusableFiles:
     @pytest.mark.parametrize("linked", [False, True])
@@ -544,6 +558,29 @@ class TestUnusableFiles:
         ) as refusal:
             Ledger(address)
         assert "secret" not in str(refusal.value)
+
+    def test_a_url_that_says_something_else_than_was_meant_is_not_shown(self) -> None:
+        pytest.importorskip("psycopg")
+        with pytest.raises(LedgerError, match="URL of the ledger cannot be read") as refusal:
+            Ledger("postgresql://u:p@ss@h/db")
+        assert "p@ss" not in repr(refusal.value)
+        assert "%40 for @" in refusal.value.hint
+        from dpnb.privacy.postgres import _parameters
+
+        assert _parameters("postgresql://u:p%40ss@h/db").items() >= {
+            ("password", "p@ss"), ("host", "h"), ("dbname", "db"),
+        }  # fmt: skip
+
+    def test_postgres_without_its_package_says_what_to_install(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "psycopg", None)
+        monkeypatch.delitem(sys.modules, "dpnb.privacy.postgres", raising=False)
+        with pytest.raises(LedgerError, match="in PostgreSQL needs psycopg") as refusal:
+            Ledger("postgresql://u:secret@h/db")
+        assert refusal.value.hint == "Run pip install 'dpnb[postgres]'."
+        assert "secret" not in str(refusal.value)
+        Ledger(tmp_path / "file.ledger").close()
 
     def test_a_file_without_write_permission_is_refused(
         self, path: Path, monkeypatch: pytest.MonkeyPatch
@@ -691,6 +728,19 @@ class TestAnchor:
         assert anchor.read_text().split()[0] == "5"
         one.close()
         other.close()
+
+    def test_who_waits_too_long_for_it_charges_nothing(self, home: Home, anchor: Path) -> None:
+        self.opened(home.address, anchor).close()
+        held = hold(anchor.with_name("anchor.lock"))
+        ledger = Ledger(home.address, anchor=anchor, timeout=0.05)
+        with pytest.raises(LedgerError, match="in use by another kernel") as refusal:
+            write(ledger, {"n": 4})
+        assert refusal.value.hint == "Try again; nothing was charged."
+        assert anchor.read_text().split()[0] == "3"
+        os.close(held)
+        write(ledger, {"n": 4})
+        ledger.close()
+        assert anchor.read_text().split()[0] == "4"
 
     def test_a_commit_that_fails_leaves_it_as_it_was(
         self, home: Home, anchor: Path, monkeypatch: pytest.MonkeyPatch

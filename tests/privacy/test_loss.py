@@ -23,6 +23,8 @@ from dpnb.privacy.loss import (
     floor_digits,
     guarantee,
     is_picked,
+    refuse_rho,
+    rho_meant,
     rho_of_epsilon,
 )
 
@@ -226,6 +228,13 @@ class TestBudget:
     def test_plain_data_round_trip(self, budget: Budget) -> None:
         assert Budget.from_dict(budget.to_dict()) == budget
 
+    def test_gaussian_accounting_ends_at_epsilon_50(self) -> None:
+        budget = Budget(epsilon=3, delta=1e-6, accountant="gdp")
+        with pytest.raises(RequestError, match="epsilon must be between 0 and 50") as refusal:
+            budget.within(Fraction(51))
+        assert refusal.value.hint == "Give a smaller epsilon, such as 1."
+        assert 0 < budget.within(Fraction(1)).rho < budget.cap.rho
+
     def test_a_budget_cannot_be_raised_afterwards(self) -> None:
         with pytest.raises(AttributeError):
             Budget(rho=1).rho = Fraction(2)  # type: ignore[misc]
@@ -312,6 +321,42 @@ class TestConversions:
     def test_rounding_down_keeps_twelve_digits(self, value: float) -> None:
         rounded = floor_digits(value)
         assert rounded <= Fraction(value) < rounded * (1 + Fraction(1, 10**11))
+
+
+class TestAskedFor:
+    """What a request's rho or epsilon means in a ledger."""
+
+    DELTA = Fraction(1, 10**6)
+
+    def test_too_large_an_epsilon(self) -> None:
+        with pytest.raises(RequestError, match="epsilon must be between 0 and 50") as refusal:
+            rho_meant(51, self.DELTA, "gdp")
+        assert refusal.value.hint == "Give a smaller epsilon, such as 1."
+        assert rho_meant(1, self.DELTA, "gdp") > 0
+
+    @pytest.mark.parametrize("small", ["1e-18", "2e-12"])
+    def test_an_epsilon_that_the_lattice_uses_up(self, small: str) -> None:
+        with pytest.raises(RequestError, match="epsilon is too small") as refusal:
+            rho_meant(small, self.DELTA, "gdp")
+        assert refusal.value.hint == "Give a larger epsilon."
+        assert rho_meant("1e-9", self.DELTA, "gdp") > 0
+
+    @pytest.mark.parametrize(
+        ("budget", "why"),
+        [
+            (Budget(epsilon=1), "its budget has no delta"),
+            (Budget(epsilon=1, delta=1e-6, accountant="basic"), "its accountant is 'basic'"),
+        ],
+    )
+    def test_rho_where_epsilon_is_counted(self, budget: Budget, why: str) -> None:
+        with pytest.raises(RequestError, match=f"counts epsilon, because {why}") as refusal:
+            refuse_rho(budget.currency)
+        assert refusal.value.hint == "Give epsilon=0.5, not rho."
+        assert budget.within(Fraction(1, 2)).level(budget.currency) == Fraction(1, 2)
+
+    @pytest.mark.parametrize("accountant", ["zcdp", "gdp"])
+    def test_rho_where_it_is_counted(self, accountant: str) -> None:
+        refuse_rho(Budget(rho=1, delta=1e-6, accountant=accountant).currency)
 
 
 class TestPicked:

@@ -313,6 +313,12 @@ class TestDeclaring:
             histogram("t", 1, self.SCHEMA, columns, bins)
         assert str(refusal.value)
 
+    def test_edges_that_are_no_list_are_refused(self) -> None:
+        with pytest.raises(SchemaError, match="rising edges within the bounds") as refusal:
+            histogram("t", 1, self.SCHEMA, ["n"], {"n": 5})  # type: ignore[dict-item]
+        assert refusal.value.hint == "Write bins={'age': [17, 30, 90]}."
+        assert histogram("t", 1, self.SCHEMA, ["n"], {"n": [0, 5, 9]}).size == 3
+
     def test_it_has_at_most_100_000_bins(self) -> None:
         wide = {"big": list(range(0, 40_001, 10))}
         view = histogram("t", 1, self.SCHEMA, ["big", "a"], wide)

@@ -78,6 +78,15 @@ class TestSuggest:
         assert profile.suggest(1).level is None
         assert profile.suggest(0).level == 10
 
+    def test_a_choice_without_a_level_is_not_answered(self, opened, four, budget):
+        profile = opened(four, **budget).risk(SUM)
+        choice = profile.suggest(1)
+        with pytest.raises(RequestError, match="found no privacy cost to use") as refusal:
+            profile.answer(choice)
+        assert refusal.value.hint == choice.sentence
+        assert profile.budget.spent == PrivacyLoss.none()
+        assert profile.answer(profile.suggest(0.5)).spent != PrivacyLoss.none()
+
     def test_the_strict_form_allows_less(self, opened, four):
         curator = opened(four, rho=9)
         levels = [curator.risk(SUM, form=form).suggest(0.9).level for form in ("bound", "linear")]

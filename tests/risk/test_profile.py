@@ -333,6 +333,17 @@ class TestGroups:
         with pytest.raises(RequestError, match="there is no group"):
             profile.group_ratio("a", label, epsilon=1, reveal=True)
 
+    def test_groups_of_one_name_are_told_apart_by_one_column(self, opened):
+        pairs = Schema({"a": Category(["x", "x, y"]), "b": Category(["y, z", "z"])})
+        table = Table("t", pd.DataFrame({"a": ["x", "x, y"], "b": ["y, z", "z"]}), pairs)
+        curator = opened(table)
+        profile = curator.risk("SELECT COUNT(*) AS n FROM t", by=("a", "b"))
+        with pytest.raises(RequestError, match="two groups are called 'x, y, z'") as refusal:
+            profile.group_ratio("x, z", "x, y, z", rho=1, reveal=True)
+        assert refusal.value.hint == "Name one column in by."
+        profile = curator.risk("SELECT COUNT(*) AS n FROM t", by="a")
+        assert profile.group_ratio("x", "x, y", rho=1, reveal=True) == 1
+
     def test_without_columns_there_are_no_groups(self, opened, four):
         profile = opened(four).risk(SUM)
         with pytest.raises(RequestError, match="there are no groups"):
@@ -759,6 +770,16 @@ class TestSignedLosses:
             with pytest.raises(DpnbError):
                 profile.signed_losses(nothing)
 
+    def test_too_many_lines_are_not_shown_one_by_one(self, opened, four, monkeypatch):
+        monkeypatch.setattr(assembly, "MOST_JOINT_LINES", 3)
+        curator = opened(four)
+        profile = curator.risk(SUM)
+        answer = curator.session().query(SUM, rho=1)
+        with pytest.raises(RequestError, match="too many different contributions") as refusal:
+            profile.signed_losses(answer)
+        assert refusal.value.hint == "Look at the histogram instead."
+        assert profile.histogram().to_frame()["rows"].sum() == 4
+
 
 class TestStatements:
     @pytest.mark.parametrize(
@@ -1044,6 +1065,9 @@ class TestSecrecy:
         assert "48611" not in repr(found)
         assert found._repr_html_() is None
         assert found["a"].tolist() == [48_611]
+        with pytest.raises(RequestError, match="there is no column 'b'") as refusal:
+            found["b"]
+        assert refusal.value.hint == "Use a."
         shown = Indicators([48_611.0], [1], 1.0, public=True)
         assert "48611" in repr(shown)
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import socket
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
+import uvicorn
 
 import dpnb
 from dpnb.curator import Curator
+from dpnb.errors import InterruptedRequestError, ServiceError
 from dpnb.inference.inference import Inference
 from dpnb.server import tokens
 from dpnb.server.endpoints import ENDPOINTS
 from dpnb.server.limits import Limits
+from dpnb.server.running import Run
 
 SQL = "SELECT sex, COUNT(*) AS n, AVG(wage) AS m FROM people GROUP BY sex"
 BODY = {"sql": SQL, "accuracy": {"rho": 0.01}}
@@ -389,6 +395,50 @@ class TestStopping:
         assert slow.stopped.wait(5)
         assert house.get("/v1/budget").json()["budget"]["spent"]["rho"] == "0"
 
+    def test_who_goes_away_before_it_begins_pays_nothing(self, build, slow, monkeypatch):
+        """The only thread is busy, so it waits."""
+        waiting, gone, over, said = *(threading.Event() for _ in range(3)), []
+        init, stop, call = Run.__init__, Run.stop, Run.__call__
+
+        def made(run, *arguments):
+            init(run, *arguments)
+            waiting.set()
+
+        def stopped(run):
+            stop(run)
+            gone.set()
+
+        def called(run):
+            try:
+                return call(run)
+            except InterruptedRequestError as error:
+                said.append(str(error))
+                over.set()
+                raise
+
+        house = build(limits=Limits(threads=1))
+        place, body = urlsplit(house.url), json.dumps(BODY)
+        head = {
+            "Host": place.netloc, "Content-Type": "application/json",
+            "Content-Length": len(body), **house.headers("bob"),
+        }  # fmt: skip
+        lines = ["POST /v1/query HTTP/1.1", *(f"{name}: {value}" for name, value in head.items())]
+        with ThreadPoolExecutor() as pool:
+            running = pool.submit(house.post, "/v1/query", BODY)
+            assert slow.started.wait(5)
+            for name, spy in (("__init__", made), ("stop", stopped), ("__call__", called)):
+                monkeypatch.setattr(Run, name, spy)
+            with socket.create_connection((place.hostname, place.port)) as client:
+                client.sendall("\r\n".join([*lines, "", body]).encode())
+                assert waiting.wait(5)
+            assert gone.wait(5)
+            slow.free.set()
+            assert running.result().status_code == 200
+            assert over.wait(5)
+        assert said == ["interrupted. Nothing was charged."]
+        assert house.get("/v1/budget", "bob").json()["budget"]["spent"]["rho"] == "0"
+        assert house.post("/v1/query", BODY, "bob").status_code == 200
+
     def test_a_request_that_takes_too_long_is_stopped(self, build, slow):
         house = build(limits=Limits(seconds=0.3))
         reply = house.post("/v1/query", BODY)
@@ -473,6 +523,22 @@ class TestService:
         port = int(house.url.rpartition(":")[2])
         with pytest.raises(dpnb.DpnbError, match="cannot listen"):
             house.curator.serve(port=port, tokens=house.file, background=True)
+
+    def test_one_that_does_not_start_lets_go_of_its_port(self, house, monkeypatch):
+        taken = []
+        with monkeypatch.context() as broken:
+            broken.setattr(uvicorn.Server, "run", lambda _, sockets: taken.extend(sockets))
+            with pytest.raises(ServiceError, match="the service did not start") as refusal:
+                house.curator.serve(port=0, tokens=house.file, background=True)
+        assert refusal.value.hint == "See the log."
+        assert [one.fileno() for one in taken] == [-1]
+        house.curator.serve(port=0, tokens=house.file, background=True).close()
+
+    def test_what_is_not_installed_is_named(self, house, monkeypatch):
+        monkeypatch.setitem(sys.modules, "uvicorn", None)
+        with pytest.raises(ServiceError, match="needs starlette and uvicorn") as refusal:
+            house.curator.serve(port=0, tokens=house.file, background=True)
+        assert refusal.value.hint == "Run pip install 'dpnb[server]'."
 
     @pytest.mark.parametrize(
         "options", [{"certificate": "c.pem"}, {"certificate": "c", "key": "k"}]

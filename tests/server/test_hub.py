@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import re
 import threading
 
 import httpx
@@ -153,6 +154,15 @@ class TestStart:
         monkeypatch.setitem(sys.modules, "jupyterhub.services.auth", None)
         with pytest.raises(RequestError, match=r"dpnb\[server,hub\]"):
             HubAuthenticator({"analysts": 4})
+
+    def test_it_needs_a_scope(self, hub, monkeypatch):
+        """One of its own name, unless another one is given."""
+        monkeypatch.setenv("JUPYTERHUB_OAUTH_ACCESS_SCOPES", "[]")
+        with pytest.raises(RequestError, match="gives this service no access scope") as refusal:
+            HubAuthenticator({"analysts": 4})
+        name = re.search("JUPYTERHUB_[A-Z_]+", refusal.value.hint)[0]
+        monkeypatch.delenv(name)
+        assert HubAuthenticator({"analysts": 4}).top == 4
 
     def test_a_users_own_server_is_no_service(self):
         assert is_service({"JUPYTERHUB_SERVICE_NAME": "dpnb"})

@@ -199,6 +199,23 @@ class TestFile:
         os.utime(path)
         assert identify(file, token).name == "alice"
 
+    def test_one_that_cannot_be_replaced_stays_as_it_was(self, path, monkeypatch):
+        def full(descriptor):
+            raise OSError(28, "No space left on device")
+
+        token = tokens.add(path, "alice", [4])
+        before = path.read_text()
+        with monkeypatch.context() as disk:
+            disk.setattr(os, "fsync", full)
+            with pytest.raises(RequestError, match="cannot be written") as refusal:
+                tokens.revoke(path, "alice")
+        assert refusal.value.hint == "Check its folder."
+        assert path.read_text() == before
+        assert not list(path.parent.glob(".tokens.json.*.*"))
+        assert identify(TokenFile(path), token).name == "alice"
+        tokens.revoke(path, "alice")
+        assert not TokenFile(path).known()
+
     @pytest.mark.parametrize("mode", [0o640, 0o620, 0o604, 0o602])
     def test_a_file_that_anybody_else_may_use_lets_nobody_in(self, path, mode):
         token = tokens.add(path, "alice", [4])
