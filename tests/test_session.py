@@ -32,6 +32,7 @@ from dpnb.errors import (
     SchemaError,
     SqlError,
 )
+from dpnb.privacy.ledger import Ledger
 from dpnb.privacy.loss import Picked
 from dpnb.privacy.path import grid
 
@@ -453,6 +454,29 @@ class TestLedgerFile:
                 new.query(COUNT, rho=0.1)
             with pytest.raises(LedgerError, match="newer version of table"):
                 old.query(COUNT, rho=0.2)
+
+    def test_a_version_opened_at_the_same_moment_is_not_taken_for_its_own(
+        self, tmp_path, monkeypatch
+    ):
+        """Another kernel writes right after the opening, before this one reads on."""
+        place, once = tmp_path / "ledger", [True]
+        with opened(place) as first:
+            first.query(COUNT, rho=0.1)
+        transaction = Ledger.transaction
+
+        @contextlib.contextmanager
+        def then_another(ledger):
+            with transaction(ledger) as append:
+                yield append
+            if once:
+                once.pop()
+                opened(place, table=small(61), new_version=True).close()
+
+        monkeypatch.setattr(Ledger, "transaction", then_another)
+        # its rows are those of version 1, whose noise must not meet the rows of version 2
+        with pytest.raises(LedgerError, match="newer version of table"), opened(place) as old:
+            old.query(COUNT, rho=0.2)
+        assert not once
 
     def test_the_order_of_rows_is_no_other_data(self, tmp_path):
         with opened(tmp_path / "ledger") as session:

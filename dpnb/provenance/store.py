@@ -129,6 +129,8 @@ class Store:
         """
         with self.ledger.transaction() as append:
             self.follow()
+            # not what is read after the transaction: others may have opened newer versions by then
+            opened = dict(self.versions)
             secret = self._secret
             if self.new:
                 assert budget is not None  # noqa: S101 - Curator refuses a new ledger without one
@@ -165,8 +167,9 @@ class Store:
                 entry = self._version_entry(table, found, new_version)
                 if entry is not None:
                     append(entry)
+                    opened[table.name] = Version(entry["version"], entry["definition"], found)
         self.follow()
-        self._opened = dict(self.versions)
+        self._opened = opened
 
     def _agrees(self, policy: Policy) -> bool:
         known, opened = self.provenance.policy, self.provenance.opened

@@ -86,7 +86,7 @@ class TestAnswers:
         house.post("/v1/query", BODY)
         reply = house.post("/v1/infer", {"sql": "SELECT COUNT(*) AS n FROM people"}, "bob")
         assert reply.status_code == 400
-        assert "past answers" in reply.json()["what"]
+        assert "no past answer to you" in reply.json()["what"]
 
     @pytest.mark.parametrize(
         "body",
