@@ -388,7 +388,7 @@ class Session:
         mode : {'tight', 'paper'}
             'paper' uses the published sensitivities and margins, which are 4 to 8 times larger.
         anyway : bool
-            Explain a difference that may be noise, or that points the other way, or with a margin of more than half of it.
+            Explain a difference that may be noise, or that points the other way, or with a margin almost as wide as it.
         attributes, exclude : sequences of str
             Columns whose declared values explain. By default all but those of the question, and one of each set of aliases.
         length : int
@@ -413,7 +413,7 @@ class Session:
         ------
         RequestError
             For an unusable option. Unless ``anyway``, also for a difference that may be noise, and where the default cost
-            would leave a margin of error of more than half of the difference. Nothing was charged.
+            would leave a margin of error of more than three quarters of the difference. Nothing was charged.
         BudgetError, EngineError, InterruptedRequestError
             Nothing was charged.
 

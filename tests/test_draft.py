@@ -222,9 +222,10 @@ class TestIds:
 
     def test_the_proposal_can_be_taken(self, tmp_path):
         text = gone_through(dpnb.draft_schema(FRAME))
-        before, _, proposal = text.partition("# [unit]")
+        before, _, after = text.partition("# [unit]\n")
+        column, most, rest = after.split("\n", 2)
         file = tmp_path / "t.toml"
-        file.write_text(f"{before}[unit]{proposal.replace(chr(10) + '# ', chr(10))}")
+        file.write_text(f"{before}[unit]\n{column[2:]}\n{most[2:]}\n{rest}")
         assert Schema.load(file).unit == dpnb.Unit("person_id", max_rows=5)
 
 

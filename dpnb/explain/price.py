@@ -115,8 +115,8 @@ class ExplanationPrice:
 
     @property
     def too_wide(self) -> bool:
-        """Whether the influences' margin of error is more than half of the difference."""
-        return self.relative and self.half_width > 0.5
+        """Whether the influences' margin of error is more than three quarters of the difference."""
+        return self.relative and self.half_width > 0.75
 
     def check_default(self) -> None:
         """Refuse to spend the default cost on what would be mostly noise. Public and released numbers only.
@@ -169,8 +169,8 @@ class ExplanationPrice:
         )
         said = (
             "" if self.valid else "The difference itself could be noise, or goes the other way.",
-            "The margin of error is more than half of the difference: the influences would be mostly "
-            "noise."
+            "The margin of error is more than three quarters of the difference: the influences would be "
+            "mostly noise."
             if self.too_wide
             else "",
             unbinned_sentence(self.unbinned),

@@ -603,7 +603,7 @@ class TestWords:
             found = session.explain(answer.compare("a", "b", "n"), anyway=True)
             assert found.record()["privacy_unit"] == f"{text} (add or remove one)"
             notes = " ".join(session.tables.notes)
-            assert (f"t protects {said}" in notes) == (unit is not None)
+            assert (f"This protects {said}" in notes) == (unit is not None)
             curator.close()
 
 
