@@ -239,11 +239,12 @@ class TestWhatIsRefused:
         ],
     )
     def test_without_a_delta_that_was_set_aside(self, frame, budget, text):
-        with (
-            dpnb.Session(table(frame), budget=budget) as session,
-            pytest.raises(RequestError, match=text),
-        ):
-            session.discover("country", rho="0.01")
+        with dpnb.Session(table(frame), budget=budget) as session:
+            with pytest.raises(RequestError, match=text):
+                session.discover("country", rho="0.01")
+            # nothing about a delta where there is nothing to find
+            with pytest.raises(RequestError, match="the values of 'QUANTITY' are declared"):
+                session.discover("QUANTITY", rho="0.01")
 
     @pytest.mark.parametrize(
         ("options", "error", "text"),
