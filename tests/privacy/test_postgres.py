@@ -252,6 +252,24 @@ class TestGoneAndBack:
             Ledger(url)
         assert "Check that the server runs" in refusal.value.hint
 
+    def test_a_ledger_is_created_whole_or_not_at_all(self, url: str, monkeypatch: Any) -> None:
+        """The connection is lost after the right to write was taken."""
+        execute = psycopg.Connection.execute
+
+        def lost(connection: Any, query: Any, *rest: Any, **more: Any) -> Any:
+            if isinstance(query, bytes) and b"CREATE TABLE" in query:
+                connection.close()
+            return execute(connection, query, *rest, **more)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(psycopg.Connection, "execute", lost)
+            with pytest.raises(LedgerError, match="cannot be reached") as refusal:
+                Ledger(url)
+        assert refusal.value.hint == "Try again; nothing was charged."
+        with closing(Ledger(url)) as ledger:
+            write(ledger, {"n": 1})
+        assert numbers(url) == [1]
+
 
 class TestRefusals:
     def test_what_the_server_refuses_at_the_commit_is_not_charged(
