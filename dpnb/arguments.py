@@ -24,7 +24,8 @@ _MEANT = {
         for who in ("Session", "Curator")
         for amount in ("rho", "epsilon", "delta")
     },
-    **{(verb, "dry_run"): _PRICED for verb in ("query", "explain", "decide", "discover")},
+    **{(verb, "dry_run"): _PRICED for verb in ("query", "explain", "decide")},
+    ("discover", "dry_run"): _PRICED.replace("price", "price_discovery"),
 }
 """What to write instead of an argument that others have."""
 _PLACED = {

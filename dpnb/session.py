@@ -760,7 +760,7 @@ class Session:
         )
         notes: tuple[str, ...] = ()
         if any(table.unit is not None for table in self._channel.tables.values()):
-            notes = (protection(self._channel.tables),)
+            notes = tuple(filter(None, [protection(self._channel.tables)]))
         header = ("table", "column", "kind", "declared values")
         return Listing("Declared columns", header, rows, notes=notes)
 

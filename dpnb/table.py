@@ -35,7 +35,7 @@ def check_name(name: object) -> None:
 
 
 def protection(tables: Mapping[str, Table]) -> str:
-    """Return whom some tables' answers protect, in words.
+    """Return whom some tables' answers protect, in words; '' where all tables are public.
 
     Examples
     --------
@@ -45,11 +45,11 @@ def protection(tables: Mapping[str, Table]) -> str:
     found = [
         (name, "single rows" if table.unit is None else table.unit.text)
         for name, table in tables.items()
-        if table.key is None
+        if not table.public
     ]
     if len(found) == 1:
         return f"This protects {found[0][1]}."
-    return f"{'; '.join(f'{name} protects {what}' for name, what in found)}."
+    return f"{'; '.join(f'{name} protects {what}' for name, what in found)}." if found else ""
 
 
 class Table:

@@ -151,7 +151,7 @@ def infer(
         places.append(own)
     missing = _missing(evidence, untold)
     if not rows and options.method != "guaranteed":
-        raise _undetermined(missing[0], known, averages=_has_averages(query, known, schema))
+        raise _undetermined(missing[0], query, known, schema)
     joint = evidence.history.joint(rows)
     alpha = options.alpha(groups * len(outputs))
     measure = partial(measured, joint, options, evidence, alpha)
@@ -160,6 +160,8 @@ def infer(
         for part, own, made in zip(outputs, places, wanted, strict=True)
     ]
     confidence, met, inferred = asked(inferred, joint, options, groups * len(outputs))
+    # a prior, or bounds, rest on everything that is linked
+    bearing = [one for one in evidence.used if not quick or one.name in joint.used]
     numbers = list(itertools.product(*(range(len(column)) for column in cells)))
     chosen = asked_groups(query, schema, numbers)
     return Inference(
@@ -188,16 +190,7 @@ def infer(
         stamp=known.stamp,
         conditional=any(one.name in known.conditional for one in evidence.used),
         ledger=known.ledger,
-        look=max(
-            [
-                1,
-                *(
-                    known.looks[one.name]
-                    for one in evidence.used
-                    if not quick or one.name in joint.used
-                ),
-            ]
-        ),
+        look=max([1, *(known.looks[one.name] for one in bearing)]),
     )
 
 
@@ -261,7 +254,7 @@ def _has_averages(query: Query, known: Known, schema: Schema) -> bool:
     return False
 
 
-def _undetermined(missing: Missing, known: Known, *, averages: bool) -> RequestError:
+def _undetermined(missing: Missing, query: Query, known: Known, schema: Schema) -> RequestError:
     """Return why nothing of a statement follows from past answers, and what to do; from what was asked alone."""
     if not known.held:
         newer = f" on version {known.version} of its data" if known.version > 1 else ""
@@ -269,7 +262,7 @@ def _undetermined(missing: Missing, known: Known, *, averages: bool) -> RequestE
             f"no past answer to you is about this table{newer}",
             "Ask the statement itself: session.query(sql).",
         )
-    if averages:
+    if _has_averages(query, known, schema):
         return RequestError(
             "past answers hold the average of these values, but not their sum",
             "Infer the AVG and the COUNT of the same column, and multiply them.",

@@ -8,6 +8,7 @@ is also the exact posterior under a flat prior (docs/methods/bayes.md, error 1).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -202,14 +203,9 @@ class Joint:
 
     @cached_property
     def used(self) -> frozenset[str]:
-        """Names of the releases that an estimate is a sum of."""
-        import numpy as np
-
-        # solved weights of what does not matter are 0 up to rounding
-        matter = np.any(np.abs(self.weights) > 1e-9, axis=0)
-        return frozenset(
-            name.rpartition("/")[0] for name, one in zip(self.names, matter, strict=True) if one
-        )
+        """Names of the releases that have a weight in an estimate."""
+        weighted = itertools.chain.from_iterable(map(self.variance_shares, range(len(self))))
+        return frozenset(name.rpartition("/")[0] for name, _, _ in weighted)
 
     @cached_property
     def variances(self) -> Floats:

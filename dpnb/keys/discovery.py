@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-_THEN = "To group by these values, declare them (.category()) instead, and open the ledger with new_version=True."
+_THEN = (
+    "To group by these values, declare the column (.category()) instead of listing it as undeclared, and open "
+    "the ledger with new_version=True."
+)
 
 
 @dataclass(frozen=True, slots=True)

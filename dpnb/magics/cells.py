@@ -212,8 +212,9 @@ class Dpnb(Magics):
         left = loss_text(status.remaining, status.currency, status.delta, left=True)
         said = f"{'Opened' if new else 'Using'} {name}{' with a new ledger' if started else ''}"
         text = f"{said}: {left} left."
-        if new:
-            text += f" {protection(session._channel.tables)}"
+        whom = protection(session._channel.tables)
+        if new and whom:
+            text += f" {whom}"
         others = [spent for key, spent in self.spent[name].items() if key != session.ledger]
         if others:
             text += (
@@ -437,11 +438,12 @@ class Dpnb(Magics):
             return question
         if not (options.yes and options.anyway):
             price = session.price(question, **given)
+            # before the reader is asked, and so not once more by explain
             if not options.anyway:
                 price.check_default()
             if not options.yes:
                 confirm(price, self.ask_above)
-        ask = partial(session.explain, question, anyway=options.anyway, **given)
+        ask = partial(session.explain, question, anyway=True, **given)
         return self._spend(ask, name, options, cell)
 
     @_spelled

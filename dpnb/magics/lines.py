@@ -243,7 +243,7 @@ def open_session(
     if budget is None and is_new(ledger):
         if ledger is not None:
             raise RequestError(
-                f"there is no ledger {given(ledger)} yet",
+                f"the ledger {given(ledger)} does not exist",
                 "Check its name, or add --epsilon 3 --delta 1e-6 to start it.",
             )
         raise RequestError(

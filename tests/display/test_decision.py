@@ -162,6 +162,14 @@ class TestErrors:
             "False positives", "not bounded", "share at most 72 %", "share about 18 %",
         ]  # fmt: skip
 
+    def test_a_share_of_all_groups_is_no_bound(self):
+        shown = replace(sample.decision(), false=1.0)
+        cells = Reading(decision_html(shown)).cells
+        assert cells[cells.index("False positives") + 2] == "no useful bound"
+        said = dict(shown.statements())["Both errors, certified for this result"]
+        assert "selects an unknown share of the groups that do not satisfy" in said
+        assert "100 %" not in said
+
     def test_nothing_is_bounded_by_values_seen_before(self):
         past = sample.mirrored()
         assert kinds(past)[0] == "none"

@@ -154,6 +154,9 @@ class TestWhatIsFound:
         path = tmp_path / "ledger"
         with dpnb.Session(table(frame, UNIT), budget=BUDGET, ledger=path) as session:
             found = session.discover("country", rho="0.05")
+        # as its card says
+        assert "declare the column (.category())" in repr(found)
+        assert "open the ledger with new_version=True" in repr(found)
         schema = Schema({**DECLARED, "country": found.category()})
         opened = table(frame, UNIT, schema)
         with dpnb.Session(opened, ledger=path, new_version=True) as session:

@@ -113,6 +113,16 @@ def test_a_curator_of_several_analysts_is_opened_for_one(shell):
     assert "alice" in str(shell.run("%dpopen owner").error)
 
 
+def test_nobody_is_protected_in_public_data(shell):
+    shell.run("%load_ext dpnb")
+    for public, said in (
+        (False, "rho 1 left. This protects single rows."),
+        (True, "rho 1 left. The"),
+    ):
+        shell.names["table"] = dpnb.datasets.adult(public=public)
+        assert f"Opened adult: {said}" in shell.run("%dpopen table --rho 1").stdout
+
+
 def test_a_data_frame_is_declared_first(shell):
     shell.run("%load_ext dpnb")
     shell.names["df"] = pd.DataFrame({"age": [23]})
@@ -145,7 +155,7 @@ def test_a_file_that_a_failed_opening_left_is_a_new_ledger(shell, file, tmp_path
     ran = shell.run("%dpopen adult --ledger l")
     assert (
         str(ran.error)
-        == "there is no ledger 'l' yet. Check its name, or add --epsilon 3 --delta 1e-6 to start it."
+        == "the ledger 'l' does not exist. Check its name, or add --epsilon 3 --delta 1e-6 to start it."
     )
     assert shell.run("%dpopen adult --ledger l --epsilon 3 --delta 1e-6").error is None
 
