@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _THEN = (
     "To group by these values, declare the column (.category()) instead of listing it as undeclared, and open "
-    "the ledger with new_version=True."
+    "the ledger with new_version=True (--new-version)."
 )
 
 
