@@ -8,7 +8,6 @@ is also the exact posterior under a flat prior (docs/methods/bayes.md, error 1).
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +32,8 @@ DRAWS = 20_000
 """Joint draws for the largest group (docs/methods/bayes.md, theorem 10)."""
 CHUNK = 1 << 22
 """Numbers that are drawn at once."""
+_NO_SHARE = 1e-24
+"""Below this share of a variance, a weight is rounding."""
 
 
 def noise_variance(law: Law, granularity: float = 0.0) -> float:
@@ -204,8 +205,12 @@ class Joint:
     @cached_property
     def used(self) -> frozenset[str]:
         """Names of the releases that have a weight in an estimate."""
-        weighted = itertools.chain.from_iterable(map(self.variance_shares, range(len(self))))
-        return frozenset(name.rpartition("/")[0] for name, _, _ in weighted)
+        import numpy as np
+
+        parts = self.weights**2 * self.variances
+        weighted = np.any(parts > _NO_SHARE * parts.sum(axis=1, keepdims=True), axis=0)
+        named = zip(self.names, weighted, strict=True)
+        return frozenset(name.rpartition("/")[0] for name, weight in named if weight)
 
     @cached_property
     def variances(self) -> Floats:
@@ -353,7 +358,7 @@ class Joint:
         found = [
             (name, float(weight), float(part) / total)
             for name, weight, part in zip(self.names, weights, parts, strict=True)
-            if part > 1e-24 * total
+            if part > _NO_SHARE * total
         ]
         return sorted(found, key=lambda each: -each[2])
 
