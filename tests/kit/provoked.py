@@ -81,6 +81,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--refusals"):
         config.stash[_KEY] = Provoked()
+        # now, or what is no such file would be noticed at the end of a long run
+        file = Path(config.getoption("--refusals"))
+        if file.exists():
+            config.stash[_KEY].seen |= set(json.loads(file.read_text("utf-8")))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -91,7 +95,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.config.workeroutput["refusals"] = sorted(provoked.seen)
         return
     file = Path(session.config.getoption("--refusals"))
-    provoked.seen |= set(json.loads(file.read_text("utf-8"))) if file.exists() else set()
     file.write_text(json.dumps(sorted(provoked.seen), indent=0), "utf-8")
     if provoked.missing() and session.exitstatus == 0:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

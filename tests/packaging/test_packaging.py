@@ -321,14 +321,16 @@ def test_the_lessons_run_from_the_wheel_alone(wheel, bare):
         [command, "lessons"], cwd=bare.work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL, text=True, env={**os.environ, "PYTHONPATH": ""},
     ) as started:  # fmt: skip
-        said = iter(started.stdout)
-        link = next(line for line in said if "http" in line).split()[-1]
-        # not the page: another JupyterLab may get the port afterwards, but refuses this token
-        status = link.replace(f"lab/tree/{FIRST}", "api/status")
-        with urllib.request.urlopen(status) as reply:  # noqa: S310
-            assert reply.status == 200
-        # its end ends JupyterLab
-        started.terminate()
+        try:
+            said = iter(started.stdout)
+            link = next(line for line in said if "http" in line).split()[-1]
+            # not the page: another JupyterLab may get the port afterwards, but refuses this token
+            status = link.replace(f"lab/tree/{FIRST}", "api/status")
+            with urllib.request.urlopen(status) as reply:  # noqa: S310
+                assert reply.status == 200
+        finally:
+            # its end ends JupyterLab
+            started.terminate()
         assert started.wait(60) == 0
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(status)  # noqa: S310
