@@ -16,29 +16,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpnb.errors import DpnbError
-from dpnb.kinds import Category, Date, Integer, Real
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import PrivacyLoss
-from dpnb.schema import Schema, Unit
-from dpnb.table import Table
+from dpnb.schema.columns import Category, Date, Integer, Real
+from dpnb.schema.schema import Schema, Unit
+from dpnb.schema.table import Table
 
 if TYPE_CHECKING:
     from dpnb import datasets
     from dpnb.answers.answer import Answer
+    from dpnb.answers.inference import Inference
     from dpnb.answers.question import Question
     from dpnb.curator import Curator
     from dpnb.decide.decision import Decision
-    from dpnb.draft import draft_schema
+    from dpnb.discover.discovery import Discovery
+    from dpnb.engines.draft import draft_schema
     from dpnb.explain.explanation import Explanation
-    from dpnb.inference.inference import Inference
-    from dpnb.keys.discovery import Discovery
+    from dpnb.ledger.policy import Policy
     from dpnb.magics import options
-    from dpnb.provenance.histograms import Strategy
-    from dpnb.provenance.policy import Policy
-    from dpnb.provenance.report import Provenance
+    from dpnb.owner.report import Provenance
     from dpnb.risk.profile import RiskProfile
     from dpnb.server.client import connect
     from dpnb.session import Session
+    from dpnb.views.histogram import Strategy
 
 __version__ = "0.1.0"
 __all__ = [
@@ -74,17 +74,17 @@ _LATE = {
     "Answer": "dpnb.answers.answer",
     "Curator": "dpnb.curator",
     "Decision": "dpnb.decide.decision",
-    "Discovery": "dpnb.keys.discovery",
+    "Discovery": "dpnb.discover.discovery",
     "Explanation": "dpnb.explain.explanation",
-    "Inference": "dpnb.inference.inference",
-    "Policy": "dpnb.provenance.policy",
-    "Provenance": "dpnb.provenance.report",
-    "Strategy": "dpnb.provenance.histograms",
+    "Inference": "dpnb.answers.inference",
+    "Policy": "dpnb.ledger.policy",
+    "Provenance": "dpnb.owner.report",
+    "Strategy": "dpnb.views.histogram",
     "Question": "dpnb.answers.question",
     "RiskProfile": "dpnb.risk.profile",
     "Session": "dpnb.session",
     "connect": "dpnb.server.client",
-    "draft_schema": "dpnb.draft",
+    "draft_schema": "dpnb.engines.draft",
     "options": "dpnb.magics",
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from dpnb.server.main import main
+from dpnb.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,8 +7,7 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import ParamSpec, TypeVar
 
-from dpnb.errors import RequestError, given
-from dpnb.kinds import nearest
+from dpnb.errors import RequestError, given, nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -11,15 +11,15 @@ from dpnb.answers.answer import Answer
 from dpnb.answers.listing import Asked, BudgetStatus, Price
 from dpnb.answers.question import Question
 from dpnb.curator import Curator
-from dpnb.table import Table
+from dpnb.schema.table import Table
 
 if TYPE_CHECKING:
+    from dpnb.answers.inference import Inference
     from dpnb.decide.decision import Decision
     from dpnb.decide.price import DecisionPrice
+    from dpnb.discover.discovery import Discovery, DiscoveryPrice
     from dpnb.explain.explanation import Explanation
     from dpnb.explain.price import ExplanationPrice
-    from dpnb.inference.inference import Inference
-    from dpnb.keys.discovery import Discovery, DiscoveryPrice
 
 
 class Channel(Protocol):

@@ -15,10 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dpnb.answers import assembly
 from dpnb.answers.answer import Answer
 from dpnb.answers.listing import Asked, BudgetStatus, Price
+from dpnb.answers.past import Shelf
+from dpnb.answers.pricing import priced
+from dpnb.answers.query import AnswerRequest
 from dpnb.answers.question import Question
-from dpnb.answers.request import AnswerRequest
+from dpnb.answers.reuse import OnlineRequest
 from dpnb.arguments import checked
-from dpnb.engines.base import Engine, guarded
+from dpnb.codes import truth
+from dpnb.engines.scans import Engine, guarded
 from dpnb.errors import (
     BudgetError,
     DpnbError,
@@ -29,42 +33,39 @@ from dpnb.errors import (
     SchemaError,
     given,
 )
-from dpnb.inference.held import Shelf
-from dpnb.inference.online import OnlineRequest
-from dpnb.inference.pricing import priced
-from dpnb.joins import joined
-from dpnb.ownership import Ownership
-from dpnb.privacy.accountant import Cost
+from dpnb.interrupt import Progress
+from dpnb.ledger.accountant import Cost
+from dpnb.ledger.accounts import ANALYST, OWNER
+from dpnb.ledger.policy import Policy, policy_of
+from dpnb.ledger.refusals import Refusal, log
+from dpnb.ledger.store import Store
+from dpnb.owner.administration import Administration, read_views
+from dpnb.owner.ownership import Ownership
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import PrivacyLoss, is_picked, unit
 from dpnb.privacy.noise import Noise, SecureNoise
-from dpnb.provenance.administration import Administration, read_views
-from dpnb.provenance.catalogue import DeclaredViews
-from dpnb.provenance.policy import Policy, policy_of
-from dpnb.provenance.refusals import Refusal, log
-from dpnb.provenance.requests import ANALYST, OWNER, P, R, Request, definitions_of, header
-from dpnb.provenance.store import Store
+from dpnb.private import Stamp
+from dpnb.releases.catalogue import DeclaredViews
+from dpnb.releases.request import P, R, Request, definitions_of, header
 from dpnb.risk.looks import Looks
-from dpnb.scale import truth
+from dpnb.schema.joins import joined
+from dpnb.schema.table import Table
 from dpnb.sql.query import Query
-from dpnb.stamps import Stamp
-from dpnb.table import Table
-from dpnb.waiting import Progress
 
 if TYPE_CHECKING:
+    from dpnb.answers.inference import Inference
     from dpnb.decide.decider import Decider
     from dpnb.decide.decision import Decision
     from dpnb.decide.price import DecisionPrice
+    from dpnb.discover.discovery import Discovery, DiscoveryPrice
+    from dpnb.discover.request import DiscoveryRequest
     from dpnb.explain.explanation import Explanation
     from dpnb.explain.price import ExplanationPrice
     from dpnb.explain.request import ExplanationRequest
-    from dpnb.inference.inference import Inference
-    from dpnb.keys.discovery import Discovery, DiscoveryPrice
-    from dpnb.keys.request import DiscoveryRequest
-    from dpnb.risk.paper import PaperProfile
     from dpnb.risk.profile import RiskProfile
     from dpnb.server.service import Service
     from dpnb.session import Session
+    from dpnb.studies.rdr import PaperProfile
 
 T = TypeVar("T")
 
@@ -462,7 +463,7 @@ class Curator(Ownership):
         from dpnb.decide.decider import Decider
         from dpnb.decide.options import STUDY_MODES, read_options
         from dpnb.decide.plan import plan
-        from dpnb.sql.parse import parse
+        from dpnb.sql.parser import parse
 
         wanted = read_options(**options)
         query = parse(sql, self._tables, params, deciding=True, thresholds=wanted.thresholds)
@@ -501,7 +502,7 @@ class Curator(Ownership):
         params: Mapping[str, object] | None,
         accuracy: Mapping[str, Any],
     ) -> AnswerRequest:
-        from dpnb.sql.parse import parse
+        from dpnb.sql.parser import parse
 
         # a statement without bound parameters means the same every time
         fixed = isinstance(sql, str) and ":" not in sql and isinstance(params, Mapping | None)
@@ -661,12 +662,12 @@ class Curator(Ownership):
         from dpnb.decide.responses import ResponsePlan
 
         if isinstance(plan, ResponsePlan):
-            from dpnb.inference.control import guard_response
+            from dpnb.owner.claims import guard_response
 
             guard_response(self._store, request.table(plan))
         views = getattr(plan, "views", None)
         if views and cost.steps:
-            from dpnb.inference.control import guard
+            from dpnb.owner.claims import guard
 
             schema = self._tables[request.table(plan)].schema
             levels = {name: step.level for name, step in cost.steps.items()}
@@ -746,7 +747,7 @@ class Curator(Ownership):
             return self._discovery(analyst, column, options).price()
 
     def _discovery(self, analyst: str, column: str, options: Mapping[str, Any]) -> DiscoveryRequest:
-        from dpnb.keys.request import DiscoveryRequest
+        from dpnb.discover.request import DiscoveryRequest
 
         row = self._admitted(analyst)
         return DiscoveryRequest(row, column, options, self._store, self.tables)
@@ -846,9 +847,9 @@ class Curator(Ownership):
         params: Mapping[str, object] | None,
         options: Mapping[str, Any],
     ) -> Inference:
-        from dpnb.inference.assembly import infer
-        from dpnb.inference.options import read_options
-        from dpnb.sql.parse import parse
+        from dpnb.answers.infer import infer
+        from dpnb.answers.options import read_options
+        from dpnb.sql.parser import parse
 
         wanted = read_options(options)
         query = parse(sql, self._tables, params)
@@ -916,10 +917,11 @@ class Curator(Ownership):
         >>> risk.suggest(guesses=60)
         At rho 0.1284 (epsilon ...
         """
-        from dpnb.risk import assembly, paper
-        from dpnb.risk.desk import Desk
+        from dpnb.risk import plan as exposure
+        from dpnb.risk.context import Desk
+        from dpnb.studies import rdr
 
-        paper.family(mechanism)
+        rdr.family(mechanism)
         if not isinstance(mode, str) or mode not in ("tight", "paper"):
             raise RequestError(
                 f"mode must be 'tight' or 'paper', got {given(mode)}", "Write mode='tight'."
@@ -935,10 +937,10 @@ class Curator(Ownership):
                 _interruptible, self._lock, self._looks,
             )  # fmt: skip
             if mode == "paper":
-                look: Callable[[], Any] = assembly.paper_look(desk, mechanism)
+                look: Callable[[], Any] = exposure.paper_look(desk, mechanism)
             else:
-                options = assembly.options(desk, by, cumulative, form)
-                look = partial(assembly.profile, desk, options)
+                options = exposure.options(desk, by, cumulative, form)
+                look = partial(exposure.profile, desk, options)
         found: RiskProfile | PaperProfile = desk.look(look, progress)
         return found
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
+
 _MOST_LETTERS = 400
 """Of what happened, and of the hint."""
 _MOST_SHOWN = 60
@@ -128,3 +131,22 @@ class InterruptedRequestError(DpnbError):
 
 class ServiceError(DpnbError):
     """A service cannot be reached, is busy, or does not accept who asks."""
+
+
+def closest(word: str, words: Sequence[str], *, alike: float = 0.6) -> str:
+    """Return the word that is most like another one, from 0 to 1 ``alike`` or more; "" without one."""
+    same = [w for w in words if w.casefold() == word.casefold()]
+    return next(iter(same or difflib.get_close_matches(word, words, n=1, cutoff=alike)), "")
+
+
+def nearest(word: str, words: Sequence[str], *, quote: bool = False) -> str:
+    """Return 'Did you mean ...?' for a close match, else the first few choices."""
+
+    def shown(text: str) -> str:
+        return repr(text) if quote else text
+
+    close = closest(word, words)
+    if close:
+        return f"Did you mean {shown(close)}?"
+    few = ", ".join(shown(w) for w in list(words)[:6])
+    return f"Declared: {few}{', ...' if len(words) > 6 else ''}."

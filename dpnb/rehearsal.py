@@ -8,12 +8,12 @@ from fractions import Fraction
 from dpnb.answers.listing import BudgetStatus
 from dpnb.channel import LocalChannel
 from dpnb.curator import Curator
-from dpnb.generated import generated
-from dpnb.kinds import Kind
+from dpnb.ledger.accounts import ANALYST
+from dpnb.ledger.policy import Policy
 from dpnb.privacy.budget import Budget
-from dpnb.provenance.policy import Policy
-from dpnb.provenance.requests import ANALYST
-from dpnb.table import Table
+from dpnb.schema.columns import Kind
+from dpnb.schema.synthetic import generated
+from dpnb.schema.table import Table
 
 
 def rehearsal(

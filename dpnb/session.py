@@ -12,28 +12,27 @@ from typing import TYPE_CHECKING, Any, overload
 
 from dpnb.answers.answer import Answer
 from dpnb.answers.listing import Asked, BudgetStatus, Listing, Price, minute
-from dpnb.answers.numbers import loss_text
 from dpnb.answers.question import Question
 from dpnb.arguments import checked
 from dpnb.channel import Channel, LocalChannel
+from dpnb.codes import truth
 from dpnb.curator import Curator
-from dpnb.errors import BudgetError, DpnbError, RequestError, given, printable
-from dpnb.kinds import nearest
+from dpnb.errors import BudgetError, DpnbError, RequestError, given, nearest, printable
+from dpnb.formats import loss_text
+from dpnb.interrupt import Progress, wait
+from dpnb.ledger.accounts import ANALYST
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import PICKED
-from dpnb.provenance.requests import ANALYST
-from dpnb.scale import truth
-from dpnb.stamps import STAMPS
-from dpnb.table import Table, protection
-from dpnb.waiting import Progress, wait
+from dpnb.private import STAMPS
+from dpnb.schema.table import Table, protection
 
 if TYPE_CHECKING:
+    from dpnb.answers.inference import Inference
     from dpnb.decide.decision import Decision
     from dpnb.decide.price import DecisionPrice
+    from dpnb.discover.discovery import Discovery, DiscoveryPrice
     from dpnb.explain.explanation import Explanation
     from dpnb.explain.price import ExplanationPrice
-    from dpnb.inference.inference import Inference
-    from dpnb.keys.discovery import Discovery, DiscoveryPrice
     from dpnb.privacy.noise import Noise
 
 
@@ -299,7 +298,7 @@ class Session:
             Bounds that hold however the question was chosen, also where earlier answers do not determine a value. They
             are wider.
         prior : optional
-            'nonnegative', or public knowledge about the value: see ``dpnb.inference.priors``.
+            'nonnegative', or public knowledge about the value: see ``dpnb.estimation.prior``.
         chosen : int, at least 1, or 'any'
             From how many questions you picked this one after seeing their answers. Intervals with 'any' hold for any
             choice, and are wider the more values were answered.
@@ -330,7 +329,7 @@ class Session:
         True
         """
         if prior is not None:
-            from dpnb.inference.priors import plain_prior
+            from dpnb.estimation.prior import plain_prior
 
             prior = plain_prior(prior)
         options = {

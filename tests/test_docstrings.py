@@ -14,13 +14,13 @@ import pytest
 
 import dpnb
 from dpnb import datasets
+from dpnb.answers import inferred
 from dpnb.answers.bootstrap import Bootstrap
 from dpnb.answers.listing import BudgetStatus, Listing, Price
 from dpnb.decide.price import DecisionPrice
+from dpnb.discover.discovery import DiscoveryPrice
+from dpnb.estimation.joint import Quantity
 from dpnb.explain.price import ExplanationPrice
-from dpnb.inference import inferred
-from dpnb.inference.posterior import Quantity
-from dpnb.keys.discovery import DiscoveryPrice
 from dpnb.risk.choice import Choice, RiskHistogram
 from dpnb.risk.exact import Exact, Indicators
 from dpnb.risk.safe_counts import SafeCounts

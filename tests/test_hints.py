@@ -29,11 +29,11 @@ from dpnb import (
 from dpnb.display.decision_widget import SHOWS
 from dpnb.display.widgets import is_live
 from dpnb.errors import DpnbError
-from dpnb.inference.mixture import Mixture
-from dpnb.inference.priors import AtMost, NonNegative, Normal, Uniform, update
-from dpnb.joins import MOST_JOINS, joined
-from dpnb.opening import read_analysts, read_budget, read_policy
-from dpnb.sql.parse import parse
+from dpnb.estimation.noise import Mixture
+from dpnb.estimation.prior import AtMost, NonNegative, Normal, Uniform, update
+from dpnb.ledger.configuration import read_analysts, read_budget, read_policy
+from dpnb.schema.joins import MOST_JOINS, joined
+from dpnb.sql.parser import parse
 
 pytestmark = pytest.mark.fast
 

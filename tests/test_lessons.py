@@ -10,7 +10,7 @@ import webbrowser
 import pytest
 
 from dpnb import lessons
-from dpnb.server.main import main
+from dpnb.cli import main
 from tests.kit import notebooks
 
 LINK = "http://127.0.0.1:8888/lab/tree/01_first_private_query.ipynb?token=t"

@@ -25,17 +25,17 @@ from dpnb import (
     datasets,
 )
 from dpnb.answers.reading import read
+from dpnb.cli import _authenticator
 from dpnb.decide.options import read_options
 from dpnb.errors import DpnbError, given
-from dpnb.inference.blue import RowSpace
+from dpnb.estimation.blue import RowSpace
+from dpnb.ledger.configuration import read_analysts, read_budget
 from dpnb.magics.explaining import read_question
-from dpnb.opening import read_analysts, read_budget
-from dpnb.provenance.plan import basic_level
-from dpnb.server.main import _authenticator
+from dpnb.releases.plan import basic_level
 from dpnb.server.service import serve
 from dpnb.server.tokens import TokenFile, revoke
 from dpnb.server.wire import encode
-from dpnb.sql.parse import parse
+from dpnb.sql.parser import parse
 
 pytestmark = pytest.mark.fast
 
@@ -189,7 +189,7 @@ def test_groups_are_for_a_hub_and_tokens_for_a_file(monkeypatch):
     both = SimpleNamespace(group=["analysts=4"], tokens="tokens.json")
     with pytest.raises(DpnbError, match="--group is for a JupyterHub, --tokens for a file"):
         _authenticator(both)
-    monkeypatch.setattr("dpnb.server.main.is_service", lambda: True)
+    monkeypatch.setattr("dpnb.cli.is_service", lambda: True)
     with pytest.raises(DpnbError, match="no group of the Hub has a privilege"):
         _authenticator(SimpleNamespace(group=[], tokens=None))
 

@@ -12,19 +12,19 @@ from matplotlib import pyplot as plt
 
 from dpnb import Budget, Category, Curator, Date, Integer, Real, Schema, Session, Table, Unit
 from dpnb.answers.answer import Answer
+from dpnb.answers.inference import Inference
 from dpnb.answers.listing import BudgetStatus, Price
 from dpnb.answers.question import Question
 from dpnb.decide.decision import Decision
 from dpnb.decide.price import DecisionPrice
-from dpnb.display.risk import risk_page, risk_text
+from dpnb.display.cards.risk import risk_page, risk_text
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import BudgetError, LedgerError, RequestError
 from dpnb.explain.explanation import Explanation
 from dpnb.explain.price import ExplanationPrice
-from dpnb.generated import generated
-from dpnb.inference.inference import Inference
-from dpnb.provenance.policy import Policy
-from dpnb.stamps import STAMPS
+from dpnb.ledger.policy import Policy
+from dpnb.private import STAMPS
+from dpnb.schema.synthetic import generated
 from tests.kit.loaded import loaded_once  # noqa: F401
 
 WORDS = "GENERATED DATA: nothing here is real."

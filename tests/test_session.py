@@ -32,7 +32,7 @@ from dpnb.errors import (
     SchemaError,
     SqlError,
 )
-from dpnb.privacy.ledger import Ledger
+from dpnb.ledger.ledger import Ledger
 from dpnb.privacy.loss import Picked
 from dpnb.privacy.path import grid
 
@@ -565,7 +565,7 @@ class TestDamagedLedger:
         ],
     )
     def test_well_chained_entries_of_an_unknown_shape_are_refused_too(self, body, tmp_path):
-        from dpnb.privacy.ledger import _digest
+        from dpnb.ledger.ledger import _digest
 
         path = tmp_path / "ledger"
         opened(path).close()
@@ -870,7 +870,7 @@ class TestInterrupt:
             assert session.budget.spent.rho == 0
 
     def test_a_request_that_never_starts_does_not_hang(self, monkeypatch):
-        import dpnb.waiting as module
+        import dpnb.interrupt as module
 
         def start(thread):
             raise KeyboardInterrupt

@@ -1,1 +1,1 @@
-"""Released numbers with their intervals, and questions about them."""
+"""Statements and inferences: released numbers with their confidence intervals, and questions about them."""

@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.bootstrap import Bootstrap, bootstrap
 from dpnb.answers.compare import compare
-from dpnb.answers.estimates import Estimates
-from dpnb.answers.formula import text
-from dpnb.answers.intervals import Mode
-from dpnb.answers.numbers import percent
 from dpnb.answers.origin import Origin
 from dpnb.answers.plain import listed
 from dpnb.answers.question import Question, label
 from dpnb.answers.words import bought_sentence, cost_text, interval_sentence, ledger_note
-from dpnb.errors import RequestError, given
-from dpnb.kinds import nearest
+from dpnb.errors import RequestError, given, nearest
+from dpnb.estimation.estimates import Estimates
+from dpnb.estimation.formula import text
+from dpnb.estimation.intervals import Mode
+from dpnb.formats import percent
 from dpnb.privacy.loss import Currency, PrivacyLoss, guarantee, unit
-from dpnb.schema import kept_note, unit_text
-from dpnb.stamps import Stamp
+from dpnb.private import Stamp
+from dpnb.schema.schema import kept_note, unit_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -475,7 +474,7 @@ class Answer:
         path : str
             The file to write. An existing one is replaced.
         """
-        from dpnb.display.parts import write_page
+        from dpnb.display.elements import write_page
 
         write_page(path, self._repr_html_())
 

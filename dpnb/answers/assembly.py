@@ -8,24 +8,24 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpnb.answers.answer import Answer
-from dpnb.answers.estimates import Estimates, counted, derived, estimate
-from dpnb.answers.intervals import Told
 from dpnb.answers.listing import BudgetStatus, Price, Width
 from dpnb.answers.origin import Origin
-from dpnb.answers.quantile import quantiles
-from dpnb.answers.variance import variances
-from dpnb.engines.base import Sum
-from dpnb.kinds import Integer, Real
-from dpnb.privacy.accountant import Accountant, Charge
+from dpnb.estimation.estimates import Estimates, counted, derived, estimate
+from dpnb.estimation.intervals import Told
+from dpnb.estimation.quantile import quantiles
+from dpnb.estimation.variance import variances
+from dpnb.ledger.accountant import Accountant, Charge
+from dpnb.ledger.store import Store
 from dpnb.privacy.calibrate import Law
 from dpnb.privacy.loss import PrivacyLoss
-from dpnb.provenance.plan import Part, Plan, half_width
-from dpnb.provenance.store import Store
-from dpnb.provenance.views import View, asked_groups, transposition
-from dpnb.schema import Schema
+from dpnb.releases.plan import Part, Plan, half_width
+from dpnb.schema.columns import Integer, Real
+from dpnb.schema.schema import Schema
 from dpnb.sql.formulas import Quantile, Statistic
 from dpnb.sql.query import Aggregate, Derived, Query
 from dpnb.sql.values import Column, bounds_of
+from dpnb.views.measures import Sum
+from dpnb.views.view import View, asked_groups, transposition
 
 PRICED_ROWS = (100, 1_000)
 """Group sizes for which the width of an AVG is priced when none is named."""

@@ -14,20 +14,20 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.answers.listing import Listing
-from dpnb.answers.numbers import ends_text, figure, percent
 from dpnb.answers.question import label
+from dpnb.codes import scalar
 from dpnb.errors import RequestError, given
+from dpnb.formats import ends_text, figure, percent
 from dpnb.privacy.calibrate import Law
-from dpnb.scale import scalar
+from dpnb.private import Stamp
 from dpnb.sql.formulas import Applied, Combined, Constant, Formula, Leaf, statistics_of
-from dpnb.stamps import Stamp
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
     from dpnb.answers.answer import Answer
-    from dpnb.answers.estimates import Estimates
+    from dpnb.estimation.estimates import Estimates
 
     Draws: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -236,7 +236,7 @@ def _thetas(
 
 
 def _leaf(leaf: Estimates, total: Draws | None, count: Draws | None) -> Draws:
-    """Return an aggregate of resampled vectors, as :func:`dpnb.answers.estimates.estimate` does."""
+    """Return an aggregate of resampled vectors, as :func:`dpnb.estimation.estimates.estimate` does."""
     import numpy as np
 
     if total is not None and count is not None:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpnb.answers.numbers import figure, loss_text
 from dpnb.answers.origin import Origin
 from dpnb.answers.plain import listed
 from dpnb.answers.words import KERNEL, bought_sentence, left_text
+from dpnb.formats import figure, loss_text
 from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text, unit
-from dpnb.stamps import Stamp
+from dpnb.private import Stamp
 
 if TYPE_CHECKING:
     import pandas as pd

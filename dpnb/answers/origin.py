@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from dpnb.answers.numbers import loss_text
+from dpnb.formats import loss_text
 from dpnb.privacy.loss import Currency, PrivacyLoss
 
 Way: TypeAlias = Literal["history", "refined", "new"]

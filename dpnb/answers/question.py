@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.comparison import Group
-from dpnb.answers.intervals import Mode
-from dpnb.answers.numbers import end_text, percent
 from dpnb.answers.plain import listed
 from dpnb.errors import given
-from dpnb.stamps import Stamp
+from dpnb.estimation.intervals import Mode
+from dpnb.formats import end_text, percent
+from dpnb.private import Stamp
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -200,7 +200,7 @@ class Question:
         path : str
             The file to write. An existing one is replaced.
         """
-        from dpnb.display.parts import write_page
+        from dpnb.display.elements import write_page
 
         write_page(path, self._repr_html_())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpnb.answers.numbers import loss_text, share_text
+from dpnb.formats import loss_text, share_text
 from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text, unit
 
 KERNEL = "The ledger is in this kernel only. After a restart, the same answers cost budget again."

@@ -12,10 +12,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dpnb.kinds import Category, Integer, Kind, Real
-from dpnb.scale import natural
-from dpnb.schema import Schema
-from dpnb.table import Table
+from dpnb.codes import natural
+from dpnb.schema.columns import Category, Integer, Kind, Real
+from dpnb.schema.schema import Schema
+from dpnb.schema.table import Table
 
 _HERE = Path(__file__).parent
 

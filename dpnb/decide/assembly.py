@@ -10,25 +10,25 @@ from fractions import Fraction
 import numpy as np
 
 from dpnb.answers.assembly import status
-from dpnb.decide.cases import Studied
 from dpnb.decide.certificate import (
     chances,
     shares,
 )
 from dpnb.decide.conditions import Bools, Node, Tree
 from dpnb.decide.decision import Decision, Reading, Taken, Test
-from dpnb.decide.entropy import min_entropy
 from dpnb.decide.findings import Found, held_before
 from dpnb.decide.naming import aggregate_text, atom_text, name_of
 from dpnb.decide.plan import DecisionPlan, Term
 from dpnb.decide.responses import Responded
 from dpnb.decide.stage import Stage
-from dpnb.engines.base import Sum
-from dpnb.privacy.accountant import Charge
+from dpnb.ledger.accountant import Charge
+from dpnb.ledger.store import Store
 from dpnb.privacy.loss import PrivacyLoss, amount_text, epsilon_shown
-from dpnb.provenance.store import Store
-from dpnb.provenance.views import View
-from dpnb.schema import Schema, unit_text
+from dpnb.schema.schema import Schema, unit_text
+from dpnb.studies.cases import Studied
+from dpnb.studies.entropy import min_entropy
+from dpnb.views.measures import Sum
+from dpnb.views.view import View
 
 
 def decision(
@@ -132,7 +132,7 @@ def studied(
     analyst: str,
 ) -> Decision:
     """Return what a published method finds in a simulation on public data; stamped not private."""
-    from dpnb.decide import cases, study
+    from dpnb.studies import cases, study
 
     options = plan.options
     most = cases.MOST if options.most is None else float(options.most)

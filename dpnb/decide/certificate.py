@@ -18,7 +18,7 @@ import numpy.typing as npt
 from dpnb.decide.conditions import Bools, Condition
 from dpnb.privacy.calibrate import law
 from dpnb.privacy.loss import Currency
-from dpnb.provenance.accuracy import ANY_LOOK
+from dpnb.releases.accuracy import ANY_LOOK
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Verdicts: TypeAlias = npt.NDArray[np.int8]

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from dpnb.decide.naming import atom_text
 from dpnb.errors import RequestError
-from dpnb.kinds import Real
-from dpnb.schema import Schema
+from dpnb.schema.columns import Real
+from dpnb.schema.schema import Schema
 from dpnb.sql.query import Aggregate, Compare, Having
 from dpnb.sql.values import Column, bounds_of
 

@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import Protocol
 
 from dpnb.answers.assembly import status
-from dpnb.answers.numbers import loss_text, rounded_up
 from dpnb.decide.assembly import (
     condition_text,
     decision,
@@ -30,20 +29,21 @@ from dpnb.decide.options import STUDY_MODES
 from dpnb.decide.plan import DecisionPlan
 from dpnb.decide.price import DecisionPrice
 from dpnb.decide.progressive import growth
-from dpnb.decide.request import StepRequest, measured
 from dpnb.decide.responses import Responded, ResponseRequest
 from dpnb.decide.stage import Stage, stage, step_name
-from dpnb.engines.base import Engine, Vectors
+from dpnb.decide.steps import StepRequest, measured
+from dpnb.engines.scans import Engine, Vectors
 from dpnb.errors import (
     BudgetError,
     DpnbError,
     InterruptedRequestError,
 )
-from dpnb.privacy.accountant import Charge
+from dpnb.formats import loss_text, rounded_up
+from dpnb.ledger.accountant import Charge
+from dpnb.ledger.store import Store
 from dpnb.privacy.loss import PrivacyLoss, amount_text, unit
-from dpnb.provenance.requests import P, R, Request
-from dpnb.provenance.store import Store
-from dpnb.schema import Schema
+from dpnb.releases.request import P, R, Request
+from dpnb.schema.schema import Schema
 
 
 def _either(ways: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from dpnb.decide.options import STUDY_MODES
 from dpnb.errors import BudgetError, RequestError
 from dpnb.privacy.calibrate import Law
 from dpnb.privacy.loss import Currency, PrivacyLoss, guarantee
-from dpnb.stamps import Stamp
+from dpnb.private import Stamp
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -515,17 +515,17 @@ class Decision:
         str
             In GitHub's form.
         """
-        from dpnb.display.decision import decision_markdown
+        from dpnb.display.cards.decision import decision_markdown
 
         return decision_markdown(self)
 
     def __repr__(self) -> str:
-        from dpnb.display.decision import decision_text
+        from dpnb.display.cards.decision import decision_text
 
         return decision_text(self)
 
     def _repr_html_(self) -> str:
-        from dpnb.display.decision import decision_html
+        from dpnb.display.cards.decision import decision_html
 
         return decision_html(self)
 
@@ -537,7 +537,7 @@ class Decision:
         path : str
             The file to write. An existing one is replaced.
         """
-        from dpnb.display.parts import write_page
+        from dpnb.display.elements import write_page
 
         write_page(path, self._repr_html_())
 

@@ -22,9 +22,9 @@ from dpnb.decide.plan import LATTICE_SHARE, DecisionPlan
 from dpnb.decide.progressive import hopeless, kept, last_half_widths, passes
 from dpnb.decide.stage import Stage
 from dpnb.errors import RequestError
-from dpnb.privacy.accountant import Accountant
+from dpnb.ledger.accountant import Accountant
 from dpnb.privacy.path import find
-from dpnb.provenance.accuracy import ANY_LOOK
+from dpnb.releases.accuracy import ANY_LOOK
 
 _LATTICE = 8
 """Lattice units by which thresholds are moved further: more than discrete noise takes up to rho 10**9."""

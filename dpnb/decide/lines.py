@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from dpnb.codes import scalar
 from dpnb.decide.conditions import Atom
 from dpnb.decide.options import Options
-from dpnb.engines.base import Sum, sum_about
 from dpnb.errors import RequestError, given
-from dpnb.provenance.views import View, asked_groups, transposition, views_of
-from dpnb.scale import scalar
-from dpnb.schema import Schema
+from dpnb.schema.schema import Schema
 from dpnb.sql.canonical import unused
 from dpnb.sql.query import Aggregate, Query
+from dpnb.views.measures import Sum, sum_about
+from dpnb.views.view import View, asked_groups, transposition, views_of
 
 RESERVED = {"selected", "verdict", "epsilon"}
 """Columns of a decision's data frame."""

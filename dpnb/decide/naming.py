@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpnb.provenance.wording import predicate_text, value_text
-from dpnb.schema import Schema
+from dpnb.schema.schema import Schema
 from dpnb.sql.query import Aggregate
+from dpnb.views.text import predicate_text, value_text
 
 if TYPE_CHECKING:
     from dpnb.decide.conditions import Atom

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
+from dpnb.codes import scalar, truth
 from dpnb.errors import RequestError, given
 from dpnb.privacy.loss import amount, is_picked
-from dpnb.scale import scalar, truth
 
 Mode: TypeAlias = Literal["certified", "margin", "rr", "hybrid"]
 MODES: tuple[Mode, ...] = ("certified", "margin", "rr", "hybrid")

@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dpnb.decide import response
 from dpnb.decide.apportion import Bar, allowances, apportion, level_for, levels_for, shift
 from dpnb.decide.certificate import Floats
-from dpnb.decide.charges import first_shares
 from dpnb.decide.conditions import Atom, Bools, Condition, read_condition
 from dpnb.decide.lines import (
     Line,
@@ -28,14 +26,15 @@ from dpnb.decide.lines import (
 from dpnb.decide.options import STEPS, STUDY_MODES, Options
 from dpnb.decide.progressive import ladder, regions
 from dpnb.decide.regions import rows_meant, uncertain, warnings_of
-from dpnb.errors import RequestError, given
-from dpnb.kinds import nearest
+from dpnb.errors import RequestError, given, nearest
+from dpnb.privacy import response
 from dpnb.privacy.loss import Currency
 from dpnb.privacy.path import LEAST_LEVEL
-from dpnb.provenance.plan import MOST_LEVEL
-from dpnb.schema import Schema, Unit
+from dpnb.releases.plan import MOST_LEVEL
+from dpnb.schema.schema import Schema, Unit
 from dpnb.sql.canonical import describe, plain, plain_value
 from dpnb.sql.query import Query
+from dpnb.studies.charges import first_shares
 
 LATTICE_SHARE = 0.001
 """Part of a grey width that is kept back for the lattice of the noise."""

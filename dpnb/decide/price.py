@@ -11,7 +11,7 @@ from dpnb.answers.plain import listed
 from dpnb.decide import words
 from dpnb.decide.decision import Test
 from dpnb.privacy.loss import Currency, PrivacyLoss
-from dpnb.stamps import Stamp
+from dpnb.private import Stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +146,11 @@ class DecisionPrice:
         return words.plan_sentences(self)
 
     def __repr__(self) -> str:
-        from dpnb.display.decision import price_text
+        from dpnb.display.cards.decision import price_text
 
         return price_text(self)
 
     def _repr_html_(self) -> str:
-        from dpnb.display.decision import price_html
+        from dpnb.display.cards.decision import price_html
 
         return price_html(self)

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from dpnb.decide import response
 from dpnb.decide.conditions import Bools
 from dpnb.decide.plan import DecisionPlan, truth_of
-from dpnb.decide.request import measured
 from dpnb.decide.stage import check_served
-from dpnb.engines.base import Engine, engine_failure
-from dpnb.privacy.accountant import Charge, Cost
+from dpnb.decide.steps import measured
+from dpnb.engines.scans import Engine, engine_failure
+from dpnb.ledger.accountant import Charge, Cost
+from dpnb.ledger.store import Store
+from dpnb.privacy import response
 from dpnb.privacy.loss import PrivacyLoss, unit
 from dpnb.privacy.noise import Noise
-from dpnb.provenance.store import Store
 from dpnb.sql.canonical import describe
 
 

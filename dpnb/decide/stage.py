@@ -10,10 +10,10 @@ from typing import Any
 
 from dpnb.decide.plan import DecisionPlan
 from dpnb.errors import RequestError
-from dpnb.privacy.accountant import Accountant, Charge
-from dpnb.privacy.mechanisms import Wish
-from dpnb.provenance.store import Store
-from dpnb.provenance.views import View
+from dpnb.ledger.accountant import Accountant, Charge
+from dpnb.ledger.mechanism import Wish
+from dpnb.ledger.store import Store
+from dpnb.views.view import View
 
 
 @dataclass(frozen=True, slots=True)

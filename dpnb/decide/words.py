@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from dpnb.answers.numbers import loss_text, percent, rounded_up, share_text
 from dpnb.decide.options import STUDY_MODES
-from dpnb.schema import kept_note
+from dpnb.formats import loss_text, percent, rounded_up, share_text
+from dpnb.schema.schema import kept_note
 
 if TYPE_CHECKING:
     from dpnb.decide.decision import Decision

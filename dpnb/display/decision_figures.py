@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from matplotlib.lines import Line2D
 
-from dpnb.answers.numbers import figure, percent
-from dpnb.display.decision_line import exact, limit_label, number_line
+from dpnb.display.cards.decision_line import exact, limit_label, number_line
 from dpnb.display.figures import finished, formula_free, name_rows, row_axes
 from dpnb.display.text import MAX_ROWS
 from dpnb.errors import RequestError
+from dpnb.formats import figure, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dpnb.decide.decision import Decision
-    from dpnb.display.decision_line import NumberLine
+    from dpnb.display.cards.decision_line import NumberLine
 
 _STYLES = {1: ("o", "C0", "surely yes"), 0: ("D", "C1", "unknown"), -1: ("X", "grey", "surely no")}
 """Of a verdict: marker, colour and words."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
-from dpnb.answers.numbers import loss_text
-from dpnb.display.decision import START, decision_body, decision_css, decision_data
-from dpnb.display.decision_offers import MULTIPLES
-from dpnb.display.parts import INTERRUPTED, STATIC, module
+from dpnb.display.cards.decision import START, decision_body, decision_css, decision_data
+from dpnb.display.cards.decision_offers import MULTIPLES
+from dpnb.display.elements import INTERRUPTED, STATIC, module
 from dpnb.errors import DpnbError, RequestError, given
+from dpnb.formats import loss_text
 
 if TYPE_CHECKING:
     from dpnb.decide.decision import Decision

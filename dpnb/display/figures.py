@@ -6,9 +6,9 @@ import math
 import textwrap
 from typing import TYPE_CHECKING
 
-from dpnb.answers.numbers import percent
 from dpnb.display.text import EXACT, MAX_ROWS, stamps
 from dpnb.errors import RequestError, given, printable
+from dpnb.formats import percent
 from dpnb.risk.nouns import noun
 
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dpnb.answers.answer import Answer
+    from dpnb.answers.inference import Inference
     from dpnb.answers.question import Question
     from dpnb.decide.decision import Decision
+    from dpnb.discover.discovery import Discovery
     from dpnb.explain.explanation import Explanation
-    from dpnb.inference.inference import Inference
-    from dpnb.keys.discovery import Discovery
     from dpnb.risk.profile import RiskProfile
 
 _ROW_INCHES = 0.34

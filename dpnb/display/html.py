@@ -12,22 +12,22 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpnb.answers.difference import question_alpha
-from dpnb.answers.intervals import combination_half_width, mean_around_zero
-from dpnb.answers.numbers import figure, percent, share_text
+from dpnb.answers.compare import question_alpha
 from dpnb.answers.question import AMONG
 from dpnb.answers.words import left_text
-from dpnb.display import parts
+from dpnb.display import elements
 from dpnb.display.marks import Scale, difference_mark, interval_marks, scale
 from dpnb.display.text import MAX_ROWS, sentences
 from dpnb.errors import printable
+from dpnb.estimation.intervals import combination_half_width, mean_around_zero
+from dpnb.formats import figure, percent, share_text
 
 if TYPE_CHECKING:
     from dpnb.answers.answer import Answer
-    from dpnb.answers.estimates import Estimates
+    from dpnb.answers.inferred import Inferred
     from dpnb.answers.listing import BudgetStatus, Listing
     from dpnb.answers.question import Question
-    from dpnb.inference.inferred import Inferred
+    from dpnb.estimation.estimates import Estimates
 
 SHORT = 18
 """Letters that a cell may have to stay on one line."""
@@ -48,37 +48,37 @@ def answer_html(answer: Answer, token: str = "") -> str:
         folded to one line.
     """
     state = {"data": view_data(answer), "selected": [], "aggregate": ""}
-    return parts.framed(answer_body(answer) + parts.script("answer.js", state, token))
+    return elements.framed(answer_body(answer) + elements.script("answer.js", state, token))
 
 
 def question_html(question: Question) -> str:
     """Return a question: its verdict, and the interval of the difference on a line with 0 marked."""
-    stamps = parts.stamped(question.stamp, question.conditional)
-    return parts.framed(f'<div class="dpnb-body">{stamps}{verdict(question)}</div>')
+    stamps = elements.stamped(question.stamp, question.conditional)
+    return elements.framed(f'<div class="dpnb-body">{stamps}{verdict(question)}</div>')
 
 
 def verdict(question: Question) -> str:
     """Return the verdict of a question above its interval, without styles and scripts."""
-    said = parts.strong(question.sentence)
+    said = elements.strong(question.sentence)
     drawn = (
         '<div class="dpnb-line" style="max-width:520px">'
         f"{difference_mark(question.low, question.high)}"
         '<div class="dpnb-ends" style="display:flex;justify-content:space-between">'
-        f"<span>{parts.text(question.right)} is higher</span> <span>0</span> "
-        f"<span>{parts.text(question.left)} is higher</span></div></div>"
+        f"<span>{elements.text(question.right)} is higher</span> <span>0</span> "
+        f"<span>{elements.text(question.left)} is higher</span></div></div>"
     )
     return said + drawn
 
 
 def listing_html(listing: Listing) -> str:
     """Return a listing as a table, its notes below."""
-    return parts.framed(f'<div class="dpnb-body">{listing_body(listing)}</div>')
+    return elements.framed(f'<div class="dpnb-body">{listing_body(listing)}</div>')
 
 
 def listing_body(listing: Listing, conditional: bool = False, above: str = "") -> str:
     """Return a listing with its stamps and notes, without styles; ``above`` stands between them."""
-    stamped = parts.stamped(listing.stamp, conditional)
-    return f"{stamped}{above}{listing_table(listing)}{parts.notes(*listing.notes)}"
+    stamped = elements.stamped(listing.stamp, conditional)
+    return f"{stamped}{above}{listing_table(listing)}{elements.notes(*listing.notes)}"
 
 
 def budget_html(status: BudgetStatus) -> str:
@@ -86,9 +86,9 @@ def budget_html(status: BudgetStatus) -> str:
     cap, spent = status.cap.level(status.currency), status.spent.level(status.currency)
     share = min(1.0, float(spent / cap)) if cap else 1.0
     left = left_text(status.remaining, status.cap, status.currency)
-    bar = parts.meter(share) + parts.strong(f"Spent: {share_text(share)}. Left: {left}.")
+    bar = elements.meter(share) + elements.strong(f"Spent: {share_text(share)}. Left: {left}.")
     body = listing_body(status.listing(), above=bar)
-    return parts.framed(f'<div class="dpnb-body">{body}</div>')
+    return elements.framed(f'<div class="dpnb-body">{body}</div>')
 
 
 def answer_body(answer: Answer) -> str:
@@ -96,12 +96,12 @@ def answer_body(answer: Answer) -> str:
     rows = answer.rows[:MAX_ROWS]
     axes = [scale(found, rows) for found in answer.estimates]
     alone = len(axes) == 1
-    head = "".join(parts.head(key) for key in answer.keys or ("",)) + "".join(
+    head = "".join(elements.head(key) for key in answer.keys or ("",)) + "".join(
         aggregate_head(found, index, percent(answer.confidence), axis, alone=alone)
         for index, (found, axis) in enumerate(zip(answer.estimates, axes, strict=True))
     )
     body = "".join(
-        f"<tr>{''.join(parts.row_head(str(value)) for value in answer.groups[row] or ('all rows',))}"
+        f"<tr>{''.join(elements.row_head(str(value)) for value in answer.groups[row] or ('all rows',))}"
         + "".join(
             aggregate_cells(
                 found, index, row, axis, drawn=interval_marks(found, row, axis), alone=alone
@@ -113,12 +113,12 @@ def answer_body(answer: Answer) -> str:
     )
     names = " and ".join(found.alias for found in answer.estimates)
     by = f" by {', '.join(answer.keys)}" if answer.keys else ""
-    caption = parts.caption(f"{names}{by}, from {answer.table}")
-    stamps = parts.stamped(answer.stamp, answer.conditional)
+    caption = elements.caption(f"{names}{by}, from {answer.table}")
+    stamps = elements.stamped(answer.stamp, answer.conditional)
     return (
         f'<div class="dpnb-body">{stamps}<table class="dpnb-table">{caption}'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        f"{parts.notes(*sentences(answer))}</div>"
+        f"{elements.notes(*sentences(answer))}</div>"
     )
 
 
@@ -207,9 +207,9 @@ def aggregate_head(
     """
     start, end, step = axis
     return (
-        f'<th scope="col" data-agg="{index}" style="text-align:right">{parts.text(found.alias)}</th>'
+        f'<th scope="col" data-agg="{index}" style="text-align:right">{elements.text(found.alias)}</th>'
         f'<th scope="col" data-agg="{index}" style="text-align:right">'
-        f"{parts.text(sure)} interval</th>"
+        f"{elements.text(sure)} interval</th>"
         f'<th scope="col" data-agg="{index}" class="dpnb-plot" '
         f'style="min-width:{160 if alone else 90}px">'
         '<span class="dpnb-axis" style="display:flex;justify-content:space-between">'
@@ -236,8 +236,8 @@ def aggregate_cells(
 def listing_table(listing: Listing, *, part: bool = False) -> str:
     """Return the table of a listing, without styles; its caption alone where it has no rows."""
     if not listing.rows:
-        return parts.strong(listing.caption)
-    head = "".join(parts.head(name) for name in listing.header)
+        return elements.strong(listing.caption)
+    head = "".join(elements.head(name) for name in listing.header)
     body = "".join(
         "<tr>"
         + _listing_cell("th", row[0])
@@ -246,7 +246,7 @@ def listing_table(listing: Listing, *, part: bool = False) -> str:
         for row in listing.rows
     )
     return (
-        f'<table class="dpnb-table dpnb-listing">{parts.caption(listing.caption, part=part)}'
+        f'<table class="dpnb-table dpnb-listing">{elements.caption(listing.caption, part=part)}'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     )
 
@@ -256,4 +256,4 @@ def _listing_cell(tag: str, cell: str) -> str:
     short = ' class="dpnb-short"' if len(cell) <= SHORT else ""
     scope = ' scope="row"' if tag == "th" else ""
     style = "text-align:left" + (";font-weight:normal" if scope else "")
-    return f'<{tag}{scope}{short} style="{style}">{parts.one_line(cell)}</{tag}>'
+    return f'<{tag}{scope}{short} style="{style}">{elements.one_line(cell)}</{tag}>'

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from dpnb.answers.numbers import percent
+from dpnb.display.cards.inference_curve import curve, density_at, has_curve
 from dpnb.display.figures import finished, formula_free, name_rows, row_axes
-from dpnb.display.inference_curve import curve, density_at, has_curve
 from dpnb.display.text import MAX_ROWS
+from dpnb.formats import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dpnb.inference.inference import Inference
+    from dpnb.answers.inference import Inference
 
 
 def plot_inference(inference: Inference, ax: Axes | None = None) -> Axes:

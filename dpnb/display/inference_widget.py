@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
-from dpnb.answers.numbers import share_text
-from dpnb.display.inference import inference_body, inference_css, inference_data, value_name
-from dpnb.display.parts import STATIC, module
+from dpnb.display.cards.inference import inference_body, inference_css, inference_data, value_name
+from dpnb.display.elements import STATIC, module
 from dpnb.display.text import MAX_ROWS
 from dpnb.errors import RequestError, given, printable
+from dpnb.formats import share_text
 
 if TYPE_CHECKING:
-    from dpnb.inference.inference import Inference
-    from dpnb.inference.inferred import Inferred
+    from dpnb.answers.inference import Inference
+    from dpnb.answers.inferred import Inferred
 
 _ALMOST = 1e-12
 _WORDS = {">": "above", "<": "below", ">=": "at least", "<=": "at most"}

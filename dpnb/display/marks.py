@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from dpnb.answers.estimates import Estimates
-    from dpnb.inference.inferred import Inferred
+    from dpnb.answers.inferred import Inferred
+    from dpnb.estimation.estimates import Estimates
 
 GREY = "#767676"
 """Readable on white (4.5:1) and on JupyterLab's dark ground (4.1:1)."""

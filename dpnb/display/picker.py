@@ -18,8 +18,7 @@ import traitlets
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-from dpnb.display.parts import INTERRUPTED, STATIC, module
-from dpnb.display.risk import (
+from dpnb.display.cards.risk import (
     counts_body,
     losses_html,
     notice_html,
@@ -28,6 +27,7 @@ from dpnb.display.risk import (
     risk_html,
     risk_text,
 )
+from dpnb.display.elements import INTERRUPTED, STATIC, module
 from dpnb.display.widgets import is_live
 from dpnb.errors import DpnbError, RequestError
 from dpnb.privacy.loss import PickedRational, amount_text, is_picked

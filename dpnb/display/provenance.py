@@ -8,26 +8,26 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from dpnb.display import parts
-from dpnb.display import provenance_tables as tables
-from dpnb.display.marks import GREY
-from dpnb.display.provenance_text import (
+from dpnb.display import elements
+from dpnb.display.cards import provenance_tables as tables
+from dpnb.display.cards.provenance import (
     coalition_sentence,
     fairness_sentences,
     reading_sentences,
     share,
     summary_sentences,
 )
-from dpnb.display.provenance_timeline import timeline
+from dpnb.display.cards.provenance_timeline import timeline
+from dpnb.display.marks import GREY
 
 if TYPE_CHECKING:
-    from dpnb.provenance.report import Provenance
+    from dpnb.owner.report import Provenance
 
 
 def provenance_html(provenance: Provenance) -> str:
     """Return the table as HTML that a notebook can keep."""
     style = f"<style>{provenance_css()}</style>"
-    return parts.framed(f"{style}{provenance_body(provenance)}")
+    return elements.framed(f"{style}{provenance_body(provenance)}")
 
 
 def provenance_body(provenance: Provenance) -> str:
@@ -37,18 +37,18 @@ def provenance_body(provenance: Provenance) -> str:
     groups = tables.coalition_table(provenance)
     if groups:
         groups = (
-            f"{parts.section('If analysts share their answers')}"
-            f"{parts.notes(coalition_sentence(provenance))}{groups}"
+            f"{elements.section('If analysts share their answers')}"
+            f"{elements.notes(coalition_sentence(provenance))}{groups}"
         )
-    reading = "".join(parts.said(one, name="dpnb-more") for one in reading_sentences(provenance))
+    reading = "".join(elements.said(one, name="dpnb-more") for one in reading_sentences(provenance))
     return (
         '<div class="dpnb-body dpnb-prov">'
-        f"{parts.title('How much was released to each analyst?')}{parts.strong(first)}"
-        f"{parts.meter(part)}"
-        f"{parts.notes(*rest)}{tables.analysts(provenance)}{_heat(provenance)}"
+        f"{elements.title('How much was released to each analyst?')}{elements.strong(first)}"
+        f"{elements.meter(part)}"
+        f"{elements.notes(*rest)}{tables.analysts(provenance)}{_heat(provenance)}"
         f"{timeline(provenance)}{tables.charge_list(provenance)}{_fairness(provenance)}"
         f'<div class="dpnb-prov-coalitions">{groups}</div>'
-        f"{tables.rule_list(provenance)}{parts.opened('How to read this', reading)}</div>"
+        f"{tables.rule_list(provenance)}{elements.opened('How to read this', reading)}</div>"
     )
 
 
@@ -56,7 +56,7 @@ def _heat(provenance: Provenance) -> str:
     heat = tables.heat_map(provenance)
     if not heat:
         return ""
-    note = parts.notes(tables.heat_note(provenance, tables.units(provenance)[0]))
+    note = elements.notes(tables.heat_note(provenance, tables.units(provenance)[0]))
     return f'<div class="dpnb-prov-map">{heat}</div>{note}{tables.column_list(provenance)}'
 
 
@@ -80,12 +80,12 @@ def _fairness(provenance: Provenance) -> str:
             f"<span>{ends[0]:.2f}</span> <span>{ends[1]:.2f}</span></div></div>"
         )
     return (
-        f"{parts.section('Fairness: who got answers')}"
-        f"{drawn}{parts.notes(*fairness_sentences(provenance))}"
+        f"{elements.section('Fairness: who got answers')}"
+        f"{drawn}{elements.notes(*fairness_sentences(provenance))}"
     )
 
 
 @cache
 def provenance_css() -> str:
     """Return the styles of provenance, which stand beside those of every result."""
-    return (parts.STATIC / "provenance.css").read_text(encoding="utf-8")
+    return (elements.STATIC / "provenance.css").read_text(encoding="utf-8")

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpnb.answers.numbers import share_text
-from dpnb.display.figures import checked_axes
-from dpnb.display.provenance_tables import units
-from dpnb.display.provenance_text import (
+from dpnb.display.cards.provenance import (
     MAX_COLUMNS,
     TOGETHER,
     cell,
@@ -20,14 +17,17 @@ from dpnb.display.provenance_text import (
     more,
     share,
 )
+from dpnb.display.cards.provenance_tables import units
+from dpnb.display.figures import checked_axes
 from dpnb.display.text import MAX_ROWS
 from dpnb.errors import printable
+from dpnb.formats import share_text
 from dpnb.privacy.loss import amount_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dpnb.provenance.report import Provenance
+    from dpnb.owner.report import Provenance
 
 _DARK = 0.18
 """Below this luminance of its cell a number is white."""

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
-from dpnb.display import provenance_tables as tables
-from dpnb.display.parts import STATIC, module
+from dpnb.display.cards import provenance_tables as tables
+from dpnb.display.cards.provenance import coalition_text, share
+from dpnb.display.elements import STATIC, module
 from dpnb.display.provenance import provenance_body, provenance_css
-from dpnb.display.provenance_text import coalition_text, share
 from dpnb.errors import DpnbError, RequestError, given
 
 if TYPE_CHECKING:
+    from dpnb.owner.report import Provenance
     from dpnb.privacy.loss import PrivacyLoss
-    from dpnb.provenance.report import Provenance
 
 _STILL = "This table cannot be refreshed. Run the cell again for the newest one."
 _RENEWED = "Up to date, with {} charges."

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpnb.answers.numbers import percent
 from dpnb.answers.words import rest_sentence
 from dpnb.errors import printable
+from dpnb.formats import percent
 from dpnb.privacy.loss import PICKED
-from dpnb.stamps import STAMPS, Stamp
+from dpnb.private import STAMPS, Stamp
 
 if TYPE_CHECKING:
     from collections.abc import Container

@@ -12,17 +12,17 @@ from IPython.display import display
 from ipywidgets.widgets.widget_string import HTML
 
 from dpnb.answers.answer import Answer
+from dpnb.answers.inference import Inference
 from dpnb.decide.decision import Decision
-from dpnb.display.decision import decision_html
+from dpnb.display.cards.decision import decision_html
+from dpnb.display.cards.explanation import explanation_body, explanation_data, explanation_html
+from dpnb.display.cards.inference import inference_html
 from dpnb.display.decision_widget import DecisionWidget
-from dpnb.display.explanation import explanation_body, explanation_data, explanation_html
+from dpnb.display.elements import STATIC, module
 from dpnb.display.html import answer_body, answer_html, view_data
-from dpnb.display.inference import inference_html
 from dpnb.display.inference_widget import InferenceWidget
-from dpnb.display.parts import STATIC, module
 from dpnb.display.text import MAX_ROWS
 from dpnb.errors import RequestError, given
-from dpnb.inference.inference import Inference
 
 if TYPE_CHECKING:
     from dpnb.answers.question import Question

@@ -13,7 +13,7 @@ import hmac
 import math
 from collections.abc import Mapping, Sequence
 
-from dpnb.kinds import Category, Date, Kind, Real
+from dpnb.schema.columns import Category, Date, Kind, Real
 
 PRIME = 2**31 - 1
 """Products of two mixes fit 64 bits."""

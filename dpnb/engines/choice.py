@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dpnb.engines.base import Engine
+from dpnb.engines.scans import Engine
 from dpnb.errors import SchemaError
-from dpnb.table import Table, is_database
+from dpnb.schema.table import Table, is_database
 
 
 def engine_of(table: Table) -> Engine:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dpnb.engines.base import MOST_LETTERS
 from dpnb.engines.dialect import clamp, literal, smallest_integer
+from dpnb.engines.scans import MOST_LETTERS
 from dpnb.errors import SchemaError
-from dpnb.kinds import Category, Date, Kind, Real, days
+from dpnb.schema.columns import Category, Date, Kind, Real, days
 
 _LARGEST = "CAST('1.7976931348623157e308' AS DOUBLE)"
 

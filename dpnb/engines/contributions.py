@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpnb.engines.base import Measure
 from dpnb.sql.query import Predicate
+from dpnb.views.measures import Measure
 
 Vector: TypeAlias = npt.NDArray[np.int64]
 

@@ -7,17 +7,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpnb.engines.base import MAX_SUMMED, Axis, Count, Distinct, Measure, Scan, Sum, Units
+from dpnb.codes import Code
 from dpnb.engines.bounding import order_of_cells, order_of_rows
 from dpnb.engines.contributions import FINE, ContributionScan, Part
 from dpnb.engines.marginals import MarginalScan
-from dpnb.joins import Join
-from dpnb.kinds import Category
-from dpnb.scale import Code
-from dpnb.schema import Schema
+from dpnb.schema.columns import Category
+from dpnb.schema.joins import Join
+from dpnb.schema.schema import Schema
+from dpnb.schema.table import Table
 from dpnb.sql.query import EVERY, And, Predicate, Within
 from dpnb.sql.values import Arithmetic, Column, Number, Value, bounds_of
-from dpnb.table import Table
+from dpnb.views.measures import MAX_SUMMED, Axis, Count, Distinct, Measure, Scan, Sum, Units
 
 
 def literal(code: Code) -> str:

@@ -21,7 +21,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dpnb.engines.base import Axis, Engine, Exact, Scan, Tally, engine_failure, guarded
 from dpnb.engines.contributions import Contributions, ContributionScan
 from dpnb.engines.decoding import decoded, undecodable
 from dpnb.engines.dialect import Dialect, present
@@ -37,6 +36,7 @@ from dpnb.engines.normaliser import (
     tells_missing,
     text_code,
 )
+from dpnb.engines.scans import Engine, Exact, Tally, engine_failure, guarded
 from dpnb.engines.sources import (
     check_names,
     file_source,
@@ -52,10 +52,11 @@ from dpnb.engines.sources import (
     unread,
 )
 from dpnb.errors import EngineError
-from dpnb.joins import Join
-from dpnb.kinds import Category, Date, Integer, Kind, Real
+from dpnb.schema.columns import Category, Date, Integer, Kind, Real
+from dpnb.schema.joins import Join
+from dpnb.schema.table import Table
 from dpnb.sql.query import EVERY
-from dpnb.table import Table
+from dpnb.views.measures import Axis, Scan
 
 _DAYS = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
 _FITS: dict[type[Kind], set[str]] = {

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpnb.engines.base import Sum
 from dpnb.sql.query import Predicate
 from dpnb.sql.values import Value
+from dpnb.views.measures import Sum
 
 Vector: TypeAlias = npt.NDArray[np.int64]
 

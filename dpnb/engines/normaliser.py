@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpnb.engines.codes import no_ids, short_text
 from dpnb.engines.dialect import literal, smallest_integer
 from dpnb.engines.sources import undiscovered
-from dpnb.kinds import Category, Integer, Kind, Real
+from dpnb.schema.columns import Category, Integer, Kind, Real
 
 WHOLE = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",

@@ -13,15 +13,15 @@ from urllib.parse import unquote
 import psycopg
 from psycopg.sql import Identifier
 
-from dpnb.engines.base import Engine, engine_failure
 from dpnb.engines.codes import code_of, no_ids, short_text
 from dpnb.engines.dialect import Dialect, present
+from dpnb.engines.scans import Engine, engine_failure
 from dpnb.engines.sources import find_column, misfit, text, undiscovered
 from dpnb.engines.statements import StatementEngine, Work
 from dpnb.errors import EngineError, SchemaError
-from dpnb.joins import Join
-from dpnb.kinds import Category, Date, Integer, Kind, Real
-from dpnb.table import Table
+from dpnb.schema.columns import Category, Date, Integer, Kind, Real
+from dpnb.schema.joins import Join
+from dpnb.schema.table import Table
 
 _WHOLE = {"int2", "int4", "int8", "bool"}
 _NUMBERS = _WHOLE | {"numeric", "float4", "float8"}

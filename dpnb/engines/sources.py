@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dpnb.engines.base import engine_failure
 from dpnb.engines.decoding import readable
+from dpnb.engines.scans import engine_failure
 from dpnb.errors import EngineError, SchemaError
-from dpnb.joins import Join
-from dpnb.kinds import Kind
+from dpnb.schema.columns import Kind
+from dpnb.schema.joins import Join
 
 T = TypeVar("T")
 _DELIMITERS = {";": ("semicolons", "';'"), "\t": ("tabs", r"'\t'")}

@@ -13,10 +13,10 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from dpnb.engines.base import Engine, engine_failure
 from dpnb.engines.codes import short_text
 from dpnb.engines.dialect import Measuring, present
 from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.engines.scans import Engine, engine_failure
 from dpnb.engines.sources import find_column, misfit, undiscovered
 from dpnb.engines.spark_dialect import (
     FITS,
@@ -32,9 +32,9 @@ from dpnb.engines.spark_dialect import (
 )
 from dpnb.engines.statements import StatementEngine, Work
 from dpnb.errors import DpnbError, SchemaError
-from dpnb.joins import Join
-from dpnb.kinds import Category, Real
-from dpnb.table import Table
+from dpnb.schema.columns import Category, Real
+from dpnb.schema.joins import Join
+from dpnb.schema.table import Table
 
 T = TypeVar("T")
 

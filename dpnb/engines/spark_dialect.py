@@ -11,11 +11,11 @@ import re
 import zlib
 from collections.abc import Sequence
 
-from dpnb.engines.base import TICKS, Measure, Sum
 from dpnb.engines.codes import code_of, no_ids
 from dpnb.engines.dialect import Dialect, literal
-from dpnb.kinds import Category, Date, Integer, Kind, Real
+from dpnb.schema.columns import Category, Date, Integer, Kind, Real
 from dpnb.sql.query import EVERY, Predicate
+from dpnb.views.measures import TICKS, Measure, Sum
 
 WHOLE = {"TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN"}
 """Spark's types of whole numbers."""

@@ -14,16 +14,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from dpnb.engines.base import Axis, Engine, Exact, Scan, Tally, engine_failure, guarded
 from dpnb.engines.contributions import Contributions, ContributionScan
 from dpnb.engines.dialect import Dialect, Measuring
 from dpnb.engines.marginals import Marginals, MarginalScan
+from dpnb.engines.scans import Engine, Exact, Tally, engine_failure, guarded
 from dpnb.engines.sources import repeated, unlike
 from dpnb.errors import DpnbError
-from dpnb.joins import Join
-from dpnb.schema import Schema
+from dpnb.schema.joins import Join
+from dpnb.schema.schema import Schema
+from dpnb.schema.table import Table
 from dpnb.sql.query import EVERY
-from dpnb.table import Table
+from dpnb.views.measures import Axis, Scan
 
 T = TypeVar("T")
 

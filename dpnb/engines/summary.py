@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from dpnb.engines.base import guarded
 from dpnb.engines.duckdb import connected, quoted
 from dpnb.engines.normaliser import NUMBERS, TEXTS, WHOLE
+from dpnb.engines.scans import guarded
 from dpnb.engines.sources import file_source, frame_source, is_csv, unread
 from dpnb.errors import EngineError
 

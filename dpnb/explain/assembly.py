@@ -25,13 +25,13 @@ from dpnb.explain.predicates import space
 from dpnb.explain.price import scale_of
 from dpnb.explain.remaining import remaining
 from dpnb.explain.target import Target
-from dpnb.privacy.accountant import Charge
+from dpnb.ledger.accountant import Charge
+from dpnb.ledger.store import Store
 from dpnb.privacy.loss import PrivacyLoss
-from dpnb.provenance.store import Store
-from dpnb.schema import Schema
+from dpnb.schema.schema import Schema
+from dpnb.schema.table import Table
 from dpnb.sql.canonical import plain, read
 from dpnb.sql.query import Aggregate
-from dpnb.table import Table
 
 _SPACE = ("attributes", "exclude", "length", "connective", "ranges", "predicates")
 _DESIGN = ("k", "confidence", "joint", "lower", "mode")

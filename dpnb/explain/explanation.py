@@ -7,16 +7,16 @@ from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpnb.answers.numbers import end_text, figure, percent
 from dpnb.answers.plain import listed
 from dpnb.answers.question import Question
 from dpnb.answers.words import cost_text, interval_sentence, ledger_note
 from dpnb.explain.influence import RELATIVE_UNIT
 from dpnb.explain.remaining import factor
 from dpnb.explain.unbinned import unbinned_sentence
+from dpnb.formats import end_text, figure, percent
 from dpnb.privacy.loss import PrivacyLoss, amount_text, guarantee
-from dpnb.schema import unit_text
-from dpnb.stamps import Stamp
+from dpnb.private import Stamp
+from dpnb.schema.schema import unit_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -556,7 +556,7 @@ class Explanation:
         return explanation_text(self)
 
     def _repr_html_(self) -> str:
-        from dpnb.display.explanation import explanation_html
+        from dpnb.display.cards.explanation import explanation_html
 
         return explanation_html(self)
 
@@ -568,7 +568,7 @@ class Explanation:
         path : str
             The file to write. An existing one is replaced.
         """
-        from dpnb.display.parts import write_page
+        from dpnb.display.elements import write_page
 
         write_page(path, self._repr_html_())
 

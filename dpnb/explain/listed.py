@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from dpnb.errors import RequestError, SqlError, given
-from dpnb.schema import Schema
+from dpnb.schema.schema import Schema
+from dpnb.schema.table import Table
 from dpnb.sql.canonical import plain
-from dpnb.sql.parse import parse
+from dpnb.sql.parser import parse
 from dpnb.sql.query import Predicate
-from dpnb.table import Table
 
 MAX_LISTED = 1_000
 """Conditions that an analyst may list."""

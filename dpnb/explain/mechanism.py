@@ -12,18 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from dpnb.engines.base import Count, Engine, Measure, Scan
 from dpnb.engines.marginals import MarginalScan
+from dpnb.engines.scans import Engine
 from dpnb.explain.cells import cells_of
 from dpnb.explain.influence import Cells, Vector, influences
 from dpnb.explain.plan import ExplanationPlan
 from dpnb.explain.ranks import rank_intervals
-from dpnb.kinds import cell_count
 from dpnb.privacy.noise import Noise
-from dpnb.privacy.select import top_k
-from dpnb.schema import Schema
+from dpnb.privacy.one_off import top_k
+from dpnb.schema.columns import cell_count
+from dpnb.schema.schema import Schema
 from dpnb.sql.canonical import simplify
 from dpnb.sql.query import EVERY, And, Or, Predicate, Within
+from dpnb.views.measures import Count, Measure, Scan
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,15 @@ from functools import cached_property
 from statistics import NormalDist
 from typing import Any
 
+from dpnb.codes import scalar, truth
 from dpnb.errors import RequestError, given
 from dpnb.explain.influence import Lattice, Mode
 from dpnb.explain.predicates import Space
 from dpnb.explain.ranks import Search, search
 from dpnb.explain.target import Target
 from dpnb.privacy.loss import amount, is_picked, rho_meant
-from dpnb.privacy.select import gumbel_scale
-from dpnb.provenance.accuracy import read_confidence
-from dpnb.scale import scalar, truth
+from dpnb.privacy.one_off import gumbel_scale
+from dpnb.releases.accuracy import read_confidence
 
 _NORMAL = NormalDist()
 

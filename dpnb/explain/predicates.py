@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
-from dpnb.errors import RequestError, given
+from dpnb.codes import scalar, truth
+from dpnb.errors import RequestError, given, nearest
 from dpnb.explain.listed import read_listed
 from dpnb.explain.unbinned import remedy, unbinned_sentence
-from dpnb.kinds import Category, Kind, nearest
-from dpnb.scale import scalar, truth
-from dpnb.schema import Schema
+from dpnb.schema.columns import Category, Kind
+from dpnb.schema.schema import Schema
+from dpnb.schema.table import Table
 from dpnb.sql.canonical import plain, simplify
 from dpnb.sql.query import And, Or, Predicate, Within
-from dpnb.table import Table
 
 Connective: TypeAlias = Literal["and", "or"]
 

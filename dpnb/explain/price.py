@@ -15,15 +15,15 @@ from dpnb.answers.listing import (
     price_words,
     read_losses,
 )
-from dpnb.answers.numbers import figure, percent
 from dpnb.answers.question import Question
 from dpnb.errors import RequestError
 from dpnb.explain.influence import RELATIVE_UNIT
 from dpnb.explain.plan import ExplanationPlan
 from dpnb.explain.unbinned import unbinned_sentence
+from dpnb.formats import figure, percent
+from dpnb.ledger.store import Store
 from dpnb.privacy.loss import Currency, PrivacyLoss
-from dpnb.provenance.store import Store
-from dpnb.stamps import Stamp
+from dpnb.private import Stamp
 
 
 def scale_of(question: Question) -> tuple[float | None, str]:

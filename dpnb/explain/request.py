@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dpnb.answers.question import Question
-from dpnb.engines.base import Engine, engine_failure
+from dpnb.engines.scans import Engine, engine_failure
 from dpnb.errors import RequestError
 from dpnb.explain.assembly import explanation, plan_for
 from dpnb.explain.explanation import Explanation
 from dpnb.explain.mechanism import Influences, measure, release
 from dpnb.explain.plan import ExplanationPlan
-from dpnb.privacy.accountant import Charge, Cost
+from dpnb.ledger.accountant import Charge, Cost
+from dpnb.ledger.store import Store
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.noise import Noise
-from dpnb.provenance.store import Store
+from dpnb.schema.table import Table
 from dpnb.sql.canonical import plain
-from dpnb.table import Table
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpnb.engines.base import Sum, sum_of
 from dpnb.errors import RequestError
 from dpnb.explain.influence import Lattice, Mode, sensitivity, spread
-from dpnb.schema import Schema, Unit
+from dpnb.schema.schema import Schema, Unit
 from dpnb.sql.canonical import plain, plain_value, simplify
 from dpnb.sql.query import Aggregate, And, Predicate
+from dpnb.views.measures import Sum, sum_of
 
 
 @dataclass(frozen=True, slots=True)

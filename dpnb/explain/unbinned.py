@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 
-from dpnb.kinds import EPOCH, Category, Date, Integer, Kind
+from dpnb.schema.columns import EPOCH, Category, Date, Integer, Kind
 
 PARTS = 4
 MOST_LINES = 3
@@ -20,7 +20,7 @@ def remedy(name: str, kind: Kind) -> str:
 
     Examples
     --------
-    >>> from dpnb.kinds import Real
+    >>> from dpnb.schema.columns import Real
     >>> remedy("wage", Real(0, 200))
     '"wage": dpnb.Real(0, 200, bins=[0, 50, 100, 150, 200])'
     >>> remedy("children", Integer(0, 3)), remedy("member", Integer(0, 1))

@@ -13,9 +13,10 @@ from IPython.core.magic_arguments import argument, magic_arguments
 from traitlets import Enum, Float
 
 from dpnb.answers.listing import Price
-from dpnb.answers.numbers import loss_text
 from dpnb.answers.words import KERNEL
 from dpnb.errors import DpnbError, RequestError, given
+from dpnb.formats import loss_text
+from dpnb.ledger.mechanism import NONE
 from dpnb.magics.deciding import decision_options
 from dpnb.magics.explaining import explanation_options, hint, read_question
 from dpnb.magics.inferring import inference_options
@@ -37,11 +38,10 @@ from dpnb.magics.lines import (
     split_statements,
 )
 from dpnb.magics.risking import find_curator, open_picker
-from dpnb.privacy.mechanisms import NONE
+from dpnb.private import STAMPS
+from dpnb.schema.table import protection
 from dpnb.session import Session
 from dpnb.spelling import with_options
-from dpnb.stamps import STAMPS
-from dpnb.table import protection
 
 _NO_TABLE = re.compile(r"unknown table '(\w+)'")
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dpnb.answers.answer import Answer
-from dpnb.kinds import Category
-from dpnb.schema import Schema
+from dpnb.schema.columns import Category
+from dpnb.schema.schema import Schema
 from dpnb.session import Session
 
 _MAGIC = re.compile(r"\s*%%?(dpquery|dpinfer|dpdecide|dpexplain|dprisk|dpdiscover)\b")

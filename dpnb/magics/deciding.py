@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpnb.errors import RequestError, given
-from dpnb.kinds import nearest
+from dpnb.errors import RequestError, given, nearest
 from dpnb.magics.lines import read_amount, read_number, read_whole
 
 

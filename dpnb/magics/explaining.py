@@ -8,8 +8,7 @@ from typing import Any
 from dpnb.answers.answer import Answer
 from dpnb.answers.question import Question
 from dpnb.answers.reading import read
-from dpnb.errors import RequestError, given
-from dpnb.kinds import nearest
+from dpnb.errors import RequestError, given, nearest
 from dpnb.magics.lines import listed, read_amount, read_number, read_whole
 
 

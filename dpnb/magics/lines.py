@@ -9,22 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from dpnb.answers.listing import Price
-from dpnb.answers.numbers import loss_text, share_text
 from dpnb.arguments import MOST
 from dpnb.curator import Curator
 from dpnb.decide.price import DecisionPrice
-from dpnb.errors import RequestError, given
-from dpnb.kinds import closest, nearest
-from dpnb.opening import read_analysts, read_budget, read_policy
+from dpnb.errors import RequestError, closest, given, nearest
+from dpnb.formats import loss_text, share_text
+from dpnb.ledger.configuration import read_analysts, read_budget, read_policy
 from dpnb.privacy.budget import Budget
-from dpnb.schema import read_toml
+from dpnb.schema.schema import read_toml
+from dpnb.schema.table import Table
 from dpnb.session import Session
-from dpnb.table import Table
 
 if TYPE_CHECKING:
     from dpnb.channel import LocalChannel
+    from dpnb.discover.discovery import DiscoveryPrice
     from dpnb.explain.price import ExplanationPrice
-    from dpnb.keys.discovery import DiscoveryPrice
 
 _BINDING = re.compile(r"\s*([^\W\d]\w*)\s*<<(.*)", re.DOTALL)
 _MARK = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|;", re.DOTALL)

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from dpnb.errors import RequestError
-from dpnb.kinds import closest
+from dpnb.errors import RequestError, closest
 
 _CALL = re.compile(
     r"\s*(?:[\w, ]+=\s*)?get_ipython\(\)\.run_(line|cell)_magic\('([^']+)', (.*)\)\s*"

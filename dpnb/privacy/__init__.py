@@ -1,1 +1,1 @@
-"""Privacy loss, noise, noise paths and the ledger."""
+"""Privacy losses, budgets, mechanisms, noise and noise paths."""

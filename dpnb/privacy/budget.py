@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from dpnb.arguments import checked
+from dpnb.codes import truth
 from dpnb.errors import RequestError, given
 from dpnb.privacy.loss import RESERVE, Amount, Currency, PrivacyLoss, amount, counts_rho, rho_within
-from dpnb.scale import truth
 
 
 @dataclass(frozen=True, slots=True, init=False)

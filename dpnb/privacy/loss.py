@@ -14,8 +14,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
+from dpnb.codes import scalar
 from dpnb.errors import RequestError, given
-from dpnb.scale import scalar
 
 Currency: TypeAlias = Literal["zcdp", "gdp", "basic", "pure"]
 """What a ledger counts; all but ``pure`` use Gaussian noise.

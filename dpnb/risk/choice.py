@@ -9,9 +9,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dpnb.answers.listing import Listing
-from dpnb.answers.numbers import ends_text, figure, loss_text, percent
 from dpnb.answers.plain import listed
 from dpnb.answers.words import cost_text, interval_sentence
+from dpnb.formats import ends_text, figure, loss_text, percent
 from dpnb.privacy.loss import (
     Currency,
     Picked,
@@ -21,10 +21,10 @@ from dpnb.privacy.loss import (
     unit,
 )
 from dpnb.privacy.path import LEAST_LEVEL
+from dpnb.private import Stamp
 from dpnb.risk.guesses import COIN, OVER, at_most_text, guesses_within, level_of_guesses
 from dpnb.risk.nouns import noun
 from dpnb.risk.safe_counts import share_at_most
-from dpnb.stamps import Stamp
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -289,7 +289,7 @@ class Choice:
         return " ".join([*stamps(self.stamp, self.conditional), *self.sentences()])
 
     def _repr_html_(self) -> str:
-        from dpnb.display.risk import choice_html
+        from dpnb.display.cards.risk import choice_html
 
         return choice_html(self)
 
@@ -451,6 +451,6 @@ class RiskHistogram:
         return "\n".join(said)
 
     def _repr_html_(self) -> str:
-        from dpnb.display.risk import histogram_html
+        from dpnb.display.cards.risk import histogram_html
 
         return histogram_html(self)

@@ -40,8 +40,8 @@ from dpnb.risk.safe_counts import (
 from dpnb.risk.selection import STEPS, Counts, Mechanism, Moments, Quantile, Tail
 
 if TYPE_CHECKING:
+    from dpnb.interrupt import Progress
     from dpnb.risk.profile import RiskProfile
-    from dpnb.waiting import Progress
 
 Cost: TypeAlias = tuple[Fraction, bool]
 """An amount in the session's currency, and whether it was picked by looking at the data."""

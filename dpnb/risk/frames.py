@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpnb.answers.numbers import share_text
+from dpnb.formats import share_text
 from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text
 from dpnb.risk.exact import SHARE, Exact
 from dpnb.risk.guesses import COIN, about_text, at_most_text

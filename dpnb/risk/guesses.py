@@ -16,9 +16,9 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
+from dpnb.codes import number
 from dpnb.errors import RequestError
 from dpnb.privacy.loss import Currency
-from dpnb.scale import number
 
 Values = npt.NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpnb.answers.listing import Price
-from dpnb.answers.numbers import figure
+from dpnb.formats import figure
 from dpnb.privacy.loss import Currency, amount_text, unit
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
+from dpnb.codes import number
 from dpnb.errors import RequestError, given
 from dpnb.privacy.loss import amount
 from dpnb.risk.indicator import Form, Values, limit
 from dpnb.risk.rows import Rows
-from dpnb.scale import number
 
 CANDIDATES: tuple[Fraction, ...] = (
     Fraction(10),

@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpnb.codes import truth
 from dpnb.engines.contributions import FINE, ContributionScan
-from dpnb.errors import RequestError, given
-from dpnb.kinds import nearest
+from dpnb.errors import RequestError, given, nearest
 from dpnb.privacy.calibrate import law
 from dpnb.privacy.loss import Currency, Picked, amount, is_picked, refuse_rho, rho_meant
-from dpnb.provenance.plan import Plan
+from dpnb.private import Stamp
+from dpnb.releases.plan import Plan
 from dpnb.risk import choosing, preferences
 from dpnb.risk.choice import BY_HAND, Choice, RiskHistogram
 from dpnb.risk.choosing import Cost
-from dpnb.risk.desk import Desk
+from dpnb.risk.context import Desk
 from dpnb.risk.exact import SHARE, Exact, Indicators
 from dpnb.risk.guesses import COIN
 from dpnb.risk.indicator import Form, Values, floor, relative
@@ -33,8 +34,6 @@ from dpnb.risk.request import DEFAULT_COST, Drawn
 from dpnb.risk.rows import Rows
 from dpnb.risk.safe_counts import SafeCounts, Wish
 from dpnb.risk.selection import Mechanism
-from dpnb.scale import truth
-from dpnb.stamps import Stamp
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from dpnb.answers.answer import Answer
     from dpnb.answers.listing import BudgetStatus, Price
     from dpnb.display.picker import RiskPicker
-    from dpnb.waiting import Progress
+    from dpnb.interrupt import Progress
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -426,11 +425,11 @@ class RiskProfile:
         Exact
             As secret as the data.
         """
-        from dpnb.risk import assembly
+        from dpnb.risk import plan
 
         self.check_open()
         self.desk.note_look()
-        look = partial(assembly.signed_losses, self, self.desk, answer)
+        look = partial(plan.signed_losses, self, self.desk, answer)
         return self.desk.look(look)
 
     def sentence(self, *, epsilon: object = None, rho: object = None, reveal: bool = False) -> str:
@@ -989,8 +988,8 @@ class RiskProfile:
         RequestError
             Unless ``reveal``, or the table is public.
         """
-        from dpnb.display.parts import write_page
-        from dpnb.display.risk import REVEALED, risk_page
+        from dpnb.display.cards.risk import REVEALED, risk_page
+        from dpnb.display.elements import write_page
 
         self.check_reveal(reveal, "the page would be as secret as the data")
         self.desk.note_look()
@@ -1030,12 +1029,12 @@ class RiskProfile:
                 "<RiskProfile: exact, for the owner only: widget() shows it in a notebook and stores nothing; "
                 "suggest(guesses=...) prints a level anywhere>"
             )
-        from dpnb.display.risk import risk_text
+        from dpnb.display.cards.risk import risk_text
 
         return risk_text(self)
 
     def _repr_html_(self) -> str:
-        from dpnb.display.risk import notice_html, risk_html
+        from dpnb.display.cards.risk import notice_html, risk_html
 
         return risk_html(self) if self.public and not self._rows.closed else notice_html()
 

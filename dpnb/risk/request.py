@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpnb.engines.base import Engine, engine_failure
 from dpnb.engines.contributions import Contributions, ContributionScan, Vector
-from dpnb.privacy.accountant import Charge, Cost
+from dpnb.engines.scans import Engine, engine_failure
+from dpnb.ledger.accountant import Charge, Cost
+from dpnb.ledger.accounts import OWNER
+from dpnb.ledger.store import Store
 from dpnb.privacy.loss import Currency, PrivacyLoss, unit
 from dpnb.privacy.noise import Noise
-from dpnb.provenance.requests import OWNER
-from dpnb.provenance.store import Store
 from dpnb.risk.selection import STEPS, Mechanism
 
 DEFAULT_COST: dict[Currency, Fraction] = {"zcdp": Fraction(1, 200), "pure": Fraction(1, 10)}

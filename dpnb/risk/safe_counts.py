@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpnb.answers.listing import Listing
-from dpnb.answers.numbers import percent, rounded_up
 from dpnb.answers.plain import listed
 from dpnb.answers.words import cost_text
 from dpnb.engines.contributions import Vector
+from dpnb.formats import percent, rounded_up
 from dpnb.privacy.calibrate import safe_scale
 from dpnb.privacy.loss import (
     Currency,
@@ -35,10 +35,10 @@ from dpnb.privacy.loss import (
     unit,
 )
 from dpnb.privacy.noise import Noise
-from dpnb.provenance.views import LATTICE_BITS
+from dpnb.private import Stamp
 from dpnb.risk.guesses import at_most_text
 from dpnb.risk.selection import STEPS
-from dpnb.stamps import Stamp
+from dpnb.views.view import LATTICE_BITS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -367,7 +367,7 @@ class SafeCounts:
         return "\n".join([*above, repr(self.listing()), "", *self.sentences()])
 
     def _repr_html_(self) -> str:
-        from dpnb.display.risk import counts_html
+        from dpnb.display.cards.risk import counts_html
 
         return counts_html(self)
 

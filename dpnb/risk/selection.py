@@ -19,7 +19,7 @@ from dpnb.engines.contributions import Vector
 from dpnb.privacy.calibrate import safe_scale
 from dpnb.privacy.loss import Currency
 from dpnb.privacy.noise import Noise
-from dpnb.privacy.select import gumbel_scale
+from dpnb.privacy.one_off import gumbel_scale
 from dpnb.risk.indicator import Form
 from dpnb.risk.preferences import level_for_variance, level_of
 

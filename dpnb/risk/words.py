@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from dpnb.answers.numbers import loss_text, rounded_up
+from dpnb.formats import loss_text, rounded_up
 from dpnb.privacy.loss import Currency, PrivacyLoss
 from dpnb.risk.guesses import about_text, at_most_text
 from dpnb.risk.indicator import expected_size

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from dpnb.codes import truth
 from dpnb.errors import RequestError
-from dpnb.scale import truth
 from dpnb.server.service import is_loopback
 
 _VISIBLE = re.compile(r"[!-~]{1,500}")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from dpnb.provenance.policy import privileges_of
+from dpnb.ledger.policy import privileges_of
 from dpnb.server.refusals import RefusedError
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]

@@ -12,21 +12,21 @@ from dpnb.answers.answer import Answer
 from dpnb.answers.listing import Asked, BudgetStatus, Price
 from dpnb.answers.question import Question
 from dpnb.errors import DpnbError, RequestError, ServiceError, given
-from dpnb.schema import Schema
+from dpnb.schema.schema import Schema
+from dpnb.schema.table import Table
 from dpnb.server.access import find_token, read_address
 from dpnb.server.connection import Connection, open_client
 from dpnb.server.params import named
 from dpnb.server.thresholds import send_thresholds
 from dpnb.session import Session
-from dpnb.table import Table
 
 if TYPE_CHECKING:
+    from dpnb.answers.inference import Inference
     from dpnb.decide.decision import Decision
     from dpnb.decide.price import DecisionPrice
+    from dpnb.discover.discovery import Discovery, DiscoveryPrice
     from dpnb.explain.explanation import Explanation
     from dpnb.explain.price import ExplanationPrice
-    from dpnb.inference.inference import Inference
-    from dpnb.keys.discovery import Discovery, DiscoveryPrice
 
 T = TypeVar("T")
 
@@ -116,7 +116,7 @@ class HttpChannel:
         self, sql: str, params: Mapping[str, object] | None, options: Mapping[str, Any]
     ) -> Inference:
         """Work a statement out from past answers."""
-        from dpnb.inference.inference import Inference
+        from dpnb.answers.inference import Inference
 
         body = {"sql": sql, "params": named([sql], params), "options": options}
         return self._read(Inference.from_dict, self._connection.ask("POST", "/v1/infer", body))
@@ -180,14 +180,14 @@ class HttpChannel:
         self, column: str, options: Mapping[str, Any], cancel: threading.Event
     ) -> Discovery:
         """Find the values of an undeclared column."""
-        from dpnb.keys.discovery import Discovery
+        from dpnb.discover.discovery import Discovery
 
         body = {"column": column, "options": options}
         return self._read(Discovery.from_dict, self._spend("/v1/discover", body, cancel))
 
     def price_discovery(self, column: str, options: Mapping[str, Any]) -> DiscoveryPrice:
         """Price a discovery."""
-        from dpnb.keys.discovery import DiscoveryPrice
+        from dpnb.discover.discovery import DiscoveryPrice
 
         body = {"column": column, "options": options}
         found = self._connection.ask("POST", "/v1/discovery-price", body)

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.answers.question import Question
-from dpnb.errors import RequestError, given
-from dpnb.kinds import nearest
+from dpnb.errors import RequestError, given, nearest
+from dpnb.private import STAMPS
 from dpnb.server import wire
 from dpnb.server.thresholds import read_thresholds
-from dpnb.stamps import STAMPS
 
 if TYPE_CHECKING:
     from dpnb.curator import Curator

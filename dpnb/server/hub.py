@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpnb.errors import RequestError
-from dpnb.provenance.table import check_name
+from dpnb.ledger.accounts import check_name
 from dpnb.server.auth import (
     Analyst,
     Headers,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpnb.decide.options import MODES, STEPS, STUDY_MODES
+from dpnb.private import STAMPS
 from dpnb.server.endpoints import (
     ACCURACY,
     DECISION,
@@ -15,7 +16,6 @@ from dpnb.server.endpoints import (
     Endpoint,
 )
 from dpnb.server.limits import Limits
-from dpnb.stamps import STAMPS
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _NUMBER: dict[str, Any] = {"type": "number"}

@@ -13,9 +13,9 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpnb.codes import truth
 from dpnb.curator import Curator
 from dpnb.errors import RequestError, ServiceError, given
-from dpnb.scale import truth
 from dpnb.server.auth import NOBODY, Authenticator
 from dpnb.server.connections import Connections, Phase
 from dpnb.server.limits import Limits

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dpnb.errors import RequestError, given
-from dpnb.locks import hold
-from dpnb.provenance.table import check_name
+from dpnb.ledger.accounts import check_name
+from dpnb.ledger.locks import hold
 from dpnb.server.auth import (
     Analyst,
     Headers,

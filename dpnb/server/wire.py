@@ -16,9 +16,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from dpnb.codes import scalar
 from dpnb.errors import RequestError
 from dpnb.privacy.loss import Picked, PickedRational
-from dpnb.scale import scalar
 
 MAX_DEPTH = 24
 """Lists and objects within one another in a request."""

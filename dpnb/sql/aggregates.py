@@ -9,9 +9,9 @@ from typing import Literal
 
 from sqlglot import expressions as exp
 
-from dpnb.sql.arguments import MAX_DEPTH, OPERATORS, Arguments
 from dpnb.sql.canonical import default_alias, unused
 from dpnb.sql.conditions import Conditions
+from dpnb.sql.expressions import MAX_DEPTH, OPERATORS, Arguments
 from dpnb.sql.formulas import Applied, Combined, Constant, Formula, Leaf
 from dpnb.sql.query import EVERY, Aggregate, Derived, Function, Predicate
 from dpnb.sql.source import Node, others

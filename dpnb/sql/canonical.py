@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from dpnb.joins import own_name
-from dpnb.scale import Interval
-from dpnb.schema import Schema
+from dpnb.codes import Interval
+from dpnb.schema.joins import own_name
+from dpnb.schema.schema import Schema
 from dpnb.sql.formulas import plain_formula, read_formula
 from dpnb.sql.query import (
     EVERY,

@@ -9,9 +9,9 @@ from fractions import Fraction
 
 from sqlglot import expressions as exp
 
-from dpnb.errors import SchemaError, SqlError
-from dpnb.kinds import Category, Constant, nearest
-from dpnb.scale import Interval, scalar
+from dpnb.codes import Interval, scalar
+from dpnb.errors import SchemaError, SqlError, nearest
+from dpnb.schema.columns import Category, Constant
 from dpnb.sql.canonical import simplify
 from dpnb.sql.query import And, Or, Predicate, Within
 from dpnb.sql.relations import Relation, Scope

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from dpnb.scale import Interval
+from dpnb.codes import Interval
 from dpnb.sql.formulas import Leaf, Quantile, Statistic, Variance, linear, nodes, statistics_of
 
 if TYPE_CHECKING:

@@ -8,12 +8,11 @@ from typing import TypeAlias
 
 from sqlglot import expressions as exp
 
-from dpnb.errors import SchemaError
-from dpnb.joins import ITSELF, MOST_JOINS, PRESENT, Join, lookup
-from dpnb.kinds import nearest
+from dpnb.errors import SchemaError, nearest
+from dpnb.schema.joins import ITSELF, MOST_JOINS, PRESENT, Join, lookup
+from dpnb.schema.table import Table
 from dpnb.sql.query import Within
 from dpnb.sql.source import Node, Source, others
-from dpnb.table import Table
 
 Side: TypeAlias = tuple[int, str]
 """One side of ON: the place of a table in FROM, and the column as written."""

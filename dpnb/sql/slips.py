@@ -14,8 +14,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from dpnb.errors import EngineError
-from dpnb.kinds import closest
+from dpnb.errors import EngineError, closest
 
 CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT")
 """In the order in which they are written."""

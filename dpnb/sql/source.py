@@ -9,8 +9,7 @@ from typing import Any, NoReturn, TypeAlias
 import sqlglot
 from sqlglot import expressions as exp
 
-from dpnb.errors import SqlError, given
-from dpnb.kinds import closest
+from dpnb.errors import SqlError, closest, given
 from dpnb.sql.slips import ALIKE, SHAPE, Slip, slip
 
 Node: TypeAlias = Any

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from sqlglot import expressions as exp
 
-from dpnb.kinds import cell_count
-from dpnb.sql.arguments import Arguments
+from dpnb.schema.columns import cell_count
+from dpnb.sql.expressions import Arguments
 from dpnb.sql.formulas import Applied, Formula, Quantile, Variance
 from dpnb.sql.query import EVERY, MAX_CELLS, Aggregate, Predicate
 from dpnb.sql.source import Node, others

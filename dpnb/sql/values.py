@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from dpnb.kinds import MAX_INTEGER, Integer, Real
+from dpnb.schema.columns import MAX_INTEGER, Integer, Real
 
 if TYPE_CHECKING:
-    from dpnb.schema import Schema
+    from dpnb.schema.schema import Schema
     from dpnb.sql.query import Predicate
 
 Operator: TypeAlias = Literal["+", "-", "*", "/"]

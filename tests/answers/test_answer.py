@@ -14,9 +14,9 @@ import pytest
 
 import dpnb
 from dpnb.answers.answer import Answer
-from dpnb.answers.estimates import estimate
 from dpnb.display.text import CONDITIONAL
 from dpnb.errors import RequestError
+from dpnb.estimation.estimates import estimate
 from dpnb.privacy.calibrate import Law
 from dpnb.privacy.loss import Picked, PrivacyLoss
 from tests.kit.power import shares

@@ -13,9 +13,9 @@ from scipy import stats
 import dpnb
 from dpnb.answers.answer import Answer
 from dpnb.answers.bootstrap import bootstrap
-from dpnb.answers.estimates import derived
 from dpnb.display.text import CONDITIONAL
 from dpnb.errors import RequestError
+from dpnb.estimation.estimates import derived
 from dpnb.privacy.calibrate import Law
 from dpnb.sql.formulas import Combined, Leaf
 from tests.kit.noise import ContinuousNoise
@@ -55,7 +55,7 @@ class TestCoverage:
     ) -> None:
         # the answer's own intervals of averages are not looked at, and take long with Laplace noise
         monkeypatch.setattr(
-            "dpnb.answers.estimates.mean_around_zero", lambda *given: (-given[4], given[4])
+            "dpnb.estimation.estimates.mean_around_zero", lambda *given: (-given[4], given[4])
         )
         session = opened(even(1_500, 60), seed=4, **budget)
         level = {"rho": 1} if "rho" in budget else {"epsilon": 2}

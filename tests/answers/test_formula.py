@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import dpnb
 from dpnb.answers.answer import Answer
-from dpnb.answers.estimates import Estimates, derived, estimate
-from dpnb.answers.formula import REALS, interval, text, value
 from dpnb.errors import RequestError
+from dpnb.estimation.estimates import Estimates, derived, estimate
+from dpnb.estimation.formula import REALS, interval, text, value
 from dpnb.privacy.calibrate import Law
 from dpnb.sql.formulas import (
     Applied,

@@ -15,12 +15,12 @@ import pytest
 
 import dpnb
 from dpnb.answers.answer import Answer
-from dpnb.answers.estimates import Estimates, counted
-from dpnb.answers.quantile import edges, half_widths, quantiles
 from dpnb.errors import RequestError, SqlError
-from dpnb.inference.mixture import Mixture
-from dpnb.kinds import Integer, Real
+from dpnb.estimation.estimates import Estimates, counted
+from dpnb.estimation.noise import Mixture
+from dpnb.estimation.quantile import edges, half_widths, quantiles
 from dpnb.privacy.calibrate import Law
+from dpnb.schema.columns import Integer, Real
 from dpnb.sql.formulas import Quantile
 from tests.kit.noise import NoNoise
 

@@ -16,12 +16,12 @@ import pytest
 
 import dpnb
 from dpnb.answers.answer import Answer
-from dpnb.answers.estimates import estimate
-from dpnb.answers.intervals import combination_half_width, combine, mean_around_zero, mean_in_box
 from dpnb.answers.question import Question, verdict
 from dpnb.answers.reading import read
 from dpnb.display.text import CONDITIONAL, NOT_PRIVATE
 from dpnb.errors import RequestError
+from dpnb.estimation.estimates import estimate
+from dpnb.estimation.intervals import combination_half_width, combine, mean_around_zero, mean_in_box
 from dpnb.privacy.calibrate import Law
 from tests.kit.noise import ContinuousNoise
 

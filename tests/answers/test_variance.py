@@ -16,13 +16,13 @@ from scipy import stats
 
 import dpnb
 from dpnb.answers.answer import Answer
-from dpnb.answers.intervals import mean_around_zero
-from dpnb.answers.variance import Laws, Sums, laplace_quantile, variance
-from dpnb.engines.base import sum_of
 from dpnb.errors import RequestError
+from dpnb.estimation.intervals import mean_around_zero
+from dpnb.estimation.variance import Laws, Sums, laplace_quantile, variance
 from dpnb.privacy.calibrate import Law, sum_quantile
 from dpnb.sql.formulas import Variance
-from dpnb.sql.parse import parse
+from dpnb.sql.parser import parse
+from dpnb.views.measures import sum_of
 from tests.kit.noise import NoNoise
 from tests.kit.power import decided
 
@@ -230,7 +230,7 @@ class TestMeasure:
     @pytest.mark.parametrize("kind", [dpnb.Integer(0, 7), dpnb.Integer(0, 10), dpnb.Real(-1, 5.3)])
     def test_no_row_adds_more_than_the_sensitivity(self, kind: Any) -> None:
         from dpnb.engines.duckdb import DuckDBEngine
-        from dpnb.provenance.views import scan_of, views_of
+        from dpnb.views.view import scan_of, views_of
 
         # every row is a group of its own
         values = [*np.linspace(kind.low - 1, kind.high + 1, 23), 1e300, math.nan]

@@ -13,8 +13,8 @@ import pytest
 import dpnb
 from dpnb import DpnbError, Integer, Schema, Table
 from dpnb.errors import BudgetError, LedgerError
-from dpnb.privacy.accountant import Accountant
-from dpnb.privacy.ledger import _digest
+from dpnb.ledger.accountant import Accountant
+from dpnb.ledger.ledger import _digest
 
 pytestmark = pytest.mark.fast
 

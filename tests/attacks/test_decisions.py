@@ -11,8 +11,8 @@ import pytest
 
 import dpnb
 from dpnb import Category, Integer, Schema, Table
-from dpnb.decide import response
 from dpnb.errors import LedgerError, RequestError
+from dpnb.privacy import response
 
 GROUPS = 40
 SCHEMA = Schema({"dept": Integer(0, GROUPS - 1), "city": Category(["a", "b"])})

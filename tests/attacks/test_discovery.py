@@ -19,9 +19,9 @@ from scipy import stats
 import dpnb
 from dpnb import Budget, Integer, Schema, Table, Unit
 from dpnb.curator import Curator
-from dpnb.engines.base import Tally
+from dpnb.discover.request import draw
 from dpnb.engines.duckdb import DuckDBEngine
-from dpnb.keys.request import draw
+from dpnb.engines.scans import Tally
 from dpnb.privacy.noise import SecureNoise
 from dpnb.privacy.threshold import Threshold
 from tests.kit.noise import ContinuousNoise

@@ -187,9 +187,9 @@ class TestReplies:
     @pytest.mark.parametrize("path", ASKED)
     def test_texts_in_any_place_stay_texts(self, path, honest):
         """What the client builds of a reply, for a lie at each of its places."""
+        from dpnb.answers.inference import Inference
         from dpnb.decide.decision import Decision
         from dpnb.explain.explanation import Explanation
-        from dpnb.inference.inference import Inference
         from dpnb.server.client import HttpChannel
 
         kind = dict(

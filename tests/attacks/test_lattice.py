@@ -22,9 +22,9 @@ from scipy import stats
 
 import dpnb
 from dpnb import Category, Integer, Real, Schema, Table
-from dpnb.provenance.accuracy import read_accuracy
-from dpnb.provenance.plan import plan
-from dpnb.sql.parse import parse
+from dpnb.releases.accuracy import read_accuracy
+from dpnb.releases.plan import plan
+from dpnb.sql.parser import parse
 from tests.kit.html import packed
 
 SCHEMA = Schema({"s": Category(["a", "b"]), "r": Real(-10, 10, bins=[-10, 0, 10])})

@@ -17,9 +17,9 @@ import pytest
 
 import dpnb
 from dpnb import Category, Integer, Real, Schema, Table
-from dpnb.provenance.accuracy import read_accuracy
-from dpnb.provenance.plan import plan
-from dpnb.sql.parse import parse
+from dpnb.releases.accuracy import read_accuracy
+from dpnb.releases.plan import plan
+from dpnb.sql.parser import parse
 
 SCHEMA = Schema(
     {

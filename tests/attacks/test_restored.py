@@ -26,8 +26,8 @@ import pytest
 import dpnb
 from dpnb import Integer, Schema, Table, Unit
 from dpnb.errors import BudgetError, LedgerError
-from dpnb.privacy.ledger import Ledger
-from dpnb.privacy.sqlite import SQLiteStorage
+from dpnb.ledger.ledger import Ledger
+from dpnb.ledger.sqlite import SQLiteStorage
 from tests.kit.guessing import with_gaussians
 
 GROUPS = 1_500

@@ -24,9 +24,9 @@ from dpnb import Category, Integer, Real, Schema, Table, Unit
 from dpnb.curator import Curator
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import LedgerError, SqlError
-from dpnb.provenance.definitions import read_view
-from dpnb.provenance.histograms import histogram
-from dpnb.provenance.views import scan_of
+from dpnb.views.definitions import read_view
+from dpnb.views.histogram import histogram
+from dpnb.views.view import scan_of
 from tests.kit.noise import NoNoise
 from tests.kit.streams import LONG, WatchedNoise, compared, entries, outcome, refusals
 

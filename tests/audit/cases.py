@@ -14,14 +14,14 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dpnb.decide import response
+from dpnb.privacy import response
 from dpnb.privacy.calibrate import safe_scale
 from dpnb.privacy.noise import Noise
+from dpnb.privacy.one_off import gumbel_scale, top_k
 from dpnb.privacy.path import Knot, gaussian_knot, insert, laplace_chain, variance_of
-from dpnb.privacy.select import gumbel_scale, top_k
 from dpnb.privacy.threshold import Threshold
-from dpnb.risk.paper import PaperProfile
 from dpnb.risk.selection import STEPS, Quantile, Tail
+from dpnb.studies.rdr import PaperProfile
 
 UNIT = 2**20
 """Lattice units in 1."""

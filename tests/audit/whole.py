@@ -28,7 +28,7 @@ from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.privacy.calibrate import safe_scale
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.path import Knot, variance_of
-from dpnb.provenance.views import View
+from dpnb.views.view import View
 from tests.kit.loaded import LoadedEngine
 from tests.kit.noise import BlindNoise, Draw
 
@@ -71,7 +71,7 @@ class Blind(BlindNoise):
     def top_k(
         self, active: Any, scores: Any, size: int, k: int, scale: float, _: object
     ) -> list[int]:
-        """Stand for ``privacy.select.top_k``, which leaves out the candidates whose score is 0."""
+        """Stand for ``privacy.one_off.top_k``, which leaves out the candidates whose score is 0."""
         dense = np.zeros(size, dtype=np.int64)
         dense[active] = scores
         for _ in range(k):
@@ -194,8 +194,8 @@ def run(table: Table, script: Script, currency: Currency) -> Run:
     with (
         mock.patch("dpnb.privacy.path.gaussian_around", noise.gaussian_around),
         mock.patch("dpnb.explain.mechanism.top_k", noise.top_k),
-        mock.patch("dpnb.answers.request.laplace_chain", noise.laplace_chain),
-        mock.patch("dpnb.decide.request.laplace_chain", noise.laplace_chain),
+        mock.patch("dpnb.answers.query.laplace_chain", noise.laplace_chain),
+        mock.patch("dpnb.decide.steps.laplace_chain", noise.laplace_chain),
     ):
         script(curator)
     spent, synopses = curator.budget.spent, curator._store.accountant.synopses

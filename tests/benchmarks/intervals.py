@@ -18,7 +18,7 @@ import duckdb
 import numpy as np
 
 import dpnb
-from dpnb.answers.intervals import mean_in_box
+from dpnb.estimation.intervals import mean_in_box
 from dpnb.privacy.calibrate import Law
 from dpnb.privacy.loss import rho_of_epsilon
 

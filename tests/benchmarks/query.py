@@ -21,8 +21,8 @@ from pathlib import Path
 import duckdb
 
 import dpnb
-from dpnb.schema import Schema
-from dpnb.table import Table
+from dpnb.schema.schema import Schema
+from dpnb.schema.table import Table
 
 
 def cpu() -> float:

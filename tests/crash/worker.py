@@ -63,9 +63,9 @@ def numbers(answer):
 def die_at(step):
     """Kill this process, without any clean-up, when it first comes to a step of a request."""
     from dpnb.answers import assembly
-    from dpnb.answers.request import AnswerRequest
+    from dpnb.answers.query import AnswerRequest
     from dpnb.engines.duckdb import DuckDBEngine
-    from dpnb.privacy.ledger import Ledger
+    from dpnb.ledger.ledger import Ledger
     from dpnb.privacy.noise import SecureNoise
 
     def before(owner, name):

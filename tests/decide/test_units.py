@@ -9,12 +9,12 @@ import pytest
 import dpnb
 from dpnb import Category, Integer, Real, Schema, Table, Unit
 from dpnb.curator import Curator
-from dpnb.decide import response
 from dpnb.decide.options import read_options
 from dpnb.decide.plan import plan, truth_of
-from dpnb.decide.request import measured
+from dpnb.decide.steps import measured
 from dpnb.engines.duckdb import DuckDBEngine
-from dpnb.sql.parse import parse
+from dpnb.privacy import response
+from dpnb.sql.parser import parse
 from tests.kit.noise import ContinuousNoise
 
 SCHEMA = Schema({"g": Category(list("abcdef")), "x": Integer(-5, 10), "r": Real(-10, 10)})

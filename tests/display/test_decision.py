@@ -11,8 +11,9 @@ from matplotlib import pyplot as plt
 
 import dpnb
 from dpnb.decide.words import kinds, rate_up
-from dpnb.display import decision_line, widgets
-from dpnb.display.decision import (
+from dpnb.display import widgets
+from dpnb.display.cards import decision_line
+from dpnb.display.cards.decision import (
     cost_sentences,
     decision_body,
     decision_cells,
@@ -20,8 +21,8 @@ from dpnb.display.decision import (
     price_html,
     told_groups,
 )
-from dpnb.display.decision_line import LANES, number_line, threshold_sentence
-from dpnb.display.decision_offers import MULTIPLES, cost_at, expected_doubt, offers
+from dpnb.display.cards.decision_line import LANES, number_line, threshold_sentence
+from dpnb.display.cards.decision_offers import MULTIPLES, cost_at, expected_doubt, offers
 from dpnb.display.decision_widget import DecisionWidget, step_offer
 from dpnb.display.text import CONDITIONAL, MAX_ROWS, NOT_PRIVATE
 from dpnb.display.widgets import display_result

@@ -11,7 +11,7 @@ from matplotlib import pyplot as plt
 
 import dpnb
 from dpnb.display import widgets
-from dpnb.display.explanation import explanation_html
+from dpnb.display.cards.explanation import explanation_html
 from dpnb.display.text import (
     CONDITIONAL,
     MAX_ROWS,
@@ -22,7 +22,7 @@ from dpnb.display.text import (
 from dpnb.display.widgets import ExplanationWidget, display_result
 from dpnb.errors import printable
 from dpnb.explain.explanation import Explanation
-from dpnb.stamps import STAMPS
+from dpnb.private import STAMPS
 from tests.kit import explanations as sample
 from tests.kit.html import Reading, compare, packed
 

@@ -13,7 +13,7 @@ from dpnb.display.html import answer_html, listing_html, question_html, view_dat
 from dpnb.display.marks import round_scale
 from dpnb.display.text import CONDITIONAL, MAX_ROWS, sentences, stamps, table_cells
 from dpnb.errors import printable
-from dpnb.stamps import STAMPS
+from dpnb.private import STAMPS
 from tests.kit.html import Reading, compare, packed
 
 pytestmark = pytest.mark.fast

@@ -14,23 +14,23 @@ from matplotlib import pyplot as plt
 from scipy import stats
 
 import dpnb
-from dpnb.answers.numbers import share_text
+from dpnb.answers.inferred import Source
 from dpnb.answers.origin import Origin
 from dpnb.display import widgets
-from dpnb.display.html import EACH, answer_html, view_data
-from dpnb.display.inference import (
+from dpnb.display.cards.inference import (
     inference_body,
     inference_cells,
     inference_data,
     inference_html,
     inference_sentences,
 )
-from dpnb.display.inference_curve import LEVELS, curve, has_levels, levels
+from dpnb.display.cards.inference_curve import LEVELS, curve, has_levels, levels
+from dpnb.display.html import EACH, answer_html, view_data
 from dpnb.display.inference_widget import InferenceWidget, number_text
 from dpnb.display.text import CONDITIONAL, MAX_ROWS, NOT_PRIVATE
 from dpnb.display.widgets import display_result
 from dpnb.errors import printable
-from dpnb.inference.inferred import Source
+from dpnb.formats import share_text
 from dpnb.privacy.loss import PrivacyLoss
 from tests.kit import inferences as past
 from tests.kit.html import Reading, compare, packed

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from dpnb.answers.difference import difference
-from dpnb.answers.numbers import end_text, figure, percent
+from dpnb.answers.compare import difference
 from dpnb.answers.question import verdict
 from dpnb.display.html import view_data
+from dpnb.formats import end_text, figure, percent
 
 JS = Path(__file__).parents[1] / "js"
 CASES = JS / "cases.json"

@@ -18,16 +18,16 @@ import pytest
 from matplotlib import pyplot as plt
 
 import dpnb
-from dpnb.answers.numbers import share_text
+from dpnb.display.cards.provenance import MAX_COLUMNS, MOST_ALONE, coalition_text
+from dpnb.display.cards.provenance_tables import heat_map, units
+from dpnb.display.cards.provenance_timeline import course, path, spread
 from dpnb.display.provenance import provenance_html
-from dpnb.display.provenance_tables import heat_map, units
-from dpnb.display.provenance_text import MAX_COLUMNS, MOST_ALONE, coalition_text
-from dpnb.display.provenance_timeline import course, path, spread
 from dpnb.display.provenance_widget import ProvenanceWidget
 from dpnb.display.text import MAX_ROWS
 from dpnb.errors import LedgerError
+from dpnb.formats import share_text
+from dpnb.owner.report import Spending
 from dpnb.privacy.loss import amount_text
-from dpnb.provenance.report import Spending
 from tests.kit.html import Reading, compare
 
 pytestmark = pytest.mark.fast

@@ -19,9 +19,9 @@ from matplotlib import pyplot as plt
 
 import dpnb
 from dpnb.display import picker as picker_module
+from dpnb.display.cards.risk import NOTICE, REVEALED, risk_html
+from dpnb.display.cards.risk_tables import named
 from dpnb.display.picker import RiskPicker, display_picker
-from dpnb.display.risk import NOTICE, REVEALED, risk_html
-from dpnb.display.risk_tables import named
 from dpnb.display.text import EXACT
 from dpnb.privacy.loss import is_picked
 from dpnb.risk import frames, offers

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from dpnb import Schema, Table
-from dpnb.engines.base import Exact
 from dpnb.engines.duckdb import DuckDBEngine
-from dpnb.provenance.accuracy import read_accuracy
-from dpnb.provenance.plan import plan
-from dpnb.sql.parse import parse
+from dpnb.engines.scans import Exact
+from dpnb.releases.accuracy import read_accuracy
+from dpnb.releases.plan import plan
+from dpnb.sql.parser import parse
 from tests.kit.one_database import one_database  # noqa: F401
 
 

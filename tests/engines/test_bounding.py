@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
-from dpnb.engines.base import Count, Scan, Sum, Units, sum_of
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import SchemaError
 from dpnb.sql.query import EVERY, Within
 from dpnb.sql.values import Column
+from dpnb.views.measures import Count, Scan, Sum, Units, sum_of
 
 SCHEMA = Schema(
     {

@@ -11,8 +11,8 @@ import pytest
 
 import dpnb
 from dpnb import Category, Integer, Schema, Table
-from dpnb.engines.base import Exact, engine_failure
 from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.engines.scans import Exact, engine_failure
 from dpnb.errors import EngineError
 
 pytestmark = pytest.mark.fast

@@ -12,16 +12,16 @@ import pandas as pd
 import pytest
 
 from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
-from dpnb.engines.base import Axis, Count, sum_of
 from dpnb.engines.contributions import ContributionScan, Part
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.marginals import MarginalScan
 from dpnb.errors import SchemaError, SqlError
-from dpnb.joins import joined
-from dpnb.provenance.accuracy import read_accuracy
-from dpnb.provenance.plan import plan
-from dpnb.sql.parse import parse
+from dpnb.releases.accuracy import read_accuracy
+from dpnb.releases.plan import plan
+from dpnb.schema.joins import joined
+from dpnb.sql.parser import parse
 from dpnb.sql.values import Column
+from dpnb.views.measures import Axis, Count, sum_of
 
 KINDS = ["a", "b", "c", "rest"]
 PRODUCTS = Schema(

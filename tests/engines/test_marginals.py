@@ -15,13 +15,13 @@ import pytest
 
 from dpnb import Category, Date, Integer, Real, Schema, Table
 from dpnb.engines import duckdb as module
-from dpnb.engines.base import sum_of
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.marginals import Marginals, MarginalScan
 from dpnb.errors import EngineError
-from dpnb.kinds import cell_count
-from dpnb.sql.parse import parse
+from dpnb.schema.columns import cell_count
+from dpnb.sql.parser import parse
 from dpnb.sql.query import EVERY
+from dpnb.views.measures import sum_of
 from tests.kit.loaded import engine_of
 
 SCHEMA = Schema(

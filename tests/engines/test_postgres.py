@@ -22,14 +22,15 @@ import pytest
 import dpnb
 from dpnb import Budget, Category, Date, Integer, Real, Schema, Table, Unit
 from dpnb.curator import Curator
-from dpnb.engines.base import Scan, Sum, engine_failure, sum_of
-from dpnb.engines.base import Units as Ids
 from dpnb.engines.contributions import ContributionScan, Part
 from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.engines.scans import engine_failure
 from dpnb.errors import EngineError, InterruptedRequestError, SchemaError
-from dpnb.provenance.requests import ANALYST
+from dpnb.ledger.accounts import ANALYST
 from dpnb.sql.query import EVERY
 from dpnb.sql.values import Column
+from dpnb.views.measures import Scan, Sum, sum_of
+from dpnb.views.measures import Units as Ids
 from tests.kit.engines import (
     ON_ADULT,
     SCHEMA,
@@ -470,7 +471,7 @@ class TestArithmetic:
     def test_large_whole_numbers_about_an_origin(self, place, ducks):
         from fractions import Fraction
 
-        from dpnb.engines.base import sum_about
+        from dpnb.views.measures import sum_about
 
         schema = Schema({"x": Integer(2**53 - 10, 2**53)})
         rows = pd.DataFrame({"x": [2**53 - 3, 2**53, 0]})

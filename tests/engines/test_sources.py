@@ -16,12 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpnb import Budget, Category, Date, Integer, Real, Schema, Session, Table
-from dpnb.engines.base import Count, Scan, engine_failure
 from dpnb.engines.choice import engine_of
 from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.engines.scans import engine_failure
 from dpnb.engines.summary import summarise
 from dpnb.errors import EngineError, SchemaError
 from dpnb.sql.query import EVERY
+from dpnb.views.measures import Count, Scan
 from tests.kit import engines as shapes
 
 SCHEMA = Schema(

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpnb import Integer, Real, Schema, Table
-from dpnb.engines.base import Scan, sum_of
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.sql.query import EVERY
 from dpnb.sql.values import Column
+from dpnb.views.measures import Scan, sum_of
 
 LARGE = 2**53
 X = Column("x")

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 from dpnb import Category, Integer, Real, Schema, Table
-from dpnb.engines.base import Scan, sum_of
 from dpnb.engines.duckdb import DuckDBEngine
-from dpnb.provenance.views import views_of
-from dpnb.sql.parse import parse
+from dpnb.sql.parser import parse
 from dpnb.sql.query import EVERY
 from dpnb.sql.values import Column
+from dpnb.views.measures import Scan, sum_of
+from dpnb.views.view import views_of
 
 pytestmark = pytest.mark.fast
 

@@ -18,7 +18,7 @@ from dpnb.explain.mechanism import Influences, measure
 from dpnb.explain.plan import ExplanationPlan, plan_explanation, read_design
 from dpnb.explain.predicates import Space, space
 from dpnb.explain.target import Target
-from dpnb.sql.parse import parse
+from dpnb.sql.parser import parse
 from tests.kit.loaded import loaded_once  # noqa: F401
 from tests.kit.one_database import one_database  # noqa: F401
 

@@ -19,7 +19,7 @@ from dpnb import Category, Integer, Real, Schema, Table
 from dpnb.errors import BudgetError, DpnbError, LedgerError, RequestError
 from dpnb.explain.explanation import Explanation
 from dpnb.explain.unbinned import remedy, unbinned_sentence
-from dpnb.privacy.accountant import Accountant
+from dpnb.ledger.accountant import Accountant
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import Picked, PrivacyLoss, rho_of_epsilon
 from tests.kit.html import Reading

@@ -16,7 +16,7 @@ from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.explain.mechanism import Influences, measure, release
 from dpnb.explain.ranks import rank_intervals
 from dpnb.privacy.noise import SecureNoise
-from dpnb.privacy.select import top_k
+from dpnb.privacy.one_off import top_k
 
 SQL = "SELECT g, AVG(v) AS m FROM t GROUP BY g"
 A_B = {"A": 1, "B": -1}

@@ -23,7 +23,7 @@ import sqlglot
 from sqlglot import expressions as exp
 
 from dpnb import Category, Date, Integer, Real
-from dpnb.kinds import Kind
+from dpnb.schema.columns import Kind
 from tests.fuzz.statements import Declared, From, Node, Ref, Statement
 
 Array: TypeAlias = np.ndarray[Any, Any]

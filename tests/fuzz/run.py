@@ -35,10 +35,10 @@ from typing import Any
 from dpnb import Budget
 from dpnb.curator import Curator
 from dpnb.errors import DpnbError, RequestError, SqlError
-from dpnb.kinds import cell_count
-from dpnb.provenance.requests import ANALYST
+from dpnb.ledger.accounts import ANALYST
+from dpnb.schema.columns import cell_count
 from dpnb.sql.canonical import describe, read
-from dpnb.sql.parse import parse
+from dpnb.sql.parser import parse
 from dpnb.sql.query import Query
 from tests.fuzz.features import CANDIDATES, choose
 from tests.fuzz.reference import Database, Rows, differences, joined, normalised

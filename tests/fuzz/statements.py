@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
-from dpnb.kinds import Kind
+from dpnb.schema.columns import Kind
 
 LARGE = 2**53
 FIRST, LAST = datetime.date(2024, 1, 1), datetime.date(2024, 1, 9)

@@ -22,10 +22,10 @@ import pytest
 import dpnb
 from dpnb import DpnbError, Table
 from dpnb.errors import LedgerError
-from dpnb.opening import read_budget, read_policy
-from dpnb.privacy.accountant import NONE
-from dpnb.provenance.store import Store
-from dpnb.schema import read_toml
+from dpnb.ledger.accountant import NONE
+from dpnb.ledger.configuration import read_budget, read_policy
+from dpnb.ledger.store import Store
+from dpnb.schema.schema import read_toml
 
 LONG = 40 if os.environ.get("DPNB_LONG") == "1" else 1
 DECLARED = """\

@@ -39,10 +39,10 @@ from dpnb.answers.answer import Answer
 from dpnb.curator import Curator
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import BudgetError, EngineError, LedgerError, RequestError
-from dpnb.privacy.accountant import Accountant
-from dpnb.privacy.ledger import Ledger
+from dpnb.ledger.accountant import Accountant
+from dpnb.ledger.ledger import Ledger
+from dpnb.ledger.sqlite import SQLiteStorage
 from dpnb.privacy.loss import PrivacyLoss
-from dpnb.privacy.sqlite import SQLiteStorage
 from tests.kit.noise import BlindNoise
 
 LONG = os.environ.get("DPNB_LONG") == "1"
@@ -541,7 +541,7 @@ def forgotten(monkeypatch):
 def unlimited(monkeypatch):
     """Nobody looks at the limits of the rows."""
     monkeypatch.setattr("dpnb.curator.Curator._check", lambda *_: [])
-    monkeypatch.setattr("dpnb.provenance.table.ProvenanceTable.apply_charge", charged_blindly)
+    monkeypatch.setattr("dpnb.ledger.accounts.ProvenanceTable.apply_charge", charged_blindly)
 
 
 def charged_blindly(self, sequence, entry):

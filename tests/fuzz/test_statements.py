@@ -12,14 +12,14 @@ from fractions import Fraction
 import pytest
 
 from dpnb import Integer
-from dpnb.answers import formula, quantile
 from dpnb.engines import dialect, duckdb, normaliser
 from dpnb.errors import SqlError
-from dpnb.provenance import views
+from dpnb.estimation import formula, quantile
+from dpnb.schema.table import Table
 from dpnb.sql import conditions, relations, statistics
-from dpnb.sql.arguments import Arguments
+from dpnb.sql.expressions import Arguments
 from dpnb.sql.query import EVERY
-from dpnb.table import Table
+from dpnb.views import view
 from tests.fuzz import run
 from tests.fuzz.features import SEED, Features, choose
 from tests.fuzz.run import FULL, TWINS, Report, Tables, chosen_of, examine, examine_chosen, size_of
@@ -133,10 +133,10 @@ def rows_that_lack_a_value_are_kept(patch):
 
 
 def averages_are_over_all_rows(patch):
-    patch.setattr(views, "Count", lambda value: views_count(None))
+    patch.setattr(view, "Count", lambda value: views_count(None))
 
 
-views_count = views.Count
+views_count = view.Count
 
 
 def a_difference_is_a_sum(patch):

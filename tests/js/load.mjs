@@ -1,4 +1,4 @@
-// Views as dpnb/display/parts.py gives them to a notebook: with what they import.
+// Views as dpnb/display/elements.py gives them to a notebook: with what they import.
 import { readFileSync } from "node:fs";
 
 export const from = (name) => new URL(`../../dpnb/display/static/${name}`, import.meta.url);

@@ -25,7 +25,7 @@ IMPORTED = (
     "sqlglot.dialects.duckdb", "sqlglot.generators.duckdb", "sqlglot.parsers.duckdb",
     "sqlglot.typing.duckdb", "dpnb.curator", "dpnb.engines.choice", "dpnb.engines.duckdb",
     "dpnb.engines.spark", "dpnb.explain.assembly", "dpnb.explain.request", "dpnb.privacy.gaussian",
-    "dpnb.privacy.gumbel", "dpnb.risk.assembly", "dpnb.session", "dpnb.sql.parse",
+    "dpnb.privacy.gumbel", "dpnb.risk.plan", "dpnb.session", "dpnb.sql.parser",
 )  # fmt: skip
 """What children would import each for itself."""
 PAID = {"after the commit", "before it is shown"}
@@ -38,7 +38,7 @@ def die(*_, **__):
 
 def at_the_ledger(step: str) -> tuple[Any, str, Any]:
     """What to replace by what, to die at a step of the ledger's transaction."""
-    from dpnb.privacy.ledger import Ledger
+    from dpnb.ledger.ledger import Ledger
 
     original = Ledger.transaction
 

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 
 from dpnb import Category, Date, Integer, Real, Schema, Table
-from dpnb.engines.base import Axis, Count, Distinct, Scan, sum_about, sum_of
 from dpnb.engines.contributions import ContributionScan, Part
 from dpnb.engines.marginals import MarginalScan
-from dpnb.kinds import cell_count
-from dpnb.sql.parse import parse
+from dpnb.schema.columns import cell_count
+from dpnb.sql.parser import parse
 from dpnb.sql.query import EVERY
 from dpnb.sql.values import Column
+from dpnb.views.measures import Axis, Count, Distinct, Scan, sum_about, sum_of
 
 LARGE = 2**53
 ROWS = 3_000

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpnb.inference.history import Consistency
-from dpnb.inference.inference import Inference
-from dpnb.inference.inferred import Inferred, Missing, Source
-from dpnb.inference.posterior import Joint
+from dpnb.answers.inference import Inference
+from dpnb.answers.inferred import Inferred, Missing, Source
+from dpnb.estimation.history import Consistency
+from dpnb.estimation.joint import Joint
 from dpnb.privacy.calibrate import Law
 
 HOSTILE = (

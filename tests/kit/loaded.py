@@ -23,7 +23,7 @@ import pytest
 import dpnb
 from dpnb.engines import choice
 from dpnb.engines.duckdb import DuckDBEngine
-from dpnb.table import Table
+from dpnb.schema.table import Table
 
 _MOST = 40
 _STORED = Path(dpnb.__file__).parent

@@ -16,27 +16,33 @@ from tests.kit import source
 from tests.kit.source import PACKAGE
 
 SURFACES = {
-    "opening": ("__init__.py", "magics/lines.py", "magics/slips.py", "magics/__init__.py", "magics/completion.py", "opening.py",
-                "table.py", "schema.py", "kinds.py", "scale.py", "joins.py", "draft.py", "generated.py", "rehearsal.py",
-                "datasets/*", "engines/*", "session.py", "curator.py", "stamps.py", "locks.py", "privacy/ledger.py",
-                "privacy/postgres.py", "privacy/sqlite.py", "provenance/store.py"),
+    "opening": ("__init__.py", "magics/lines.py", "magics/slips.py", "magics/__init__.py", "magics/completion.py",
+                "schema/*", "codes.py", "rehearsal.py", "datasets/*", "engines/*", "session.py", "curator.py",
+                "private.py", "ledger/configuration.py", "ledger/locks.py", "ledger/ledger.py", "ledger/postgres.py",
+                "ledger/sqlite.py", "ledger/store.py"),
     "help of magics": ("magics/cells.py",),
     "statements": ("sql/*",),
-    "answers": ("answers/*", "display/html.py", "display/text.py", "display/parts.py", "display/marks.py",
-                "display/figures.py", "display/widgets.py", "provenance/accuracy.py", "provenance/plan.py",
-                "waiting.py", "errors.py", "arguments.py", "spelling.py"),
-    "prices, budgets, histories": ("privacy/*", "provenance/requests.py"),
-    "explanations": ("explain/*", "magics/explaining.py", "display/explanation.py"),
-    "decisions": ("decide/*", "magics/deciding.py", "display/decision*.py"),
-    "inferences": ("inference/*", "magics/inferring.py", "display/inference*.py"),
-    "risk": ("risk/*", "magics/risking.py", "display/risk*.py", "display/picker.py"),
-    "discovery": ("keys/*", "display/discovery.py"),
-    "provenance": ("provenance/*", "ownership.py", "display/provenance*.py"),
+    "answers": ("answers/*", "estimation/*", "formats.py", "display/html.py", "display/text.py", "display/elements.py",
+                "display/marks.py", "display/figures.py", "display/widgets.py", "releases/accuracy.py",
+                "releases/plan.py", "interrupt.py", "errors.py", "arguments.py", "spelling.py"),
+    "prices, budgets, histories": ("privacy/*", "ledger/accountant.py", "ledger/mechanism.py", "releases/request.py"),
+    "explanations": ("explain/*", "magics/explaining.py", "display/cards/explanation.py"),
+    "decisions": ("decide/*", "privacy/response.py", "studies/*", "magics/deciding.py", "display/decision*.py",
+                  "display/cards/decision*.py"),
+    "inferences": ("answers/domain.py", "answers/evidence.py", "answers/fresh.py", "answers/infer*.py",
+                   "answers/marginals.py", "answers/measuring.py", "answers/merging.py", "answers/options.py",
+                   "answers/past.py", "answers/pricing.py", "answers/reuse.py", "estimation/history.py",
+                   "estimation/prior.py", "owner/claims.py", "studies/bayes.py", "magics/inferring.py",
+                   "display/inference*.py", "display/cards/inference*.py"),
+    "risk": ("risk/*", "studies/rdr.py", "magics/risking.py", "display/cards/risk*.py", "display/picker.py"),
+    "discovery": ("discover/*", "display/cards/discovery.py"),
+    "provenance": ("ledger/*", "views/*", "releases/*", "owner/*", "display/provenance*.py",
+                   "display/cards/provenance*.py"),
     "service": ("server/*", "channel.py"),
-    "command line": ("server/main.py", "server/tokens.py", "lessons.py", "__main__.py"),
+    "command line": ("cli.py", "server/tokens.py", "lessons.py", "__main__.py"),
 }  # fmt: skip
 """Where texts are made. The longest pattern counts."""
-SILENT = {"display/__init__.py"}
+SILENT = {"display/__init__.py", "display/cards/__init__.py"}
 """Modules without texts."""
 _WORD = re.compile(r"[^\W\d]{2,}")
 _SQL = re.compile(
@@ -85,7 +91,7 @@ def help_texts(surface: str) -> Iterator[tuple[str, list[str]]]:
             (name, [magic.__doc__]) for name, magic in vars(Dpnb).items() if name[:2] == "dp"
         )
     if surface == "command line":
-        from dpnb.server.main import _parser
+        from dpnb.cli import _parser
 
         left = [_parser()]
         for parser in left:

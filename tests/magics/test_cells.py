@@ -320,7 +320,7 @@ class TestOptions:
 
 class TestProgressAndInterrupt:
     def test_elapsed_time_is_shown_on_slow_requests_and_goes_away(self, opened, monkeypatch):
-        import dpnb.waiting as sessions
+        import dpnb.interrupt as sessions
 
         monkeypatch.setattr(sessions, "_QUIET_SECONDS", 0.0)
         monkeypatch.setattr(sessions, "_TICK_SECONDS", 0.01)
@@ -340,7 +340,7 @@ class TestProgressAndInterrupt:
 
     @pytest.mark.parametrize("committed", [False, True])
     def test_an_interrupt_says_whether_anything_was_charged(self, opened, monkeypatch, committed):
-        import dpnb.waiting as sessions
+        import dpnb.interrupt as sessions
 
         session = next(iter(opened.ip.configurables[-1].sessions.values()))
         engine = session._curator._engines["adult"]

@@ -357,7 +357,7 @@ class TestInterrupt:
         monkeypatch.setattr(
             type(session._curator), "interrupt", lambda self, thread: interrupted.set()
         )
-        monkeypatch.setattr("dpnb.waiting._TICK_SECONDS", 0.01)
+        monkeypatch.setattr("dpnb.interrupt._TICK_SECONDS", 0.01)
         ran = opened.run(f"%%dpdecide --yes\n{MEN}")
         assert isinstance(ran.error, InterruptedRequestError)
         assert "Nothing was charged" in str(ran.error)

@@ -8,8 +8,8 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 
 import dpnb
+from dpnb.answers.inference import Inference
 from dpnb.errors import DpnbError
-from dpnb.inference.inference import Inference
 
 BY_SEX = "SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex"
 ALL = "SELECT COUNT(*) AS n FROM adult"

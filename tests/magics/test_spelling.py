@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import dpnb
+from dpnb.cli import main
 from dpnb.errors import DpnbError
-from dpnb.server.main import main
 from dpnb.spelling import with_options
 
 pytestmark = pytest.mark.fast

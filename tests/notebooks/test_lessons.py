@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dpnb.curator import Curator
-from dpnb.privacy.ledger import Ledger
+from dpnb.ledger.ledger import Ledger
 from dpnb.session import Session
 from tests.kit import notebooks
 

@@ -48,12 +48,12 @@ CHOSEN = (
     "tests/engines/test_decoding.py::TestParquet",
     "tests/engines/test_joins.py::TestOpening::test_texts_are_ids_too",
     "tests/privacy/test_noise.py",
-    "tests/privacy/test_select.py",
-    "tests/inference/test_blue.py",
+    "tests/privacy/test_one_off.py",
+    "tests/estimation/test_blue.py",
     "tests/display/test_figures.py",
     "tests/display/test_widgets.py",
-    "tests/test_schema.py",
-    "tests/test_table.py",
+    "tests/schema/test_schema.py",
+    "tests/schema/test_table.py",
 )
 """Fast tests that together call every dependency."""
 TOOLS = ("hypothesis", "pytest")

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
-from dpnb.answers.intervals import mean_around_zero
+from dpnb.estimation.intervals import mean_around_zero
 from dpnb.privacy.calibrate import (
     SUM_SHARE,
     Law,

@@ -11,11 +11,11 @@ from fractions import Fraction
 import pytest
 
 from dpnb.errors import RequestError
+from dpnb.ledger.mechanism import epsilon_of_level, level_of_epsilon
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.composition import epsilons, kov, rdp_epsilon
 from dpnb.privacy.gaussian import epsilon_from, log_delta, mu_from
 from dpnb.privacy.loss import RESERVE, PrivacyLoss, epsilon_shown, rho_within
-from dpnb.privacy.mechanisms import epsilon_of_level, level_of_epsilon
 
 pytestmark = pytest.mark.fast
 

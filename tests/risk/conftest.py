@@ -14,10 +14,10 @@ from scipy import stats
 
 from dpnb import Budget, Category, Integer, Real, Schema, Table
 from dpnb.curator import Curator
-from dpnb.engines.base import Scan
 from dpnb.engines.contributions import Contributions
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.risk.rows import Rows
+from dpnb.views.measures import Scan
 from tests.kit.loaded import loaded_once  # noqa: F401
 from tests.kit.noise import DiscreteNoise
 from tests.kit.one_database import one_database  # noqa: F401

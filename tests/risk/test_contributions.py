@@ -14,11 +14,11 @@ import pytest
 from dpnb import Integer, Real, Schema, Table
 from dpnb.engines.contributions import Contributions, ContributionScan, Part
 from dpnb.engines.duckdb import DuckDBEngine
-from dpnb.provenance.accuracy import read_accuracy
-from dpnb.provenance.plan import plan, shares
+from dpnb.releases.accuracy import read_accuracy
+from dpnb.releases.plan import plan, shares
 from dpnb.risk.request import counted
 from dpnb.risk.selection import STEPS
-from dpnb.sql.parse import parse
+from dpnb.sql.parser import parse
 
 STATEMENTS = {
     "count": "COUNT(*) FROM t",

@@ -15,11 +15,11 @@ import pytest
 
 from dpnb import Category, Integer, Schema, Table
 from dpnb.errors import RequestError
-from dpnb.provenance.accuracy import read_accuracy
-from dpnb.provenance.plan import plan
-from dpnb.risk import assembly
+from dpnb.releases.accuracy import read_accuracy
+from dpnb.releases.plan import plan
+from dpnb.risk import plan as exposure
 from dpnb.risk.preferences import FloorMaxRatio, search
-from dpnb.sql.parse import parse
+from dpnb.sql.parser import parse
 from tests.kit.noise import DiscreteNoise, NoNoise
 
 SUM = "SELECT SUM(x) AS s FROM t"
@@ -203,7 +203,7 @@ class TestRounded:
     @pytest.fixture
     def pair(self, opened, many, budget, unit, monkeypatch):
         def open_(most):
-            monkeypatch.setattr(assembly, "MOST_JOINT_LINES", most)
+            monkeypatch.setattr(exposure, "MOST_JOINT_LINES", most)
             curator = opened(many, **budget)
             curator.session().query("SELECT COUNT(*) AS n FROM t WHERE sex = 'F'", **{unit: 0.5})
             return curator.risk("SELECT SUM(wage) AS s FROM t", cumulative=True)
@@ -302,7 +302,7 @@ class TestUnits:
     def test_it_is_the_same_of_one_vector_however_many_lines_there_are(
         self, opened, single, monkeypatch
     ):
-        monkeypatch.setattr(assembly, "MOST_LINES", 2)
+        monkeypatch.setattr(exposure, "MOST_LINES", 2)
         curator = opened(single([1, 4, 9]), epsilon=9)
         curator.session().query(SUM, epsilon=1)
         found = curator.risk(SUM, form="exact", cumulative=True).rdr(epsilon=2)

@@ -24,7 +24,7 @@ from dpnb import Budget, Category, Integer, Real, Schema, Table, Unit
 from dpnb.curator import Curator
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import DpnbError, RequestError, SqlError
-from dpnb.risk import assembly
+from dpnb.risk import plan
 from dpnb.risk.exact import Exact, Indicators
 from dpnb.risk.indicator import FORMS
 from dpnb.risk.preferences import CANDIDATES
@@ -438,7 +438,7 @@ def pair(request, many):
     ]
     rounded = curators[0].risk(sql, by="sex")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(assembly, "MOST_LINES", 1 << 20)
+        patch.setattr(plan, "MOST_LINES", 1 << 20)
         exact = curators[1].risk(sql, by="sex")
     yield rounded, exact
     for curator in curators:
@@ -771,7 +771,7 @@ class TestSignedLosses:
                 profile.signed_losses(nothing)
 
     def test_too_many_lines_are_not_shown_one_by_one(self, opened, four, monkeypatch):
-        monkeypatch.setattr(assembly, "MOST_JOINT_LINES", 3)
+        monkeypatch.setattr(plan, "MOST_JOINT_LINES", 3)
         curator = opened(four)
         profile = curator.risk(SUM)
         answer = curator.session().query(SUM, rho=1)

@@ -13,8 +13,8 @@ from dpnb import Category, Integer, Real, Schema, Table, Unit
 from dpnb.curator import Curator
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import RequestError
-from dpnb.provenance.plan import shares
-from dpnb.risk import assembly
+from dpnb.releases.plan import shares
+from dpnb.risk import plan
 from dpnb.risk.request import counted
 from dpnb.risk.selection import STEPS
 
@@ -124,7 +124,7 @@ class TestLeavingOutOneByOne:
             np.testing.assert_allclose(found, held.shares[name], atol=1e-7)
 
     def test_scores_are_rounded_upward_by_less_than_a_step(self, held, monkeypatch):
-        monkeypatch.setattr(assembly, "MOST_LINES", 0)
+        monkeypatch.setattr(plan, "MOST_LINES", 0)
         for name, sql in STATEMENTS.items():
             profile = held.curator.risk(sql)
             assert profile.approximate

@@ -18,8 +18,8 @@ import pytest
 
 import dpnb
 from dpnb import Category, Date, Integer, Schema, Table
-from dpnb.engines.base import engine_failure
 from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.engines.scans import engine_failure
 from dpnb.server import tokens
 from dpnb.server.service import Service
 from tests.kit.loaded import loaded_once  # noqa: F401

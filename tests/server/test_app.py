@@ -15,9 +15,9 @@ import pytest
 import uvicorn
 
 import dpnb
+from dpnb.answers.inference import Inference
 from dpnb.curator import Curator
 from dpnb.errors import InterruptedRequestError, ServiceError
-from dpnb.inference.inference import Inference
 from dpnb.server import tokens
 from dpnb.server.endpoints import ENDPOINTS
 from dpnb.server.limits import Limits

@@ -469,7 +469,7 @@ class TestInterrupted:
                 raise KeyboardInterrupt
             return real(event, timeout)
 
-        monkeypatch.setattr("dpnb.waiting._TICK_SECONDS", 0.05)
+        monkeypatch.setattr("dpnb.interrupt._TICK_SECONDS", 0.05)
         monkeypatch.setattr(threading.Event, "wait", wait)
         with pytest.raises(InterruptedRequestError, match="It is unknown whether"):
             session.query(SQL, rho=0.01)

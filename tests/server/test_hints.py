@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 
 import dpnb
+from dpnb.cli import _authenticator, main
 from dpnb.errors import DpnbError, RequestError
 from dpnb.server import tokens
 from dpnb.server.access import find_token, read_address
 from dpnb.server.limits import Limits
-from dpnb.server.main import _authenticator, main
 from dpnb.server.thresholds import read_thresholds
 from tests.server.conftest import House
 
@@ -203,7 +203,7 @@ class TestCommands:
         tokens.add(file, "alice", [4])
 
     def test_of_a_service_without_analysts(self, home, capsys, monkeypatch):
-        monkeypatch.setattr("dpnb.server.main.serve", lambda *_, **__: None)
+        monkeypatch.setattr("dpnb.cli.serve", lambda *_, **__: None)
         (home / "tokens.json").write_text('{"service": "%s", "analysts": []}' % ("0" * 12))
         (home / "tokens.json").chmod(0o600)
         assert main(["serve", "people.toml"]) != 0
@@ -211,7 +211,7 @@ class TestCommands:
         assert main(["serve", "people.toml"]) == 0
 
     def test_of_a_ledger_that_a_notebook_began(self, home, capsys, monkeypatch):
-        monkeypatch.setattr("dpnb.server.main.serve", lambda *_, **__: None)
+        monkeypatch.setattr("dpnb.cli.serve", lambda *_, **__: None)
         tokens.add(home / "tokens.json", "alice", [4])
         with dpnb.Session(
             dpnb.Table.load("people.toml"), budget=dpnb.Budget(rho=1), ledger="people.ledger"
@@ -222,7 +222,7 @@ class TestCommands:
         assert main(["serve", "people.toml", "--ledger", "other.ledger"]) == 0
 
     def test_of_tables_that_declare_different_budgets(self, home, capsys, monkeypatch):
-        monkeypatch.setattr("dpnb.server.main.serve", lambda *_, **__: None)
+        monkeypatch.setattr("dpnb.cli.serve", lambda *_, **__: None)
         tokens.add(home / "tokens.json", "alice", [4])
         (home / "other.toml").write_text(TOML.replace("0.5", "0.6"))
         assert main(["serve", "people.toml", "other.toml"]) != 0

@@ -8,8 +8,8 @@ import pytest
 import dpnb
 from dpnb import Curator, Integer, Schema, Table, Unit
 from dpnb.errors import ServiceError
+from dpnb.private import STAMPS
 from dpnb.server import tokens
-from dpnb.stamps import STAMPS
 
 pytestmark = pytest.mark.fast
 

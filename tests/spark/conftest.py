@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from dpnb import Table
-from dpnb.engines.base import Exact, Scan
-from dpnb.provenance.accuracy import read_accuracy
-from dpnb.provenance.plan import plan
-from dpnb.sql.parse import parse
+from dpnb.engines.scans import Exact
+from dpnb.releases.accuracy import read_accuracy
+from dpnb.releases.plan import plan
+from dpnb.sql.parser import parse
+from dpnb.views.measures import Scan
 
 
 def free_port() -> int:

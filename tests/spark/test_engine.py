@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
-from dpnb.engines.base import engine_failure
 from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.engines.scans import engine_failure
 from dpnb.engines.spark import SparkEngine, is_spark
 from dpnb.errors import EngineError, SchemaError
 from tests.kit.engines import Units

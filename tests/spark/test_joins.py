@@ -11,7 +11,7 @@ from dpnb import Budget, Category, Integer, Real, Schema, Table, Unit
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.spark import SparkEngine
 from dpnb.errors import SchemaError, SqlError
-from dpnb.joins import joined
+from dpnb.schema.joins import joined
 
 pytestmark = pytest.mark.spark
 

@@ -16,7 +16,7 @@ from dpnb import Budget, Integer, Schema, Table
 from dpnb.curator import Curator
 from dpnb.engines.spark import SparkEngine
 from dpnb.errors import EngineError, InterruptedRequestError
-from dpnb.provenance.requests import ANALYST
+from dpnb.ledger.accounts import ANALYST
 from tests.kit.engines import QUERY, SCHEMA, Still, TheSameAnswers, frame
 
 pytestmark = pytest.mark.spark

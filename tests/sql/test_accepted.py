@@ -6,7 +6,7 @@ import pytest
 
 from dpnb import Category, Date, Integer, Real, Schema, Table
 from dpnb.sql.canonical import describe
-from dpnb.sql.parse import parse
+from dpnb.sql.parser import parse
 from dpnb.sql.query import EVERY, NONE, Aggregate, And, Compare, Junction, Key, Or, Order, Within
 from dpnb.sql.values import Column
 

@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from dpnb import Category, Date, DpnbError, Integer, Real, Schema, Table
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import EngineError
-from dpnb.provenance.accuracy import read_accuracy
-from dpnb.provenance.plan import plan
+from dpnb.releases.accuracy import read_accuracy
+from dpnb.releases.plan import plan
 from dpnb.sql import slips
 from dpnb.sql.canonical import describe, read
-from dpnb.sql.parse import parse
+from dpnb.sql.parser import parse
 
 LONG = os.environ.get("DPNB_LONG") == "1"
 SCHEMA = Schema(

@@ -20,14 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpnb import Category, Date, Integer, Real, Schema, Table
-from dpnb.engines.base import Count
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import SqlError
-from dpnb.provenance.accuracy import read_accuracy
-from dpnb.provenance.plan import plan
+from dpnb.releases.accuracy import read_accuracy
+from dpnb.releases.plan import plan
 from dpnb.sql.canonical import describe, read
-from dpnb.sql.parse import parse
+from dpnb.sql.parser import parse
 from dpnb.sql.values import Column
+from dpnb.views.measures import Count
 from tests.kit.one_database import one_database  # noqa: F401
 
 LONG = os.environ.get("DPNB_LONG") == "1"

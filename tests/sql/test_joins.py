@@ -6,9 +6,9 @@ import pytest
 
 from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
 from dpnb.errors import SchemaError, SqlError
-from dpnb.joins import joined, own_name
+from dpnb.schema.joins import joined, own_name
 from dpnb.sql.canonical import describe, read
-from dpnb.sql.parse import parse
+from dpnb.sql.parser import parse
 from dpnb.sql.query import And, Within
 from dpnb.sql.values import Column
 

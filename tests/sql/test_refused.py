@@ -10,7 +10,7 @@ import pytest
 
 from dpnb import Category, Date, Integer, Real, Schema, Table
 from dpnb.errors import SqlError
-from dpnb.sql.parse import parse
+from dpnb.sql.parser import parse
 
 SCHEMA = Schema(
     {

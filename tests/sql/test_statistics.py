@@ -11,7 +11,7 @@ from dpnb import Category, Integer, Real, Schema, Table
 from dpnb.errors import SqlError
 from dpnb.sql.canonical import describe, read
 from dpnb.sql.formulas import Applied, Combined, Quantile, Variance, plain_formula
-from dpnb.sql.parse import parse
+from dpnb.sql.parser import parse
 from dpnb.sql.query import Derived, Key
 from dpnb.sql.values import Column, bounds_of
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpnb import Category, Integer, Real, Schema, Table
 from dpnb.sql.canonical import describe, plain_value, read, read_value
-from dpnb.sql.parse import parse
+from dpnb.sql.parser import parse
 from dpnb.sql.query import EVERY, Aggregate, Derived, Or, Within
 from dpnb.sql.values import Arithmetic, Bounds, Case, Column, Number, bounds_of, subvalues
 

@@ -1,4 +1,4 @@
-// Numbers as dpnb/answers/numbers.py writes them.
+// Numbers as dpnb/formats.py writes them.
 
 /** Python rounds ties to even, JavaScript up. @param {number} value @param {number} places */
 function fixed(value, places) {

@@ -81,7 +81,7 @@ function opened(model, el, message) {
   const { frames, limits, public: free } = message;
   const levels = frames?.levels ?? [], groups = frames?.groups;
   let { which, offers, settled, counts, wish, buyable } = message, at = frames ? frames.at : -1, busy = false;
-  el.innerHTML = message.body; // written and escaped by dpnb/display/risk.py
+  el.innerHTML = message.body; // written and escaped by dpnb/display/cards/risk.py
   el.classList.add("dpnb", "dpnb-on");
   el.dataset.dpnbLive = message.token;
   const find = (name) => el.querySelector(name), body = find(".dpnb-body"), table = find(".dpnb-risk-range");
@@ -185,7 +185,7 @@ function opened(model, el, message) {
     });
   }
   function count() {
-    bought.innerHTML = counts?.html ?? ""; // written and escaped by dpnb/display/risk.py
+    bought.innerHTML = counts?.html ?? ""; // written and escaped by dpnb/display/cards/risk.py
     const listed = bought.querySelector("table");
     if (listed) pickable(listed, counts.names, (k) => model.send({ count: k }))(counts.names.map((_, i) => (i === counts.at ? "✓" : "")));
   }

@@ -19,8 +19,8 @@ from fractions import Fraction
 from typing import Any
 
 import dpnb
-from dpnb.privacy.accountant import Accountant
-from dpnb.privacy.mechanisms import Wish
+from dpnb.ledger.accountant import Accountant
+from dpnb.ledger.mechanism import Wish
 from tests.kit.verdicts import finish, must
 
 LEVEL = Fraction(1, 100)

@@ -23,12 +23,12 @@ import numpy as np
 from scipy import stats
 
 from dpnb.errors import RequestError
-from dpnb.inference.bounds import allowances, guaranteed
-from dpnb.inference.history import History, Row
-from dpnb.inference.intervals import count_interval, mean_interval, ratio
-from dpnb.inference.posterior import Joint, noise_variance, snapped
-from dpnb.inference.priors import AtMost, NonNegative, update
-from dpnb.inference.scheffe import factor
+from dpnb.estimation.bounds import allowances, guaranteed
+from dpnb.estimation.history import History, Row
+from dpnb.estimation.joint import Joint, noise_variance, snapped
+from dpnb.estimation.mixed import count_interval, mean_interval, ratio
+from dpnb.estimation.prior import AtMost, NonNegative, update
+from dpnb.estimation.scheffe import factor
 from dpnb.privacy.calibrate import Law
 from tests.kit.verdicts import finish, must
 
@@ -44,7 +44,7 @@ LAWS = tuple(
     Law("laplace" if place % 2 == 0 else "gaussian", scale)
     for place, scale in enumerate((20.0, 12.0, 20.0, 12.0, 10.0, 30.0, 40.0, 12.0))
 )
-"""Of the worked history, mixed (tests/inference/test_mixture.py)."""
+"""Of the worked history, mixed (tests/estimation/test_noise.py)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,10 +48,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from scipy import stats
 
-from dpnb.inference.blue import NotEstimable, RowSpace
-from dpnb.inference.fresh import Family, alone, least
-from dpnb.inference.history import History, Row
-from dpnb.inference.mixture import Mixture, mixture
+from dpnb.answers.fresh import Family, alone, least
+from dpnb.estimation.blue import NotEstimable, RowSpace
+from dpnb.estimation.history import History, Row
+from dpnb.estimation.noise import Mixture, mixture
 from dpnb.privacy.calibrate import Law
 from tests.kit.verdicts import finish, must
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from dpnb.inference.blue import RowSpace
-from dpnb.inference.history import History, Row
-from dpnb.inference.support import support
+from dpnb.estimation.atoms import support
+from dpnb.estimation.blue import RowSpace
+from dpnb.estimation.history import History, Row
 from dpnb.privacy.calibrate import Law
 from tests.kit.verdicts import finish, must
 

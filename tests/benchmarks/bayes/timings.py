@@ -23,10 +23,10 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import numpy as np
 from scipy import stats
 
-from dpnb.inference.history import History, Row
-from dpnb.inference.mixture import Mixture, mixture
-from dpnb.inference.study import draws, grid, lengths, monte_carlo_half_width
+from dpnb.estimation.history import History, Row
+from dpnb.estimation.noise import Mixture, mixture
 from dpnb.privacy.calibrate import Law
+from dpnb.studies.bayes import draws, grid, lengths, monte_carlo_half_width
 from tests.kit.verdicts import finish, must
 
 ALPHA = 0.05

@@ -17,11 +17,11 @@ from functools import lru_cache
 import numpy as np
 
 import dpnb
-from dpnb.privacy.accountant import Accountant
+from dpnb.ledger.accountant import Accountant
+from dpnb.ledger.accounts import ProvenanceTable
+from dpnb.ledger.mechanism import Wish
+from dpnb.owner.report import ndcfg
 from dpnb.privacy.gaussian import epsilon_from, sigma_from
-from dpnb.privacy.mechanisms import Wish
-from dpnb.provenance.report import ndcfg
-from dpnb.provenance.table import ProvenanceTable
 from tests.kit.verdicts import finish as finish
 from tests.kit.verdicts import must as must
 

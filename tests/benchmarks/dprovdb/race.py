@@ -98,7 +98,7 @@ def fork_for_orders() -> None:
 
     import dpnb.engines.duckdb
     import dpnb.session
-    import dpnb.sql.parse  # noqa: F401
+    import dpnb.sql.parser  # noqa: F401
 
     children = []
     for line in sys.stdin:

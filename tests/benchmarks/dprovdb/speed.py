@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import dpnb
-from dpnb.privacy.ledger import Ledger
+from dpnb.ledger.ledger import Ledger
 from tests.benchmarks.dprovdb.common import finish, heading, line, must
 from tests.benchmarks.dprovdb.tables import EDGES, make_orders, orders
 from tests.benchmarks.dprovdb.trees import SEARCHES

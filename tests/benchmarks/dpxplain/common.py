@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from dpnb.answers.intervals import combine, mean_around_zero, mean_in_box
 from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.estimation.intervals import combine, mean_around_zero, mean_in_box
 from dpnb.explain import mechanism
 from dpnb.explain.influence import Mode
 from dpnb.explain.mechanism import Influences
@@ -25,9 +25,9 @@ from dpnb.explain.ranks import rank_intervals
 from dpnb.explain.target import Target
 from dpnb.privacy.calibrate import SUM_SHARE, Law
 from dpnb.privacy.noise import SecureNoise
-from dpnb.privacy.select import top_k
-from dpnb.sql.parse import parse
-from dpnb.table import Table
+from dpnb.privacy.one_off import top_k
+from dpnb.schema.table import Table
+from dpnb.sql.parser import parse
 from tests.kit.verdicts import finish as finish
 from tests.kit.verdicts import must as must
 

@@ -24,7 +24,7 @@ from scipy.stats import kendalltau
 import dpnb
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.explain.influence import Mode
-from dpnb.privacy.select import gumbel_scale
+from dpnb.privacy.one_off import gumbel_scale
 from tests.benchmarks.dpxplain.common import (
     DATA,
     MODES,

@@ -16,11 +16,12 @@ from dataclasses import replace
 import numpy as np
 from scipy import stats
 
-from dpnb.decide import cases, response, study
-from dpnb.decide.cases import Case
 from dpnb.decide.conditions import Node, Tree
-from dpnb.decide.gradual import gradual, plan_gradual
+from dpnb.privacy import response
 from dpnb.privacy.noise import SecureNoise
+from dpnb.studies import cases, study
+from dpnb.studies.cases import Case
+from dpnb.studies.gradual import gradual, plan_gradual
 from tests.benchmarks.probe.trials import condition, every, finish, must, some
 
 CHANCE = 1e-9

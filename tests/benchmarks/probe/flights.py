@@ -23,7 +23,7 @@ import pandas as pd
 import pytest
 
 import dpnb
-from dpnb.decide.cases import Case
+from dpnb.studies.cases import Case
 from tests.benchmarks.probe.trials import (
     Outcome,
     certified,

@@ -25,9 +25,9 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from dpnb.decide.cases import Case
 from dpnb.decide.conditions import Node, Tree
-from dpnb.decide.phases import two_phases
+from dpnb.studies.cases import Case
+from dpnb.studies.probe import two_phases
 from tests.benchmarks.probe.trials import (
     DATA,
     Outcome,

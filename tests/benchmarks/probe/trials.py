@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from dpnb.decide import study
 from dpnb.decide.apportion import apportion
-from dpnb.decide.cases import Case, Mode, Studied, rates
 from dpnb.decide.conditions import Atom, Condition, Node, Tree, condition_of
-from dpnb.decide.gradual import gradual, plan_gradual
-from dpnb.decide.phases import one_phase
 from dpnb.privacy.loss import epsilon_of_rho, rho_of_epsilon
 from dpnb.sql.query import Aggregate, Within
+from dpnb.studies import study
+from dpnb.studies.cases import Case, Mode, Studied, rates
+from dpnb.studies.gradual import gradual, plan_gradual
+from dpnb.studies.probe import one_phase
 from tests.kit.verdicts import finish as finish
 from tests.kit.verdicts import must as must
 
@@ -84,7 +84,7 @@ Run = Callable[[np.random.Generator], Studied]
 
 def repeat(run: Run, truth: np.ndarray, runs: int, seed: Sequence[int], *, even=False) -> Outcome:
     """Run many times; denied runs count with what they found."""
-    from dpnb.decide.entropy import min_entropy
+    from dpnb.studies.entropy import min_entropy
 
     generator = np.random.default_rng(seed)
     spent, missed, false, evenness = (np.zeros(runs) for _ in range(4))

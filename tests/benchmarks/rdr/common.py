@@ -11,8 +11,8 @@ from scipy import stats
 
 import dpnb
 from dpnb.engines.duckdb import DuckDBEngine
-from dpnb.risk.paper import Mechanism, PaperProfile, measure
-from dpnb.sql.parse import parse
+from dpnb.sql.parser import parse
+from dpnb.studies.rdr import Mechanism, PaperProfile, measure
 from tests.kit.verdicts import finish as finish
 from tests.kit.verdicts import must as must
 

@@ -2,14 +2,14 @@
 
     python -m tests.benchmarks.rdr.figure7
 
-Adult, both mechanisms, the published algorithm (``dpnb.risk.paper``). The paper names 48,842 rows; with
+Adult, both mechanisms, the published algorithm (``dpnb.studies.rdr``). The paper names 48,842 rows; with
 the 32,561 of the training part, which the authors' file has, all values come out.
 """
 
 from __future__ import annotations
 
 import dpnb
-from dpnb.risk.paper import MECHANISMS
+from dpnb.studies.rdr import MECHANISMS
 from tests.benchmarks.rdr.common import FIGURE_7, QUERIES, finish, must, opened, profiles
 
 

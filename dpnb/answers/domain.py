@@ -1,0 +1,356 @@
+"""The working domain: a grid of cells that no statement in hand cuts, and views as rows over it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dpnb.codes import Code, Interval
+from dpnb.schema.schema import Schema
+from dpnb.sql.canonical import simplify
+from dpnb.sql.query import And, Predicate, Within
+from dpnb.sql.values import Arithmetic, Case, Column, Number, Value
+from dpnb.views.histogram import Histogram
+from dpnb.views.measures import Count, Distinct, Sum, Units
+from dpnb.views.text import predicate_text
+from dpnb.views.view import View
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Bools: TypeAlias = npt.NDArray[np.bool_]
+    Ints: TypeAlias = npt.NDArray[np.int64]
+    Values: TypeAlias = npt.NDArray[np.float64]
+
+Moment: TypeAlias = tuple[Value | Units, str] | None
+"""What is added up in a cell: None for rows, else a value within its bounds and how it is rounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One column of the domain, cut into closed intervals of codes that follow each other.
+
+    ``missing`` when there is a last cell for rows without a value.
+    """
+
+    column: str
+    cells: tuple[Interval, ...]
+    missing: bool
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return len(self.cells) + self.missing
+
+
+def columns_of(view: View) -> frozenset[str]:
+    """Return the columns that a domain needs to hold a view."""
+    value = view.measure.value
+    used = frozenset() if value is None else value.columns
+    return used | view.where.columns | frozenset(view.keys)
+
+
+def moment_of(view: View, schema: Schema) -> Moment:
+    """Return what a view adds up. Values that are rounded one by one differ by their rounding."""
+    measure = view.measure
+    if isinstance(measure, Count):
+        return None
+    if isinstance(measure, Distinct):
+        # different values are not a sum over rows: nothing else follows from how many there are
+        return measure.value, "distinct"
+    if isinstance(measure, Units):
+        return measure, "units"
+    if measure.rounded:
+        return measure.value, f"{measure.shift} {measure.step}"
+    # CASE with one number in each branch counts rows, and so does a column of two values
+    return (measure.value, "") if _varies(measure.value, schema) else None
+
+
+def _varies(value: Value, schema: Schema) -> bool:
+    """Return whether a value may differ among rows that meet the same conditions."""
+    if isinstance(value, Arithmetic):
+        return _varies(value.left, schema) or _varies(value.right, schema)
+    if isinstance(value, Case):
+        results = (value.default, *(result for _, result in value.branches))
+        return any(result is not None and _varies(result, schema) for result in results)
+    return isinstance(value, Column) and not _two_valued(value.name, schema)
+
+
+def _two_valued(column: str, schema: Schema) -> bool:
+    """Return whether a column has two values only: the domain then tells them apart."""
+    scale = schema[column].scale
+    return scale.integral and scale.high - scale.low == 1
+
+
+class Domain:
+    """The product of the columns of some views, cut at all their constants, for each moment.
+
+    Parameters
+    ----------
+    schema : Schema
+        Bounds, bins and complete columns; public facts.
+    views : sequence of View
+        All that will be rows over the domain.
+    """
+
+    def __init__(self, schema: Schema, views: Sequence[View]) -> None:
+        self.schema = schema
+        self.pieces = _pieces(schema, views)
+        self.shape = tuple(piece.size for piece in self.pieces)
+        self.grid = math.prod(self.shape)
+        self.moments: list[Moment] = list(
+            dict.fromkeys([None, *(moment_of(view, schema) for view in views)])
+        )
+        self._place = {piece.column: i for i, piece in enumerate(self.pieces)}
+
+    @property
+    def size(self) -> int:
+        """Number of cells, those of every moment."""
+        return self.grid * len(self.moments)
+
+    def keys(self, view: View) -> Ints:
+        """Return for each cell of the grid the group of an ad-hoc view, or bin; -1 outside all."""
+        import numpy as np
+
+        number = np.zeros([1] * len(self.shape), dtype=np.int64)
+        outside = ~self._mask(view.where)
+        for key, starts, stops, missing in _groups(view, self.schema):
+            piece = self.pieces[self._place[key]]
+            lows = np.array([low for low, _ in piece.cells])
+            first = np.minimum(np.searchsorted(stops, lows), len(stops) - 1)
+            inside = (starts[first] <= lows) & (stops[first] >= lows)
+            place = np.where(inside, first, -1)
+            if piece.missing:
+                place = np.append(place, len(stops) if missing else -1)
+            along = self._along(place, key)
+            number = number * (len(stops) + missing) + np.maximum(along, 0)
+            outside = outside | (along < 0)
+        if isinstance(view.measure, Count) and view.measure.value is not None:
+            outside = outside | ~self._value(view.measure.value)[2]
+        found = np.where(outside, -1, number)
+        return np.ascontiguousarray(np.broadcast_to(found, self.shape)).ravel()
+
+    def rows(self, view: View) -> tuple[Ints, Ints, Values]:
+        """Return a view's vector as rows over the cells: row number, cell, coefficient.
+
+        Coefficients are in units of the measure. Where a value is the same for all rows of a cell,
+        its sum there is that value times the count.
+        """
+        import numpy as np
+
+        keys = self.keys(view)
+        cells = np.flatnonzero(keys >= 0)
+        rows = keys[cells]
+        measure = view.measure
+        if isinstance(measure, Sum):
+            return self._sums(measure, view, rows, cells)
+        if isinstance(view, Histogram) and view.strategy is not None:
+            matrix = np.array(view.strategy.matrix, dtype=np.float64)
+            number, place = np.nonzero(matrix[:, rows])
+            return number, cells[place], matrix[number, rows[place]]
+        return rows, cells, np.ones(len(cells))
+
+    def _sums(self, measure: Sum, view: View, rows: Ints, cells: Ints) -> tuple[Ints, Ints, Values]:
+        import numpy as np
+
+        values, known, present = (
+            np.broadcast_to(found, self.shape).ravel()[cells]
+            for found in self._value(measure.value)
+        )
+        rows, cells, values, known = (found[present] for found in (rows, cells, values, known))
+        known = known & (not measure.rounded)
+        # a moment is how far values lie from the middle of their bounds, in units of the way to an end:
+        # never more than the count, however far the bounds are from 0 or how wide
+        middle = measure.step * (measure.least + measure.greatest) / 2
+        half = measure.step * (measure.greatest - measure.least) / 2
+        counted = np.where(known, values - float(measure.shift), float(middle))
+        some, unknown = counted != 0, ~known & (half != 0)
+        start = self.grid * self.moments.index(moment_of(view, self.schema))
+        return (
+            np.concatenate([rows[some], rows[unknown]]),
+            np.concatenate([cells[some], start + cells[unknown]]),
+            np.concatenate([counted[some], np.full(int(unknown.sum()), float(half))]),
+        )
+
+    def condition(self, cells: Ints) -> str | None:
+        """Return the WHERE condition that holds in exactly some cells of the grid; '' for all.
+
+        None where it takes more than one interval or list for each column.
+        """
+        import numpy as np
+
+        if not len(cells) or int(cells.max()) >= self.grid:
+            return None
+        places = np.unravel_index(cells, self.shape) if self.shape else ()
+        sides = [np.unique(along) for along in places]
+        if math.prod(len(side) for side in sides) != len(cells):
+            return None
+        atoms = []
+        for piece, side in zip(self.pieces, sides, strict=True):
+            inside = [piece.cells[i] for i in side.tolist() if i < len(piece.cells)]
+            null = int(side[-1]) == len(piece.cells)
+            if not piece.missing:
+                # no need to say that a complete column is not missing
+                null = len(inside) == len(piece.cells)
+            atoms.append(Within(piece.column, tuple(inside), null))
+        return predicate_text(simplify(And(tuple(atoms)), self.schema), self.schema)
+
+    def _along(self, values: npt.NDArray[Any], column: str) -> npt.NDArray[Any]:
+        """Return values of one column's cells in the shape of all."""
+        shape = [1] * len(self.shape)
+        shape[self._place[column]] = len(values)
+        return values.reshape(shape)
+
+    def _mask(self, where: Predicate) -> Bools:
+        """Return which cells satisfy a predicate; its constants cut none."""
+        import numpy as np
+
+        if isinstance(where, Within):
+            piece = self.pieces[self._place[where.column]]
+            lows = np.array([low for low, _ in piece.cells])
+            found = np.zeros(len(lows), dtype=bool)
+            for low, high in where.intervals:
+                found |= (lows >= low) & (lows <= high)
+            if piece.missing:
+                found = np.append(found, where.null)
+            return self._along(found, where.column)
+        conjunction = isinstance(where, And)
+        result: Bools = np.full([1] * len(self.shape), conjunction)
+        for part in where.parts:
+            one = self._mask(part)
+            result = result & one if conjunction else result | one
+        return result
+
+    def _value(self, value: Value) -> tuple[Values, Bools, Bools]:
+        """Return a value in each cell, where it is the same for all rows, and where it is present."""
+        import numpy as np
+
+        unit = [1] * len(self.shape)
+        if isinstance(value, Number):
+            yes = np.ones(unit, dtype=bool)
+            return np.full(unit, float(value.value)), yes, yes
+        if isinstance(value, Column):
+            piece = self.pieces[self._place[value.name]]
+            gap = [False] * piece.missing
+            single = np.array([low == high for low, high in piece.cells] + gap)
+            lows = np.array([float(low) for low, _ in piece.cells] + [0.0] * piece.missing)
+            there = np.array([True] * len(piece.cells) + gap)
+            return (
+                self._along(lows, value.name),
+                self._along(single, value.name),
+                self._along(there, value.name),
+            )
+        if isinstance(value, Arithmetic):
+            return self._arithmetic(value)
+        return self._case(value)
+
+    def _arithmetic(self, value: Arithmetic) -> tuple[Values, Bools, Bools]:
+        import numpy as np
+
+        (a, known_a, there_a), (b, known_b, there_b) = (
+            self._value(value.left), self._value(value.right),
+        )  # fmt: skip
+        if value.operator == "/":
+            # a divisor is a number other than 0
+            found = a / b
+        else:
+            work = {"+": np.add, "-": np.subtract, "*": np.multiply}[value.operator]
+            found = work(a, b)
+        return found, known_a & known_b, there_a & there_b
+
+    def _case(self, value: Case) -> tuple[Values, Bools, Bools]:
+        import numpy as np
+
+        unit = [1] * len(self.shape)
+        no = np.zeros(unit, dtype=bool)
+        found, known, there = np.zeros(unit), no, no
+        if value.default is not None:
+            found, known, there = self._value(value.default)
+        for condition, result in reversed(value.branches):
+            test = self._mask(condition)
+            one = (np.zeros(unit), no, no) if result is None else self._value(result)
+            found, known, there = (
+                np.where(test, new, old)
+                for new, old in zip(one, (found, known, there), strict=True)
+            )
+        return found, known, there
+
+
+def _pieces(schema: Schema, views: Sequence[View]) -> tuple[Piece, ...]:
+    starts: dict[str, set[Code]] = {}
+    for view in views:
+        for column in columns_of(view):
+            starts.setdefault(column, {schema[column].scale.low})
+        for column, low, high in _intervals(view, schema):
+            scale = schema[column].scale
+            starts[column].update((low, scale.next(high)))
+    for column, cut in starts.items():
+        if _two_valued(column, schema):
+            cut.add(schema[column].scale.high)
+    return tuple(
+        Piece(column, _cut(schema, column, starts[column]), column not in schema.complete)
+        for column in sorted(starts)
+    )
+
+
+def _cut(schema: Schema, column: str, starts: set[Code]) -> tuple[Interval, ...]:
+    scale = schema[column].scale
+    inside = sorted(start for start in starts if scale.low <= start <= scale.high)
+    stops = [*(scale.previous(start) for start in inside[1:]), scale.high]
+    return tuple(zip(inside, stops, strict=True))
+
+
+def _intervals(view: View, schema: Schema) -> Iterator[tuple[str, Code, Code]]:
+    """Return all intervals of codes that a view names."""
+    for key, starts, stops, _ in _groups(view, schema):
+        for low, high in zip(starts.tolist(), stops.tolist(), strict=True):
+            yield key, low, high
+    value = view.measure.value
+    for predicate in (view.where, *([] if value is None else _conditions(value))):
+        for atom in _atoms(predicate):
+            for low, high in atom.intervals:
+                yield atom.column, low, high
+
+
+def _groups(view: View, schema: Schema) -> Iterator[tuple[str, Any, Any, bool]]:
+    """Return each key of a view: first and last codes of its groups, and whether missing is one."""
+    if isinstance(view, Histogram):
+        for key in view.keys:
+            starts, stops = view.ends(key)
+            yield key, starts, stops, True
+        return
+    for key in view.keys:
+        yield key, *_ends(schema, key), False
+
+
+@lru_cache(maxsize=512)
+def _ends(schema: Schema, key: str) -> tuple[Any, Any]:
+    import numpy as np
+
+    cells = schema[key].cells()
+    return np.array([cell.low for cell in cells]), np.array([cell.high for cell in cells])
+
+
+def _conditions(value: Value) -> Iterable[Predicate]:
+    if isinstance(value, Arithmetic):
+        yield from _conditions(value.left)
+        yield from _conditions(value.right)
+    if isinstance(value, Case):
+        for condition, result in value.branches:
+            yield condition
+            if result is not None:
+                yield from _conditions(result)
+        if value.default is not None:
+            yield from _conditions(value.default)
+
+
+def _atoms(predicate: Predicate) -> Iterator[Within]:
+    if isinstance(predicate, Within):
+        yield predicate
+    else:
+        for part in predicate.parts:
+            yield from _atoms(part)

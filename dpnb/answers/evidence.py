@@ -1,0 +1,385 @@
+"""What an analyst's past answers say about some views: linked releases as rows over common atoms."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from dpnb.answers.domain import Domain, columns_of, moment_of
+from dpnb.answers.marginals import summed_out
+from dpnb.answers.past import Held
+from dpnb.errors import RequestError
+from dpnb.estimation.history import History, Row
+from dpnb.estimation.scheffe import factor
+from dpnb.schema.columns import cell_count
+from dpnb.schema.schema import Schema
+from dpnb.sql.canonical import simplify
+from dpnb.sql.query import NONE, And
+from dpnb.views.histogram import Histogram
+from dpnb.views.view import View
+
+if TYPE_CHECKING:
+    from dpnb.answers.domain import Ints, Values
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How large an inference may be.
+
+    Attributes
+    ----------
+    cells : int
+        Of the working domain.
+    rows : int
+        Past answers.
+    work : int
+        Atoms times the square of the past answers beside the largest release, whose own are disjoint: what
+        the factorisations take.
+    """
+
+    cells: int
+    rows: int
+    work: int
+
+
+ROOM = Room(cells=1_000_000, rows=5_000, work=2_000_000_000)
+"""For what is asked of past answers."""
+SMALL = Room(cells=100_000, rows=1_000, work=20_000_000)
+"""For what every answer of a requested error looks at first."""
+
+
+class NoRoomError(RequestError):
+    """The question splits the data into more groups than there is room for."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this splits the data into too many groups to infer",
+            "Group by fewer columns, or use fewer conditions.",
+        )
+
+
+class Evidence:
+    """Past answers as rows over atoms, and some wanted views as rows over the same atoms.
+
+    Atoms are the sets of cells that no row tells apart. What cannot bear on the wanted views is left
+    out without loss: rows that share no atom with them, directly or through others.
+
+    Parameters
+    ----------
+    schema : Schema
+    held : sequence of Held
+        All of one table's data version.
+    wanted : sequence of View
+        What is to be inferred.
+    bounds : bool
+        Keep what tells nothing but for the fact that no number of rows is negative.
+    room : Room
+        Releases that need the most columns beside those wanted are left out first.
+
+    Raises
+    ------
+    NoRoomError
+        When what is wanted alone does not fit.
+
+    Attributes
+    ----------
+    used, left_out : tuple of Held
+        Releases that the inference rests on, and those for which the working domain has no room.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        held: Sequence[Held],
+        wanted: Sequence[View],
+        *,
+        bounds: bool = False,
+        room: Room = ROOM,
+    ) -> None:
+        self._schema = schema
+        self._asked = list(wanted)
+        self._held = list(held)
+        ranked = _ranked(schema, _linked(schema, held, wanted), wanted)
+        count = self._most(ranked, bounds, room)
+        self.left_out = tuple(ranked[count:])
+        self._remember()
+
+    def _most(self, ranked: Sequence[Held], bounds: bool, room: Room) -> int:
+        """Return how many releases, from the first on, fit; they are rows over atoms then."""
+
+        def fit(count: int) -> bool:
+            some = ranked[:count]
+            self._chosen = some if bounds else summed_out(self._schema, some, self._asked)
+            return self._fits(room)
+
+        if fit(len(ranked)):
+            return len(ranked)
+        low, high = 0, len(ranked)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if fit(middle) else (low, middle)
+        if not fit(low):
+            raise NoRoomError
+        return low
+
+    def _fits(self, room: Room) -> bool:
+        """Return whether the chosen releases fit; then they are rows over atoms."""
+        views = [*(one.view for one in self._chosen), *self._asked]
+        self.domain = Domain(self._schema, views)
+        if self.domain.size > room.cells:
+            return False
+        self._split(views)
+        rows, atoms = self._connect()
+        beside = sum(rows) - max(rows, default=0)
+        return sum(rows) <= room.rows and beside * beside * atoms <= room.work
+
+    def _split(self, views: Sequence[View]) -> None:
+        """Find the atoms, and write every view's rows over them."""
+        import numpy as np
+
+        domain = self.domain
+        labels = np.zeros(domain.size, dtype=np.int64)
+        distinct = {view.id: view for view in views}
+        triplets = {}
+        for name, view in distinct.items():
+            rows, cells, values = triplets[name] = domain.rows(view)
+            code = np.zeros(domain.size, dtype=np.int64)
+            if isinstance(view, Histogram) and view.strategy is not None:
+                code[: domain.grid] = domain.keys(view) + 1
+            else:
+                code[cells] = 1 + _codes(rows, values)
+            labels = _renumbered(labels * (int(code.max()) + 1) + code)
+        self._atoms = int(labels.max()) + 1
+        self._labels = labels
+        # one cell of each atom stands for it
+        place = np.full(self._atoms, -1, dtype=np.int64)
+        place[labels[::-1]] = np.arange(domain.size)[::-1]
+        self._rows: dict[str, tuple[Ints, Ints, Values]] = {}
+        for name, (rows, cells, values) in triplets.items():
+            one = place[labels[cells]] == cells
+            self._rows[name] = rows[one], labels[cells[one]], values[one]
+
+    def _connect(self) -> tuple[list[int], int]:
+        """Find what is connected with the wanted rows; return how many rows of each, and atoms."""
+        import numpy as np
+        from scipy.sparse import coo_matrix
+        from scipy.sparse.csgraph import connected_components
+
+        start, pairs = self._atoms, []
+        offsets = {}
+        starts = []
+        for one in self._chosen:
+            rows, atoms, _ = self._rows[one.view.id]
+            offsets[one.name] = start
+            starts.append(start)
+            pairs.append(np.stack([rows + start, atoms]))
+            start += len(one.values) if one.values is not None else _length(one.view, self._schema)
+        wanted = [self._rows[view.id][1] for view in self._asked]
+        touched = np.unique(np.concatenate(wanted)) if wanted else np.zeros(0, dtype=np.int64)
+        links = np.concatenate(pairs, axis=1) if pairs else np.zeros((2, 0), dtype=np.int64)
+        graph = coo_matrix((np.ones(links.shape[1]), (links[0], links[1])), shape=(start, start))
+        component = connected_components(graph, directed=False)[1]
+        relevant = np.zeros(int(component.max()) + 1, dtype=bool)
+        relevant[component[touched]] = True
+        self._relevant = relevant[component]
+        inside = np.flatnonzero(self._relevant[: self._atoms])
+        self._number = np.full(self._atoms, -1, dtype=np.int64)
+        self._number[inside] = np.arange(len(inside))
+        self._offsets = offsets
+        ends = [*starts[1:], start]
+        rows_of = [int(self._relevant[a:b].sum()) for a, b in zip(starts, ends, strict=False)]
+        return rows_of, len(inside)
+
+    def _remember(self) -> None:
+        """Make the history of what is connected with the wanted rows."""
+        self.history = History(max(1, int(self._number.max()) + 1))
+        used: list[Held] = []
+        made: list[Row] = []
+        for one in self._chosen:
+            rows, atoms, values = self._rows[one.view.id]
+            keep = self._relevant[rows + self._offsets[one.name]]
+            new = self._made(one, rows[keep], self._number[atoms[keep]], values[keep])
+            if new:
+                made += new
+                used.append(one)
+        self.history.extend(made)
+        self.used = tuple(used)
+
+    def _made(self, one: Held, rows: Ints, atoms: Ints, values: Values) -> list[Row]:
+        import numpy as np
+
+        if not len(rows):
+            return []
+        order = np.argsort(rows, kind="stable")
+        numbers, starts = np.unique(rows[order], return_index=True)
+        parts = zip(
+            numbers.tolist(),
+            np.split(atoms[order], starts[1:]),
+            np.split(values[order], starts[1:]),
+            strict=True,
+        )
+        return [
+            Row(
+                name=f"{one.name}/{number}",
+                index=index,
+                value=value,
+                answer=float("nan") if one.values is None else one.values[number],
+                law=one.law,
+                granularity=float(one.view.granularity),
+                planned=one.planned,
+            )
+            for number, index, value in parts
+            if len(index)
+        ]
+
+    @cached_property
+    def sources(self) -> dict[str, tuple[Held, int]]:
+        """The release and the place in its vector of each row of the history, by name."""
+        by_name = {one.name: one for one in self.used}
+        found = {}
+        for row in self.history.rows:
+            name, _, number = row.name.rpartition("/")
+            found[row.name] = by_name[name], int(number)
+        return found
+
+    @cached_property
+    def values_held(self) -> Mapping[str, int]:
+        """How many noisy values are held in all, by the family of their noise.
+
+        Whoever picks a question by looking may have looked at any of them, also at those that do not
+        bear on it.
+        """
+        found: Counter[str] = Counter()
+        for one in self._held:
+            found[one.law.family] += _length(one.view, self._schema)
+        return found
+
+    def any_share(self, alpha: float) -> float:
+        """Return the part of a failure probability of all values held that those in use have."""
+        return alpha * max(1, len(self.history.rows)) / max(1, sum(self.values_held.values()))
+
+    def any_factor(self, alpha: float) -> float:
+        """Return how many standard deviations hold for every question about the table at once."""
+        return factor(self.values_held["gaussian"], self.values_held["laplace"], alpha)
+
+    def wanted(self, view: View) -> list[tuple[Ints, Values]]:
+        """Return the rows of a wanted view over the atoms of the history, one for each group."""
+        import numpy as np
+
+        rows, atoms, values = self._rows[view.id]
+        order = np.argsort(rows, kind="stable")
+        size = _length(view, self._schema)
+        ends = np.searchsorted(rows[order], np.arange(1, size))
+        return list(
+            zip(
+                np.split(self._number[atoms[order]], ends),
+                np.split(values[order], ends),
+                strict=True,
+            )
+        )
+
+    def combined(self, parts: Sequence[tuple[View, float]]) -> list[tuple[Ints, Values]]:
+        """Return the rows of a weighted sum of wanted views with the same groups."""
+        import numpy as np
+
+        made: list[tuple[Ints, Values]] = []
+        for rows in zip(*(self.wanted(view) for view, _ in parts), strict=True):
+            index = np.concatenate([atoms for atoms, _ in rows])
+            value = np.concatenate(
+                [weight * values for (_, weight), (_, values) in zip(parts, rows, strict=True)]
+            )
+            atoms, inverse = np.unique(index, return_inverse=True)
+            summed = np.bincount(inverse, weights=value, minlength=len(atoms))
+            made.append((atoms.astype(np.int64), summed.astype(np.float64)))
+        return made
+
+    def box(self, atoms: Any) -> str | None:
+        """Return the condition that describes some atoms of the history; None when none does."""
+        import numpy as np
+
+        chosen = np.zeros(self._atoms + 1, dtype=bool)
+        chosen[np.flatnonzero(np.isin(self._number, np.asarray(atoms)))] = True
+        return self.domain.condition(np.flatnonzero(chosen[self._labels]))
+
+    def told(self, rows: Sequence[tuple[Ints, Values]]) -> list[bool]:
+        """Return which rows past answers determine."""
+        return [self.history.estimable(*row) for row in rows]
+
+    def variances(self, rows: Sequence[tuple[Ints, Values]]) -> list[float]:
+        """Return the variance of each row's estimate; infinite where there is none."""
+        told = self.told(rows)
+        inside = [row for row, known in zip(rows, told, strict=True) if known]
+        found = iter(self.history.space.solve_many(inside).variances.tolist() if inside else [])
+        return [next(found) if known else math.inf for known in told]
+
+
+def _length(view: View, schema: Schema) -> int:
+    """Return the number of entries of a view's vector."""
+    if isinstance(view, Histogram):
+        return view.size if view.strategy is None else len(view.strategy.matrix)
+    size = 1
+    for key in view.keys:
+        size *= cell_count(schema[key])
+    return size
+
+
+def _codes(rows: Ints, values: Values) -> Ints:
+    """Return a number for each pair of row and coefficient."""
+    import numpy as np
+
+    if not len(values) or (values == values[0]).all():
+        return rows
+    _, kinds = np.unique(values, return_inverse=True)
+    return rows * (int(kinds.max()) + 1) + kinds
+
+
+def _renumbered(labels: Ints) -> Ints:
+    """Return labels numbered from 0 without gaps."""
+    import numpy as np
+
+    if int(labels.max()) < 8 * len(labels) + 1_000:
+        seen = np.zeros(int(labels.max()) + 1, dtype=bool)
+        seen[labels] = True
+        numbers: Ints = np.cumsum(seen)[labels] - 1
+        return numbers
+    found: Ints = np.unique(labels, return_inverse=True)[1]
+    return found
+
+
+def _linked(schema: Schema, held: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
+    """Return the releases whose regions overlap those wanted, directly or through others."""
+    moments = {moment_of(view, schema) for view in wanted} | {None}
+    rest = [one for one in held if moment_of(one.view, schema) in moments]
+    found: list[Held] = []
+    reached = list(wanted)
+    while reached:
+        view = reached.pop()
+        near: list[Held] = []
+        far: list[Held] = []
+        for one in rest:
+            (near if _overlap(schema, one.view, view) else far).append(one)
+        rest = far
+        found += near
+        reached += [one.view for one in near]
+    return found
+
+
+def _overlap(schema: Schema, one: View, other: View) -> bool:
+    if not one.where.columns & other.where.columns:
+        return True
+    return simplify(And((one.where, other.where)), schema) != NONE
+
+
+def _ranked(schema: Schema, linked: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
+    """Return releases by how many columns they need beside those wanted, by size, and by noise."""
+    own: frozenset[str] = frozenset().union(*(columns_of(view) for view in wanted))
+
+    def rank(one: Held) -> tuple[float, ...]:
+        more = len(columns_of(one.view) - own)
+        return more, _length(one.view, schema), one.law.scale
+
+    return sorted(linked, key=rank)

@@ -1,0 +1,309 @@
+"""From a statement and what an analyst holds to an ``Inference``. No way to the data leads here."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from dpnb.answers.assembly import ordered
+from dpnb.answers.evidence import Evidence
+from dpnb.answers.inference import Inference
+from dpnb.answers.inferred import Inferred, Missing, Source
+from dpnb.answers.measuring import asked, measured
+from dpnb.answers.options import Options
+from dpnb.answers.past import Known
+from dpnb.errors import RequestError
+from dpnb.estimation.intervals import shifted
+from dpnb.estimation.joint import Joint
+from dpnb.schema.schema import Schema
+from dpnb.sql.formulas import linear
+from dpnb.sql.query import Aggregate, Derived, Query
+from dpnb.sql.values import Column, bounds_of
+from dpnb.views.measures import Sum
+from dpnb.views.text import cell_text, view_text
+from dpnb.views.view import View, asked_groups, transposition, views_of
+
+if TYPE_CHECKING:
+    from dpnb.answers.domain import Ints, Values
+    from dpnb.estimation.mixed import Pair
+
+    Rows: TypeAlias = list[tuple[Ints, Values]]
+
+ALARM_DRAWS = 10_000
+"""Simulated histories behind the alarm: its threshold is right to a few per cent."""
+MOST_NAMED = 10
+"""For how many values it is said what is missing."""
+MOST_GROUPS = 1_000
+"""Largest number of values that one inference gives."""
+MOST_SLOW = 20
+"""Likewise with a prior, by linear programs, simulation or convolution, which take their time."""
+SHOWN_SOURCES = 20
+"""How many past answers are named for each value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One output of a statement as weighted sums of views: (count), (sum) or (centred sum, count)."""
+
+    output: Aggregate | Derived
+    parts: tuple[tuple[tuple[View, float], ...], ...]
+    offset: float = 0.0
+
+    @property
+    def views(self) -> list[View]:
+        """Return the views in use."""
+        return [view for weighted in self.parts for view, _ in weighted]
+
+    @property
+    def function(self) -> str:
+        """Return COUNT, SUM, AVG or FORMULA."""
+        return "FORMULA" if isinstance(self.output, Derived) else self.output.function
+
+
+def parts_of(query: Query, schema: Schema, version: int) -> list[Part]:
+    """Return the outputs of a statement as weighted sums of views.
+
+    Raises
+    ------
+    RequestError
+        For a computed column that is not a weighted sum of counts and sums.
+    """
+    found = []
+    if any(aggregate.function == "UNITS" for aggregate in query.measured):
+        raise RequestError(
+            "a count of different ids cannot be inferred from other answers",
+            "Ask the statement itself: what was answered before is free.",
+        )
+    for output in query.outputs:
+        if isinstance(output, Derived):
+            found.append(_formula(output, query, schema, version))
+        else:
+            views = views_of(output, query, schema, version)
+            parts = [((views[name], 1.0),) for name in ("sum", "count") if name in views]
+            found.append(Part(output, tuple(parts)))
+    return found
+
+
+def _formula(output: Derived, query: Query, schema: Schema, version: int) -> Part:
+    weights = linear(output.formula)
+    if weights is None or any(leaf.function == "AVG" for leaf in output.leaves):
+        raise RequestError(
+            f"{output.alias!r} cannot be inferred: only counts, sums and averages can",
+            "Infer these, and use .ratio() or .difference() of the result.",
+        )
+    constant, factors = weights
+    views = []
+    for place, factor in factors.items():
+        (view,) = views_of(output.leaves[place], query, schema, version).values()
+        if isinstance(view.measure, Sum) and view.measure.shift:
+            raise AssertionError
+        views.append((view, float(factor)))
+    return Part(output, (tuple(views),), float(constant))
+
+
+def infer(
+    sql: str,
+    query: Query,
+    options: Options,
+    known: Known,
+    schema: Schema,
+) -> Inference:
+    """Work a statement out from what is held; see ``Session.infer``.
+
+    Raises
+    ------
+    RequestError
+        When past answers determine none of the values, unless bounds are wanted.
+    """
+    outputs = parts_of(query, schema, known.version)
+    cells = [schema[key.column].cells() for key in query.keys]
+    groups = math.prod(len(column) for column in cells)
+    quick = options.method == "blue" and options.prior is None
+    most = MOST_GROUPS if quick else MOST_SLOW
+    if groups * len(outputs) > most:
+        raise RequestError(
+            f"this would infer more than {most:,} values",
+            "Group by fewer columns, or pick groups with WHERE.",
+        )
+    views = [view for part in outputs for view in part.views]
+    evidence = Evidence(schema, known.held, views, bounds=options.method == "guaranteed")
+    order = transposition(query, schema)
+    rows: Rows = []
+    places: list[list[tuple[int, ...]]] = []
+    untold: Rows = []
+    wanted: list[list[Rows]] = []
+    for part in outputs:
+        made = [in_order(evidence.combined(weighted), order) for weighted in part.parts]
+        wanted.append(made)
+        told = [evidence.told(each) for each in made]
+        own: list[tuple[int, ...]] = []
+        for group in range(groups):
+            if not all(known[group] for known in told):
+                own.append(())
+                untold += [each[group] for each in made]
+                continue
+            own.append(tuple(range(len(rows), len(rows) + len(made))))
+            rows += [each[group] for each in made]
+        places.append(own)
+    missing = _missing(evidence, untold)
+    if not rows and options.method != "guaranteed":
+        raise _undetermined(missing[0], query, known, schema)
+    joint = evidence.history.joint(rows)
+    alpha = options.alpha(groups * len(outputs))
+    measure = partial(measured, joint, options, evidence, alpha)
+    inferred = [
+        _inferred(part, own, made, measure, schema)
+        for part, own, made in zip(outputs, places, wanted, strict=True)
+    ]
+    confidence, met, inferred = asked(inferred, joint, options, groups * len(outputs))
+    # a prior, or bounds, rest on everything that is linked
+    bearing = [one for one in evidence.used if not quick or one.name in joint.used]
+    numbers = list(itertools.product(*(range(len(column)) for column in cells)))
+    chosen = asked_groups(query, schema, numbers)
+    return Inference(
+        sql=sql.strip(),
+        table=query.table,
+        version=known.version,
+        keys=tuple(key.alias for key in query.keys),
+        groups=tuple(
+            tuple(column[i].label for column, i in zip(cells, place, strict=True))
+            for place in numbers
+        ),
+        aggregates=tuple(inferred),
+        rows=ordered(query, chosen, numbers, {one.alias: one.estimate for one in inferred}),
+        asked=len(chosen),
+        confidence=confidence,
+        intervals="each" if options.each else "simultaneous",
+        method=options.method,
+        chosen=options.chosen,
+        met=met,
+        prior=options.prior,
+        joint=joint,
+        shares=_sources(joint, evidence, schema),
+        missing=missing,
+        consistency=evidence.history.consistency(ALARM_DRAWS),
+        left_out=tuple(view_text(one.view, schema) for one in evidence.left_out),
+        stamp=known.stamp,
+        conditional=any(one.name in known.conditional for one in evidence.used),
+        ledger=known.ledger,
+        look=max([1, *(known.looks[one.name] for one in bearing)]),
+    )
+
+
+def in_order(rows: Rows, order: Sequence[int]) -> Rows:
+    """Return a view's rows in the order of a statement's groups."""
+    return [rows[i] for i in order]
+
+
+def _inferred(
+    part: Part,
+    places: Sequence[tuple[int, ...]],
+    rows: Sequence[Rows],
+    measure: Callable[..., tuple[float | None, Pair]],
+    schema: Schema,
+) -> Inferred:
+    output, middle, reach = part.output, 0.0, 0.0
+    if part.function == "AVG" and not isinstance(output, Derived):
+        middle, reach = centre(part, output, schema)
+    found = [
+        measure(part, place, [each[group] for each in rows], reach)
+        for group, place in enumerate(places)
+    ]
+    shift = part.offset + middle
+    ends = [shifted(pair, shift) for _, pair in found]
+    column = None
+    if isinstance(output, Aggregate) and isinstance(output.value, Column):
+        column = output.value.name
+    return Inferred(
+        output.alias,
+        part.function,
+        column,
+        tuple(None if value is None else shift + value for value, _ in found),
+        tuple(low for low, _ in ends),
+        tuple(high for _, high in ends),
+        tuple(places),
+        shift,
+        reach,
+    )
+
+
+def centre(part: Part, output: Aggregate, schema: Schema) -> tuple[float, float]:
+    """Return the origin of an AVG's sums, and the largest distance of a value from it."""
+    ((view, _),) = part.parts[0]
+    if not isinstance(view.measure, Sum) or output.value is None:
+        return 0.0, 0.0
+    middle, bounds = float(view.measure.shift), bounds_of(output.value, schema)
+    # rounding to ticks may end just inside the declared bounds
+    return middle, max(view.spread, float(bounds.high) - middle, middle - float(bounds.low))
+
+
+def _has_averages(query: Query, known: Known, schema: Schema) -> bool:
+    """Return whether past answers determine averages of what is summed: a Real is rounded otherwise for them."""
+    for output in query.measured:
+        if output.function == "SUM":
+            average = replace(output, function="AVG")
+            views = views_of(average, query, schema, known.version)
+            evidence = Evidence(schema, known.held, list(views.values()))
+            told = [evidence.told(evidence.wanted(view)) for view in views.values()]
+            if any(all(both) for both in zip(*told, strict=True)):
+                return True
+    return False
+
+
+def _undetermined(missing: Missing, query: Query, known: Known, schema: Schema) -> RequestError:
+    """Return why nothing of a statement follows from past answers, and what to do; from what was asked alone."""
+    if not known.held:
+        newer = f" on version {known.version} of its data" if known.version > 1 else ""
+        return RequestError(
+            f"no past answer to you is about this table{newer}",
+            "Ask the statement itself: session.query(sql).",
+        )
+    if _has_averages(query, known, schema):
+        return RequestError(
+            "past answers hold the average of these values, but not their sum",
+            "Infer the AVG and the COUNT of the same column, and multiply them.",
+        )
+    return RequestError(
+        "past answers do not determine this",
+        f"{missing.statement} Or ask for bounds: guaranteed=True.",
+    )
+
+
+def _missing(evidence: Evidence, untold: Rows) -> tuple[Missing, ...]:
+    """Return what would have to be asked for values that past answers do not determine."""
+    found: dict[str, Missing] = {}
+    for row in untold[:MOST_NAMED]:
+        best = evidence.history.cheapest_missing(*row)
+        # a count tells all its cells alike
+        alike = best is not None and best.kind != "query" and isinstance(best.value, float)
+        where = evidence.box(best.index) if best is not None and alike else None
+        if where is None:
+            one = Missing("Ask the statement itself.")
+        else:
+            one = Missing(f"Enough would be: COUNT(*) WHERE {where or 'TRUE'}.")
+        found.setdefault(one.statement, one)
+    return tuple(found.values())
+
+
+def _sources(joint: Joint, evidence: Evidence, schema: Schema) -> tuple[tuple[Source, ...], ...]:
+    """Return for each linear part the past answers it rests on, the most important first."""
+    answers = {row.name: row for row in evidence.history.rows}
+
+    def source(name: str, weight: float, share: float) -> Source:
+        one, number = evidence.sources[name]
+        group = cell_text(one.view, number, schema)
+        if one.summed > 1:
+            group = f"{group}, " if group else ""
+            group += f"sum of {one.summed:,}"
+        row = answers[name]
+        statement = view_text(one.asked, schema)
+        return Source(statement, group, row.answer, math.sqrt(row.variance), weight, share)
+
+    return tuple(
+        tuple(source(*found) for found in joint.variance_shares(place)[:SHOWN_SOURCES])
+        for place in range(len(joint))
+    )

@@ -1,0 +1,702 @@
+"""What past answers tell about one statement: estimates, intervals and where they come from. Free."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, get_args
+
+from dpnb.answers.inferred import Inferred, Missing, Source, Test
+from dpnb.answers.plain import listed
+from dpnb.answers.question import label, shown_label
+from dpnb.answers.words import interval_sentence
+from dpnb.errors import RequestError, given, nearest
+from dpnb.estimation.history import Consistency
+from dpnb.estimation.joint import Joint, Operator, Quantity, compared
+from dpnb.estimation.mixed import ratio
+from dpnb.formats import percent
+from dpnb.private import Stamp
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+MOST_SURE = 0.9999
+"""A confidence that was found is not shown more exactly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """The answer to one statement from earlier answers. Holds released values only; costs nothing.
+
+    Attributes
+    ----------
+    sql, table : str
+    version : int
+        Data version of the ledger.
+    keys : tuple of str
+    groups : tuple of tuples
+    aggregates : tuple of Inferred
+    rows : tuple of int
+        Indices of the groups to show, after WHERE, ORDER BY and LIMIT.
+    asked : int
+        Number of groups that WHERE does not rule out.
+    confidence : float
+        Of the intervals; with a given margin of error or interval, the confidence that it has.
+    intervals : {'simultaneous', 'each'}
+    method : {'blue', 'mc', 'pc', 'guaranteed'}
+    chosen : int or 'any'
+        How many questions this one may have been picked from after seeing their answers; 1 for none.
+    met : bool or None
+        Whether the margin of error that was asked for is reached; None if there was none.
+    prior : optional
+        Plain data of ``dpnb.estimation.prior``; None for a flat one.
+    joint : Joint
+        The joint law of all linear parts.
+    shares : tuple of tuples of Source
+        For each linear part the past answers it rests on, the most important first.
+    missing : tuple of Missing
+        What would have to be asked for the groups that are not estimable.
+    consistency : Consistency
+        Whether past answers fit each other.
+    left_out : tuple of str
+        Past answers for which there was no room.
+    stamp, conditional
+        As in an Answer.
+    ledger : str
+    look : int
+        How many versions of past answers it rests on were seen, where most were.
+
+    Examples
+    --------
+    >>> answer = session.query("SELECT job, COUNT(*) AS n FROM people GROUP BY job", rho=0.1)
+    >>> inference = session.infer("SELECT COUNT(*) AS n FROM people")
+    >>> inference.probability(">", inference.estimate)
+    0.5
+    """
+
+    sql: str
+    table: str
+    version: int
+    keys: tuple[str, ...]
+    groups: tuple[tuple[str | int, ...], ...]
+    aggregates: tuple[Inferred, ...]
+    rows: tuple[int, ...]
+    asked: int
+    confidence: float
+    intervals: str
+    method: str
+    chosen: int | str
+    met: bool | None
+    prior: Any
+    joint: Joint
+    shares: tuple[tuple[Source, ...], ...]
+    missing: tuple[Missing, ...]
+    consistency: Consistency
+    left_out: tuple[str, ...]
+    stamp: Stamp
+    conditional: bool
+    ledger: str
+    look: int
+
+    # what is told
+
+    @property
+    def estimate(self) -> Any:
+        """The estimate of the first aggregate: a float, with GROUP BY a tuple of floats or None."""
+        return self._first("estimate")
+
+    @property
+    def low(self) -> Any:
+        """The lower end of the first aggregate's interval; with GROUP BY a tuple."""
+        return self._first("low")
+
+    @property
+    def high(self) -> Any:
+        """The upper end of the first aggregate's interval; with GROUP BY a tuple."""
+        return self._first("high")
+
+    def _first(self, name: str) -> Any:
+        found = getattr(self.aggregates[0], name)
+        return found if self.keys else found[0]
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The past answers that this rests on, the most important first.
+
+        Of a single value with their weights; of several, each past answer once, where it counts most.
+        """
+        if len(self.shares) == 1:
+            return self.shares[0]
+        best: dict[tuple[str, str], Source] = {}
+        for part in self.shares:
+            for source in part:
+                name = source.statement, source.group
+                if name not in best or source.share > best[name].share:
+                    best[name] = source
+        return tuple(sorted(best.values(), key=lambda source: -source.share))
+
+    def sources_of(self, group: object = None, alias: str | None = None) -> tuple[Source, ...]:
+        """Return the past answers that one group's value rests on, the most important first.
+
+        Parameters
+        ----------
+        group : group as shown
+            Needed with GROUP BY; a tuple for several group columns.
+        alias : str, optional
+            The first aggregate by default.
+
+        Returns
+        -------
+        tuple of Source
+            Each with its weight.
+        """
+        parts = self._of(alias).places[self._index(group)]
+        found = [source for place in parts for source in self.shares[place]]
+        return tuple(sorted(found, key=lambda source: -source.share))
+
+    def probability(
+        self, operator: str, value: float, group: object = None, alias: str | None = None
+    ) -> float:
+        """Return the probability that a true value is above (>, >=) or below (<, <=) a number.
+
+        With a flat prior (or no prior at all) it is the one-sided p-value of the opposite
+        (docs/methods/bayes.md, theorem 9); so it is where only bounds are known, which it never
+        contradicts.
+
+        Parameters
+        ----------
+        operator : {'>', '>=', '<', '<='}
+            Which claim about the value.
+        value : float
+            In units of the aggregate.
+        group : group as shown
+            Needed with GROUP BY; a tuple for several group columns.
+        alias : str, optional
+            The first aggregate by default.
+
+        Returns
+        -------
+        float
+            From 0 to 1.
+
+        Raises
+        ------
+        RequestError
+            Also when past answers do not determine the value.
+        """
+        known = _comparison(operator)
+        estimate, law = self._against(value, group, alias)
+        if self.prior is not None:
+            from dpnb.estimation.prior import read_prior, update
+
+            number, whole = _number(value), self._of(alias).function == "COUNT"
+            updated = update(read_prior(self.prior), estimate + number, law, integer=whole)
+            chance: float = updated.compared(known, number)
+            return chance
+        return compared(law, known, estimate)
+
+    def between(
+        self, low: float, high: float, group: object = None, alias: str | None = None
+    ) -> float:
+        """Return the probability that a true value lies between two numbers.
+
+        Parameters
+        ----------
+        low : float
+            In units of the aggregate.
+        high : float
+            In the same units, at least ``low``.
+        group : group as shown
+            Needed with GROUP BY; a tuple for several group columns.
+        alias : str, optional
+            The first aggregate by default.
+
+        Returns
+        -------
+        float
+            From 0 to 1 (docs/methods/bayes.md).
+
+        Raises
+        ------
+        RequestError
+            When ``low`` is above ``high``, and as :meth:`probability`.
+        """
+        ends = _number(low), _number(high)
+        if ends[0] > ends[1]:
+            raise RequestError(
+                f"low must not be above high, got {ends[0]:g} and {ends[1]:g}",
+                "Write between(10, 20).",
+            )
+        return max(
+            0.0,
+            self.probability(">=", ends[0], group, alias)
+            - self.probability(">", ends[1], group, alias),
+        )
+
+    def test(
+        self,
+        operator: str,
+        value: float,
+        group: object = None,
+        alias: str | None = None,
+        *,
+        level: float = 0.05,
+    ) -> Test:
+        """Test the claim that a true value is above (>) or below (<) a number.
+
+        Rejected when its probability is at most ``level``, shared among the ``chosen`` questions that
+        this is one of. A claim that a value is exactly a number has no probability under a flat prior
+        and is not tested; look whether the interval contains it.
+
+        Parameters
+        ----------
+        operator : {'>', '<'}
+            Which claim about the value.
+        value : float
+            In units of the aggregate.
+        group : group as shown
+            Needed with GROUP BY; a tuple for several group columns.
+        alias : str, optional
+            The first aggregate by default.
+        level : float
+            Between 0 and 1: the largest probability to reject a claim that is true.
+
+        Returns
+        -------
+        Test
+            Whether the claim is rejected, and its probability (docs/methods/bayes.md).
+
+        Raises
+        ------
+        RequestError
+            Also where ``chosen`` is 'any': then look whether the interval contains the number.
+        """
+        if not 0 < _number(level) < 1:
+            raise RequestError(
+                f"level must be between 0 and 1, got {given(level)}", "Write level=0.05."
+            )
+        if self.chosen == "any":
+            raise RequestError(
+                "a test needs a number of questions, and this inference has chosen='any'",
+                "Check whether the interval contains the number, or infer with chosen=10.",
+            )
+        chance = self.probability(operator, value, group, alias)
+        name, share = self._of(alias).alias, float(level) / int(self.chosen)
+        name += "" if group is None else f" of {group!r}"
+        return Test(f"{name} {operator} {value:g}", chance, share, chance <= share)
+
+    # several values together
+
+    def difference(self, left: object, right: object, alias: str | None = None) -> Quantity:
+        """Return one group's value minus another one's, with an interval of its own.
+
+        Parameters
+        ----------
+        left : group as shown
+            A tuple for several group columns.
+        right : group as shown
+            Another one.
+        alias : str, optional
+            The first aggregate by default.
+
+        Returns
+        -------
+        Quantity
+            Estimate and confidence interval.
+        """
+        return self.joint.difference(*self._pair(left, right, alias), self._alpha())
+
+    def ratio(self, left: object, right: object, alias: str | None = None) -> Quantity:
+        """Return one group's value divided by another one's, with an interval of its own.
+
+        All reals when the second one is not clearly away from 0.
+
+        Parameters
+        ----------
+        left : group as shown
+            A tuple for several group columns.
+        right : group as shown
+            Another one.
+        alias : str, optional
+            The first aggregate by default.
+
+        Returns
+        -------
+        Quantity
+            Estimate and confidence interval (docs/methods/bayes.md).
+        """
+        return ratio(self.joint, *self._pair(left, right, alias), self._alpha())
+
+    def slope(self, positions: Sequence[float], alias: str | None = None) -> Quantity:
+        """Return the slope of the least-squares line through the groups' values at some positions.
+
+        Parameters
+        ----------
+        positions : sequence of float
+            One for each group; at least two are different.
+        alias : str, optional
+            The first aggregate by default.
+
+        Returns
+        -------
+        Quantity
+            Estimate and confidence interval, in units of the aggregate per unit of position.
+        """
+        places, xs = self._linear(alias), [_number(x) for x in positions]
+        return self.joint.slope(xs, places, self._alpha())
+
+    def argmax(self, alias: str | None = None) -> dict[tuple[str | int, ...], float]:
+        """Return for each group the probability that its value is the largest.
+
+        Parameters
+        ----------
+        alias : str, optional
+            The first aggregate by default.
+
+        Returns
+        -------
+        dict of group to float
+            Probabilities under a flat prior (docs/methods/bayes.md); they add up to 1.
+        """
+        return dict(zip(self.groups, self.joint.argmax(self._linear(alias)), strict=True))
+
+    def _alpha(self) -> float:
+        """Return the failure probability of one quantity that is computed from several values."""
+        if self.chosen == "any" or self.prior is not None or self.method == "guaranteed":
+            raise RequestError(
+                "a prior, guaranteed bounds and chosen='any' do not work for several values together",
+                "Infer again without prior, guaranteed and chosen='any'.",
+            )
+        return (1 - self.confidence) / int(self.chosen)
+
+    def _pair(self, left: object, right: object, alias: str | None) -> tuple[int, int]:
+        places = self._places(alias)
+        pair = []
+        for group in (left, right):
+            place = places[self._index(group)]
+            if len(place) != 1:
+                raise RequestError(
+                    "past answers do not determine this group's value, or it is an AVG",
+                    "Compare counts or sums that past answers determine.",
+                )
+            pair.append(place[0])
+        return pair[0], pair[1]
+
+    def _linear(self, alias: str | None) -> list[int]:
+        places = self._places(alias)
+        if any(len(place) != 1 for place in places):
+            raise RequestError(
+                "past answers do not determine every group's value, or this is an AVG",
+                "Use counts or sums that past answers determine.",
+            )
+        return [place[0] for place in places]
+
+    def _places(self, alias: str | None) -> tuple[tuple[int, ...], ...]:
+        return self._of(alias).places
+
+    def _against(self, value: object, group: object, alias: str | None) -> tuple[float, Any]:
+        """Return the estimate of a true value minus a number, and the law of its noise.
+
+        For AVG: of the sum minus the number times the count, which has the same sign.
+        """
+        found, number = self._of(alias), _number(value)
+        place = found.places[self._index(group)]
+        if not place:
+            raise RequestError(
+                "past answers do not determine this value", "Ask for it: session.query(sql)."
+            )
+        shift, weights = number - found.middle, {place[0]: 1.0}
+        if len(place) == 2:
+            shift, weights = 0.0, {place[0]: 1.0, place[1]: found.middle - number}
+        return self.joint.estimate(weights) - shift, self.joint.law(weights)
+
+    def _of(self, alias: str | None) -> Inferred:
+        if alias is None:
+            return self.aggregates[0]
+        for found in self.aggregates:
+            if isinstance(alias, str) and found.alias == alias:
+                return found
+        names = [found.alias for found in self.aggregates]
+        raise RequestError(
+            f"this inference has no aggregate {given(alias)}", nearest(str(alias), names)
+        )
+
+    def _index(self, group: object) -> int:
+        if group is None:
+            if len(self.groups) == 1:
+                return 0
+            raise RequestError(
+                f"there are {len(self.groups):,} groups", "Name one, as in group='Female'."
+            )
+        wanted = tuple(map(str, group)) if isinstance(group, tuple) else (str(group),)
+        for i, labels in enumerate(self.groups):
+            if tuple(map(str, labels)) == wanted:
+                return i
+        raise RequestError(
+            f"there is no group {shown_label(group)} here",
+            nearest(label(wanted), [label(labels) for labels in self.groups]),
+        )
+
+    # in words
+
+    @property
+    def told(self) -> bool:
+        """Whether earlier answers determine every value."""
+        return all(place for found in self.aggregates for place in found.places)
+
+    @property
+    def informed(self) -> bool:
+        """Whether public knowledge goes beyond the bounds of every value."""
+        if self.prior is None:
+            return False
+        from dpnb.estimation.prior import AtMost, NonNegative, read_prior
+
+        return not isinstance(read_prior(self.prior), NonNegative | AtMost)
+
+    @property
+    def sure(self) -> str:
+        """The confidence as shown."""
+        most = self.confidence > MOST_SURE
+        return f"more than {percent(MOST_SURE)}" if most else percent(self.confidence)
+
+    def interval_sentence(self) -> str:
+        """Return what the intervals promise.
+
+        Returns
+        -------
+        str
+            Empty if there is nothing to say.
+        """
+        if self.look == 1:
+            return self._promise()
+        return (
+            f"{self._promise()} Look {self.look} of this answer: this assumes that past answers were "
+            "refined to accuracies chosen before the first look."
+        )
+
+    def _promise(self) -> str:
+        sure, number = self.sure, self.asked * len(self.aggregates)
+        if self.method == "guaranteed":
+            lie = "All values lie within their" if number > 1 else "The value lies within its"
+            return (
+                f"{lie} bounds, with {sure} confidence, however you chose the question. "
+                "This assumes that no past question was chosen by looking at such bounds."
+            )
+        meaning = interval_sentence(
+            sure, number, each=self.intervals == "each", credible=self.informed
+        )
+        if self.informed:
+            meaning += " The probability is an average over the prior."
+        if self.chosen == "any":
+            return (
+                f"{meaning} This holds for any question that past answers determine, even one chosen by "
+                "looking at them. It assumes that no past question was chosen by looking at such intervals."
+            )
+        if self.chosen != 1:
+            return (
+                f"{meaning} This holds if you picked the question from {self.chosen:,} after seeing their "
+                "answers. It assumes that no past question was chosen by looking at answers."
+            )
+        return (
+            f"{meaning} This assumes that neither this question nor a past one was chosen by looking at "
+            "answers."
+        )
+
+    def cost_sentence(self) -> str:
+        """Return where the numbers come from, and that they cost nothing.
+
+        Returns
+        -------
+        str
+            Empty if there is nothing to say.
+        """
+        # a prior, or bounds, rest on everything that is linked
+        weighted = self.method == "blue" and self.prior is None
+        linked = {name.rpartition("/")[0] for name in self.joint.names}
+        number = len(self.joint.used if weighted else linked)
+        if not number:
+            return "No past answer helps here. No privacy cost."
+        past = "one past answer" if number == 1 else f"{number} past answers"
+        return f"Computed from {past}, without reading the data. No privacy cost."
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what else has to be said, one sentence each.
+
+        Returns
+        -------
+        tuple of str
+            Empty if there is nothing to say.
+        """
+        found = []
+        if self.consistency.alarmed:
+            found.append(
+                "The past answers disagree more than noise explains: was one changed, rounded, or entered twice?"
+            )
+        if self.missing:
+            found.append("Past answers do not determine every value.")
+        found += [one.statement for one in self.missing[:3]]
+        if self.left_out:
+            found.append(f"Left out for lack of room: {'; '.join(self.left_out[:5])}.")
+        if self.prior is not None:
+            from dpnb.estimation.prior import prior_text
+
+            found.append(f"Prior: {prior_text(self.prior)}.")
+        if self.met is not None:
+            found.append(
+                "The target margin of error is reached."
+                if self.met
+                else "The target margin of error is not reached."
+            )
+        return tuple(found)
+
+    def group_label(self, index: int) -> str:
+        """Return a group's name as shown.
+
+        Parameters
+        ----------
+        index : int, at least 0
+            The place of the group in ``groups``.
+
+        Returns
+        -------
+        str
+            The keys, joined by commas.
+        """
+        return label(self.groups[index])
+
+    # exports
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the shown rows: key columns, then alias, alias_low and alias_high.
+
+        NaN and infinite ends where past answers do not determine a value.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each group that is shown.
+        """
+        import pandas as pd
+
+        columns: dict[str, list[Any]] = {
+            key: [self.groups[row][i] for row in self.rows] for i, key in enumerate(self.keys)
+        }
+        for found in self.aggregates:
+            values = [found.estimate[row] for row in self.rows]
+            columns[found.alias] = [math.nan if v is None else v for v in values]
+            columns[f"{found.alias}_low"] = [found.low[row] for row in self.rows]
+            columns[f"{found.alias}_high"] = [found.high[row] for row in self.rows]
+        return pd.DataFrame(columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the inference as plain data (JSON); infinite ends are None.
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        data["aggregates"] = [found.to_dict() for found in self.aggregates]
+        data["shares"] = [[asdict(one) for one in part] for part in self.shares]
+        data["missing"] = [asdict(one) for one in self.missing]
+        data["joint"] = self.joint.to_dict()
+        data["consistency"] = self.consistency.to_dict()
+        return {name: listed(value) for name, value in data.items()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Inference:
+        """Build an inference from :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        Inference
+            Equal to the original.
+        """
+        values = dict(data)
+        for name in ("keys", "rows", "left_out"):
+            values[name] = tuple(values[name])
+        values["groups"] = tuple(map(tuple, values["groups"]))
+        values["aggregates"] = tuple(map(Inferred.from_dict, values["aggregates"]))
+        values["shares"] = tuple(
+            tuple(Source(**source) for source in part) for part in values["shares"]
+        )
+        values["missing"] = tuple(Missing(**one) for one in values["missing"])
+        values["joint"] = Joint.from_dict(values["joint"])
+        values["consistency"] = Consistency.from_dict(values["consistency"])
+        return cls(**values)
+
+    def __repr__(self) -> str:
+        from dpnb.display.cards.inference import inference_text
+
+        return inference_text(self)
+
+    def _repr_html_(self) -> str:
+        from dpnb.display.cards.inference import inference_html
+
+        return inference_html(self)
+
+    def to_html(self, path: str) -> None:
+        """Write the inference as a page that needs nothing else.
+
+        Parameters
+        ----------
+        path : str
+            The file to write. An existing one is replaced.
+        """
+        from dpnb.display.elements import write_page
+
+        write_page(path, self._repr_html_())
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the density of a single value, or the intervals of the groups.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            To change or save the picture.
+        """
+        from dpnb.display.inference_figures import plot_inference
+
+        return plot_inference(self, ax)
+
+    def widget(self) -> Any:
+        """Return the inference as a Jupyter widget: ask for the probability of a claim.
+
+        Returns
+        -------
+        ipywidgets widget
+            It shows itself as the last line of a cell.
+        """
+        from dpnb.display.inference_widget import InferenceWidget
+
+        return InferenceWidget(self)
+
+
+def _comparison(operator: object) -> Operator:
+    known: Operator
+    for known in get_args(Operator):
+        if isinstance(operator, str) and operator == known:
+            return known
+    raise RequestError(f"there is no comparison {given(operator)}", "Use >, >=, < or <=.")
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise RequestError(f"a number is expected, got {given(value)}", "Give a finite number.")
+    if not -(10**30) < value < 10**30:
+        raise RequestError("the number is out of range", "Give a finite number.")
+    return float(value)

@@ -1,0 +1,151 @@
+"""One inferred aggregate, the past answers behind it, what is missing, and tests of claims."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from dpnb.answers.plain import listed
+from dpnb.formats import ends_text, figure, whole
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One past answer that an estimate rests on.
+
+    Attributes
+    ----------
+    statement, group : str
+        What was asked, and the group in it; '' without groups.
+    value, sd : float
+        As released, and the standard deviation of its noise; in units of the measure.
+    weight : float
+        The estimate is the sum of weight x value.
+    share : float
+        Part of the estimate's variance that this answer brings, 0 to 1.
+    """
+
+    statement: str
+    group: str
+    value: float
+    sd: float
+    weight: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What would have to be asked so that an estimate exists.
+
+    Attributes
+    ----------
+    statement : str
+        The cheapest question, in words: a sentence.
+    """
+
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A one-sided test of a claim about a true value.
+
+    Attributes
+    ----------
+    claim : str
+    p_value : float
+        With a flat prior also the probability that the claim is true.
+    level : float
+    rejected : bool
+
+    Examples
+    --------
+    >>> answer = session.query("SELECT job, COUNT(*) AS n FROM people GROUP BY job", rho=0.1)
+    >>> inference = session.infer("SELECT job, COUNT(*) AS n FROM people GROUP BY job")
+    >>> inference.test(">", 100_000, "cook").rejected
+    True
+    """
+
+    claim: str
+    p_value: float
+    level: float
+    rejected: bool
+
+    def __repr__(self) -> str:
+        verdict = "rejected" if self.rejected else "not rejected"
+        return (
+            f"{self.claim}: p = {self.p_value:.4g}, {verdict} at significance level {self.level:g}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """One aggregate over all declared groups.
+
+    Attributes
+    ----------
+    alias, function : str
+    column : str or None
+    estimate : tuple of float or None
+        None where past answers do not determine it, or an AVG has too few rows to tell.
+    low, high : tuple of float
+        Infinite where past answers say nothing.
+    places : tuple of tuples of int
+        The linear parts of each group's value in the joint law: (count,), (sum,) or (centred sum,
+        count); () where there are none.
+    middle, reach : float
+        What is added to the linear part, or to the mean for AVG: the origin of its sums; and for AVG
+        the largest distance from it.
+    """
+
+    alias: str
+    function: str
+    column: str | None
+    estimate: tuple[float | None, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    places: tuple[tuple[int, ...], ...]
+    middle: float = 0.0
+    reach: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data (JSON); infinite ends are None."""
+        data = {field.name: listed(getattr(self, field.name)) for field in fields(self)}
+        for name in ("low", "high"):
+            data[name] = [end if math.isfinite(end) else None for end in data[name]]
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Inferred:
+        """Build it from :meth:`to_dict`."""
+        values = dict(data)
+        for name, end in (("low", -math.inf), ("high", math.inf)):
+            values[name] = tuple(end if at is None else at for at in values[name])
+        values["estimate"] = tuple(values["estimate"])
+        values["places"] = tuple(map(tuple, values["places"]))
+        return cls(**values)
+
+    def half_width(self, group: int) -> float:
+        """Return half the width of a group's interval."""
+        return (self.high[group] - self.low[group]) / 2
+
+    def text(self, group: int) -> str:
+        """Return the estimate as shown."""
+        found = self.estimate[group]
+        if found is None:
+            return "not determined" if not self.places[group] else "too few rows to tell"
+        return figure(max(found, 0.0) if self.function == "COUNT" else found, self._grain(group))
+
+    def _grain(self, group: int) -> float:
+        half = self.half_width(group)
+        return whole(half) if self.function == "COUNT" else half
+
+    def interval_text(self, group: int) -> str:
+        """Return the interval as shown."""
+        if math.isinf(self.half_width(group)):
+            return "not determined"
+        half = self._grain(group)
+        counts = self.function == "COUNT"
+        return ends_text(self.low[group], self.high[group], half, counts=counts)

@@ -1,0 +1,109 @@
+"""Columns that one release alone has are summed out: what is left tells as much about everything else.
+
+Let a release count x_sp for groups s of shared columns and p of a column that nothing else in hand has. As
+each x_sp occurs in no other row, all that the release tells about the sums over p is the sum of its
+answers, whose noise is that of so many answers. Where the groups of p leave some rows out, it tells nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Set
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dpnb.answers.domain import columns_of
+from dpnb.answers.past import Held
+from dpnb.privacy.calibrate import Law
+from dpnb.schema.columns import cell_count
+from dpnb.schema.schema import Schema
+from dpnb.sql.query import And, Predicate, Within
+from dpnb.views.histogram import Histogram
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpnb.views.view import View
+
+
+def summed_out(schema: Schema, held: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
+    """Return releases that tell the same about some wanted views, with as few columns as that takes.
+
+    Exact for Gaussian noise; releases with Laplace noise, whose sums have no such law, stay as they are.
+    """
+    found = list(held)
+    asked = frozenset[str]().union(*(columns_of(view) for view in wanted))
+    while True:
+        uses = Counter(column for one in found for column in columns_of(one.view))
+        alone = {column for column, uses_of in uses.items() if uses_of == 1} - asked
+        for place, one in enumerate(found):
+            made = _without(one, alone & columns_of(one.view), schema)
+            if made is not one:
+                found[place : place + 1] = [] if made is None else [made]
+                break
+        else:
+            return found
+
+
+def _without(one: Held, alone: Set[str], schema: Schema) -> Held | None:
+    """Return a release without some columns; itself where they stay, None where nothing is determined."""
+    view = one.view
+    value = view.measure.value
+    inside = frozenset() if value is None else value.columns
+    free = alone - inside
+    if isinstance(view, Histogram) and view.strategy is not None:
+        return one
+    if _conjuncts(view.where) & free:
+        return None
+    keys = [key for key in view.keys if key in free - view.where.columns]
+    if not all(_covers(view, key, schema) for key in keys):
+        return None
+    if not keys or one.law.family != "gaussian":
+        return one
+    return _summed(one, keys, schema)
+
+
+def _conjuncts(where: Predicate) -> frozenset[str]:
+    """Return the columns that a condition restricts whatever the others are."""
+    if isinstance(where, Within):
+        return where.columns
+    if not isinstance(where, And):
+        return frozenset()
+    atoms = [part for part in where.parts if isinstance(part, Within)]
+    others = frozenset[str]().union(
+        *(part.columns for part in where.parts if not isinstance(part, Within))
+    )
+    return frozenset[str]().union(*(atom.columns for atom in atoms)) - others
+
+
+def _covers(view: View, key: str, schema: Schema) -> bool:
+    """Return whether every row is in a group of a key."""
+    if isinstance(view, Histogram):
+        return True
+    scale = schema[key].scale
+    cells = [(cell.low, cell.high) for cell in schema[key].cells()]
+    return key in schema.complete and scale.union(cells) == ((scale.low, scale.high),)
+
+
+def _summed(one: Held, keys: Sequence[str], schema: Schema) -> Held:
+    """Return a release summed over some of its keys."""
+    import numpy as np
+
+    view = one.view
+    if isinstance(view, Histogram):
+        sizes = [axis.size for axis in view.axes]
+        axes = tuple(axis for axis in view.axes if axis.column not in keys)
+        left: View = replace(view, keys=tuple(axis.column for axis in axes), axes=axes)
+    else:
+        sizes = [cell_count(schema[key]) for key in view.keys]
+        left = replace(view, keys=tuple(key for key in view.keys if key not in keys))
+    places = tuple(view.keys.index(key) for key in keys)
+    count = math.prod(sizes[place] for place in places)
+    values = None
+    if one.values is not None:
+        values = tuple(np.reshape(one.values, sizes).sum(axis=places).ravel().tolist())
+    noise = Law(one.law.family, one.law.scale * math.sqrt(count))
+    return replace(
+        one, view=left, law=noise, values=values, whole=one.asked, summed=one.summed * count
+    )

@@ -1,0 +1,189 @@
+"""Each value's estimate and interval, by the method, prior and accuracy that were asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from dpnb.answers.evidence import Evidence
+from dpnb.answers.inferred import Inferred
+from dpnb.answers.options import Options
+from dpnb.errors import RequestError
+from dpnb.estimation.joint import Joint
+from dpnb.estimation.mixed import Pair, Width, count_interval, mean_and_interval
+from dpnb.estimation.noise import Mixture
+
+if TYPE_CHECKING:
+    from dpnb.answers.domain import Ints, Values
+    from dpnb.answers.infer import Part
+
+    Rows: TypeAlias = list[tuple[Ints, Values]]
+
+SIMULATED = 100_000
+"""Draws of the Monte-Carlo method: errors of intervals' levels below 0.005, all but surely."""
+_NOWHERE: Pair = (-math.inf, math.inf)
+
+
+def measured(
+    joint: Joint,
+    options: Options,
+    evidence: Evidence,
+    alpha: float,
+    part: Part,
+    place: tuple[int, ...],
+    rows: Rows,
+    reach: float,
+) -> tuple[float | None, Pair]:
+    """Return one value's estimate and interval; for AVG around the origin of its sums.
+
+    ``place`` holds the value's linear parts in ``joint``, ``rows`` the same as rows over atoms.
+    """
+    if options.method == "guaranteed":
+        return _guaranteed(joint, options, evidence, part, place, rows, reach)
+    if not place:
+        return None, (-reach, reach) if part.function == "AVG" else _NOWHERE
+    width = partial(_half_width, options=options, alpha=alpha, evidence=evidence)
+    if part.function == "AVG":
+        return _mean(joint, options, width, place, reach)
+    law, estimate = joint.law(place[0]), float(joint.estimates[place[0]])
+    if options.prior is not None:
+        found, (low, high) = _updated(
+            options, estimate + part.offset, law, alpha, whole=part.function == "COUNT"
+        )
+        return found - part.offset, (low - part.offset, high - part.offset)
+    half = width(law)
+    if part.function == "COUNT":
+        return estimate, count_interval(estimate, half)
+    return estimate, (estimate - half, estimate + half)
+
+
+def _half_width(law: Mixture, options: Options, alpha: float, evidence: Evidence) -> float:
+    if options.chosen == "any":
+        return evidence.any_factor(alpha) * law.sd + law.margin
+    if options.method == "blue":
+        return law.half_width(alpha)
+    from dpnb.studies.bayes import grid, monte_carlo_half_width
+
+    if options.method == "mc":
+        if alpha * SIMULATED < 100:
+            raise RequestError(
+                "method='mc' cannot find intervals with such a high confidence",
+                "Use method='blue'.",
+            )
+        return monte_carlo_half_width(law, alpha, SIMULATED, 0)
+    if law.variance:
+        raise RequestError("method='pc' needs Laplace noise", "Use method='blue'.")
+    return grid(law.scales).half_width(alpha) + law.margin if law.scales else law.margin
+
+
+def _mean(
+    joint: Joint, options: Options, width: Width, place: tuple[int, ...], reach: float
+) -> tuple[float | None, Pair]:
+    if options.method != "blue" or options.prior is not None:
+        raise RequestError("an AVG needs method='blue' and no prior", "Leave method and prior out.")
+    total, count = place
+    return mean_and_interval(joint, total, count, width, reach)
+
+
+def _updated(
+    options: Options, estimate: float, law: Mixture, alpha: float, *, whole: bool
+) -> tuple[float, Pair]:
+    from dpnb.estimation.prior import AtMost, NonNegative, read_prior, update
+
+    prior = read_prior(options.prior)
+    found = update(prior, estimate, law, integer=whole)
+    shown = estimate if isinstance(prior, (NonNegative, AtMost)) else found.mean
+    return shown, found.interval(alpha)
+
+
+def _guaranteed(
+    joint: Joint,
+    options: Options,
+    evidence: Evidence,
+    part: Part,
+    place: tuple[int, ...],
+    rows: Rows,
+    reach: float,
+) -> tuple[float | None, Pair]:
+    """Return bounds that hold for all values together: their failure probability is not shared."""
+    if part.function == "AVG":
+        raise RequestError(
+            "guaranteed bounds do not work for an AVG", "Ask for SUM and COUNT instead of AVG."
+        )
+    from dpnb.estimation.bounds import guaranteed
+
+    counted = len(evidence.domain.moments) == 1
+    confidence = 0.95 if options.confidence is None else options.confidence
+    alpha = evidence.any_share(1 - confidence)
+    ((low, high),) = guaranteed(evidence.history, rows, alpha, nonnegative=counted)
+    estimate = float(joint.estimates[place[0]]) if place else None
+    return estimate, (max(0.0, low) if part.function == "COUNT" else low, high)
+
+
+def asked(
+    inferred: Sequence[Inferred], joint: Joint, options: Options, intervals: int
+) -> tuple[float, bool | None, list[Inferred]]:
+    """Return the confidence of the intervals, whether the target margin of error is met, and the intervals.
+
+    With a confidence its intervals stand; a target margin of error or an interval alone takes their place
+    and its confidence found: of several values together by the union bound.
+    """
+    found = list(inferred)
+    if options.confidence is not None:
+        met = None
+        if options.error is not None:
+            widths = [
+                _width_of(one, group, joint, options, intervals)
+                for one in found
+                for group in range(len(one.low))
+            ]
+            met = max(widths) <= options.error * (1 + 1e-9)
+        return options.confidence, met, found
+    if any(one.function == "AVG" for one in found):
+        raise RequestError(
+            "the confidence of a given error or interval can be found for counts and sums only",
+            "Give a confidence for an AVG.",
+        )
+    if options.between is not None and intervals > 1:
+        raise RequestError(
+            f"between works for one value, and this statement has {intervals:,}",
+            "Use .between(low, high, group) of the inference.",
+        )
+    missed = []
+    for i, one in enumerate(found):
+        ends = []
+        for group, place in enumerate(one.places):
+            misses, pair = _missed(one, group, place, joint, options)
+            missed.append(misses * int(options.chosen))
+            ends.append(pair)
+        found[i] = replace(
+            one, low=tuple(low for low, _ in ends), high=tuple(high for _, high in ends)
+        )
+    total = max(missed) if options.each else math.fsum(missed)
+    return max(0.0, 1 - total), None, found
+
+
+def _width_of(one: Inferred, group: int, joint: Joint, options: Options, intervals: int) -> float:
+    """Return the margin of error of an interval: before it is cut, where the law alone decides."""
+    place = one.places[group]
+    plain = options.method == "blue" and options.prior is None and options.chosen != "any"
+    if plain and len(place) == 1:
+        return joint.half_width(place[0], options.alpha(intervals))
+    return one.half_width(group)
+
+
+def _missed(
+    one: Inferred, group: int, place: tuple[int, ...], joint: Joint, options: Options
+) -> tuple[float, Pair]:
+    """Return the probability that a given interval misses, and its ends."""
+    estimate = one.estimate[group]
+    if not place or estimate is None:
+        return 1.0, _NOWHERE
+    if options.between is not None:
+        low, high = options.between
+        return 1 - joint.between(place[0], low - one.middle, high - one.middle), (low, high)
+    error = options.error or 0.0
+    return 1 - joint.confidence(place[0], error), (estimate - error, estimate + error)

@@ -1,0 +1,275 @@
+"""The arithmetic of answering online: what past answers suffice for, what is missing, and the merged whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeAlias
+
+from dpnb.answers.evidence import ROOM, SMALL, Evidence, Room
+from dpnb.answers.fresh import merged_law
+from dpnb.answers.infer import Part as Output
+from dpnb.answers.infer import centre, in_order, parts_of
+from dpnb.answers.past import Held
+from dpnb.estimation.estimates import Estimates
+from dpnb.estimation.intervals import shifted
+from dpnb.estimation.joint import Joint
+from dpnb.estimation.mixed import count_interval, mean_and_interval
+from dpnb.estimation.noise import Mixture
+from dpnb.privacy.calibrate import Law
+from dpnb.privacy.loss import ceiling_digits
+from dpnb.privacy.path import LEAST_LEVEL, grid
+from dpnb.releases.plan import Part, Plan
+from dpnb.schema.schema import Schema
+from dpnb.sql.query import Aggregate
+from dpnb.views.view import View, transposition
+
+if TYPE_CHECKING:
+    from dpnb.answers.domain import Ints, Values
+
+    Rows: TypeAlias = list[tuple[Ints, Values]]
+
+SLACK = 1 - 1e-6
+"""A requested error is aimed at from just below, so that neither rounding nor lattices pass it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One aggregate with its requested error, and what it is made of.
+
+    ``reach`` is the largest distance of a mean from the origin of its sums, ``apart`` that of the origin
+    from the one of the declared view that is bought.
+    """
+
+    part: Part
+    output: Output
+    error: float
+    rows: float
+    alpha: float
+    reach: float
+    apart: float
+
+
+def wanted_of(plan: Plan, schema: Schema) -> list[Wanted]:
+    """Return the aggregates of a plan with what is requested of them."""
+    errors = plan.accuracy.error or {}
+    (version,) = {view.version for view in plan.views.values()}
+    outputs = parts_of(plan.query, schema, version)
+    alpha = plan.alpha(1)
+    found = []
+    for part, output in zip(plan.parts, outputs, strict=True):
+        middle, reach = centre(output, part.aggregate, schema) if part.is_mean else (0.0, 0.0)
+        apart = 0.0 if part.alignment is None else abs(part.alignment.middle - middle)
+        error = errors[part.aggregate.alias] * SLACK
+        found.append(
+            Wanted(part, output, error, float(plan.accuracy.rows or 1), alpha, reach, apart)
+        )
+    return found
+
+
+def _evidence(
+    schema: Schema, held: Sequence[Held], wanted: Sequence[Wanted], room: Room = SMALL
+) -> Evidence:
+    views = [view for one in wanted for view in one.output.views]
+    return Evidence(schema, held, views, room=room)
+
+
+def sufficient(plan: Plan, schema: Schema, held: Sequence[Held]) -> dict[str, Fraction] | None:
+    """Return the versions that reach every requested error without more; None where none do."""
+    wanted = wanted_of(plan, schema)
+    evidence = _evidence(schema, held, wanted)
+    for one in wanted:
+        combinations = _combinations(one, evidence)
+        if not all(all(evidence.told(rows)) for rows in combinations):
+            return None
+        joints = [evidence.history.joint(rows) for rows in combinations]
+        for group in range(len(joints[0])):
+            if not _reached(one, [joint.half_width(group, one.alpha) for joint in joints]):
+                return None
+    return {one.name: one.level for one in evidence.used}
+
+
+def _combinations(one: Wanted, evidence: Evidence) -> list[Rows]:
+    """Return what has to be narrow: a count or sum; for AVG S - H C, S + H C, and C."""
+    parts = one.output.parts
+    if len(parts) == 1:
+        return [evidence.combined(parts[0])]
+    (total, _), (count, _) = parts[0][0], parts[1][0]
+    mixed = [evidence.combined([(total, 1.0), (count, sign * one.reach)]) for sign in (-1, 1)]
+    return [*mixed, evidence.combined([(count, 1.0)])]
+
+
+def _reached(one: Wanted, halves: Sequence[float]) -> bool:
+    """Return whether a value has its requested error.
+
+    The margin of error of an AVG is at most max |m| <= H of q(m) / C with C >= rows - q_C, and q is convex,
+    so the ends +-H decide (docs/methods/bayes.md, theorem 11).
+    """
+    if len(halves) == 1:
+        return halves[0] <= one.error
+    return max(halves[:2]) <= one.error * (one.rows - halves[2])
+
+
+def missing_levels(
+    plan: Plan, schema: Schema, others: Sequence[Held]
+) -> tuple[dict[str, Fraction], dict[str, Fraction]]:
+    """Return the least level of each view, given the releases of other views, and those used.
+
+    With Gaussian noise the row of a value, released with variance s, and what is known of it otherwise,
+    with variance v, give 1 / (1/s + 1/v) at most, so 1/s = 1/v* - 1/v suffices for v*
+    (docs/methods/bayes.md, theorem 11). With Laplace noise the law of the merged estimate decides.
+    """
+    wanted = wanted_of(plan, schema)
+    evidence = _evidence(schema, others, wanted)
+    least: dict[str, Fraction] = {}
+    helped = False
+    for one in wanted:
+        found = (
+            _pure_levels(one, plan, evidence)
+            if plan.currency == "pure"
+            else _levels(one, plan, evidence)
+        )
+        for view, level in found.items():
+            least[view] = max(level, least.get(view, level))
+    levels = {view: min(level, plan.levels[view]) for view, level in least.items()}
+    helped = any(level < plan.levels[view] for view, level in levels.items())
+    used = {one.name: one.level for one in evidence.used}
+    return (levels, used) if helped else (dict(plan.levels), {})
+
+
+def _levels(one: Wanted, plan: Plan, evidence: Evidence) -> dict[str, Fraction]:
+    alone = {view.id: plan.levels[view.id] for view in one.part.views()}
+    known = [
+        max(variances, default=math.inf)
+        for variances in (evidence.variances(rows) for rows in _combinations(one, evidence))
+    ]
+    if all(math.isinf(variance) for variance in known):
+        return alone
+    z = Law("gaussian", 1.0).quantile(one.alpha)
+    own = _own_variances(one, plan)
+
+    def enough(share: float) -> bool:
+        halves = [
+            z * math.sqrt(_together(variance / share, past))
+            for variance, past in zip(own, known, strict=True)
+        ]
+        return _reached(one, halves)
+
+    share = _least(enough)
+    return {view: _up(level, share) for view, level in alone.items()}
+
+
+def _own_variances(one: Wanted, plan: Plan) -> list[float]:
+    """Return the variances that the views alone would give, at the levels of the plan.
+
+    Of S - m C, with S centred around another origin by the distance d: that of S, which is uncorrelated
+    with C, and (|m| + |d|)^2 times that of C at most.
+    """
+    part = one.part
+
+    def variance(view: View | None, centred: bool | None) -> float:
+        return (
+            0.0 if view is None else part.law(plan, view, plan.levels[view.id], centred).scale ** 2
+        )
+
+    if part.is_mean:
+        total, count = variance(part.sum, True), variance(part.count, None)
+        mixed = total + (one.reach + one.apart) ** 2 * count
+        return [mixed, mixed, count]
+    return [variance(part.sum or part.count, None if part.sum is None else False)]
+
+
+def _together(variance: float, past: float) -> float:
+    """Return the variance of the best merge of two estimates; what is known for sure stays so."""
+    return 0.0 if past == 0 else 1 / (1 / variance + 1 / past)
+
+
+def _least(enough: Callable[[float], bool]) -> float:
+    """Return the least share of the levels that is enough, and known to be."""
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _up(level: Fraction, share: float) -> Fraction:
+    return max(LEAST_LEVEL, ceiling_digits(float(level) * share))
+
+
+def _pure_levels(one: Wanted, plan: Plan, evidence: Evidence) -> dict[str, Fraction]:
+    """Return the coarsest level of the grid at which every merged value has its error."""
+    alone = {view.id: plan.levels[view.id] for view in one.part.views()}
+    rows = _combinations(one, evidence)[0]
+    if one.part.is_mean or not all(evidence.told(rows)):
+        return alone
+    ((name, most),) = alone.items()
+    (view,) = one.part.views()
+    joint = evidence.history.joint(rows)
+    laws = {_rounded(law): law for law in (joint.law(i) for i in range(len(joint)))}.values()
+    levels = [level for level in grid() if level <= most]
+
+    def enough(level: Fraction) -> bool:
+        fresh = one.part.law(plan, view, level, None if one.part.sum is None else False).scale
+        merges = (merged_law(past, fresh, "laplace", float(view.granularity)) for past in laws)
+        return all(law.confidence(one.error) >= 1 - one.alpha for law in merges)
+
+    low, high = 0, len(levels) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(levels[middle]) else (middle + 1, high)
+    return {name: levels[high]}
+
+
+def _rounded(law: Mixture) -> tuple[float, ...]:
+    return tuple(float(f"{scale:.9g}") for scale in sorted(law.scales))
+
+
+def merged(plan: Plan, schema: Schema, held: Sequence[Held], look: int) -> list[Estimates]:
+    """Return the values of a plan from all that is held, with the intervals of their joint law."""
+    wanted = wanted_of(plan, schema)
+    # all that the plan rests on, and what was bought beside it
+    evidence = _evidence(schema, held, wanted, ROOM)
+    order = transposition(plan.query, schema)
+    found = []
+    for one in wanted:
+        rows = [in_order(evidence.combined(weighted), order) for weighted in one.output.parts]
+        joint = evidence.history.joint([row for part in rows for row in part])
+        found.append(_estimates(one, joint, plan, len(order), schema, look))
+    return found
+
+
+def _estimates(
+    one: Wanted, joint: Joint, plan: Plan, groups: int, schema: Schema, look: int
+) -> Estimates:
+    aggregate: Aggregate = one.part.aggregate
+    values: list[float | None] = []
+    ends: list[tuple[float, float]] = []
+
+    def width(law: Mixture) -> float:
+        return law.half_width(one.alpha)
+
+    for group in range(groups):
+        if one.part.is_mean:
+            total, count = group, groups + group
+            mean, interval = mean_and_interval(joint, total, count, width, one.reach)
+            values.append(mean)
+            ends.append(interval)
+            continue
+        estimate, half = float(joint.estimates[group]), joint.half_width(group, one.alpha)
+        values.append(estimate)
+        ends.append(
+            count_interval(estimate, half)
+            if aggregate.function == "COUNT"
+            else (estimate - half, estimate + half)
+        )
+    shift = centre(one.output, aggregate, schema)[0] if one.part.is_mean else 0.0
+    return Estimates.worked_out(
+        aggregate,
+        [None if value is None else shift + value for value in values],
+        [shifted(pair, shift) for pair in ends],
+        plan.accuracy.alpha(1, 1),
+        look,
+    )

@@ -1,0 +1,170 @@
+"""What an analyst holds: versions of views with the law of their noise."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from dpnb.estimation.estimates import Estimates
+from dpnb.ledger.accountant import Accountant
+from dpnb.ledger.store import Store
+from dpnb.privacy.calibrate import Law
+from dpnb.privacy.loss import Currency
+from dpnb.private import Stamp
+from dpnb.schema.schema import Schema
+from dpnb.views.definitions import read_view
+from dpnb.views.view import View
+
+_MOST_KEPT = 500
+_NOTHING = Fraction(0), ""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A version of a view that an analyst holds, or plans to buy (then without values).
+
+    ``whole`` is the view as released where columns were summed out, and ``summed`` how many of its answers
+    make one of these.
+    """
+
+    view: View
+    name: str
+    level: Fraction
+    law: Law
+    values: tuple[float, ...] | None
+    whole: View | None = None
+    summed: int = 1
+
+    @property
+    def asked(self) -> View:
+        """The view as released."""
+        return self.whole or self.view
+
+    @property
+    def planned(self) -> bool:
+        """Whether it is not bought yet."""
+        return self.values is None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What some rows hold of one table's data version, and the public facts that go with it.
+
+    Attributes
+    ----------
+    held : tuple of Held
+    version : int
+    ledger : str
+    stamp : str
+    conditional : frozenset of str
+        Names of the views that were ever released conditionally.
+    looks : mapping
+        How many different versions of each view were seen, by its name.
+    """
+
+    held: tuple[Held, ...]
+    version: int
+    ledger: str
+    stamp: Stamp
+    conditional: frozenset[str]
+    looks: Mapping[str, int]
+
+
+@dataclass
+class Shelf:
+    """Reads what analysts hold from an accountant; keeps views and merged answers that it has read."""
+
+    worked_out: dict[tuple[str, str, int], list[Estimates]] = field(
+        default_factory=dict, repr=False
+    )
+    _views: dict[str, View | None] = field(default_factory=dict, repr=False)
+    _held: dict[tuple[str, str], Held] = field(default_factory=dict, repr=False)
+
+    def known(self, store: Store, rows: Collection[str], table: str, schema: Schema) -> Known:
+        """Return what some rows hold of a table's current data version."""
+        state, version = store.accountant, store.version(table)
+        held = self.held(state, rows, table, version, schema)
+        looks = {one.name: max(len(state.looks(row, [one.name])) for row in rows) for one in held}
+        return Known(
+            tuple(held), version, store.name, store.stamp, frozenset(state.conditional), looks
+        )
+
+    def held(
+        self,
+        state: Accountant,
+        rows: Collection[str],
+        table: str,
+        version: int,
+        schema: Schema,
+        levels: Mapping[str, Fraction] | None = None,
+    ) -> list[Held]:
+        """Return the finest version of each view of a data version that some rows hold together.
+
+        On a noise path it is a sufficient statistic of all coarser ones: these are the finest one
+        plus independent noise (docs/methods/bayes.md, definition 5; noise.md, definition 4). Of
+        independent or additive versions the others are left aside. ``levels`` instead: the versions
+        that one row held at some moment.
+        """
+        if isinstance(rows, str):
+            raise TypeError("rows are several names")
+        best: dict[str, tuple[Fraction, str]] = {}
+        if levels is None:
+            for (row, name), level in state.synopses.held.items():
+                if row in rows and level > best.get(name, _NOTHING)[0]:
+                    best[name] = level, row
+        else:
+            (own,) = rows
+            best = {name: (level, own) for name, level in levels.items()}
+        found = []
+        for name, (level, row) in best.items():
+            definition = state.definitions.get(name)
+            if definition is None or (definition["table"], definition["version"]) != (
+                table,
+                version,
+            ):
+                continue
+            if (made := self._read(state, row, name, level, definition, schema)) is not None:
+                found.append(made)
+        return found
+
+    def _read(
+        self,
+        state: Accountant,
+        row: str,
+        name: str,
+        level: Fraction,
+        definition: Mapping[str, Any],
+        schema: Schema,
+    ) -> Held | None:
+        """Return one version; the one read last of each view and row is kept."""
+        last = self._held.get((row, name))
+        if last is not None and last.level == level:
+            return last
+        view = self._view(name, definition, schema)
+        if view is None:
+            return None
+        values = tuple(view.values(state.vector(row, name, level)))
+        made = Held(view, name, level, view.law(level, state.currency), values)
+        self._held[row, name] = made
+        return made
+
+    def keep(self, name: tuple[str, str, int], found: list[Estimates]) -> None:
+        """Keep the result of a committed request, as long as there is room."""
+        if len(self.worked_out) >= _MOST_KEPT:
+            self.worked_out.clear()
+        self.worked_out[name] = found
+
+    def _view(self, name: str, definition: Mapping[str, Any], schema: Schema) -> View | None:
+        if name not in self._views:
+            try:
+                self._views[name] = read_view(definition, schema)
+            except (KeyError, ValueError):
+                self._views[name] = None
+        return self._views[name]
+
+
+def planned(view: View, level: Fraction, currency: Currency) -> Held:
+    """Return a version that is planned to be bought: its law is known, its values are not."""
+    return Held(view, view.id, level, view.law(level, currency), None)

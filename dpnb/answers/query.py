@@ -1,0 +1,213 @@
+"""The request for an answer: from a statement to knots of noise paths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from dpnb.answers import assembly
+from dpnb.answers.answer import Answer
+from dpnb.engines.scans import Engine, Exact, Vectors, engine_failure
+from dpnb.ledger.accountant import Charge, Cost, plain_step
+from dpnb.ledger.mechanism import Drawn, Step
+from dpnb.ledger.store import Store
+from dpnb.privacy.noise import Noise
+from dpnb.privacy.path import grid, laplace_chain
+from dpnb.releases.accuracy import Accuracy, read_accuracy
+from dpnb.releases.catalogue import Choice, DeclaredViews
+from dpnb.releases.plan import Part, Plan, plan, request_name
+from dpnb.schema.table import Table
+from dpnb.sql.canonical import describe
+from dpnb.sql.query import Query
+from dpnb.views.histogram import Histogram
+from dpnb.views.view import View
+
+_MOST_KEPT = 5_000
+"""A plan that is larger than so many bins is made anew each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRequest:
+    """One analyst's statement with its accuracy; it keeps what it finds out once and for all."""
+
+    verb: ClassVar[str] = "query"
+    analyst: str
+    sql: str
+    query: Query
+    accuracy: Mapping[str, Any]
+    store: Store
+    tables: Mapping[str, Table]
+    declared: DeclaredViews | None
+    _names: dict[int, tuple[Accuracy, str]] = field(default_factory=dict, repr=False, compare=False)
+    _plans: dict[str, Plan] = field(default_factory=dict, repr=False, compare=False)
+    _latest: dict[int, tuple[Plan, Cost]] = field(default_factory=dict, repr=False, compare=False)
+
+    def plan(self) -> Plan:
+        """Decide what would be measured: public facts, and what this analyst holds and has seen."""
+        if self.store.ledger.sequence in self._latest:
+            return self._latest[self.store.ledger.sequence][0]
+        state, table = self.store.accountant, self.query.table
+        version = self.store.version(table)
+        accuracy, name = self._name(version)
+        stored = state.charges.get((self.analyst, name))
+        if stored is not None and name in self._plans:
+            return self._plans[name]
+        made = plan(
+            self.query,
+            accuracy,
+            self.tables[table].schema,
+            version,
+            state.currency,
+            lambda views: len(state.looks(self.analyst, views)),
+            catalogue=self._choice(stored),
+            name=name,
+            release_delta=state.budget.release_delta,
+        )
+        if stored is not None and sum(map(_bins, made.parts)) <= _MOST_KEPT:
+            self._plans[name] = made
+        elif stored is None:
+            # on one state of the ledger a plan and its cost are the same each time
+            self._latest.clear()
+            cost = state.cost(self.analyst, made.wishes(), _definitions(made))
+            self._latest[self.store.ledger.sequence] = made, cost
+        return made
+
+    def check(self) -> None:
+        """Refuse an accuracy that makes no sense."""
+        self._name(self.store.version(self.query.table))
+
+    def _name(self, version: int) -> tuple[Accuracy, str]:
+        """Return the accuracy, and the name of the request on a data version."""
+        if version not in self._names:
+            state = self.store.accountant
+            given = read_accuracy(
+                self.query, state.currency, state.budget.noise_delta, **self.accuracy
+            )
+            own = self.declared is None and bool(self.store.provenance.views)
+            self._names[version] = given, request_name(self.query, given, version, own=own)
+        return self._names[version]
+
+    def _choice(self, stored: Charge | None) -> Choice | None:
+        if self.declared is None or not self.store.provenance.views:
+            return None
+        return Choice(
+            self.declared,
+            self.declared.of(self.query.table, self.store),
+            self.store.accountant,
+            self.analyst,
+            None if stored is None else stored.declared,
+            self.store.provenance.static,
+        )
+
+    def words(self, plan: Plan) -> str:
+        """Return what is asked, for the owner of the data."""
+        return self.sql.strip()
+
+    def table(self, plan: Plan) -> str:
+        """Return the name of the table that is looked at."""
+        return plan.query.table
+
+    def cost(self, plan: Plan) -> Cost:
+        """Return the increase that bringing the views up to their levels costs."""
+        latest = self._latest.get(self.store.ledger.sequence)
+        if latest is not None and latest[0] is plan:
+            return latest[1]
+        return self.store.accountant.cost(self.analyst, plan.wishes(), _definitions(plan))
+
+    def needed(self, plan: Plan) -> Set[str]:
+        """Return the views that take a look at the data, given what the ledger holds."""
+        state = self.store.accountant
+        if state.currency == "pure":
+            paths = state.synopses.paths
+            return {name for name in plan.views if name not in paths}
+        return {name for name, step in self.cost(plan).steps.items() if step.fresh}
+
+    def measure(self, plan: Plan, needed: Set[str], engine: Engine) -> dict[str, Sequence[int]]:
+        """Return the exact vector of each needed view, in lattice units.
+
+        One scan serves all views of equal keys; those that a quantile needs have one more.
+        """
+        found = Vectors()
+        scans: dict[tuple[str, ...], dict[str, View]] = {}
+        for name in needed:
+            view = plan.views[name]
+            if self.declared is not None and isinstance(view, Histogram):
+                found[name] = self.declared.exact(view)
+            else:
+                scans.setdefault(view.keys, {})[name] = view
+        for views in scans.values():
+            exact: Exact = engine.measure(plan.scan(views))
+            for i, (name, view) in enumerate(views.items()):
+                found[name] = view.lattice(exact.reveal(i))
+        return found
+
+    def release(
+        self, plan: Plan, exact: Mapping[str, Sequence[int]] | None, noise: Noise
+    ) -> dict[str, Any]:
+        """Draw the versions that the ledger lacks."""
+        state = self.store.accountant
+        steps = self.cost(plan).steps
+        knots: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
+        locals_: dict[str, tuple[str, str, tuple[int, ...]]] = {}
+        for name, step in steps.items():
+            vector = None if exact is None else exact.get(name)
+            drawn = self._draw(name, plan.views[name], step, vector, noise)
+            if drawn.knots:
+                knots[name] = [(str(knot.level), knot.vector) for knot in drawn.knots]
+            if drawn.local is not None:
+                own = drawn.local
+                locals_[name] = (str(own.level), str(own.source), own.vector)
+        entry = {
+            "kind": "answer",
+            "sql": self.words(plan),
+            "query": describe(plan.query),
+            "accuracy": plan.accuracy.to_dict(),
+            "version": self.store.version(plan.query.table),
+            "levels": {name: str(step.level) for name, step in steps.items()},
+            "views": _definitions(plan),
+            "knots": knots,
+            "declared": [
+                None if part.alignment is None else part.alignment.view.id for part in plan.parts
+            ],
+            "conditional": plan.accuracy.conditional or not state.conditional.isdisjoint(steps),
+        }
+        if state.mechanism_name != "path":
+            entry["locals"] = locals_
+            entry["steps"] = {name: plain_step(step) for name, step in steps.items()}
+            entry["wishes"] = {
+                name: [str(wish.level), None if wish.epsilon is None else str(wish.epsilon)]
+                for name, wish in plan.wishes().items()
+            }
+        return entry
+
+    def _draw(
+        self, name: str, view: View, step: Step, exact: Sequence[int] | None, noise: Noise
+    ) -> Drawn:
+        state = self.store.accountant
+        if state.currency != "pure":
+            sensitivity = view.lattice_sensitivity(state.currency)
+            return state.mechanism.draw(state.synopses, name, step, exact, sensitivity, noise)
+        if name in state.synopses.paths:
+            return Drawn()
+        if exact is None:
+            raise engine_failure()
+        # its one analyst holds this level then, and is never shown a coarser one
+        levels = [level for level in grid() if step.level <= level <= state.cap.level("pure")]
+        return Drawn(laplace_chain(exact, levels, view.lattice_sensitivity("pure"), noise))
+
+    def known(self, plan: Plan) -> None:
+        """Nothing is known without a release."""
+
+    def result(self, plan: Plan, charge: Charge, *, fresh: bool) -> Answer:
+        """Build the answer from the committed knots."""
+        schema = self.tables[plan.query.table].schema
+        return assembly.answer(self.sql, plan, charge, self.store, schema, fresh=fresh)
+
+
+def _definitions(plan: Plan) -> dict[str, dict[str, Any]]:
+    return {name: view.definition() for name, view in plan.views.items()}
+
+
+def _bins(part: Part) -> int:
+    return 0 if part.alignment is None else part.alignment.view.size

@@ -1,0 +1,250 @@
+"""Answers of a requested error: from past answers where they suffice, else buying only what is missing.
+
+Xiao and Xiong, section 5; docs/methods/bayes.md, algorithm 12. What is decided rests on public
+facts alone: rows, laws of noise and the requested accuracy, never on released values, let alone on
+data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from dpnb.answers.answer import Answer
+from dpnb.answers.assembly import answer
+from dpnb.answers.listing import Width
+from dpnb.answers.origin import Origin, Way
+from dpnb.answers.past import Held, Shelf
+from dpnb.answers.query import AnswerRequest
+from dpnb.engines.scans import Engine
+from dpnb.estimation.estimates import Estimates
+from dpnb.ledger.accountant import Charge, Cost
+from dpnb.ledger.mechanism import NONE
+from dpnb.privacy.loss import PrivacyLoss
+from dpnb.privacy.noise import Noise
+from dpnb.releases.plan import Plan
+from dpnb.schema.schema import Schema
+from dpnb.views.view import View
+
+MOST_VALUES = 500
+"""A statement with more values is answered without a look at past answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnlinePlan:
+    """How a statement is answered.
+
+    Attributes
+    ----------
+    alone : Plan
+        As without past answers to other statements.
+    bought : Plan
+        With the levels that are missing, given them; none where nothing is.
+    way : str or None
+        None where past answers do not matter.
+    past : mapping
+        The versions of other views that the answer rests on.
+    price : PrivacyLoss
+        What it would have cost alone.
+    """
+
+    alone: Plan
+    bought: Plan
+    way: Way | None = None
+    past: Mapping[str, Fraction] = field(default_factory=dict)
+    price: PrivacyLoss = NONE
+
+    @property
+    def request(self) -> str:
+        """The name of the request."""
+        return self.alone.request
+
+    @property
+    def views(self) -> Mapping[str, View]:
+        """The views that are bought."""
+        return self.bought.views
+
+    @property
+    def origin(self) -> Origin | None:
+        """How the answer reaches its error, where past answers to other statements help."""
+        if self.way is None:
+            return None
+        return Origin(
+            self.way, self.price, sum(view not in self.bought.views for view in self.past)
+        )
+
+    def widths(self) -> tuple[Width, ...]:
+        """Return the margins of error that are reached, for :class:`Price`."""
+        accuracy = self.alone.accuracy
+        return tuple(
+            (part.aggregate.alias, accuracy.rows if part.is_mean else None,
+             (accuracy.error or {})[part.aggregate.alias])
+            for part in self.alone.parts
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class OnlineRequest:
+    """One analyst's statement with a requested error; what others hold plays no part."""
+
+    verb: ClassVar[str] = "query"
+    own: AnswerRequest
+    shelf: Shelf
+    _latest: dict[int, OnlinePlan] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def analyst(self) -> str:
+        """Who asks."""
+        return self.own.analyst
+
+    @property
+    def sql(self) -> str:
+        """The statement as asked."""
+        return self.own.sql
+
+    def plan(self) -> OnlinePlan:
+        """Decide which way the answer goes, on the current state of the store."""
+        sequence = self.own.store.ledger.sequence
+        if sequence not in self._latest:
+            made = self.planned(self.own.plan())
+            self._latest.clear()
+            self._latest[sequence] = made
+        return self._latest[sequence]
+
+    def planned(self, alone: Plan, bought: Mapping[str, Held] | None = None) -> OnlinePlan:
+        """Decide which way the answer goes; ``bought`` are versions that will be held by then."""
+        from dpnb.answers.evidence import NoRoomError
+        from dpnb.answers.merging import missing_levels, sufficient
+
+        state, analyst = self.own.store.accountant, self.analyst
+        stored = state.charges.get((analyst, alone.request))
+        if stored is not None:
+            return _again(alone, stored)
+        accuracy, table = alone.accuracy, alone.query.table
+        later = bought or {}
+        known = {
+            view: later[view].level if view in later else state.level(analyst, view)
+            for view in alone.levels
+        }
+        enough = all(known[view] >= level for view, level in alone.levels.items())
+        plain = OnlinePlan(alone, alone)
+        if accuracy.error is None or not accuracy.history or accuracy.looks != 1 or enough:
+            return plain
+        if alone.query.derived or alone.groups * len(alone.parts) > MOST_VALUES:
+            # formulas rest on answers of their own
+            return plain
+        schema, version = self.own.tables[table].schema, self.own.store.version(table)
+        now = self.shelf.held(state, [analyst], table, version, schema)
+        held = [one for one in now if one.name not in later]
+        held += [one for one in later.values() if one.view.table == table]
+        if not any(one.name not in alone.views for one in held):
+            return plain
+        price = self.own.cost(alone).row
+        try:
+            found = sufficient(alone, schema, held)
+            if found is not None:
+                nothing = replace(alone, views={}, levels={}, epsilons={})
+                return OnlinePlan(alone, nothing, "history", found, price)
+            others = [one for one in held if one.name not in alone.views]
+            reduced, past = missing_levels(alone, schema, others)
+        except NoRoomError:
+            return plain
+        if not past:
+            return plain
+        way: Way = "refined" if any(known.values()) else "new"
+        return OnlinePlan(alone, replace(alone, levels=reduced), way, past, price)
+
+    def known(self, plan: OnlinePlan) -> Answer | None:
+        """Return the answer that needs nothing but past answers; None where something is bought."""
+        if plan.way != "history":
+            return None
+        state, query = self.own.store.accountant, plan.alone.query
+        charge = Charge(
+            sequence=0,
+            analyst=self.analyst,
+            request=plan.request,
+            time="",
+            sql=self.sql,
+            levels={},
+            spent=NONE,
+            row=NONE,
+            version=self.own.store.version(query.table),
+            query={},
+            conditional=not state.conditional.isdisjoint(plan.past),
+            past=plan.past,
+            way=plan.way,
+            alone=plan.price,
+        )
+        return self._merged(plan, charge, fresh=False)
+
+    def words(self, plan: OnlinePlan) -> str:
+        """Return what is asked, for the owner of the data."""
+        return self.sql.strip()
+
+    def table(self, plan: OnlinePlan) -> str:
+        """Return the name of the table that is looked at."""
+        return self.own.table(plan.alone)
+
+    def cost(self, plan: OnlinePlan) -> Cost:
+        """Return the increase that bringing the views up to what is missing costs."""
+        return self.own.cost(plan.bought)
+
+    def needed(self, plan: OnlinePlan) -> Set[str]:
+        """Return the views that take a look at the data."""
+        return self.own.needed(plan.bought)
+
+    def measure(self, plan: OnlinePlan, needed: Set[str], engine: Engine) -> Any:
+        """Return the exact vector of each needed view: one scan at most."""
+        return self.own.measure(plan.bought, needed, engine)
+
+    def release(self, plan: OnlinePlan, exact: Any, noise: Noise) -> dict[str, Any]:
+        """Draw the versions that the ledger lacks; the entry names the past answers."""
+        entry = self.own.release(plan.bought, exact, noise)
+        if plan.way is None:
+            return entry
+        conditional = self.own.store.accountant.conditional
+        return {
+            **entry,
+            "way": plan.way,
+            "past": {view: str(level) for view, level in plan.past.items()},
+            "alone": plan.price.to_dict(),
+            "conditional": entry["conditional"] or not conditional.isdisjoint(plan.past),
+        }
+
+    def result(self, plan: OnlinePlan, charge: Charge, *, fresh: bool) -> Answer:
+        """Build the answer from what was committed, merged with past answers."""
+        if charge.way is None:
+            return self.own.result(plan.alone, charge, fresh=fresh)
+        return self._merged(plan, charge, fresh=fresh)
+
+    def _merged(self, plan: OnlinePlan, charge: Charge, *, fresh: bool) -> Answer:
+        store, schema = self.own.store, self.own.tables[plan.alone.query.table].schema
+        found = self.shelf.worked_out.get((self.analyst, plan.request, charge.sequence))
+        if found is None:
+            found = self._worked_out(plan, charge, schema)
+            if charge.sequence:
+                # what was committed is the same ever after
+                self.shelf.keep((self.analyst, plan.request, charge.sequence), found)
+        made = answer(self.sql, plan.alone, charge, store, schema, fresh=fresh, worked_out=found)
+        return replace(made, origin=plan.origin)
+
+    def _worked_out(self, plan: OnlinePlan, charge: Charge, schema: Schema) -> list[Estimates]:
+        from dpnb.answers.merging import merged
+
+        state, table = self.own.store.accountant, plan.alone.query.table
+        levels = {**charge.past, **charge.levels}
+        held = self.shelf.held(state, [self.analyst], table, charge.version, schema, levels)
+        views = list(plan.alone.views)
+        look = 1 + len(state.looks(self.analyst, views))
+        if charge.levels:
+            look = state.look(self.analyst, {view: charge.levels[view] for view in views})
+        return merged(plan.alone, schema, held, look)
+
+
+def _again(alone: Plan, stored: Charge) -> OnlinePlan:
+    """Return the plan of a stored answer: nothing is decided anew."""
+    way: Any = stored.way
+    bought = alone if stored.levels else replace(alone, views={}, levels={}, epsilons={})
+    return OnlinePlan(alone, bought, way, stored.past, stored.alone)

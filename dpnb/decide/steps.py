@@ -1,0 +1,151 @@
+"""The request for one step of a decision: from its lines to knots of noise paths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dpnb.decide.findings import check_lattice
+from dpnb.decide.plan import DecisionPlan
+from dpnb.decide.stage import Stage, stage
+from dpnb.engines.scans import Engine, Vectors, engine_failure
+from dpnb.ledger.accountant import Charge, Cost
+from dpnb.ledger.store import Store
+from dpnb.privacy.noise import Noise
+from dpnb.privacy.path import Knot, find, gaussian_knot, laplace_chain
+from dpnb.sql.canonical import describe
+from dpnb.views.view import View, scan_of
+
+if TYPE_CHECKING:
+    from dpnb.decide.decision import Decision
+
+
+def measured(
+    plan: DecisionPlan, names: Set[str] | None, engine: Engine, groups: int = 0
+) -> Vectors:
+    """Return exact lattice vectors in one scan: of the named views, or of all that the truth depends on.
+
+    With ``groups`` above 0, of so many groups of each id at most.
+    """
+    views = {line.view.id: line.view for line in plan.lines}
+    if names is None:
+        views |= {line.rows.id: line.rows for line in plan.lines if line.rows is not None}
+    else:
+        views = {name: view for name, view in views.items() if name in names}
+    exact = engine.measure(replace(scan_of(plan.query.where, views), groups=groups))
+    return Vectors(
+        {name: view.lattice(exact.reveal(i)) for i, (name, view) in enumerate(views.items())}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StepRequest:
+    """One analyst's wish to take one step of a decision.
+
+    ``show`` builds what is returned from the stage and its charge; ``past`` decides from what was seen
+    before, where that is enough.
+    """
+
+    verb: ClassVar[str] = "decide"
+    analyst: str
+    sql: str
+    draft: DecisionPlan
+    step: int
+    conditional: bool
+    store: Store
+    show: Callable[[Stage, Charge, bool], Decision]
+    past: Callable[[Stage], Decision | None]
+    _latest: dict[int, tuple[Stage, Cost]] = field(default_factory=dict, repr=False, compare=False)
+
+    def plan(self) -> Stage:
+        """Return the stage: where it began is what the ledger says, once it has begun."""
+        return self._current()[0]
+
+    def _current(self) -> tuple[Stage, Cost]:
+        """Return the stage and its cost; on one state of the ledger they are the same each time."""
+        sequence = self.store.ledger.sequence
+        if sequence not in self._latest:
+            made = stage(self.draft, self.step, self.analyst, self.store)
+            check_lattice(made)
+            cost = self.store.accountant.cost(self.analyst, made.wishes(), made.definitions())
+            self._latest.clear()
+            self._latest[sequence] = made, cost
+        return self._latest[sequence]
+
+    def words(self, plan: Stage) -> str:
+        """Return what is asked, for the owner of the data."""
+        return f"decide, step {plan.step}: {self.sql.strip()}"
+
+    def table(self, plan: Stage) -> str:
+        """Return the name of the table that is looked at."""
+        return plan.plan.query.table
+
+    def cost(self, plan: Stage) -> Cost:
+        """Return the increase that bringing the views up to their levels costs."""
+        return self._current()[1]
+
+    def needed(self, plan: Stage) -> Set[str]:
+        """Return the views that take a look at the data, given what the ledger holds."""
+        state = self.store.accountant
+        if state.currency == "pure":
+            return {name for name in plan.views if name not in state.synopses.paths}
+        return {name for name, step in self.cost(plan).steps.items() if step.fresh}
+
+    def measure(self, plan: Stage, needed: Set[str], engine: Engine) -> Vectors:
+        """Return the exact vectors of the needed views: one scan."""
+        return measured(plan.plan, needed, engine)
+
+    def release(
+        self, plan: Stage, exact: Mapping[str, Sequence[int]] | None, noise: Noise
+    ) -> dict[str, Any]:
+        """Draw the versions that the ledger lacks, and return its entry."""
+        state = self.store.accountant
+        steps = self.cost(plan).steps
+        knots = {}
+        for name, line, target in zip(plan.names, plan.plan.lines, plan.targets(), strict=True):
+            if find(state.synopses.paths.get(name, ()), target) is None:
+                vector = None if exact is None else exact.get(name)
+                drawn = self._draw(line.view, target, line.levels, vector, noise)
+                knots[name] = [(str(knot.level), knot.vector) for knot in drawn]
+        return {
+            "kind": "answer",
+            "sql": self.words(plan),
+            "query": {
+                **describe(plan.plan.query),
+                "decision": plan.plan.definition(),
+                "starts": [str(start) for start in plan.starts],
+                "seen": [one.plain() for one in plan.seen],
+            },
+            "version": plan.plan.version,
+            "levels": {name: str(step.level) for name, step in steps.items()},
+            "views": plan.definitions(),
+            "knots": knots,
+            "conditional": self.conditional or not state.conditional.isdisjoint(steps),
+        }
+
+    def _draw(
+        self,
+        view: View,
+        target: Fraction,
+        levels: Sequence[Fraction],
+        exact: Sequence[int] | None,
+        noise: Noise,
+    ) -> Sequence[Knot]:
+        state = self.store.accountant
+        sensitivity = view.lattice_sensitivity(state.currency)
+        if state.currency != "pure":
+            path = state.synopses.paths.get(view.id, ())
+            return [gaussian_knot(path, target, exact, sensitivity, noise)]
+        if exact is None:
+            raise engine_failure()
+        return laplace_chain(exact, levels, sensitivity, noise)
+
+    def known(self, plan: Stage) -> Decision | None:
+        """Return the decision where what was seen before is enough."""
+        return self.past(plan)
+
+    def result(self, plan: Stage, charge: Charge, *, fresh: bool) -> Decision:
+        """Build what is shown from what was committed."""
+        return self.show(plan, charge, fresh)

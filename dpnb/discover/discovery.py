@@ -1,0 +1,392 @@
+"""The values that were discovered, how many may be hidden, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from decimal import ROUND_UP, Context, Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from dpnb.answers.listing import Listing, plain_losses, price_share, price_words, read_losses
+from dpnb.answers.words import cost_text, ledger_note
+from dpnb.engines.scans import MOST_LETTERS
+from dpnb.errors import SchemaError, given
+from dpnb.formats import percent
+from dpnb.privacy.loss import Currency, PrivacyLoss, guarantee
+from dpnb.privacy.threshold import Threshold
+from dpnb.private import Stamp
+from dpnb.schema.columns import Category
+from dpnb.schema.schema import unit_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+_THEN = (
+    "To group by these values, declare the column (.category()) instead of listing it as undeclared, and open "
+    "the ledger with new_version=True (--new-version)."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdLaw:
+    """How likely a value is to be shown: public.
+
+    Attributes
+    ----------
+    rho, delta : str
+        Exact amounts of the threshold's level.
+    groups : int
+        Values for which one row, or id, counts.
+    ids : str
+        Column of the privacy unit's ids; '' where rows are protected.
+    confidence : float
+    """
+
+    rho: str
+    delta: str
+    groups: int
+    ids: str
+    confidence: float
+
+    @property
+    def threshold(self) -> Threshold:
+        """The threshold with its noise."""
+        return Threshold(Fraction(self.rho), Fraction(self.delta), self.groups)
+
+    @property
+    def surely(self) -> int:
+        """Rows, or ids, with which a value is shown with a probability of ``confidence``."""
+        return self.threshold.surely(self.confidence)
+
+    def counted(self, count: int) -> str:
+        """Return which value is meant, by who counts for it."""
+        if not self.ids:
+            return f"with {count:,} {'row' if count == 1 else 'rows'}"
+        if count == 1:
+            return f"counted for a single {self.ids}"
+        return f"counted for {count:,} different {self.ids}"
+
+    def sentence(self) -> str:
+        """Return which values are found, in words."""
+        # upward: it is a promise
+        up, delta = Context(prec=6, rounding=ROUND_UP), self.threshold.delta
+        alone = f"{up.divide(Decimal(delta.numerator), Decimal(delta.denominator)):.6g}"
+        said = (
+            f"A value {self.counted(self.surely)} is found with a probability of at least "
+            f"{percent(self.confidence)}. A value {self.counted(1)} is found with a probability of at "
+            f"most {alone}."
+        )
+        long = f"texts of more than {MOST_LETTERS} letters"
+        if not self.ids:
+            return f"{said} {long.capitalize()} are neither found nor included in the number of hidden values."
+        times = "one value" if self.groups == 1 else f"{self.groups:,} values"
+        return (
+            f"{said} Each {self.ids} counts for at most {times}, chosen in secret. Values for which none "
+            f"counts, and {long}, are neither found nor included in the number of hidden values."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """Values of an undeclared column that many rows, or ids, have.
+
+    Attributes
+    ----------
+    table, column : str
+    keys : tuple of str
+        The values, those that seem the most common first.
+    hidden_low, hidden_high : int
+        Ends of an interval for the number of values that are hidden, which holds with ``confidence``.
+    law : ThresholdLaw
+        How likely a value is to be shown.
+    spent : PrivacyLoss
+        rho, and the part of ``key_delta``; nothing when the release was stored.
+    remaining, cap : PrivacyLoss
+    delta : float or None
+        Where epsilons are shown.
+    stored, kept, conditional : bool
+    stamp, ledger : str
+        As in ``Answer``.
+    definition : dict
+        What was released, as the ledger has it.
+
+    Examples
+    --------
+    >>> discovery = session.discover("city", rho=0.5)
+    >>> discovery.hidden_low >= 0
+    True
+    """
+
+    table: str
+    column: str
+    keys: tuple[str, ...]
+    hidden_low: int
+    hidden_high: int
+    law: ThresholdLaw
+    spent: PrivacyLoss
+    remaining: PrivacyLoss
+    cap: PrivacyLoss
+    currency: Currency
+    delta: float | None
+    stored: bool
+    kept: bool
+    stamp: Stamp
+    conditional: bool
+    ledger: str
+    definition: Mapping[str, Any]
+
+    @property
+    def confidence(self) -> float:
+        """Of the interval for the number of hidden values."""
+        return self.law.confidence
+
+    def category(self, other: str = "(other)") -> Category:
+        """Return a declaration of the values found, to write into the schema.
+
+        Parameters
+        ----------
+        other : str
+            The value that takes all values that are hidden.
+
+        Returns
+        -------
+        Category
+            The values shown, and ``other``.
+
+        Raises
+        ------
+        SchemaError
+            When it is one of the values found.
+        """
+        if other in self.keys:
+            raise SchemaError(f"{given(other)} is one of the values found", "Choose another name.")
+        return Category([*self.keys, other], other=other)
+
+    def sentences(self) -> list[str]:
+        """Return what is said about the discovery, the same in every rendering.
+
+        Returns
+        -------
+        list of str
+            At least one.
+        """
+        sure, low, high = percent(self.confidence), self.hidden_low, self.hidden_high
+        some = f"{high:,}" if low == high else f"{low:,} to {high:,}"
+        hidden = f"Hidden values: {some} (with {sure} confidence)."
+        cost = cost_text(
+            self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
+        )
+        note = ledger_note(self.spent, self.currency, kept=self.kept)
+        order = ["The values that seem most common come first."] if len(self.keys) > 1 else []
+        then = [_THEN] if self.keys else []
+        return [*order, hidden, self.law.sentence(), *then, cost, *([note] if note else [])]
+
+    @property
+    def title(self) -> str:
+        """What was found, in words."""
+        many = {0: "No value", 1: "1 value"}.get(len(self.keys), f"{len(self.keys):,} values")
+        return f"{many} of {self.column} found in {self.table}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the values as a data frame with one column.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each value.
+        """
+        import pandas as pd
+
+        return pd.DataFrame({self.column: list(self.keys)})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the discovery as plain data (JSON).
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
+        return {**plain_losses(self), "law": asdict(self.law), "definition": dict(self.definition)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Discovery:
+        """Build the discovery from :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        Discovery
+            Equal to the original.
+        """
+        values = read_losses(data)
+        return cls(
+            **{**values, "keys": tuple(values["keys"]), "law": ThresholdLaw(**values["law"])}
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Return what was released, with its noise law, without the data.
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
+        import dpnb
+
+        return {
+            **self.definition,
+            "privacy_unit": f"{unit_text(self.definition['target']['unit'])} (add or remove one)",
+            "keys": list(self.keys),
+            "hidden": [self.hidden_low, self.hidden_high],
+            "confidence": self.confidence,
+            "spent": self.spent.to_dict(),
+            "stamp": self.stamp,
+            "guarantee": guarantee(self.conditional),
+            "dpnb": dpnb.__version__,
+        }
+
+    def __repr__(self) -> str:
+        from dpnb.display.cards.discovery import discovery_text
+
+        return discovery_text(self)
+
+    def _repr_html_(self) -> str:
+        from dpnb.display.cards.discovery import discovery_html
+
+        return discovery_html(self)
+
+    def to_html(self, path: str) -> None:
+        """Write the discovery as a page that needs nothing else.
+
+        Parameters
+        ----------
+        path : str
+            The file to write. An existing one is replaced.
+        """
+        from dpnb.display.elements import write_page
+
+        write_page(path, self._repr_html_())
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw how likely a value is to be shown; returns the matplotlib Axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            To change or save the picture.
+        """
+        from dpnb.display.cards.discovery import plot_discovery
+
+        return plot_discovery(self, ax)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveryPrice:
+    """What a discovery would cost, and which values it would show. Nothing was spent.
+
+    Attributes
+    ----------
+    law : ThresholdLaw
+    hidden : int
+        Half-width of the interval for the number of hidden values.
+    spent, remaining, cap : PrivacyLoss
+    currency : 'zcdp'
+    delta : float or None
+    affordable : bool
+    stamp : str
+
+    Examples
+    --------
+    >>> session.price_discovery("city", rho=0.5).affordable
+    True
+    """
+
+    law: ThresholdLaw
+    hidden: int
+    spent: PrivacyLoss
+    remaining: PrivacyLoss
+    cap: PrivacyLoss
+    currency: Currency
+    delta: float | None
+    affordable: bool
+    stamp: Stamp = ""
+
+    def share(self) -> float:
+        """Return the cost as a share of what is left, of rho or of delta; infinite when nothing is.
+
+        Returns
+        -------
+        float
+            At least 0.
+        """
+        share = price_share(self.spent, self.remaining, self.currency)
+        if self.spent.delta == 0:
+            return share
+        left = self.remaining.delta
+        return max(share, float(self.spent.delta / left) if left else float("inf"))
+
+    def listing(self) -> Listing:
+        """Return the price as a table.
+
+        Returns
+        -------
+        Listing
+            A table that prints, and shows in a notebook.
+        """
+        sure = percent(self.law.confidence)
+        rows = (
+            (f"count found with {sure} probability", f"{self.law.surely:,}"),
+            ("margin of error of the number of hidden values", f"± {self.hidden:,}"),
+        )
+        caption, note = price_words(
+            self.spent, self.remaining, self.cap, self.currency, self.delta,
+            affordable=self.affordable,
+        )  # fmt: skip
+        said = (note, self.law.sentence())
+        return Listing(caption, ("", "expected"), rows, self.stamp, said)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the price as plain data (JSON).
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
+        return {**plain_losses(self), "law": asdict(self.law)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DiscoveryPrice:
+        """Build the price from :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        DiscoveryPrice
+            Equal to the original.
+        """
+        values = read_losses(data)
+        return cls(**{**values, "law": ThresholdLaw(**values["law"])})
+
+    def __repr__(self) -> str:
+        return repr(self.listing())
+
+    def _repr_html_(self) -> str:
+        return self.listing()._repr_html_()

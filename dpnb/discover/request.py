@@ -1,0 +1,298 @@
+"""The request for the values of a column that nobody declared: one look at the data, one transaction."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from dpnb.answers.assembly import status
+from dpnb.discover.discovery import Discovery, DiscoveryPrice, ThresholdLaw
+from dpnb.engines.scans import Engine, Tally, engine_failure
+from dpnb.errors import RequestError, given, nearest
+from dpnb.ledger.accountant import Charge, Cost
+from dpnb.ledger.store import Store
+from dpnb.privacy.loss import PrivacyLoss, amount, amount_text, is_picked, rho_meant
+from dpnb.privacy.noise import Noise
+from dpnb.privacy.threshold import Threshold
+from dpnb.releases.accuracy import read_confidence
+from dpnb.schema.table import Table
+
+_CHUNK = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveryPlan:
+    """What is discovered, and how. Public facts only."""
+
+    table: Table
+    place: int
+    version: int
+    threshold: Threshold
+    confidence: float
+    conditional: bool
+
+    @property
+    def column(self) -> str:
+        """The column, as the schema spells it."""
+        return self.table.schema.undeclared[self.place]
+
+    def definition(self) -> dict[str, Any]:
+        """Return the public definition as plain data."""
+        unit = self.table.unit
+        return {
+            "target": {
+                "table": self.table.name,
+                "column": self.column,
+                "version": self.version,
+                "unit": None if unit is None else [unit.column, unit.max_rows],
+                "groups": self.threshold.groups,
+            },
+            "rho": {name: str(rho) for name, rho in self.threshold.parts.items()},
+            "delta": str(self.threshold.delta),
+        }
+
+    @property
+    def request(self) -> str:
+        """A name that is equal for requests of equal meaning and cost on one data version."""
+        text = json.dumps(["discover", self.definition()], sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @property
+    def law(self) -> ThresholdLaw:
+        """How likely a value is to be shown."""
+        made, unit = self.threshold, self.table.unit
+        ids = "" if unit is None else unit.column
+        return ThresholdLaw(str(made.rho), str(made.delta), made.groups, ids, self.confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveryRequest:
+    """One analyst's wish to know the values of a column."""
+
+    verb: ClassVar[str] = "discover"
+    analyst: str
+    column: str
+    options: Mapping[str, Any]
+    store: Store
+    tables: Mapping[str, Table]
+
+    def plan(self) -> DiscoveryPlan:
+        """Decide what would be shown. Public facts only.
+
+        Raises
+        ------
+        RequestError
+            Where key_delta was not set aside, and for a column that cannot be discovered.
+        """
+        self._check_undeclared()
+        state = self.store.accountant
+        if state.currency != "zcdp":
+            raise RequestError(
+                "finding undeclared values needs the accountant 'zcdp', the default for a budget with a delta",
+                self._new_ledger(),
+            )
+        if not state.budget.key_delta:
+            raise RequestError("no delta was set aside for finding values", self._new_ledger())
+        if self.store.provenance.static:
+            raise RequestError(
+                "the policy gives each view its own limit, so only views are answered",
+                "Finding values needs Policy(views='water-filling').",
+            )
+        table = self._table()
+        place = self._place(table)
+        given = self.options.get("delta")
+        most = state.budget.key_delta
+        delta = most / 10 if given is None else amount(given, "delta")
+        if delta > most:
+            raise RequestError(
+                f"delta is {amount_text(delta)}, but only {amount_text(most)} was set aside",
+                "Give a smaller delta. It hardly changes what is found.",
+            )
+        groups = 1 if table.unit is None else table.unit.max_groups
+        return DiscoveryPlan(
+            table, place, self.store.version(table.name), Threshold(self._rho(), delta, groups),
+            read_confidence(self.options.get("confidence", 0.95)), is_picked(self.options),
+        )  # fmt: skip
+
+    def _check_undeclared(self) -> None:
+        """Refuse a column whose values are declared, whatever else is missing."""
+        named = self.options.get("table")
+        alone = isinstance(named, str)
+        tables = [one for one in self.tables.values() if not alone or one.name == named]
+        name = self.column
+        if not isinstance(name, str) or any(
+            name.casefold() == one.casefold() for table in tables for one in table.schema.undeclared
+        ):
+            return
+        if any(table.schema.find(name) is not None for table in tables):
+            raise RequestError(
+                f"the values of {given(name)} are declared", "There is nothing to discover."
+            )
+
+    def _new_ledger(self) -> str:
+        listed = any(one.schema.undeclared for one in self.tables.values())
+        if listed:
+            return "A ledger keeps its budget, so start a new one with Budget(epsilon=3, delta=1e-6, key_delta=1e-7)."
+        return (
+            "List the column under undeclared, not under columns. A ledger keeps its budget, so start a new one with "
+            "Budget(epsilon=3, delta=1e-6, key_delta=1e-7)."
+        )
+
+    def _table(self) -> Table:
+        name, known = self.options.get("table"), [*self.tables]
+        if name is None:
+            able = [one for one in self.tables.values() if one.schema.undeclared]
+            if len(able) != 1:
+                raise RequestError(
+                    "several tables have undeclared columns"
+                    if able
+                    else "no table has undeclared columns",
+                    f"Write table={able[0].name!r}."
+                    if able
+                    else "The owner declares which columns can be searched: Schema(..., undeclared=['city']).",
+                )
+            return able[0]
+        if not isinstance(name, str) or name not in self.tables:
+            raise RequestError(f"there is no table {given(name)}", nearest(str(name), known))
+        return self.tables[name]
+
+    def _place(self, table: Table) -> int:
+        folded = [name.casefold() for name in table.schema.undeclared]
+        if not isinstance(self.column, str):
+            raise RequestError("column must be a string", "Write session.discover('city').")
+        if self.column.casefold() in folded:
+            return folded.index(self.column.casefold())
+        raise RequestError(
+            f"{table.name!r} has no undeclared column {given(self.column)}",
+            nearest(self.column, list(table.schema.undeclared))
+            if folded
+            else "The owner declares which columns can be searched: Schema(..., undeclared=['city']).",
+        )
+
+    def _rho(self) -> Fraction:
+        rho, epsilon = self.options.get("rho"), self.options.get("epsilon")
+        if (rho is None) == (epsilon is None):
+            raise RequestError(
+                "give exactly one of rho and epsilon", "Give rho=0.05, or epsilon=0.5."
+            )
+        if epsilon is not None:
+            budget = self.store.accountant.budget
+            return rho_meant(epsilon, budget.noise_delta, budget.currency)
+        return amount(rho, "rho")
+
+    def words(self, plan: DiscoveryPlan) -> str:
+        """Return what is asked, for the owner of the data."""
+        return f"discover: {plan.column} in {plan.table.name}"
+
+    def table(self, plan: DiscoveryPlan) -> str:
+        """Return the name of the table that is looked at."""
+        return plan.table.name
+
+    def _known(self, plan: DiscoveryPlan) -> bool:
+        return plan.request in self.store.accountant.releases
+
+    def cost(self, plan: DiscoveryPlan) -> Cost:
+        """Return the price: her own in any case, that of all together only for a new release."""
+        made = plan.threshold
+        price = PrivacyLoss(made.rho, None, made.delta)
+        return self.store.accountant.once_cost(plan.request, price)
+
+    def needed(self, plan: DiscoveryPlan) -> Set[str]:
+        """Return the values, unless the release exists."""
+        return set() if self._known(plan) else {"values"}
+
+    def measure(self, plan: DiscoveryPlan, needed: Set[str], engine: Engine) -> Tally:
+        """Return all values with their counts: one statement."""
+        return engine.tally(plan.place, plan.threshold.least)
+
+    def release(self, plan: DiscoveryPlan, exact: Tally | None, noise: Noise) -> dict[str, Any]:
+        """Draw, and return the ledger's entry."""
+        drawn = None
+        if not self._known(plan):
+            if exact is None:
+                raise engine_failure()
+            drawn = draw(plan.threshold, exact, noise)
+        return {
+            "kind": "release",
+            "sql": self.words(plan),
+            "query": plan.definition(),
+            "version": plan.version,
+            "drawn": drawn,
+            "conditional": plan.conditional or plan.request in self.store.accountant.conditional,
+        }
+
+    def known(self, plan: DiscoveryPlan) -> None:
+        """Nothing is known without a release."""
+
+    def result(self, plan: DiscoveryPlan, charge: Charge, *, fresh: bool) -> Discovery:
+        """Build the discovery from what was committed."""
+        budget = status(self.store, charge.analyst)
+        drawn = self.store.accountant.releases[charge.request].drawn
+        half = plan.threshold.half_width(plan.confidence)
+        hidden = int(drawn["total"]) - len(drawn["keys"])
+        return Discovery(
+            table=plan.table.name,
+            column=plan.column,
+            keys=tuple(drawn["keys"]),
+            hidden_low=max(0, hidden - half),
+            hidden_high=max(0, hidden + half),
+            law=plan.law,
+            spent=charge.row if fresh else PrivacyLoss.none(),
+            remaining=budget.remaining,
+            cap=budget.cap,
+            currency=budget.currency,
+            delta=budget.delta,
+            stored=not fresh,
+            kept=budget.kept,
+            stamp=self.store.stamp,
+            conditional=plan.conditional or charge.conditional,
+            ledger=self.store.name,
+            definition={**plan.definition(), "noise": drawn["noise"]},
+        )
+
+    def price(self) -> DiscoveryPrice:
+        """Return the price; spends nothing."""
+        plan = self.plan()
+        budget = status(self.store, self.analyst)
+        paid = (self.analyst, plan.request) in self.store.accountant.charges
+        cost = PrivacyLoss.none() if paid else self.cost(plan).row
+        return DiscoveryPrice(
+            law=plan.law,
+            hidden=plan.threshold.half_width(plan.confidence),
+            spent=cost,
+            remaining=budget.remaining,
+            cap=budget.cap,
+            currency=budget.currency,
+            delta=budget.delta,
+            affordable=not cost.exceeds(budget.remaining, budget.currency),
+            stamp=self.store.stamp,
+        )
+
+
+def draw(threshold: Threshold, exact: Tally, noise: Noise) -> dict[str, Any]:
+    """Return the values whose noisy count passes the threshold, and the noisy number of all."""
+    found: list[tuple[int, str]] = []
+    for start in range(0, len(exact.counts), _CHUNK):
+        noisy = noise.gaussian(exact.counts[start : start + _CHUNK], threshold.sigma)
+        texts = exact.texts[start : start + _CHUNK]
+        found += [
+            (-count, text)
+            for count, text in zip(noisy, texts, strict=True)
+            if count >= threshold.count
+        ]
+    (total,) = noise.gaussian([exact.total], threshold.total_sigma)
+    # those of equal noisy counts by their texts, not as the engine found them
+    return {
+        "keys": [text for _, text in sorted(found)],
+        "total": total,
+        "noise": {
+            "keys": {"family": "gaussian", "scale": threshold.sigma},
+            "least": threshold.least,
+            "threshold": threshold.count,
+            "total": {"family": "gaussian", "scale": threshold.total_sigma},
+        },
+    }

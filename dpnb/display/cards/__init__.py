@@ -1,0 +1,1 @@
+"""What the card of each kind of result says."""

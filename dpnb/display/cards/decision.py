@@ -1,0 +1,410 @@
+"""Decisions and their plans, as text and as HTML: which groups, which error is bounded, at what cost.
+
+Tables and sentences stand without scripts and styles. Where scripts run, ``static/decision.js`` filters
+groups and shows what other uncertain regions would cost; beside a kernel it also takes the next step.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from dpnb.answers.listing import Listing
+from dpnb.decide import words
+from dpnb.decide.options import STUDY_MODES, TWO_PHASES
+from dpnb.display import elements
+from dpnb.display.cards.decision_line import (
+    legend_html,
+    line_html,
+    mark_html,
+    region_text,
+    threshold_sentence,
+)
+from dpnb.display.cards.decision_offers import offers
+from dpnb.display.html import aggregate_cells, aggregate_head, listing_table
+from dpnb.display.marks import GREY, interval_marks, scale
+from dpnb.display.text import (
+    MAX_ROWS,
+    aligned,
+    listing_text,
+    markdown,
+    markdown_table,
+    stamps,
+    strong,
+)
+from dpnb.errors import printable
+from dpnb.estimation.estimates import Estimates
+from dpnb.formats import loss_text, percent, share_text
+from dpnb.privacy.loss import amount_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpnb.decide.decision import Decision, Test
+    from dpnb.decide.price import DecisionPrice
+
+SIMULATED = "NOT PRIVATE: a published method, simulated on public data."
+MAX_LINES = 6
+"""Conditions whose number lines are drawn; the others are given in words."""
+_BORDERS = {
+    "bound": f"3px solid {GREY}",
+    "certificate": f"3px double {GREY}",
+    "estimate": f"2px dashed {GREY}",
+    "none": f"2px dotted {GREY}",
+}
+"""Of a statement by its kind, whose words stand inside."""
+
+
+# which groups are shown
+
+
+def told_groups(made: Decision) -> list[int]:
+    """Return the groups that are selected or in doubt: selected first, and of these the sure ones."""
+    told = [
+        group
+        for group, chosen in enumerate(made.chosen)
+        if chosen or (made.verdicts[group] == 0 and made.readings)
+    ]
+    return sorted(told, key=lambda group: (not made.chosen[group], -made.verdicts[group]))
+
+
+def rest_sentences(made: Decision) -> list[str]:
+    """Return what is said of the groups that are not shown."""
+    told = told_groups(made)
+    shown = set(told)
+    rest = [verdict for group, verdict in enumerate(made.verdicts) if group not in shown]
+    said = []
+    if len(told) > MAX_ROWS:
+        said.append(
+            f"{len(told) - MAX_ROWS:,} more groups are selected or in doubt: see to_frame()."
+        )
+    if rest:
+        of_these = ""
+        if made.readings:
+            kinds = [(-1, "surely no"), (1, "surely yes, but left out")]
+            counts = [(rest.count(verdict), name) for verdict, name in kinds]
+            of_these = ": " + ", ".join(f"{count:,} {name}" for count, name in counts if count)
+        others = f"{'other ' if told else ''}{'group is' if len(rest) == 1 else 'groups are'}"
+        said.append(f"{len(rest):,} {others} not selected{of_these}.")
+    return said
+
+
+def selected_text(made: Decision, group: int) -> str:
+    """Return whether a group is in the answer, and by what."""
+    chosen = "yes" if made.chosen[group] else "no"
+    return f"{chosen}, randomised" if made.responded[group] else chosen
+
+
+def stamps_of(made: Decision) -> list[str]:
+    """Return the stamps of a decision."""
+    study = [SIMULATED] if made.mode in STUDY_MODES else []
+    return [*study, *stamps(made.stamp, made.conditional)]
+
+
+def readings_of(made: Decision) -> list[Estimates]:
+    """Return noisy values with their intervals, as every table of results shows them."""
+    return [
+        Estimates(
+            name, "SUM", None, None, None, None, None, 0.0, 0.0, 1, 1 - made.confidence,
+            one.values, one.low, one.high,
+        )
+        for name, one in zip(made.reading_names(shown=True), made.readings, strict=True)
+    ]  # fmt: skip
+
+
+def decision_cells(made: Decision) -> tuple[list[str], list[list[str]]]:
+    """Return header and shown rows of a decision as texts."""
+    found = readings_of(made)
+    header = [*(made.keys or ("group",)), "selected", *(["verdict"] if found else [])]
+    for one in found:
+        header += [one.alias, "interval"]
+    rows = []
+    for group in told_groups(made)[:MAX_ROWS]:
+        cells = [*map(str, made.groups[group] or ("all rows",)), selected_text(made, group)]
+        if found:
+            cells.append(made.verdict_text(group))
+        for one in found:
+            cells += [one.text(group), one.interval_text(group)]
+        rows.append(cells)
+    return header, rows
+
+
+# facts as listings
+
+
+def overview(made: Decision) -> Listing:
+    """Return which error is bounded, which certified and which only estimated, in figures."""
+    return Listing("Both errors in numbers", *words.overview(made))
+
+
+def steps_listing(made: Decision) -> Listing | None:
+    """Return the steps that were taken; None where there is none, or can be but one."""
+    if made.steps < 2 or not made.taken:
+        return None
+    header = (
+        "step", "privacy cost", "false positives, certified", "false negatives, certified",
+        "groups in doubt",
+    )  # fmt: skip
+    rows = tuple(
+        (
+            f"{one.number} of {made.steps}",
+            loss_text(one.spent, made.currency, None),
+            words.at_most(one.false),
+            words.at_most(one.missed),
+            f"{one.unknown:,}",
+        )
+        for one in made.taken
+    )
+    return Listing("Steps taken", header, rows)
+
+
+def charged_sentence(made: Decision) -> str:
+    """Return what the decision cost in all, as a share of the whole budget."""
+    cap = made.cap.level(made.currency)
+    charged = made.charged.level(made.currency)
+    share = share_text(float(charged / cap)) if cap else "all"
+    cost = loss_text(made.charged, made.currency, made.delta)
+    return (
+        f"Total privacy cost of this decision: {cost}, {share} of the budget of {amount_text(cap)}."
+    )
+
+
+def after_sentences(made: Decision) -> list[str]:
+    """Return what would follow, and what else is to be known."""
+    reason = made.reason if made.status in ("partial", "not certified") else ""
+    said = [made.next_sentence(), *made.warnings, reason, made.note()]
+    return [sentence for sentence in said if sentence]
+
+
+def cost_sentences(made: Decision) -> list[str]:
+    """Return what it cost, and what stands after that."""
+    return [made.cost_sentence(), charged_sentence(made), *after_sentences(made)]
+
+
+# text and Markdown
+
+
+def decision_text(made: Decision) -> str:
+    """Return a decision for a terminal."""
+    header, rows = decision_cells(made)
+    lines = [f"{stamp}\n" for stamp in stamps_of(made)]
+    lines += [printable(made.headline()), ""]
+    if rows:
+        lines += [*aligned(header, rows, range(max(len(made.keys), 1) + 2)), ""]
+    lines += [*rest_sentences(made), "", *condition_sentences(made)]
+    lines += ["", listing_text(overview(made)), ""]
+    lines += [f"{name}: {printable(said)}" for name, said in made.statements()]
+    steps = steps_listing(made)
+    if steps is not None:
+        lines += ["", listing_text(steps)]
+    return "\n".join([*lines, "", *map(printable, cost_sentences(made))])
+
+
+def condition_sentences(made: Decision) -> list[str]:
+    """Return each condition with its thresholds."""
+    if not made.readings:
+        return [printable(test.text) for test in made.tests]
+    return [printable(f"{test.text}: {threshold_sentence(made, test)}") for test in made.tests]
+
+
+def decision_markdown(made: Decision) -> str:
+    """Return the groups that are selected or in doubt as a Markdown table, with the statements."""
+    header, rows = decision_cells(made)
+    found = [*map(strong, stamps_of(made)), strong(made.headline())]
+    if rows:
+        found.append(markdown_table(header, rows, range(max(len(made.keys), 1) + 2)))
+    found += map(markdown, [*rest_sentences(made), *condition_sentences(made)])
+    errors = overview(made)
+    found.append(markdown_table(list(errors.header), list(map(list, errors.rows)), range(4)))
+    found += [f"{strong(name)}: {markdown(said)}" for name, said in made.statements()]
+    return "\n\n".join([*found, *map(markdown, cost_sentences(made))])
+
+
+# HTML
+
+
+def decision_html(made: Decision, token: str = "") -> str:
+    """Return a decision as tables that need no script.
+
+    Parameters
+    ----------
+    made : Decision
+    token : str
+        Names the live widget that accompanies this record; while that is alive, the record is
+        folded to one line.
+    """
+    state = {"data": decision_data(made), **START}
+    script = elements.script("decision.js", state, token)
+    return elements.framed(f"<style>{decision_css()}</style>{decision_body(made)}{script}")
+
+
+START: dict[str, Any] = {"condition": 0, "show": "all", "at": 6}
+"""What a view starts from: the first condition, all groups, and the uncertain regions as they are."""
+
+
+def decision_data(made: Decision) -> dict[str, Any]:
+    """Return what the script needs: conditions by name, and what other uncertain regions would mean.
+
+    Returns
+    -------
+    dict
+        ``tests``: the drawn conditions; ``offers``: pairs of a multiple of the uncertain regions and
+        what it would mean, as texts.
+    """
+    drawn = made.tests[:MAX_LINES] if made.readings else ()
+    return {"tests": [printable(test.text) for test in drawn], "offers": offers(made)}
+
+
+@cache
+def decision_css() -> str:
+    """Return the styles of decisions, which stand beside those of every result."""
+    return (elements.STATIC / "decision.css").read_text(encoding="utf-8")
+
+
+def decision_body(made: Decision) -> str:
+    """Return a decision without styles and scripts."""
+    steps = steps_listing(made)
+    return (
+        f'<div class="dpnb-body dpnb-decide">{"".join(map(elements.boxed, stamps_of(made)))}'
+        f"{elements.strong(made.headline())}"
+        f"{_groups(made)}{elements.notes(*rest_sentences(made))}{_lines(made)}{_errors(made)}"
+        f"{listing_table(steps, part=True) if steps else ''}{elements.notes(made.cost_sentence())}{_ledger(made)}"
+        f"{elements.notes(*after_sentences(made))}</div>"
+    )
+
+
+def _groups(made: Decision) -> str:
+    """Return the table of the groups that are selected or in doubt; nothing where there is none."""
+    groups, found = told_groups(made)[:MAX_ROWS], readings_of(made)
+    if not groups:
+        return ""
+    axis = scale(found[0], tuple(groups)) if len(found) == 1 else None
+    heads = "".join(map(elements.head, (*(made.keys or ("group",)), "selected")))
+    heads += elements.head("verdict") if found else ""
+    for index, one in enumerate(found):
+        if axis is not None:
+            heads += aggregate_head(one, index, percent(made.confidence), axis, alone=True)
+        else:
+            heads += elements.head(f"{one.alias}, {percent(made.confidence)} interval")
+    rows = "".join(_row(made, group, found, axis) for group in groups)
+    caption = elements.caption(f"{made.table}: groups with {made.condition}")
+    return (
+        f'<table class="dpnb-table">{caption}<thead><tr>{heads}</tr></thead>'
+        f"<tbody>{rows}</tbody></table>"
+    )
+
+
+def _row(made: Decision, group: int, found: Sequence[Estimates], axis: Any) -> str:
+    verdict, left = made.verdicts[group], '<td style="text-align:left">'
+    cells = "".join(elements.row_head(str(key)) for key in made.groups[group] or ("all rows",))
+    cells += f"{left}{selected_text(made, group)}</td>"
+    if found:
+        cells += f"{left}{mark_html(verdict)} {made.verdict_text(group)}</td>"
+    for index, one in enumerate(found):
+        if axis is not None:
+            drawn = interval_marks(one, group, axis)
+            cells += aggregate_cells(one, index, group, axis, drawn=drawn, alone=True)
+        else:
+            cells += (
+                f"{left}{one.text(group)} "
+                f'<span class="dpnb-effect">{one.interval_text(group)}</span></td>'
+            )
+    return f'<tr data-verdict="{verdict}" data-chosen="{int(made.chosen[group])}">{cells}</tr>'
+
+
+def _lines(made: Decision) -> str:
+    """Return each condition with its number line."""
+    if not made.readings:
+        return elements.notes(*(f"Condition: {test.text}" for test in made.tests))
+    drawn = "".join(line_html(made, index) for index in range(len(made.tests[:MAX_LINES])))
+    rest = condition_sentences(made)[MAX_LINES:]
+    return f'<div class="dpnb-lines">{drawn}{elements.notes(*rest)}{legend_html(made)}</div>'
+
+
+def _errors(made: Decision) -> str:
+    """Return which error is bounded, certified or estimated: in figures, then in words."""
+    said = "".join(
+        f'<dt style="margin-top:8px"><strong>{elements.text(error)}</strong> '
+        f'<span class="dpnb-kind dpnb-{kind}" style="border:{_BORDERS[kind]};padding:0 6px">'
+        f"{elements.text(what)}</span></dt>"
+        f'<dd style="margin-left:16px">{elements.text(text)}</dd>'
+        for kind, (error, _, what), text in (
+            (kind, name.partition(", "), text)
+            for kind, (name, text) in zip(words.kinds(made), made.statements(), strict=True)
+        )
+    )
+    return (
+        f'<div class="dpnb-errors">{listing_table(overview(made), part=True)}<dl>{said}</dl></div>'
+    )
+
+
+def _ledger(made: Decision) -> str:
+    """Return the budget as a bar: this decision, the rest that was spent, and what is left."""
+    cap, charged = (loss.level(made.currency) for loss in (made.cap, made.charged))
+    left = made.remaining.level(made.currency)
+    said = elements.notes(charged_sentence(made), "Filled: this decision. Striped: other requests.")
+    if not cap:
+        return said
+    return elements.meter(float(charged / cap), float((cap - left - charged) / cap)) + said
+
+
+# the plan
+
+
+def plan_listings(price: DecisionPrice) -> list[Listing]:
+    """Return the conditions of a plan with their uncertain regions, and its costs by step."""
+    bound = price.beta if price.protect == "fnr" else price.alpha
+    name = "beta" if price.protect == "fnr" else "alpha"
+    phase = " in phase one" if price.mode in TWO_PHASES else ""
+    found = [
+        Listing(
+            f"Plan (mode {price.mode}): {price.condition}, for {price.groups:,} groups",
+            ("condition", "first uncertain region", f"share of the error bound {name} ({words.rate(bound)}){phase}"),
+            tuple((test.text, region_text(test), _share(test)) for test in price.tests),
+        )
+    ]  # fmt: skip
+    if price.costs:
+        rows = tuple(
+            (str(step), loss_text(cost, price.currency, None))
+            for step, cost in enumerate(price.costs, start=1)
+        )
+        found.append(Listing("Privacy cost by step", ("step", "total so far"), rows))
+    return found
+
+
+def _share(test: Test) -> str:
+    return words.rate(test.share)
+
+
+def ways_sentences(price: DecisionPrice) -> list[str]:
+    """Return the smallest sets of conditions that make the whole true, in words."""
+    ways = [" and ".join(price.tests[i].text for i in one) for one in price.implicants]
+    if not ways:
+        return []
+    if len(ways) == 1:
+        return [f"The condition holds when {ways[0]}."] if len(price.tests) > 1 else []
+    listed = "; or ".join(ways)
+    return [
+        f"The condition holds when {listed}. In each of these {len(ways)} ways, the shares of all "
+        "steps add up to at most the bound."
+    ]
+
+
+def price_text(price: DecisionPrice) -> str:
+    """Return a plan for a terminal."""
+    lines = [line for one in plan_listings(price) for line in (listing_text(one), "")]
+    above = [f"{stamp}\n" for stamp in stamps(price.stamp, False)]
+    return "\n".join(
+        [*above, *lines, *map(printable, [*ways_sentences(price), *price.sentences()])]
+    )
+
+
+def price_html(price: DecisionPrice) -> str:
+    """Return a plan as tables with sentences below. Nothing was spent."""
+    conditions, *costs = (
+        listing_table(one, part=place > 0) for place, one in enumerate(plan_listings(price))
+    )
+    said = f"{elements.notes(*ways_sentences(price))}{''.join(costs)}{elements.notes(*price.sentences())}"
+    css = f"<style>{decision_css()}</style>"
+    body = f"{elements.stamped(price.stamp, False)}{conditions}{said}"
+    return elements.framed(f'{css}<div class="dpnb-body dpnb-decide">{body}</div>')

@@ -1,0 +1,98 @@
+"""What other uncertain regions would cost and leave in doubt, from released values alone. Free."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpnb.display.cards.decision_line import region_text
+from dpnb.errors import printable
+from dpnb.privacy.loss import amount_text, unit
+
+if TYPE_CHECKING:
+    from dpnb.decide.decision import Decision, Test
+
+MULTIPLES = tuple(2.0 ** (place / 2) for place in range(-6, 7))
+"""Of the first uncertain regions: 1/8 to 8."""
+
+
+def offers(made: Decision) -> list[list[str]]:
+    """Return multiples of the first uncertain regions, each with what it would cost and leave in doubt.
+
+    Returns
+    -------
+    list of [multiple, sentence]
+        Empty where there is no noise to choose, and where the first step cost nothing.
+    """
+    first = made.first_cost.level(made.currency)
+    if not made.readings or first == 0:
+        return []
+    return [[f"× {times:.3g}", _sentence(made, times, first)] for times in MULTIPLES]
+
+
+def first_factor(made: Decision) -> float:
+    """Return how many times as uncertain the first step was as the newest one."""
+    return 2.0 ** (max(len(made.taken), 1) - 1)
+
+
+def cost_at(first: Fraction, times: float, *, pure: bool) -> Fraction:
+    """Return the level of a first step with ``times`` its uncertain regions.
+
+    Laplace noise: epsilon = sensitivity ln(1/(2 beta)) / u; Gaussian: rho goes with 1/u^2
+    (:func:`dpnb.decide.apportion.level_for`).
+    """
+    return first / Fraction(times if pure else times * times)
+
+
+def expected_doubt(made: Decision, times: float) -> float:
+    """Return about how many groups would have a condition in doubt after such a first step.
+
+    A new noisy value scatters about the released one by the noise of both; a condition is in doubt
+    while its threshold lies in the interval, whose width goes with the noise. Noises count as normal,
+    and those of different conditions as independent: no bound.
+    """
+    settled = np.ones(len(made.groups))
+    for test in made.tests:
+        settled *= 1 - _doubt(made, test, times * first_factor(made))
+    return float((1 - settled).sum())
+
+
+def _doubt(
+    made: Decision, test: Test, growth: float
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return each group's chance that a condition is in doubt, with noise ``growth`` times the newest."""
+    from scipy.special import ndtr
+
+    reading = made.readings[test.reading]
+    sd = reading.law.scale * (math.sqrt(2) if reading.law.family == "laplace" else 1.0)
+    half = growth * (np.asarray(reading.high) - np.asarray(reading.low)) / 2
+    gap = np.asarray(reading.values) - np.asarray(test.limits)
+    spread = max(sd * math.hypot(1.0, growth), 1e-300)
+    chance = ndtr((half - gap) / spread) - ndtr((-half - gap) / spread)
+    return np.asarray(np.where(np.isfinite(half), chance, 1.0))
+
+
+def _regions(made: Decision, times: float) -> str:
+    if made.mode == "margin":
+        return f"Grey widths: {times:.3g} times those you gave"
+    growth = times * first_factor(made)
+    shown = (f"{test.text} by {region_text(test, growth)}" for test in made.tests)
+    return f"Uncertain regions: {'; '.join(shown)}"
+
+
+def _sentence(made: Decision, times: float, first: Fraction) -> str:
+    cost = cost_at(first, times, pure=made.currency == "pure")
+    regions = _regions(made, times)
+    beyond = " (more than is left)" if cost > made.remaining.level(made.currency) else ""
+    doubt, total = expected_doubt(made, times), len(made.groups)
+    about = "fewer than 1" if doubt < 1 else f"about {round(doubt):,}"
+    # a group with a condition in doubt may yet be settled by the others
+    most = "at most " if len(made.tests) > 1 and doubt >= 1 else ""
+    return printable(
+        f"{regions}. A first step would cost {unit(made.currency)} "
+        f"{amount_text(cost)}{beyond} and leave {most}{about} of {total:,} groups in "
+        "doubt."
+    )

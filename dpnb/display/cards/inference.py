@@ -1,0 +1,288 @@
+"""What past answers tell, as text and as HTML: a table, what it promises, and where it comes from.
+
+The table stands without scripts and styles. Where scripts run, ``static/inference.js`` shows the
+interval at every confidence; beside a kernel it also answers claims.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from dpnb.answers.listing import Listing
+from dpnb.answers.words import rest_sentence
+from dpnb.display import elements
+from dpnb.display.cards.inference_curve import (
+    curve,
+    density_at,
+    has_curve,
+    has_levels,
+    levels,
+    reach,
+)
+from dpnb.display.html import aggregate_cells, aggregate_head
+from dpnb.display.marks import GREY, Scale, bar_mark, interval_marks, scale
+from dpnb.display.text import MAX_ROWS, aligned, listing_text, stamps
+from dpnb.errors import printable
+from dpnb.formats import ends_text, figure, percent, share_text, whole
+
+if TYPE_CHECKING:
+    from dpnb.answers.inference import Inference
+    from dpnb.answers.inferred import Inferred, Source
+
+ORIGIN = "Past answers used"
+MAX_SOURCES = 20
+"""Past answers shown before the rest is only counted; ``sources`` has them all."""
+TEXT_SOURCES = 5
+"""The same in text."""
+_WIDTH, _HEIGHT = 480, 84
+_NARROW = 60
+"""Most characters of a statement in a terminal."""
+
+
+def inference_cells(inference: Inference) -> tuple[list[str], list[list[str]]]:
+    """Return header and shown rows of an inference as texts."""
+    header = list(inference.keys)
+    for found in inference.aggregates:
+        header += [found.alias, f"{inference.sure} interval"]
+    rows = []
+    for row in inference.rows[:MAX_ROWS]:
+        cells = [str(value) for value in inference.groups[row]]
+        for found in inference.aggregates:
+            cells += [found.text(row), found.interval_text(row)]
+        rows.append(cells)
+    return header, rows
+
+
+def inference_sentences(inference: Inference) -> list[str]:
+    """Return what is said about an inference, the same in every rendering."""
+    said = [inference.interval_sentence(), inference.cost_sentence(), *inference.notes()]
+    hidden = len(inference.rows) - MAX_ROWS
+    if hidden > 0:
+        said.insert(0, rest_sentence(hidden))
+    return [sentence for sentence in said if sentence]
+
+
+def inference_text(inference: Inference) -> str:
+    """Return an inference for a terminal: the table, what it promises, and what it rests on most."""
+    above = [f"{stamp}\n" for stamp in stamps(inference.stamp, inference.conditional)]
+    lines = aligned(*inference_cells(inference), range(len(inference.keys)))
+    said = map(printable, inference_sentences(inference))
+    shown = [*above, *lines, "", *said]
+    if inference.sources:
+        shown += ["", listing_text(_sources(inference, TEXT_SOURCES, _NARROW))]
+    return "\n".join(shown)
+
+
+def inference_html(inference: Inference, token: str = "") -> str:
+    """Return an inference as a table that needs no script.
+
+    Parameters
+    ----------
+    inference : Inference
+    token : str
+        Names the live widget that accompanies this record; while that is alive, the record is
+        folded to one line.
+    """
+    state = {"data": inference_data(inference), "at": 0}
+    script = elements.script("inference.js", state, token)
+    return elements.framed(f"<style>{inference_css()}</style>{inference_body(inference)}{script}")
+
+
+def inference_body(inference: Inference) -> str:
+    """Return an inference without styles and scripts."""
+    rows, aggregates = inference.rows[:MAX_ROWS], inference.aggregates
+    bounds = inference.method == "guaranteed"
+    axes = [scale(found, rows, bounds=bounds) for found in aggregates]
+    alone = len(aggregates) == 1
+    heads = "".join(elements.head(key) for key in inference.keys or ("",)) + "".join(
+        aggregate_head(found, index, inference.sure, axis, alone=alone)
+        for index, (found, axis) in enumerate(zip(aggregates, axes, strict=True))
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(elements.row_head(str(key)) for key in inference.groups[row] or ("all rows",))
+        + "".join(
+            aggregate_cells(found, index, row, axis, drawn=_drawn(found, row, axis), alone=alone)
+            for index, (found, axis) in enumerate(zip(aggregates, axes, strict=True))
+        )
+        + "</tr>"
+        for row in rows
+    )
+    names = " and ".join(found.alias for found in aggregates)
+    by = f" by {', '.join(inference.keys)}" if inference.keys else ""
+    caption = elements.caption(f"{names}{by}, from past answers about {inference.table}")
+    stamped = elements.stamped(inference.stamp, inference.conditional)
+    return (
+        f'<div class="dpnb-body dpnb-infer">{stamped}<table class="dpnb-table">{caption}'
+        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{_density(inference)}"
+        f"{elements.notes(*inference_sentences(inference))}{_origin(inference)}</div>"
+    )
+
+
+def inference_data(inference: Inference) -> dict[str, Any]:
+    """Return what the script needs: the shown values, and the interval of each at every confidence.
+
+    Returns
+    -------
+    dict
+        ``groups`` and ``aggregates`` by name; ``points`` for each aggregate and in it for each shown
+        group, of which each has a confidence and an interval as texts, and where the
+        interval starts and ends on the axis of the curve, in thousandths; ``start``: the point of the
+        inference's own confidence; ``note``.
+    """
+    rows = inference.rows[:MAX_ROWS]
+    pairs = [(found, row) for found in inference.aggregates for row in rows]
+    points = [_points(inference, found, row) for found, row in pairs]
+    own, shown = percent(inference.confidence), max(points, key=len, default=[])
+    start = next((place for place, point in enumerate(shown) if point[0] == own), 0)
+    alone = len(inference.groups) * len(inference.aggregates) == 1
+    return {
+        "groups": [printable(inference.group_label(row)) for row in rows],
+        "aggregates": [printable(found.alias) for found in inference.aggregates],
+        "points": points,
+        "start": start,
+        "note": "" if alone else "of this value on its own",
+    }
+
+
+def value_name(inference: Inference, found: Inferred, row: int) -> str:
+    """Return one group's value by name: 'n of Male'."""
+    return printable(
+        f"{found.alias} of {inference.group_label(row)}" if inference.keys else found.alias
+    )
+
+
+@cache
+def inference_css() -> str:
+    """Return the styles of inferences, which stand beside those of every result."""
+    return (elements.STATIC / "inference.css").read_text(encoding="utf-8")
+
+
+def _points(inference: Inference, found: Inferred, row: int) -> list[list[str | int]]:
+    if not has_levels(inference, found, row):
+        return []
+    side = reach(inference, found, row)
+    start, times = (found.estimate[row] or 0.0) - side, 500 / side if side else 0.0
+    points: list[list[str | int]] = []
+    for level, low, high in levels(inference, found, row):
+        half = (high - low) / 2
+        half = whole(half) if found.function == "COUNT" else half
+        text = ends_text(low, high, half, counts=found.function == "COUNT")
+        places = [min(max(round(times * (x - start)), 0), 1000) for x in (low, high)]
+        points.append([percent(level), text, *places])
+    return points
+
+
+def _drawn(found: Inferred, row: int, axis: Scale) -> str:
+    """Return an interval with its estimate; bounds without one as a hollow bar."""
+    low, high = found.low[row], found.high[row]
+    if found.estimate[row] is None and not found.places[row] and math.isfinite(high - low):
+        return bar_mark(low, high, axis, opened=True)
+    return interval_marks(found, row, axis)
+
+
+def _density(inference: Inference) -> str:
+    """Return the curve of a single value, with the interval shaded; its facts are in the table."""
+    [found, *others] = inference.aggregates
+    if others or len(inference.groups) != 1 or not has_curve(inference, found, 0):
+        return ""
+    points = curve(inference, found, 0)
+    value = found.estimate[0]
+    top = max((density for _, density in points), default=0.0)
+    if value is None or not top > 0:
+        return ""
+    start, end = points[0][0], points[-1][0]
+
+    def x(at: float) -> str:
+        return f"{_WIDTH * (min(max(at, start), end) - start) / (end - start):.1f}"
+
+    def y(density: float) -> str:
+        return f"{_HEIGHT - (_HEIGHT - 4) * density / top:.1f}"
+
+    line = " ".join(f"{x(at)},{y(density)}" for at, density in points)
+    low, high = max(found.low[0], start), min(found.high[0], end)
+    inside = [(at, density) for at, density in points if low < at < high]
+    shaded = [(low, density_at(points, low)), *inside, (high, density_at(points, high))]
+    area = " ".join(f"{x(at)},{y(density)}" for at, density in shaded)
+    half = (end - start) / 2
+    ends = "".join(f"<span>{figure(at, half)}</span> " for at in (start, value, end))
+    # a notebook that is not trusted drops styles and drawing: then its words are not shown either
+    return (
+        '<div class="dpnb-density" style="max-width:520px;display:none">'
+        "<p>How likely each value is, given the past answers. The confidence interval is shaded.</p>"
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" aria-hidden="true" '
+        f'width="100%" height="{_HEIGHT}" focusable="false">'
+        f'<polygon class="dpnb-within" fill="{GREY}" fill-opacity=".4" '
+        f'points="{x(low)},{_HEIGHT} {area} {x(high)},{_HEIGHT}"/>'
+        f'<polyline class="dpnb-outline" fill="none" stroke="{GREY}" stroke-width="2" '
+        f'vector-effect="non-scaling-stroke" points="{line}"/>'
+        f'<path class="dpnb-at" stroke="{GREY}" vector-effect="non-scaling-stroke" '
+        f'd="M{x(value)} 0V{_HEIGHT}"/>'
+        f'<path class="dpnb-ground" stroke="{GREY}" vector-effect="non-scaling-stroke" '
+        f'd="M0 {_HEIGHT}H{_WIDTH}"/></svg>'
+        '<div class="dpnb-ends" style="display:flex;justify-content:space-between">'
+        f"{ends.rstrip()}</div></div>"
+    )
+
+
+def _origin(inference: Inference) -> str:
+    """Return the past answers that an inference rests on, under a line that opens them."""
+    listing = _sources(inference, MAX_SOURCES)
+    if not listing.rows:
+        return ""
+    first, _, *heads = listing.header
+    head = elements.head(first) + "".join(_right('th scope="col"', name) for name in heads)
+    rows = "".join(
+        '<tr><th scope="row" style="text-align:left;font-weight:normal">'
+        f"{elements.one_line(statement)}"
+        f'<span class="dpnb-effect" style="display:block">{elements.text(group)}</span></th>'
+        + "".join(_right("td", cell) for cell in cells)
+        + '<td class="dpnb-plot" style="text-align:left;white-space:nowrap">'
+        + f"{bar_mark(0.0, source.share, (0.0, 1.0, 1.0), opened=False)}</td></tr>"
+        for source, (statement, group, *cells) in zip(inference.sources, listing.rows, strict=False)
+    )
+    said = listing.caption.removeprefix(f"{ORIGIN}: ")
+    return (
+        f'<details><summary data-lm-suppress-shortcuts="true">{ORIGIN}</summary>'
+        f'<table class="dpnb-table dpnb-past">'
+        f'<caption style="text-align:left">{elements.text(said[:1].upper() + said[1:])}</caption>'
+        f'<thead><tr>{head}<td class="dpnb-plot" style="min-width:70px"></td></tr></thead>'
+        f"<tbody>{rows}</tbody></table></details>"
+    )
+
+
+def _right(tag: str, value: str) -> str:
+    return f'<{tag} style="text-align:right">{elements.text(value)}</{tag[:2]}>'
+
+
+def _sources(inference: Inference, most: int, narrow: int | None = None) -> Listing:
+    """Return the most important past answers as texts; with weights where there is one value."""
+    sources = inference.sources
+    single = len(inference.shares) == 1
+    shares = "share of the variance" if single else "largest share of the variance"
+    header = ("past answer", "group", "released", *(("weight",) if single else ()), shares)
+    rows = tuple(_source_cells(source, narrow, single=single) for source in sources[:most])
+    told = f"{ORIGIN}: "
+    if single:
+        told += "the value is the sum of weight × released."
+    else:
+        told += "each with the value that it contributes most to."
+    hidden = len(sources) - most
+    if hidden > 0:
+        told += f" {hidden:,} more: see .sources."
+    return Listing(told, header, rows)
+
+
+def _source_cells(source: Source, narrow: int | None, *, single: bool) -> tuple[str, ...]:
+    statement = " ".join(source.statement.split())
+    if narrow is not None and len(statement) > narrow:
+        statement = f"{statement[: narrow - 3]}..."
+    released = f"{figure(source.value, source.sd)} ± {figure(source.sd, source.sd)}"
+    weight = (_weight(source.weight),) if single else ()
+    return statement, source.group, released, *weight, share_text(source.share)
+
+
+def _weight(weight: float) -> str:
+    return f"{weight:.3g}" if math.isfinite(weight) else "unknown"

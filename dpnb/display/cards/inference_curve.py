@@ -1,0 +1,108 @@
+"""How likely each value is by past answers, as a curve; and the interval at every confidence."""
+
+from __future__ import annotations
+
+import itertools
+from operator import methodcaller
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpnb.answers.inference import Inference
+    from dpnb.answers.inferred import Inferred
+
+POINTS = 61
+"""Points of a curve."""
+REACH = 4.0
+"""Standard deviations that it reaches to either side."""
+LEVELS = (
+    *(share / 100 for share in (*range(50, 90, 2), *range(90, 100))),
+    0.995, 0.998, 0.999, 0.9999,
+)  # fmt: skip
+"""Confidences for which an interval is shown, beside that of the inference."""
+
+
+def has_curve(inference: Inference, found: Inferred, group: int) -> bool:
+    """Return whether a group's interval rests on a law, so that the value has a curve.
+
+    Bounds that hold whatever was asked rest on none.
+    """
+    told = bool(found.places[group]) and found.estimate[group] is not None
+    return told and inference.method != "guaranteed"
+
+
+def has_levels(inference: Inference, found: Inferred, group: int) -> bool:
+    """Return whether a group has an interval at every confidence: by the law of the noise alone."""
+    if not has_curve(inference, found, group):
+        return False
+    if inference.method != "blue" or inference.prior is not None or inference.chosen == "any":
+        return False
+    # of a mean with other than Gaussian noise it would take seconds
+    return len(found.places[group]) == 1 or inference.joint.gaussian
+
+
+def curve(inference: Inference, found: Inferred, group: int) -> list[tuple[float, float]]:
+    """Return values around an estimate, each with its density by past answers.
+
+    From finite differences of the probability that the exact value is above (docs/methods/bayes.md,
+    theorem 9).
+
+    Returns
+    -------
+    list of pairs, length 61
+        Empty where there is no noise.
+    """
+    middle, half = found.estimate[group], reach(inference, found, group)
+    if middle is None or not half > 0:
+        return []
+    step, labels = 2 * half / (POINTS - 1), inference.groups[group]
+    ends = [middle + (place - POINTS / 2) * step for place in range(POINTS + 1)]
+    tails = [inference.probability(">", end, labels, found.alias) for end in ends]
+    return [(ends[i] + step / 2, max(tails[i] - tails[i + 1], 0.0) / step) for i in range(POINTS)]
+
+
+def density_at(points: list[tuple[float, float]], at: float) -> float:
+    """Return the density between two points of a curve; 0 beyond its ends."""
+    for (left, lower), (right, upper) in itertools.pairwise(points):
+        if left <= at <= right:
+            return lower + (upper - lower) * (at - left) / (right - left)
+    return 0.0
+
+
+def levels(inference: Inference, found: Inferred, group: int) -> list[tuple[float, float, float]]:
+    """Return confidences, rising, each with the ends of the interval that it gives.
+
+    Each for this value alone; of one that was picked from several, so that it holds nevertheless.
+    """
+    from dpnb.estimation.mixed import count_interval, mean_interval
+
+    wished = {inference.confidence} if 0 < inference.confidence < 1 else set()
+    joint, place, value = inference.joint, found.places[group], found.estimate[group]
+    law = joint.law(place[0])
+    told = []
+    for level in sorted({*LEVELS, *wished}):
+        width = methodcaller("half_width", (1 - level) / int(inference.chosen))
+        if len(place) == 2:
+            ends = mean_interval(joint, *place, width, found.reach)
+            low, high = (found.middle + end for end in ends)
+        else:
+            half, middle = width(law), value or 0.0
+            whole = found.function == "COUNT"
+            low, high = count_interval(middle, half) if whole else (middle - half, middle + half)
+        told.append((level, low, high))
+    return told
+
+
+def reach(inference: Inference, found: Inferred, group: int) -> float:
+    """Return how far the axis of a curve reaches to either side of the estimate."""
+    return REACH * _spread(inference, found, group)
+
+
+def _spread(inference: Inference, found: Inferred, group: int) -> float:
+    """Return the standard deviation of an estimate; of a mean, to first order."""
+    place, middle = found.places[group], found.estimate[group]
+    if len(place) == 1 or middle is None:
+        return float(inference.joint.law({place[0]: 1.0}).sd)
+    total, count = place
+    rows = abs(float(inference.joint.estimates[count]))
+    sd = float(inference.joint.law({total: 1.0, count: found.middle - middle}).sd)
+    return sd / rows if rows else 0.0

@@ -1,0 +1,131 @@
+"""The course of spending as a step chart: the total against the cap, and each analyst.
+
+Its words are drawn by the style sheet from attributes, so that nothing is left of it where styles are
+not shown: the sentence above it and the table of charges say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from dpnb.answers.listing import minute
+from dpnb.display import elements
+from dpnb.display.cards.provenance import TOGETHER, timeline_sentence
+from dpnb.display.marks import round_scale
+from dpnb.privacy.loss import amount_text, unit
+
+if TYPE_CHECKING:
+    from dpnb.owner.report import Provenance, Spending
+
+MOST_DRAWN = 6
+"""Analysts drawn, those who learned most."""
+_STEPS = 400
+_GAP = 10.5
+"""Least distance of two labels, in percent of the height."""
+_FAR = 0.3
+"""Below this share of the cap the axis ends before it."""
+
+
+def timeline(provenance: Provenance) -> str:
+    """Return the chart under a sentence that says the same; the sentence alone while nothing is spent."""
+    above = f"{elements.section('How the budget was spent')}{elements.notes(timeline_sentence(provenance))}"
+    names, steps = course(provenance)
+    if not steps:
+        return above
+    cap, highest = float(provenance.cap.level(provenance.currency)), max(map(max, steps))
+    far = highest < _FAR * cap
+    start, end, step = round_scale(0.0, max(highest, 0.0 if far else cap), 4)
+    if far and highest > 0.9 * end:
+        end += step
+
+    def place(value: float) -> float:
+        return 100 - 100 * (value - start) / (end - start)
+
+    paths = "".join(
+        f'<path class="dpnb-prov-line dpnb-prov-line-{i}" d="{path([place(one[i]) for one in steps])}"'
+        f' fill="none" stroke="currentColor" vector-effect="non-scaling-stroke"/>'
+        for i in reversed(range(len(names)))
+    )
+    limit = f"budget {amount_text(cap)}"
+    labels = [(place(steps[-1][i]), name, f"dpnb-prov-line-{i}") for i, name in enumerate(names)]
+    labels.append((0.0, f"↑ {limit}", "") if far else (place(cap), limit, ""))
+    marks = "" if far else f'<i class="dpnb-prov-cap" style="top:{place(cap):.2f}%"></i>'
+    count = round((end - start) / step)
+    ticks = "".join(
+        f'<i class="dpnb-prov-tick" style="top:{100 - 100 * i / count:.2f}%" '
+        f'data-label="{amount_text(start + i * step)}"></i>'
+        for i in range(count + 1)
+    )
+    paid = [one for one in provenance.timeline if _paid(provenance, one)]
+    return (
+        f'{above}<div class="dpnb-prov-figure" aria-hidden="true">'
+        f'<div class="dpnb-prov-plot" data-unit="{unit(provenance.currency)}">{ticks}{marks}'
+        '<svg viewBox="0 0 100 100" preserveAspectRatio="none" width="100%" height="100%">'
+        f"{paths}</svg>{_labels(labels)}</div>"
+        f'<div class="dpnb-prov-foot"><i data-label="{minute(paid[0].time)}"></i>'
+        '<i data-label="charges in order →"></i>'
+        f'<i data-label="{minute(paid[-1].time)} UTC"></i></div></div>'
+    )
+
+
+def course(provenance: Provenance) -> tuple[list[str], list[list[float]]]:
+    """Return who is drawn, all together first, and how much each has after each charge.
+
+    The first point is before the first charge. Of many charges only some are drawn, the last one
+    always.
+    """
+    currency = provenance.currency
+    rows = sorted(provenance.rows, key=lambda row: -row.known.level(currency))
+    names = [row.name for row in rows if row.known.level(currency)][:MOST_DRAWN]
+    totals: Mapping[str, float] = dict.fromkeys(names, 0.0)
+    total, points = 0.0, [[0.0] * (1 + len(names))]
+    for one in provenance.timeline:
+        if _paid(provenance, one):
+            total += float(one.table.level(currency))
+            if one.row in totals:
+                totals = {**totals, one.row: totals[one.row] + float(one.own.level(currency))}
+            points.append([total, *totals.values()])
+    if len(points) == 1:
+        return [], []
+    every = -(-(len(points) - 1) // _STEPS)
+    kept = [*points[:-1:every], points[-1]]
+    return [TOGETHER, *names], kept
+
+
+def path(places: Sequence[float]) -> str:
+    """Return steps of equal width from left to right, as an SVG path; a step shows a charge's end."""
+    width = 100 / max(1, len(places) - 1)
+    drawn, last = [f"M0 {places[0]:.2f}"], places[0]
+    for i, place in enumerate(places[1:], 1):
+        if place != last:
+            drawn.append(f"H{(i - 0.5) * width:.2f}V{place:.2f}")
+            last = place
+    return f"{''.join(drawn)}H100"
+
+
+def spread(places: Sequence[float], gap: float = _GAP) -> list[float]:
+    """Return places from 0 to 100 moved apart by at least a gap, in the same order."""
+    order = sorted(range(len(places)), key=lambda i: places[i])
+    found = list(places)
+    for before, after in pairwise(order):
+        found[after] = max(found[after], found[before] + gap)
+    limit = 100.0
+    for i in reversed(order):
+        found[i] = min(found[i], limit)
+        limit = found[i] - gap
+    return found
+
+
+def _labels(labels: Sequence[tuple[float, str, str]]) -> str:
+    places = spread([place for place, _, _ in labels])
+    return "".join(
+        f'<i class="dpnb-prov-label {name}" style="top:{place:.2f}%" data-label="{elements.text(text)}"></i>'
+        for place, (_, text, name) in zip(places, labels, strict=True)
+    )
+
+
+def _paid(provenance: Provenance, one: Spending) -> bool:
+    currency = provenance.currency
+    return bool(one.own.level(currency) or one.table.level(currency))

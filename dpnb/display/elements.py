@@ -1,0 +1,197 @@
+"""What every result in HTML is made of: text, heads, styles, scripts, and a page around it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from dpnb.display.marks import GREY
+from dpnb.display.text import stamps
+from dpnb.errors import RequestError, given, printable
+from dpnb.private import Stamp
+
+STATIC = Path(__file__).parent / "static"
+INTERRUPTED = (
+    "Interrupted. Check the budget. If you press again, anything already paid for is free."
+)
+"""What a button of a widget says after Ctrl-C."""
+_PERCENT = re.compile(r"(?<=\d) %")
+_IMPORTED = re.compile(r'(?<= from )"\./(\w+\.js)"')
+
+
+def text(value: str) -> str:
+    """Return a text as HTML that reads as that text; a number stays with its percent sign."""
+    return _PERCENT.sub("&nbsp;%", escape(printable(value)))
+
+
+def one_line(value: str) -> str:
+    """Return a text on one line, as HTML."""
+    return text(" ".join(value.split()))
+
+
+def framed(content: str) -> str:
+    """Return content with its styles."""
+    # pages that typeset formulas would read names with dollar signs as such
+    classes = "dpnb mathjax_ignore tex2jax_ignore"
+    return f'<div class="{classes}"><style>{_css()}</style>{content}</div>'
+
+
+@cache
+def _css() -> str:
+    return (STATIC / "answer.css").read_text(encoding="utf-8")
+
+
+@cache
+def module(name: str) -> str:
+    """Return a script together with what it imports.
+
+    In a notebook it has no address that a relative import could start from.
+    """
+    source = (STATIC / name).read_text(encoding="utf-8")
+    return _IMPORTED.sub(lambda found: json.dumps(_address(found[1])), source)
+
+
+@cache
+def _address(name: str) -> str:
+    return "data:text/javascript;base64," + base64.b64encode(module(name).encode()).decode()
+
+
+def script(view: str, state: dict[str, Any], token: str) -> str:
+    """Return the script that upgrades the record around it.
+
+    Base64 keeps every value clear of the HTML parser. A front end may run the script beside the
+    record instead of inside it. Where a page forbids the import, the table stays as it is.
+
+    Parameters
+    ----------
+    view : str
+        File name of the view.
+    state : dict
+        What the view starts from, as the widget's traits.
+    token : str
+        Names the live widget that accompanies the record; empty for none.
+    """
+    packed = json.dumps({**state, "token": token}, allow_nan=False)
+    blob = base64.b64encode(packed.encode()).decode()
+    return (
+        "<script>(() => { const script = document.currentScript;"
+        ' const root = script.closest(".dpnb") || script.parentNode.querySelector(".dpnb");'
+        f' Promise.all([import("{_address(view)}"), import("{_address("record.js")}")])'
+        f'.then(([view, record]) => record.upgrade(view.default, root, "{blob}")); }})()</script>'
+    )
+
+
+def stamped(stamp: Stamp, conditional: bool) -> str:
+    """Return the stamps of a result, each in a box; nothing for what needs none."""
+    return "".join(map(boxed, stamps(stamp, conditional)))
+
+
+def boxed(value: str) -> str:
+    """Return a strong line in a box."""
+    return (
+        '<p class="dpnb-stamp"><strong style="border:2px solid;padding:2px 8px">'
+        f"{text(value)}</strong></p>"
+    )
+
+
+def caption(value: str, *, part: bool = False) -> str:
+    """Return the caption of a table: the title of a result, or of a part of one."""
+    name = ' class="dpnb-head"' if part else ""
+    return f'<caption{name} style="text-align:left;font-weight:bold">{text(value)}</caption>'
+
+
+def title(value: str) -> str:
+    """Return the title of a result that is not a single table."""
+    return f'<p class="dpnb-title"><strong>{text(value)}</strong></p>'
+
+
+def section(value: str) -> str:
+    """Return the title of a part of a result."""
+    return f'<p class="dpnb-head"><strong>{text(value)}</strong></p>'
+
+
+def said(*sentences: str, name: str = "dpnb-said") -> str:
+    """Return sentences as a paragraph, one on each line; nothing where there is none."""
+    lines = "<br>".join(text(sentence) for sentence in sentences if sentence)
+    return f'<p class="{name}">{lines}</p>' if lines else ""
+
+
+def strong(sentence: str) -> str:
+    """Return the sentence that matters most."""
+    return f'<p class="dpnb-said"><strong>{text(sentence)}</strong></p>'
+
+
+def notes(*sentences: str) -> str:
+    """Return what is said in small print: costs, promises, hints."""
+    return said(*sentences, name="dpnb-notes")
+
+
+def opened(summary: str, content: str, *, first: bool = False) -> str:
+    """Return content under a line that opens it, without scripts too; ``first``: open at first."""
+    state = ' open="open"' if first else ""
+    return (
+        f'<details{state}><summary data-lm-suppress-shortcuts="true">{text(summary)}</summary>'
+        f"{content}</details>"
+    )
+
+
+def meter(share: float, striped: float = 0.0) -> str:
+    """Return a share as a bar, and beside it a further one in stripes."""
+    stripes = f"repeating-linear-gradient(135deg,{GREY} 0 2px,transparent 2px 6px)"
+    share = min(max(share, 0.0), 1.0)
+    shown = [
+        (share, "", GREY),
+        (min(max(striped, 0.0), 1.0 - share), ' class="dpnb-striped"', stripes),
+    ]
+    bars = "".join(
+        f'<div{name} style="display:inline-block;width:{100 * part:.2f}%;height:10px;'
+        f'background:{ground}"></div>'
+        for place, (part, name, ground) in enumerate(shown)
+        if part or not place
+    )
+    return (
+        f'<div class="dpnb-meter" style="max-width:420px;height:10px;border:1px solid {GREY};'
+        f'line-height:0;overflow:hidden;white-space:nowrap">{bars}</div>'
+    )
+
+
+def head(value: str) -> str:
+    """Return the head of a column; an empty one heads nothing."""
+    if not value:
+        return "<td></td>"
+    return f'<th scope="col" style="text-align:left">{text(value)}</th>'
+
+
+def row_head(value: str) -> str:
+    """Return the head of a row."""
+    return f'<th scope="row" style="text-align:left;font-weight:normal">{text(value)}</th>'
+
+
+def write_page(path: str | Path, html: str) -> None:
+    """Write a result as a page that needs nothing else.
+
+    Parameters
+    ----------
+    path : str or Path
+    html : str
+        A result, as :mod:`dpnb.display.html` writes it.
+    """
+    page = (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        "<title>dpnb result</title>\n"
+        "<style>:root{color-scheme:light dark}"
+        "body{font:14px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem}"
+        f"</style>\n</head>\n<body>\n<main>\n{html}\n</main>\n</body>\n</html>\n"
+    )
+    try:
+        Path(path).write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise RequestError(
+            f"cannot write {given(str(path))}: {error.strerror}", "Name another file."
+        ) from None

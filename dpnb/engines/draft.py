@@ -1,0 +1,251 @@
+"""A first draft of a table's TOML file, made from the data: for the owner to replace by public knowledge."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpnb.errors import SchemaError
+from dpnb.schema.schema import Schema
+from dpnb.schema.table import check_name
+
+if TYPE_CHECKING:
+    from dpnb.engines.summary import Summary
+
+STAMP = (
+    "# DRAFT, made from the data: NOT PRIVATE. For the owner only; do not show it to analysts.\n"
+    "# Replace every bound, bin and value by public knowledge: what you would write without these\n"
+    "# data. Then delete the line draft = true; before that, dpnb refuses the file.\n"
+    "draft = true\n"
+)
+MOST_BINS = 10
+PLAIN_VALUES = 30
+"""Whole numbers that need no bins."""
+_ID = re.compile(r"(^|[_ -])([iI][dD]|uuid|UUID|guid|GUID)$|[a-z0-9]I[dD]$")
+
+
+_PLAIN_LIST = re.compile(r"\[\n((?:    [-+.:\w]+,\n)+)\]")
+
+
+class Draft(str):
+    """The text of a draft, which a notebook shows as lines."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def draft_schema(source: Any, name: str | None = None) -> Draft:
+    """Return a draft of a table's TOML file, to start from.
+
+    It is computed from the data, so it is not private: bounds, values and which columns are complete
+    tell about rows. It is for the owner, who replaces all of it by public knowledge, and must not be
+    shown to analysts. No session makes one, and ``Schema.load`` and ``Table.load`` refuse it until the
+    line ``draft = true`` is deleted.
+
+    Parameters
+    ----------
+    source : data frame, path or DuckDB relation
+        As for ``Table``.
+    name : str, optional
+        The table's name; by default that of the file, else "t".
+
+    Returns
+    -------
+    Draft
+        A str. Whole numbers, real numbers and days have bounds rounded outward and bins; texts are
+        listed up to 50 values. What may be an id is proposed as privacy unit, in comments.
+
+    Raises
+    ------
+    SchemaError
+        For a source that a table cannot have, and a CSV file that is not in UTF-8.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> draft = draft_schema(pd.DataFrame({"age": [23, 51, None], "sex": ["m", "f", "f"]}))
+    >>> draft.splitlines()[3]
+    'draft = true'
+    """
+    from dpnb.engines.sources import is_csv
+    from dpnb.engines.summary import summarise
+
+    if name is None:
+        name = _name_of(source)
+    check_name(name)
+    found = summarise(source)
+    if is_csv(source):
+        _check_encoding(Path(source))
+    declared = {one.name: kind for one in found if (kind := _declared(one)) is not None}
+    complete = [one.name for one in found if one.name in declared and one.present == one.rows > 0]
+    path = str(source) if isinstance(source, (str, Path)) else None
+    head = {"name": name, **({} if path is None else {"source": path}), "complete": complete}
+    parts = [STAMP, _toml(head)]
+    if path is None:
+        parts.append("# The file with the rows, relative to this one; Table.load needs it:\n"
+                     '# source = "rows.parquet"\n')  # fmt: skip
+    # whom to protect is the first thing to decide
+    parts += map(_unit, filter(_may_be_id, found))
+    for one in found:
+        if one.name in declared:
+            parts.append(f"{_remark(one)}{_toml({'columns': {one.name: declared[one.name]}})}")
+        else:
+            parts.append(_left_out(one))
+    return Draft("\n".join(parts))
+
+
+def _name_of(source: Any) -> str:
+    """Return a table's name from that of its file."""
+    if not isinstance(source, (str, Path)):
+        return "t"
+    found = re.sub(r"[^A-Za-z0-9_]+", "_", Path(source).stem).strip("_")[:62]
+    return f"_{found}" if found[:1].isdigit() else found or "t"
+
+
+def _check_encoding(path: Path) -> None:
+    """Refuse a file of which a table would leave out rows. Only the owner may know that there are any.
+
+    Raises
+    ------
+    SchemaError
+    """
+    with path.open(encoding="utf-8") as file:
+        try:
+            while file.read(2**20):
+                pass
+        except UnicodeDecodeError:
+            pass
+        else:
+            return
+    raise SchemaError(
+        "the CSV file is not encoded in UTF-8, so a table would leave out rows",
+        "Save it as UTF-8, or read it with pandas.read_csv(..., encoding='latin-1') and give the frame.",
+        str(path),
+    )
+
+
+def _toml(content: dict[str, Any]) -> str:
+    import tomli_w
+
+    # numbers and days on one line, texts on one each
+    return _PLAIN_LIST.sub(
+        lambda found: "[" + " ".join(found[1].split())[:-1] + "]",
+        tomli_w.dumps(content),
+    )
+
+
+def _declared(one: Summary) -> dict[str, Any] | None:
+    """Return the declaration of a column; None for one that is left out."""
+    if not one.present or _ID.search(one.name) or one.holds == "other":
+        return None
+    try:
+        if one.holds == "text":
+            made: dict[str, Any] = {"type": "category", "values": list(one.values)}
+        else:
+            made = _days(one.low, one.high) if one.holds == "day" else _numbers(one)
+        Schema.from_dict({one.name: made})
+    except (SchemaError, OverflowError):
+        # values that no declaration holds: too many texts, too large numbers
+        return None
+    return made
+
+
+def step(width: Fraction, most: int = MOST_BINS) -> Fraction:
+    """Return the smallest of 1, 2, 5 times a power of ten of which ``most`` steps span a width.
+
+    Examples
+    --------
+    >>> step(Fraction(73)), step(Fraction(1, 3))
+    (Fraction(10, 1), Fraction(1, 20))
+    """
+    if width <= 0:
+        return Fraction(1)
+    power = Fraction(1)
+    while power * most < width:
+        power *= 10
+    while power / 10 * most >= width:
+        power /= 10
+    return next(found for found in (power / 5, power / 2, power) if found * most >= width)
+
+
+def _numbers(one: Summary) -> dict[str, Any]:
+    """Return bounds rounded outward to whole steps, and bins of one step."""
+    # the decimal that a float names
+    low, high = Fraction(str(one.low)), Fraction(str(one.high))
+    by = step(high - low)
+    whole = one.holds == "whole"
+    by = max(by, Fraction(1)) if whole else by
+    first, last = math.floor(low / by), math.ceil(high / by)
+    # a column of one value has bounds, too
+    edges = [by * place for place in range(first, max(last, first + 1) + 1)]
+    shown = [int(edge) if whole else float(edge) for edge in edges]
+    made = {"type": "integer" if whole else "real", "low": shown[0], "high": shown[-1]}
+    return made if whole and shown[-1] - shown[0] <= PLAIN_VALUES else {**made, "bins": shown}
+
+
+def _days(low: datetime.date, high: datetime.date) -> dict[str, Any]:
+    """Return whole years as bounds; bins are years, or the quarters of one year."""
+    first, last = datetime.date(low.year, 1, 1), datetime.date(high.year, 12, 31)
+    by = max(int(step(Fraction(high.year - low.year + 1))), 1)
+    ends = [datetime.date(year, 12, 31) for year in range(low.year, high.year, by)]
+    if low.year == high.year:
+        ends = [datetime.date(low.year, month, day) for month, day in ((3, 31), (6, 30), (9, 30))]
+    return {"type": "date", "low": first, "high": last, "bins": [first, *ends, last]}
+
+
+def _may_be_id(one: Summary) -> bool:
+    """Return whether a column may say whose row it is: by its name, or by a value for each row."""
+    if not one.present or one.holds not in ("text", "whole"):
+        return False
+    alone = one.different == one.rows > PLAIN_VALUES
+    return alone or _ID.search(one.name) is not None
+
+
+def _named(one: Summary) -> str:
+    """Return a column's name in quotes, on one line whatever it holds."""
+    return json.dumps(one.name)
+
+
+def _left_out(one: Summary) -> str:
+    name = _named(one)
+    if _ID.search(one.name) and one.holds in ("text", "whole"):
+        return f"# Column {name} looks like an id, so it is left out.\n"
+    if one.holds == "other":
+        return f"# Column {name} holds {one.type} values. No kind of column fits them, so it is left out.\n"
+    if not one.present:
+        return f"# Column {name} holds no values: left out.\n"
+    if one.holds == "text":
+        return (
+            f"# Column {name} has {one.different:,} different strings: left out. If some are\n"
+            "# public, list them, with one value for all others:\n"
+            f"# [columns.{name}]\n"
+            '# type = "category"\n'
+            '# values = ["this", "that", "other"]\n'
+            '# other = "other"\n'
+        )
+    return f"# Column {name} has values that fit no bounds: left out.\n"
+
+
+def _remark(one: Summary) -> str:
+    """Return what is to be thought of at a column that may be missing."""
+    if one.present == one.rows:
+        return ""
+    return "# Missing in some rows.\n"
+
+
+def _unit(one: Summary) -> str:
+    most = 1 if one.most <= 1 else int(max(step(Fraction(one.most), 1), Fraction(2)))
+    return (
+        f"# Does {_named(one)} say whose row it is? Then protect all rows of one id, not single rows.\n"
+        "# max_rows is the number of rows that are kept for each id:\n"
+        "# [unit]\n"
+        f"# column = {_named(one)}\n"
+        f"# max_rows = {most}\n"
+    )

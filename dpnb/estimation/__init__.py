@@ -1,0 +1,1 @@
+"""Estimates and confidence intervals from released numbers alone."""

@@ -1,0 +1,589 @@
+"""The best linear unbiased estimate of a query from noisy linear answers, on as few numbers as it takes.
+
+Rows become vectors on atoms, vectors become coordinates in a basis of the row space, and the number of
+cells disappears from the arithmetic (docs/methods/bayes.md, theorems 6 and 7). Nothing here ever
+sees data: answers enter only when weights are there, so rows that are merely planned have all but
+estimates.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dpnb.errors import RequestError, given
+from dpnb.estimation.atoms import Support, support
+from dpnb.estimation.partition import Partition
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from dpnb.estimation.atoms import Cells, Floats, Ints, Values
+
+TOLERANCE = 1e-10
+"""Largest residual, relative to the largest value of a row, that counts as none.
+
+Definition 3 of docs/methods/bayes.md.
+"""
+CHECK = 1e-8
+"""How far the weights of an estimate may be from reproducing its query.
+
+Algorithm 8 of docs/methods/bayes.md.
+"""
+REFACTOR = 64
+"""After so many rows the covariance is factored anew, where that takes less than WORK products."""
+WORK = 2e7
+CERTAIN = (1e-11, 1e-7)
+"""Rows whose part outside the space has at most the first relative length do not add a direction, from the
+second on they are; in between the order decides."""
+ROOM = 5e7
+"""Largest number of values of rows on atoms, without the disjoint ones."""
+
+
+class NotEstimable(RequestError):  # noqa: N818  the term of the field
+    """The query is not a combination of the past rows, so no estimate of it is unbiased.
+
+    Attributes
+    ----------
+    residual : float
+        Largest value of the part of the query outside the row space, relative to the largest value of
+        the query; 1 when it cuts an atom. In (0, 1e-9] queries count as estimable.
+    cuts : bool
+        Whether the query treats cells differently that all past rows treat alike.
+    place : int
+        Which of the queries that were asked together it is.
+    """
+
+    def __init__(self, residual: float, *, cuts: bool, place: int = 0) -> None:
+        why = (
+            "it separates groups that no past answer separates"
+            if cuts
+            else "it is not a combination of past questions"
+        )
+        super().__init__(
+            f"The past answers do not determine this query: {why}",
+            "Ask for a fresh answer, or for guaranteed bounds.",
+        )
+        self.residual = residual
+        self.cuts = cuts
+        self.place = place
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solutions:
+    """Estimates of several queries from the same rows.
+
+    Attributes
+    ----------
+    estimates : float array, shape (g,)
+        NaN when a row is only planned.
+    variances : float array, shape (g,)
+        Of the estimates' noise, in squared units of the answers.
+    coordinates : float array, shape (g, r)
+        Of the queries in the basis of the row space.
+    residuals : float array, shape (g,)
+        Largest value of the part outside the row space that was taken for rounding; with real values
+        widen intervals by this times a public bound on the number of rows.
+    """
+
+    estimates: Floats
+    variances: Floats
+    coordinates: Floats
+    residuals: Floats
+    _weights: Floats = field(repr=False)
+
+    def weights(self) -> Floats:
+        """Return A, shape (g, m), with estimates = A y (docs/methods/bayes.md, theorem 7)."""
+        return self._weights
+
+    def __getitem__(self, place: int) -> Solution:
+        return Solution(
+            float(self.estimates[place]),
+            float(self.variances[place]),
+            self.coordinates[place],
+            float(self.residuals[place]),
+            self._weights[place],
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution:
+    """The estimate of one query; the attributes are those of :class:`Solutions` for a single one."""
+
+    estimate: float
+    variance: float
+    coordinates: Floats
+    residual: float
+    _weights: Floats = field(repr=False)
+
+    def weights(self) -> Floats:
+        """Return A, shape (m,), with estimate = A y."""
+        return self._weights
+
+
+class RowSpace:
+    """The space that rows with noisy answers span, and what they tell about it.
+
+    Rows that came together and share no cell are directions of their own, each with one answer: the
+    *near* coordinates, whose estimates are independent. All other rows are stored by their *far*
+    coordinates in an orthonormal basis of the rest. Given the near answers, the other rows have the
+    covariance near S near' + V; with W the inverse of its Cholesky factor, W times the far coordinates
+    are the rows of a plain least-squares problem (docs/methods/bayes.md, algorithm 8).
+
+    Parameters
+    ----------
+    cells : int
+        Number of cells of the domain, 1 or more.
+
+    Examples
+    --------
+    >>> space = RowSpace(3)
+    >>> space.extend([(support(3, [0, 1], 1.0), 12.5, 2.0), (support(3, [1, 2], 1.0), 17.0, 8.0)])
+    >>> round(space.solve([0, 2], [1.0, -1.0]).estimate, 9)
+    -4.5
+    """
+
+    _own: Ints  # numbers of the rows with near directions
+    _other: list[int]  # numbers of all other rows
+    _group: Ints  # the near direction of each atom, -1 for none
+    _shape: Floats  # the value of that direction there
+    _length: Floats  # of each own row
+    _spread: Floats  # S, the variance along each near direction by its own answer
+    _basis: Floats  # far directions on atoms
+    _near: Floats  # near coordinates of the other rows
+    _whiten: Floats  # W
+    _white: Floats  # W times the far coordinates of the other rows
+    _covariance: Floats  # of the far coordinates
+    _many: int  # how many other rows are in
+    _rest: int  # how many far directions
+
+    def __init__(self, cells: int) -> None:
+        if cells < 1:
+            raise RequestError(
+                f"A domain needs at least one cell, got {cells}", "Check the number of cells."
+            )
+        self.cells = cells
+        self._supports: list[Support] = []
+        self._answers: list[float] = []
+        self._variances: list[float] = []
+        self._build()
+
+    def copy(self) -> RowSpace:
+        """Return an independent copy, for rows that are only planned."""
+        made = copy.copy(self)
+        for name, value in vars(self).items():
+            if hasattr(value, "copy"):
+                setattr(made, name, value.copy())
+        return made
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return len(self._supports)
+
+    @property
+    def rank(self) -> int:
+        """Dimension of the space."""
+        return self.groups + self._rest
+
+    @property
+    def groups(self) -> int:
+        """Number of disjoint rows with directions of their own."""
+        return len(self._own)
+
+    @property
+    def matrix(self) -> Floats:
+        """The rows on atoms, shape (rows, atoms)."""
+        found: Floats = self.partition.table(self._supports).toarray()
+        return found
+
+    @property
+    def answers(self) -> Floats:
+        """The noisy answers, shape (rows,); NaN for planned rows."""
+        import numpy as np
+
+        return np.array(self._answers, dtype=np.float64)
+
+    @property
+    def variances(self) -> Floats:
+        """The variances of their noises, shape (rows,)."""
+        import numpy as np
+
+        return np.array(self._variances, dtype=np.float64)
+
+    @property
+    def coordinates(self) -> Floats:
+        """The rows in the basis of the row space, shape (rows, rank)."""
+        import numpy as np
+
+        return np.concatenate(self._coordinates(self.matrix)[:2], axis=1)
+
+    # rows with answers
+
+    def add_support(self, row: Support, answer: float, variance: float) -> bool:
+        """Take in a row with its noisy answer; return whether it is a new direction.
+
+        Parameters
+        ----------
+        row : Support
+            Not all zero.
+        answer : float
+            In units of the row's values times counts; NaN for a row that is only planned.
+        variance : float
+            Of the answer's noise, positive and finite.
+        """
+        import numpy as np
+
+        _check(row, variance)
+        parents = self.partition.refine(row)
+        if len(parents):
+            self._group = np.append(self._group, self._group[parents])
+            self._shape = np.append(self._shape, self._shape[parents])
+            new = len(self.partition)
+            self._basis = _grown(self._basis, (self._rest, new))
+            self._basis[: self._rest, new - len(parents) : new] = self._basis[: self._rest, parents]
+        self._supports.append(row)
+        self._answers.append(answer)
+        self._variances.append(variance)
+        self._other.append(len(self._supports) - 1)
+        return self._take(self.partition.read(row)[0], variance)
+
+    def extend(self, rows: Sequence[tuple[Support, float, float]]) -> None:
+        """Take in many rows at once, all or none: one factorisation for all rows, old and new.
+
+        Raises
+        ------
+        RequestError
+            When a row is none, or the rows cut the cells into more atoms than there is room for.
+        """
+        for row, _, variance in rows:
+            _check(row, variance)
+        before = self._supports, self._answers, self._variances
+        self._supports = [*self._supports, *(row for row, _, _ in rows)]
+        self._answers = [*self._answers, *(answer for _, answer, _ in rows)]
+        self._variances = [*self._variances, *(variance for _, _, variance in rows)]
+        try:
+            self._build()
+        except RequestError:
+            self._supports, self._answers, self._variances = before
+            raise
+
+    def _build(self) -> None:
+        """Work out everything anew from the rows."""
+        import numpy as np
+        from scipy import linalg
+
+        partition = Partition(self.cells, self._supports)
+        sizes, variances = partition.sizes, self.variances
+        table = partition.table(self._supports)
+        own = _disjoint(table, sizes)
+        if (self.rows - len(own)) * len(sizes) > ROOM:
+            raise RequestError(
+                "The past answers split the data into too many parts to combine",
+                "Leave some out: groups by different keys multiply.",
+            )
+        self.partition, self._own = partition, own
+        self._other = np.delete(np.arange(self.rows), self._own).tolist()
+        self._group = np.full(len(sizes), -1, dtype=np.intp)
+        self._shape = np.zeros(len(sizes))
+        chosen = table[self._own].tocoo()
+        self._length = np.sqrt(chosen.multiply(chosen) @ sizes)
+        self._group[chosen.col] = chosen.row
+        self._shape[chosen.col] = chosen.data / self._length[chosen.row]
+        self._spread = variances[self._own] / self._length**2
+
+        rows, noise = table[self._other].toarray(), variances[self._other]
+        self._many = self._rest = 0
+        self._near = np.zeros((0, self.groups))
+        self._whiten = np.zeros((0, 0))
+        self._white = np.zeros((0, 0))
+        self._covariance = np.zeros((0, 0))
+        self._basis = np.zeros((0, len(sizes)))
+        near, _, residual = self._coordinates(rows)
+        found = _directions(residual * (np.sqrt(sizes) / np.sqrt(rows**2 @ sizes)[:, None]))
+        if found is None:
+            # whether a row is new depends on the order here: as if they came one by one
+            for row, variance in zip(rows, noise.tolist(), strict=True):
+                self._take(row, variance)
+            return
+        # once more, as a short residual is not quite orthogonal to the near directions
+        _, _, basis = self._coordinates(found / np.sqrt(sizes))
+        self._basis = basis / np.sqrt(basis**2 @ sizes)[:, None]
+        self._many, self._rest = len(rows), len(found)
+        gram = (near * self._spread) @ near.T
+        gram[np.diag_indices(self._many)] += noise
+        lower = np.linalg.cholesky(gram)
+        self._near = near
+        self._whiten = linalg.solve_triangular(lower, np.eye(self._many), lower=True)
+        self._white = self._whiten @ ((residual * sizes) @ self._basis.T)
+        self._factor()
+
+    def _take(self, row: Floats, variance: float) -> bool:
+        """Bring in a row on atoms, the last of the other ones; return whether it is a new direction."""
+        import numpy as np
+
+        m, r = self._many, self._rest
+        near, far, residual = (part[0] for part in self._coordinates(row[None, :]))
+        new = bool(np.abs(residual).max() > TOLERANCE * np.abs(row).max())
+        # its answer, given the near answers and the other rows
+        told = self._whiten[:m, :m] @ (self._near[:m] @ (self._spread * near))
+        left = max(variance + float(self._spread @ near**2) - float(told @ told), variance) ** 0.5
+        far = (far - told @ self._white[:m, :r]) / left
+        self._near = _grown(self._near, (m + 1, self.groups))
+        self._near[m, :] = near
+        self._whiten = _grown(self._whiten, (m + 1, m + 1))
+        self._whiten[m, :m] = told @ self._whiten[:m, :m] / -left
+        self._whiten[m, m] = 1 / left
+        self._white = _grown(self._white, (m + 1, r + new))
+        self._white[m, :r] = far
+        solved = self._covariance[:r, :r] @ far
+        spread = 1.0 + float(far @ solved)
+        if new:
+            # once more, as a short residual is not quite orthogonal
+            direction = self._coordinates(residual[None, :])[2][0]
+            direction = direction / np.sqrt(direction**2 @ self.partition.sizes)
+            length = float(residual * self.partition.sizes @ direction) / left
+            self._basis = _grown(self._basis, (r + 1, len(row)))
+            self._basis[r, : len(row)] = direction
+            self._white[m, r] = length
+            self._covariance = _grown(self._covariance, (r + 1, r + 1))
+            self._covariance[r, :r] = self._covariance[:r, r] = solved / -length
+            self._covariance[r, r] = spread / length**2
+        else:
+            step = solved / np.sqrt(spread)
+            self._covariance[:r, :r] -= np.outer(step, step)
+        self._many, self._rest = m + 1, r + new
+        if self._many % REFACTOR == 0 and self._many * self._rest**2 <= WORK:
+            self._factor()
+        return new
+
+    def _factor(self) -> None:
+        """Compute the covariance of the far coordinates by a QR factorisation."""
+        import numpy as np
+        from scipy import linalg
+
+        m, r = self._many, self._rest
+        if r:
+            upper = np.linalg.qr(self._white[:m, :r], mode="r")
+            inverse = linalg.solve_triangular(upper, np.eye(r), check_finite=False)
+            self._covariance = _grown(self._covariance, (r, r))
+            self._covariance[:r, :r] = inverse @ inverse.T
+
+    def _coordinates(self, rows: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return near and far coordinates and residuals of rows on atoms."""
+        import numpy as np
+        from scipy.sparse import csr_array
+
+        sizes, basis = self.partition.sizes, self._basis[: self._rest, : rows.shape[1]]
+        near, residual = np.zeros((len(rows), self.groups)), rows
+        if self.groups:
+            inside = np.flatnonzero(self._group >= 0)
+            entries = (sizes * self._shape)[inside], (self._group[inside], inside)
+            near = np.asarray(csr_array(entries, shape=(self.groups, len(sizes))) @ rows.T).T
+            residual = rows - near[:, self._group] * self._shape
+        if not self._rest:
+            return near, np.zeros((len(rows), 0)), residual
+        far = (residual * sizes) @ basis.T
+        residual = residual - far @ basis
+        again = (residual * sizes) @ basis.T
+        return near, far + again, residual - again @ basis
+
+    # queries
+
+    def _located(self, rows: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return coordinates of rows on atoms, and what is left outside, also relative to the rows."""
+        import numpy as np
+
+        near, far, residual = self._coordinates(rows)
+        left = np.abs(residual).max(axis=1)
+        largest = np.maximum(np.abs(rows).max(axis=1), np.finfo(float).tiny)
+        return near, far, left, left / largest
+
+    def estimable(self, index: Cells, value: Values) -> bool:
+        """Return whether a query is a combination of the rows.
+
+        Definition 3 of docs/methods/bayes.md.
+        """
+        row = self.partition.reduce(support(self.cells, index, value))
+        return row is not None and bool(self._located(row[None, :])[3][0] <= TOLERANCE)
+
+    def determined(self) -> npt.NDArray[np.bool_]:
+        """Return for each atom whether the number of rows in it is estimable, shape (atoms,)."""
+        import numpy as np
+
+        # an indicator in the space has its whole length there
+        lengths = (self._basis[: self._rest, : len(self.partition)] ** 2).sum(
+            axis=0
+        ) + self._shape**2
+        found: npt.NDArray[np.bool_] = lengths * self.partition.sizes > 1 - 1e-6
+        places = np.flatnonzero(found)
+        for start in range(0, len(places), 256):
+            part = places[start : start + 256]
+            unit = np.zeros((len(part), len(found)))
+            unit[np.arange(len(part)), part] = 1.0
+            found[part] = self._located(unit)[3] <= TOLERANCE
+        return found
+
+    def solve(self, index: Cells, value: Values) -> Solution:
+        """Return the best linear unbiased estimate of a query (docs/methods/bayes.md, theorem 7).
+
+        Raises
+        ------
+        NotEstimable
+            When the query is not a combination of the rows.
+        RequestError
+            When the noises are of scales too far apart to reproduce the query to 1e-8.
+        """
+        return self.solve_many([(index, value)])[0]
+
+    def solve_many(self, queries: Sequence[tuple[Cells, Values]]) -> Solutions:
+        """Return the estimates of several queries, each as (index, value).
+
+        Raises
+        ------
+        NotEstimable
+            For the first query that is not a combination of the rows.
+        RequestError
+            As of :meth:`solve`.
+        """
+        import numpy as np
+
+        rows = np.zeros((len(queries), len(self.partition)))
+        for place, query in enumerate(queries):
+            on_atoms = self.partition.reduce(support(self.cells, *query))
+            if on_atoms is None:
+                raise NotEstimable(1.0, cuts=True, place=place)
+            rows[place] = on_atoms
+        near, far, left, relative = self._located(rows)
+        outside = np.flatnonzero(relative > TOLERANCE)
+        if len(outside):
+            raise NotEstimable(float(relative[outside[0]]), cuts=False, place=int(outside[0]))
+        return self._solution(near, far, left)
+
+    def _solution(self, near: Floats, far: Floats, left: Floats) -> Solutions:
+        """Return the weights a that minimise a' V a and reproduce the queries."""
+        import numpy as np
+        from scipy import linalg
+
+        m, r = self._many, self._rest
+        beside, white, whiten = self._near[:m], self._white[:m, :r], self._whiten[:m, :m]
+        known, gap = np.zeros((len(near), m)), far
+        if self.groups:
+            known = ((near * self._spread) @ beside.T) @ whiten.T
+            gap = far - known @ white
+        weights = known + gap @ self._covariance[:r, :r] @ white.T
+        # one step of refinement takes out what rounding left
+        weights += (far - weights @ white) @ self._covariance[:r, :r] @ white.T
+        largest = np.abs(np.concatenate([near, far], axis=1)).max(axis=1, initial=0.0)
+        if not _reproduces(weights @ white, far, largest):
+            # the covariance has gathered rounding errors: an exact factor
+            q, upper = np.linalg.qr(white)
+            weights = (
+                known - (known @ q) @ q.T + linalg.solve_triangular(upper, far.T, trans="T").T @ q.T
+            )
+            if not _reproduces(weights @ white, far, largest):
+                raise RequestError(
+                    "The past answers have noise of too different sizes to combine",
+                    "Leave out the noisiest answers.",
+                )
+        found = np.zeros((len(near), self.rows))
+        found[:, self._other] = weights = weights @ whiten
+        found[:, self._own] = (near - weights @ beside) / self._length
+        return Solutions(
+            found @ self.answers,
+            found**2 @ self.variances,
+            np.concatenate([near, far], axis=1),
+            left,
+            found,
+        )
+
+    def misfit(self) -> float:
+        """Return the sum over rows of (answer - fitted)^2 / variance.
+
+        Definition 17 of docs/methods/bayes.md.
+        """
+        return float(self.misfits([self.answers[None, :]])[0])
+
+    def misfits(self, noises: Iterable[Floats]) -> Floats:
+        """Return :meth:`misfit` for draws of the noises, arrays of shape (some, rows), in one array."""
+        import numpy as np
+
+        m = self._many
+        q = np.linalg.qr(self._white[:m, : self._rest])[0]
+        found = []
+        for noise in noises:
+            means = noise[:, self._own] / self._length
+            off = (noise[:, self._other] - means @ self._near[:m].T) @ self._whiten[:m, :m].T
+            found.append(((off - (off @ q) @ q.T) ** 2).sum(axis=1))
+        return np.concatenate(found)
+
+
+def _grown(array: Floats, shape: tuple[int, int]) -> Floats:
+    """Return an array with room for ``shape``, doubling what is too small."""
+    import numpy as np
+
+    if all(has >= needs for has, needs in zip(array.shape, shape, strict=True)):
+        return array
+    room = [
+        has if has >= needs else max(needs, 2 * has)
+        for has, needs in zip(array.shape, shape, strict=True)
+    ]
+    larger = np.zeros(room)
+    larger[: array.shape[0], : array.shape[1]] = array
+    return larger
+
+
+def _disjoint(table: Any, sizes: Floats) -> Ints:
+    """Return numbers of rows that share no atom, the smallest first."""
+    import numpy as np
+
+    free = np.ones(len(sizes), dtype=bool)
+    chosen = []
+    for place in np.argsort((table != 0) @ sizes, kind="stable").tolist():
+        touched = table.indices[table.indptr[place] : table.indptr[place + 1]]
+        if free[touched].all():
+            free[touched] = False
+            chosen.append(place)
+    found: Ints = np.sort(np.array(chosen, dtype=np.intp))
+    return found
+
+
+def _reproduces(found: Floats, wanted: Floats, largest: Floats) -> bool:
+    """Return whether weights give the queries back, to rounding."""
+    import numpy as np
+
+    return bool((np.abs(found - wanted).max(axis=1, initial=0.0) <= CHECK * largest).all())
+
+
+def _directions(rows: Floats) -> Floats | None:
+    """Return an orthonormal basis of the space of rows of length 1 or less, shape (rank, p).
+
+    Pivots are chosen in the small triangular factor alone, which has the same rank (Chan 1987, Rank
+    revealing QR factorizations). None when the rank is not clear.
+    """
+    import numpy as np
+    from scipy import linalg
+
+    if not rows.size:
+        return rows[:0]
+    wide, upper = linalg.qr(rows.T, mode="economic", overwrite_a=True, check_finite=False)
+    turn, pivots, _ = linalg.qr(upper, mode="economic", pivoting=True, check_finite=False)
+    clear = np.abs(np.diagonal(pivots))
+    rank = int(np.count_nonzero(clear > CERTAIN[1]))
+    if (clear[rank:] > CERTAIN[0]).any():
+        return None
+    found: Floats = (wide @ turn[:, :rank]).T
+    return found
+
+
+def _check(row: Support, variance: float) -> None:
+    """Refuse what no row of a history is."""
+    if not row.count:
+        raise RequestError("A measurement has only zeros", "Leave it out.")
+    if not 0 < variance < float("inf"):
+        raise RequestError(
+            f"A variance must be positive and finite, got {given(variance)}", "Check the noise."
+        )

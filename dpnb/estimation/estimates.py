@@ -1,0 +1,260 @@
+"""One result over all declared groups: released vectors, values and intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from dpnb.estimation.formula import REALS, interval, value
+from dpnb.estimation.intervals import Told, around, mean_around_zero, shifted
+from dpnb.formats import ends_text, figure, whole
+from dpnb.privacy.calibrate import Law
+from dpnb.sql.formulas import (
+    Formula,
+    Leaf,
+    Quantile,
+    Statistic,
+    nodes,
+    plain_formula,
+    read_formula,
+    settled,
+    statistics_of,
+)
+from dpnb.sql.query import Aggregate
+from dpnb.sql.values import Column
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """One aggregate, or one formula over aggregates, over all declared groups.
+
+    Attributes
+    ----------
+    alias : str
+    function : {'COUNT', 'SUM', 'AVG', 'FORMULA', 'CELLS'}
+    column : str or None
+        What is aggregated, where that is a bare column.
+    total, count : tuple of float, or None
+        The released vectors in units of the measure: for SUM the sums, for COUNT the counts, for
+        AVG the centred sums and the counts, for CELLS the counts of all cells of each group.
+    total_law, count_law : Law or None
+        Their noise.
+    middle, reach : float
+        For AVG: the origin of the centred sums and the largest distance from it.
+    look : int
+        How many versions of these numbers were seen, this one included.
+    alpha : float
+        Failure probability at this look, for all groups (or for each on its own).
+    estimate : tuple of float or None
+        One value for each group; None where an AVG has too few rows to tell, and where a formula
+        rests on such an AVG or its interval is all reals.
+    low, high : tuple of float
+        The interval of each group; infinite ends occur in formulas only.
+    formula : Formula or None
+    leaves : tuple of Estimates
+        The aggregates of the formula, with the intervals that its own rest on. Of a quantile: the
+        counts by cell, for each group all cells, without intervals.
+    """
+
+    alias: str
+    function: str
+    column: str | None
+    total: tuple[float, ...] | None
+    total_law: Law | None
+    count: tuple[float, ...] | None
+    count_law: Law | None
+    middle: float
+    reach: float
+    look: int
+    alpha: float
+    estimate: tuple[float | None, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    formula: Formula | None = None
+    leaves: tuple[Estimates, ...] = ()
+
+    @classmethod
+    def worked_out(
+        cls,
+        aggregate: Aggregate,
+        values: Sequence[float | None],
+        ends: Sequence[tuple[float, float]],
+        alpha: float,
+        look: int,
+    ) -> Estimates:
+        """Return values that combine several releases with different noise."""
+        value = aggregate.value
+        return cls(
+            aggregate.alias, aggregate.function, value.name if isinstance(value, Column) else None,
+            None, None, None, None, 0.0, 0.0, look, alpha, tuple(values),
+            tuple(low for low, _ in ends), tuple(high for _, high in ends),
+        )  # fmt: skip
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing but the intervals is known: of a formula, and of combined answers."""
+        return self.total is None and self.count is None
+
+    def text(self, group: int) -> str:
+        """Return the estimate as shown."""
+        found = self.estimate[group]
+        if found is None:
+            return "too few rows to tell"
+        shown = max(found, 0.0) if self.function == "COUNT" else found
+        return figure(shown, self._grain(group))
+
+    def _grain(self, group: int) -> float:
+        """Return the size of the digits to show: whole numbers for what can only be one."""
+        half = self.half_width(group)
+        if self.function == "COUNT":
+            return whole(half)
+        if not isinstance(self.formula, Quantile):
+            return half
+        ends = self.estimate[group], self.low[group], self.high[group]
+        return whole(half) if all(end is None or end.is_integer() for end in ends) else half
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the estimates as plain data (JSON); infinite ends are None."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name in ("total_law", "count_law"):
+            data[name] = None if data[name] is None else data[name].to_dict()
+        for name in ("low", "high"):
+            data[name] = [end if math.isfinite(end) else None for end in data[name]]
+        data["formula"] = None if self.formula is None else plain_formula(self.formula)
+        data["leaves"] = [leaf.to_dict() for leaf in self.leaves]
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Estimates:
+        """Build estimates from :meth:`to_dict`."""
+        values = dict(data)
+        for name in ("total", "count", "estimate"):
+            values[name] = None if values[name] is None else tuple(values[name])
+        for name, end in (("low", -math.inf), ("high", math.inf)):
+            values[name] = tuple(end if at is None else at for at in values[name])
+        for name in ("total_law", "count_law"):
+            values[name] = None if values[name] is None else Law.from_dict(values[name])
+        formula = values["formula"]
+        values["formula"] = None if formula is None else read_formula(formula)
+        values["leaves"] = tuple(cls.from_dict(leaf) for leaf in values["leaves"])
+        return cls(**values)
+
+    def half_width(self, group: int) -> float:
+        """Return half the width of a group's interval."""
+        return (self.high[group] - self.low[group]) / 2
+
+    def interval_text(self, group: int) -> str:
+        """Return the interval as shown."""
+        half = self._grain(group)
+        counts = self.function == "COUNT"
+        return ends_text(self.low[group], self.high[group], half, counts=counts)
+
+
+def estimate(
+    alias: str,
+    function: str,
+    column: str | None,
+    *,
+    total: Sequence[float] | None,
+    total_law: Law | None,
+    count: Sequence[float] | None,
+    count_law: Law | None,
+    middle: float,
+    reach: float,
+    look: int,
+    alpha: float,
+    each: float,
+) -> Estimates:
+    """Compute one aggregate's values and intervals from released vectors.
+
+    ``alpha`` is kept for questions; ``each`` is the failure probability of one displayed interval.
+    """
+    values: list[float | None] = []
+    ends: list[tuple[float, float]] = []
+    if total is not None and count is not None and total_law and count_law:
+        fewest = count_law.quantile(each)
+        for s, c in zip(total, count, strict=True):
+            centred = mean_around_zero(s, c, total_law, count_law, reach, each)
+            ends.append(shifted(centred, middle))
+            values.append(middle + max(-reach, min(reach, s / c)) if c > fewest else None)
+    elif total is not None and total_law:
+        ends = [around(released, total_law, each) for released in total]
+        values = list(total)
+    elif count is not None and count_law:
+        # a count is never negative, so the cut keeps the level; an interval wholly below 0 has
+        # missed already, and must not look like certainty
+        ends = [around(released, count_law, each) for released in count]
+        half = count_law.quantile(each)
+        ends = [(max(low, 0.0), high if high > 0 else half) for low, high in ends]
+        values = list(count)
+    return Estimates(
+        alias, function, column,
+        None if total is None else tuple(total), total_law,
+        None if count is None else tuple(count), count_law,
+        middle, reach, look, alpha, tuple(values),
+        tuple(low for low, _ in ends), tuple(high for _, high in ends),
+    )  # fmt: skip
+
+
+def counted(
+    alias: str, column: str | None, count: Sequence[float], law: Law | None, look: int, alpha: float
+) -> Estimates:
+    """Return the released counts of a column's cells, as the leaf of a quantile: they are not shown."""
+    return Estimates(
+        alias, "CELLS", column, None, None, tuple(count), law, 0.0, 0.0, look, alpha, (), (), ()
+    )
+
+
+def derived(
+    alias: str,
+    formula: Formula,
+    leaves: Sequence[Estimates],
+    statistic: Callable[[Statistic], Told] | None = None,
+) -> Estimates:
+    """Compute a formula's values and intervals from its leaves.
+
+    A variance or quantile in it is a leaf of its own: ``statistic`` returns a value and an interval of
+    each group, which share the failure probability as those of aggregates do.
+
+    The intervals spend no failure probability of their own. Simultaneous intervals of all
+    aggregates in all groups hold together with probability 1 - alpha; where they do, so do their
+    images under any formulas, however many (docs/methods/estimation.md, theorem 7). Intervals that
+    hold each on its own rest on leaves at alpha / h each for h leaves: by the union bound, a
+    formula's interval fails with probability alpha at most.
+    """
+    values: list[float | None] = []
+    ends: list[tuple[float, float]] = []
+    plain, columns = _columns(formula, leaves, statistic)
+    used = {node.place for node in nodes(plain) if isinstance(node, Leaf)}
+    for group in range(max(len(columns[place][1]) for place in used)):
+        pairs = [
+            pairs[group] if place in used else REALS for place, (_, pairs) in enumerate(columns)
+        ]
+        points = [told[group] if place in used else 0.0 for place, (told, _) in enumerate(columns)]
+        ends.append(interval(plain, pairs))
+        known = [point for point in points if point is not None]
+        defined = ends[-1] != REALS and len(known) == len(points)
+        values.append(value(plain, known) if defined else None)
+    return Estimates(
+        alias, "FORMULA", None, None, None, None, None, 0.0, 0.0,
+        max(leaf.look for leaf in leaves), max(leaf.alpha for leaf in leaves), tuple(values),
+        tuple(low for low, _ in ends), tuple(high for _, high in ends), formula, tuple(leaves),
+    )  # fmt: skip
+
+
+def _columns(
+    formula: Formula,
+    leaves: Sequence[Estimates],
+    statistic: Callable[[Statistic], Told] | None,
+) -> tuple[Formula, list[Told]]:
+    """Return a formula with its statistics as leaves, and the value and interval of each leaf."""
+    columns: list[Told] = [
+        (list(leaf.estimate), list(zip(leaf.low, leaf.high, strict=True))) for leaf in leaves
+    ]
+    statistics = statistics_of(formula)
+    if not statistics or statistic is None:
+        return formula, columns
+    columns += [statistic(one) for one in statistics]
+    return settled(formula, statistics, len(leaves)), columns

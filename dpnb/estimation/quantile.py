@@ -1,0 +1,150 @@
+"""Intervals of quantiles, from released counts of the declared cells of a column."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dpnb.estimation.intervals import Pair, Told
+from dpnb.estimation.noise import mixture
+from dpnb.privacy.calibrate import Law
+from dpnb.schema.columns import Integer, Real
+from dpnb.sql.formulas import Quantile
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpnb.estimation.estimates import Estimates
+
+    Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+_ANCHORS = 128
+"""Cuts at which a quantile of a sum of Laplace noises is computed; the next one serves for others."""
+
+
+def edges(kind: Integer | Real) -> list[Pair]:
+    """Return the least and greatest value of each declared cell; for Real, the edges of the bins."""
+    if isinstance(kind, Real) and kind.bins is not None:
+        return list(zip(kind.bins[:-1], kind.bins[1:], strict=True))
+    return [(float(cell.low), float(cell.high)) for cell in kind.cells()]
+
+
+def quantiles(wanted: Quantile, cells: Estimates, kind: Integer | Real, alpha: float) -> Told:
+    """Return the quantile of each group with its interval.
+
+    Parameters
+    ----------
+    wanted : Quantile
+    cells : Estimates
+        Counts of the cells of all groups, the cell going round fastest.
+    kind : Integer or Real
+        The column, with its declared cells.
+    alpha : float
+        Failure probability of each interval.
+
+    Notes
+    -----
+    The quantile is the smallest value with at least a share q of the rows at or below it. Let n_j be
+    the exact counts of the cells in order, N their sum, and T_k = (n_1 + ... + n_k) - q N for a cut
+    after cell k. The quantile lies in cell k if and only if T_k >= 0 > T_(k-1). T_k is the sum of the
+    counts below the cut times 1 - q less that of the others times q, so its noise has a known law,
+    symmetric around 0; let h_k be its quantile, P(noise > h_k) <= alpha / 2. The interval holds the
+    cells k that neither of two tests rejects: T'_k >= -h_k and T'_(k-1) <= h_(k-1), T' being released,
+    and those between them. The exact quantile lies in one fixed cell; at that cell each test fails
+    with probability alpha / 2 at most, so the interval misses it with probability alpha at most. Only
+    the two tests at the true cell count, so nothing is paid for the number of cells.
+
+    The same interval holds for quantiles that interpolate, as PERCENTILE_CONT does: the value lies
+    between those of ranks floor(y) + 1 and ceil(y) + 1 with y = q (N - 1), and these lie in cells with
+    T_k > -q and T_(k-1) < 1 - q. The tests leave that room, which is less than one row.
+
+    The estimate is in the cell that minimises the sum of T'_j before it, as the exact quantile
+    minimises that of T_j; it is the place where the isotonic regression of T' crosses 0, and never
+    outside the interval. Within a bin it is interpolated, while the interval ends with whole bins.
+    Where the number of rows is within its noise of 0, all declared values are possible.
+    """
+    import numpy as np
+
+    law = cells.count_law
+    if cells.count is None or law is None:
+        raise TypeError("a quantile is computed from released counts")
+    ends = edges(kind)
+    share, size = float(wanted.share), len(ends)
+    counts = np.array(cells.count, dtype=np.float64).reshape(-1, size)
+    halves = half_widths(share, size, law, alpha)
+    fewest = half_widths(0.0, size, law, alpha)[-1]
+    values: list[float | None] = []
+    found: list[Pair] = []
+    for group in counts:
+        rows = float(group.sum())
+        if rows <= fewest:
+            values.append(None)
+            found.append((ends[0][0], ends[-1][1]))
+            continue
+        above = np.cumsum(group) - share * rows
+        first, last = _reached(above[:-1], halves[:-1], share)
+        found.append((ends[first][0], ends[last][1]))
+        point = _point(above, -share * rows, ends)
+        values.append(float(math.floor(point + 0.5)) if isinstance(kind, Integer) else point)
+    return values, found
+
+
+def _reached(above: Floats, halves: Floats, share: float) -> tuple[int, int]:
+    """Return the first and the last cell that is not rejected, from the cuts between cells."""
+    import numpy as np
+
+    size = len(above) + 1
+    not_below = np.flatnonzero(above >= -halves - share)
+    not_above = np.flatnonzero(above <= halves + 1 - share)
+    first = int(not_below[0]) if len(not_below) else size - 1
+    last = int(not_above[-1]) + 1 if len(not_above) else 0
+    return first, last
+
+
+def _point(above: Floats, start: float, ends: Sequence[Pair]) -> float:
+    """Return the value at which the cumulative counts cross the share."""
+    import numpy as np
+
+    before = np.concatenate(([start], above[:-1]))
+    cell = int(np.argmin(np.concatenate(([0.0], np.cumsum(above[:-1])))))
+    low, high = ends[cell]
+    if low == high:
+        return low
+    rise = float(above[cell] - before[cell])
+    part = min(max(-float(before[cell]) / rise, 0.0), 1.0) if rise > 0 else 0.5
+    return low + part * (high - low)
+
+
+def half_widths(share: float, size: int, law: Law, alpha: float) -> Floats:
+    """Return h_k with P(|noise of T_k| > h_k) <= ``alpha`` for the cuts k = 1 ... size; shape (size,).
+
+    The noise of T_k has weight 1 - share on k counts and share on the others. For Laplace noise h_k
+    rises with k for shares below one half, and falls above: the spread of a sum of independent
+    symmetric unimodal noises grows with each of their scales (Birnbaum, On random variables with
+    comparable peakedness, 1948). So where there are many cuts, the wider of the two nearest that were
+    worked out serves.
+    """
+    import numpy as np
+
+    below = np.arange(1, size + 1, dtype=np.float64)
+    if law.family == "gaussian":
+        unit = Law("gaussian", law.scale).quantile(alpha)
+        squares: Floats = (1 - share) ** 2 * below + share**2 * (size - below)
+        return unit * np.sqrt(squares)
+
+    def half_width(cut: int) -> float:
+        weights = [1 - share] * cut + [share] * (size - cut)
+        return mixture(weights, [law] * size).half_width(alpha)
+
+    if share == 0.5:
+        return np.full(size, half_width(size))
+    if share == 0:
+        # only the last is wanted: the noise of the number of rows
+        return np.full(size, half_width(size))
+    anchors = np.unique(np.linspace(1, size, min(size, _ANCHORS)).round().astype(np.int64))
+    worked_out = np.array([half_width(int(cut)) for cut in anchors])
+    right = np.searchsorted(anchors, below)
+    left = np.searchsorted(anchors, below, side="right") - 1
+    wider: Floats = np.maximum(worked_out[left], worked_out[right])
+    return wider

@@ -1,1 +1,0 @@
-"""What past answers tell about new questions (Xiao and Xiong)."""

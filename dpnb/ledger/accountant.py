@@ -1,0 +1,713 @@
+"""What was released to whom, and what it cost: a fold over the ledger's entries.
+
+``loss`` is a pure function of the store, so the rules of composition can be sharpened in one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from dpnb.errors import BudgetError, LedgerError, RequestError
+from dpnb.ledger.mechanism import MECHANISMS, NONE, Local, Mechanism, Name, Step, Synopses, Wish
+from dpnb.privacy.budget import Budget
+from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text, counts_rho, unit
+from dpnb.privacy.parallel import Place, Region, region, worst_off, worst_off_in
+from dpnb.privacy.path import Knot, find, insert
+
+_MOST_REPEATED = 10_000
+"""How many clients' names of repeated requests are remembered."""
+_STEPS = ""
+"""What a client's name stands for whose steps have names of their own: "name step 1"."""
+_WORTHWHILE = Fraction(1, 1000)
+"""The share of a budget below which no answer is worth asking for: its error would be 30 times that of the whole."""
+_ZERO = Fraction(0)
+
+
+def person(row: str) -> str:
+    """Return whose row of the provenance table it is; there is one for each privilege."""
+    return row.partition("#")[0]
+
+
+def _name(into: dict[tuple[str, str], str], row: str, identifier: str, request: str) -> None:
+    """Note for which request a client's name was used."""
+    whole = identifier.partition(" ")[0]
+    if whole != identifier:
+        into[person(row), whole] = _STEPS
+    into[person(row), identifier] = request
+
+
+def loss(
+    synopses: Synopses,
+    mechanism: Mechanism,
+    once: Mapping[tuple[str, str], PrivacyLoss],
+    rows: Collection[str],
+    counts: Callable[[str], bool] = lambda _: True,
+) -> PrivacyLoss:
+    """Return what some rows of the provenance table, taken together, have learned.
+
+    ``counts`` tells by their names which views and one-off releases are asked about; by default all.
+
+    What the rows together know of each view, which on noise paths is the most that one of them knows,
+    adds up where views can tell about the same row of a table: the worst-off cell counts
+    (docs/methods/bayes.md, theorem 13). On top comes every one-off release that any of them holds,
+    each distinct one counted once.
+    """
+    views = dict.fromkeys(view for row, view in synopses.cells if row in rows and counts(view))
+    held = {name: price for (row, name), price in once.items() if row in rows and counts(name)}
+    if synopses.currency == "basic":
+        known = (mechanism.together(synopses, view, rows) for view in views)
+        return sum([*known, *held.values()], NONE)
+    learned: dict[Region, PrivacyLoss] = {}
+    for view in views:
+        _add(learned, synopses.regions[view], mechanism.together(synopses, view, rows))
+    most = worst_off(learned)
+    # what was charged is a bound, too, and may be the better one
+    for who in (None, *rows) if len(rows) == 1 else (None,):
+        if who in synopses.charged:
+            most = _less(most, synopses.charged[who])
+    return sum(held.values(), most)
+
+
+def _less(one: PrivacyLoss, other: PrivacyLoss) -> PrivacyLoss:
+    """Return the smaller of two losses, by component; an epsilon of None is infinite."""
+    epsilons = [loss.epsilon for loss in (one, other) if loss.epsilon is not None]
+    epsilon = min(epsilons, default=None)
+    return PrivacyLoss(min(one.rho, other.rho), epsilon, min(one.delta, other.delta))
+
+
+def _more(one: PrivacyLoss, other: PrivacyLoss) -> PrivacyLoss:
+    """Return the larger of two losses, by component."""
+    pure = one.epsilon is not None and other.epsilon is not None
+    epsilon = max(one.epsilon, other.epsilon) if pure else None  # type: ignore[type-var]
+    return PrivacyLoss(max(one.rho, other.rho), epsilon, max(one.delta, other.delta))
+
+
+def _increase(new: PrivacyLoss, old: PrivacyLoss) -> PrivacyLoss:
+    """Return by how much a loss has grown; what was too large before is not given back."""
+    more = new - old
+    epsilon = None if more.epsilon is None else max(more.epsilon, _ZERO)
+    grown = PrivacyLoss(max(more.rho, _ZERO), epsilon, max(more.delta, _ZERO))
+    return grown if grown.rho or epsilon or grown.delta else NONE
+
+
+def _add(learned: dict[Region, PrivacyLoss], where: Region, more: PrivacyLoss) -> None:
+    learned[where] = learned[where] + more if where in learned else more
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a request adds: to what all together know, and to what its own analyst knows.
+
+    Of what is known of the worst-off row of each, so that views on disjoint parts of a table share.
+    ``steps`` says how each of its views changes, ``regions`` which rows each may tell about, ``bounds``
+    what is then known at most of the versions of tables that change; a one-off release has none.
+    """
+
+    table: PrivacyLoss
+    row: PrivacyLoss
+    steps: Mapping[str, Step] = field(default_factory=dict)
+    regions: Mapping[str, Region] = field(default_factory=dict)
+    bounds: Mapping[str | None, Mapping[Place, PrivacyLoss]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """One committed request: who asked what at which levels, and what it cost.
+
+    ``spent`` is what it added to the loss of all together, ``row`` what to that of the analyst.
+    ``levels`` are those of the views of an answer, ``declared`` the declared view that each of its
+    aggregates came from; ``query`` its plain meaning. A one-off release has no levels. ``conditional`` when its amount, or that of a release it rests on, was picked by
+    looking at the data. ``past`` holds the versions of views of other statements that the answer
+    was merged with, ``way`` how it was come by, and ``alone`` what it would have cost without them.
+    """
+
+    sequence: int
+    analyst: str
+    request: str
+    time: str
+    sql: str
+    levels: Mapping[str, Fraction]
+    spent: PrivacyLoss
+    row: PrivacyLoss
+    version: int
+    query: Mapping[str, Any]
+    conditional: bool
+    declared: tuple[str | None, ...] = ()
+    past: Mapping[str, Fraction] = field(default_factory=dict)
+    way: str | None = None
+    alone: PrivacyLoss = NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A one-off release: what it cost, and what was drawn."""
+
+    spent: PrivacyLoss
+    drawn: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"Release(spent={self.spent!r})"
+
+
+@dataclass
+class Accountant:
+    """The state of one ledger: who holds which version of which view, and what is spent.
+
+    ``releases`` holds the one-off releases by the name of their request; ``once`` who holds which, at
+    what price; ``known`` what each row of the provenance table has learned. ``conditional`` holds the
+    names of the views and one-off releases that were ever released conditionally. All versions of a
+    view are correlated, so whatever is released of it from then on is conditional, too.
+    ``definitions`` holds the public definition of every view that was ever released, by its id.
+    """
+
+    budget: Budget
+    mechanism_name: Name = "path"
+    served: dict[tuple[str, str], list[Charge]] = field(default_factory=dict)
+    charges: dict[tuple[str, str], Charge] = field(default_factory=dict)
+    releases: dict[str, Release] = field(default_factory=dict)
+    once: dict[tuple[str, str], PrivacyLoss] = field(default_factory=dict)
+    known: dict[str, PrivacyLoss] = field(default_factory=dict)
+    conditional: set[str] = field(default_factory=set)
+    spent: PrivacyLoss = field(default_factory=PrivacyLoss.none)
+    identifiers: dict[tuple[str, str], str] = field(default_factory=dict)
+    definitions: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.currency: Currency = self.budget.currency
+        self.cap = self.budget.cap
+        self.mechanism = MECHANISMS[self.mechanism_name]
+        self._looks: dict[
+            tuple[str, tuple[str, ...]], tuple[int, dict[tuple[Fraction, ...], int]]
+        ] = {}
+        self._repeated: dict[tuple[str, str], str] = {}
+        self.synopses = Synopses(self.currency, self.budget.release_delta)
+
+    def __repr__(self) -> str:
+        return f"Accountant(spent={self.spent!r}, cap={self.cap!r})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an Accountant is as secret as the data and cannot be pickled")
+
+    def level(self, analyst: str, view: str) -> Fraction:
+        """Return the finest level of a view that an analyst holds; 0 for none."""
+        return self.synopses.level(analyst, view)
+
+    def looks(self, analyst: str, views: Sequence[str]) -> list[tuple[Fraction, ...]]:
+        """Return the different levels at which views were shown together, in order of first sight."""
+        return list(self._seen(analyst, tuple(views)))
+
+    def look(self, analyst: str, levels: Mapping[str, Fraction]) -> int:
+        """Return the number of a look at views at ``levels``: an old one, or the next."""
+        seen = self._seen(analyst, tuple(levels))
+        return seen.get(tuple(levels.values()), len(seen) + 1)
+
+    def _seen(self, analyst: str, views: tuple[str, ...]) -> dict[tuple[Fraction, ...], int]:
+        """Return the number of each look; only charges since the last call are looked through."""
+        done, numbers = self._looks.get((analyst, views), (0, {}))
+        served = self.served.get((analyst, views[0]), ())
+        for charge in served[done:]:
+            if all(view in charge.levels for view in views):
+                shown = tuple(charge.levels[view] for view in views)
+                numbers.setdefault(shown, len(numbers) + 1)
+        self._looks[analyst, views] = len(served), numbers
+        return numbers
+
+    def shown_before(self, charge: Charge) -> bool:
+        """Return whether its analyst saw a declared view of a charge in answers to other statements."""
+        return any(
+            other.query != charge.query
+            for view in set(charge.declared)
+            if view is not None
+            for other in self.served.get((charge.analyst, view), ())
+            if other.sequence < charge.sequence
+        )
+
+    def finest(self, view: str) -> Fraction:
+        """Return the finest level of a view that anybody holds; 0 for none."""
+        return self.synopses.finest.get(view, _ZERO)
+
+    def cost(
+        self,
+        analyst: str,
+        wishes: Mapping[str, Wish],
+        definitions: Mapping[str, Mapping[str, Any]],
+        state: Synopses | None = None,
+    ) -> Cost:
+        """Return what serving an analyst's wishes would change; spends nothing.
+
+        Parameters
+        ----------
+        wishes, definitions : mapping
+            What is wanted of views, and their public definitions, by their ids.
+        state : Synopses, optional
+            A sketch to try it on.
+        """
+        state = self.synopses if state is None else state
+        steps = {
+            view: self.mechanism.step(state, analyst, view, wish) for view, wish in wishes.items()
+        }
+        return self._cost(analyst, steps, definitions, state)
+
+    @staticmethod
+    def _cost(
+        analyst: str,
+        steps: Mapping[str, Step],
+        definitions: Mapping[str, Mapping[str, Any]],
+        state: Synopses,
+    ) -> Cost:
+        known = state.regions
+        regions = {v: known[v] if v in known else region(definitions[v]) for v in steps}
+        found = {
+            who: _more_known(state, who, _changes(state, who, steps), regions)
+            for who in (None, analyst)
+        }
+        bounds = {who: known for who, (_, known) in found.items()}
+        return Cost(found[None][0], found[analyst][0], steps, regions, bounds)
+
+    def note(self, analyst: str, cost: Cost, state: Synopses | None = None) -> None:
+        """Take over what serving an analyst's wishes changes, in a sketch when one is given."""
+        state = self.synopses if state is None else state
+        for who, loss in ((None, cost.table), (analyst, cost.row)):
+            for view, more in _changes(state, who, cost.steps).items():
+                where = cost.regions[view]
+                _add(state.learned.setdefault((who, where.place), {}), where, more)
+            state.bounds.setdefault(who, {}).update(cost.bounds.get(who, {}))
+            if cost.steps and loss != NONE:
+                state.charged[who] = state.charged.get(who, NONE) + loss
+        state.regions.update(cost.regions)
+        for view, step in cost.steps.items():
+            state.note(analyst, view, step)
+
+    def loss(
+        self, rows: Collection[str], counts: Callable[[str], bool] = lambda _: True
+    ) -> PrivacyLoss:
+        """Return what some rows of the provenance table, taken together, have learned."""
+        return loss(self.synopses, self.mechanism, self.once, rows, counts)
+
+    def changed(self, row: str | None, cost: Cost) -> list[str]:
+        """Return the views of which a row, or all together, would know more."""
+        return [*_changes(self.synopses, row, cost.steps)]
+
+    def definition(self, made: str) -> Mapping[str, Any]:
+        """Return the public definition of a view by its id, or of a one-off release by its request."""
+        if made not in self.definitions:
+            return next(c.query for (_, name), c in self.charges.items() if name == made)
+        return self.definitions[made]
+
+    def loss_after(
+        self,
+        rows: Collection[str],
+        analyst: str,
+        cost: Cost,
+        counts: Callable[[str], bool] = lambda _: True,
+    ) -> PrivacyLoss:
+        """Return what some rows would have learned together once an analyst's views were served."""
+        tried = self.synopses.sketch()
+        self.note(analyst, cost, tried)
+        return loss(tried, self.mechanism, self.once, rows, counts)
+
+    def remaining(self) -> PrivacyLoss:
+        """Return the part of the cap that is left."""
+        return left_of(self.cap, self.spent, self.currency)
+
+    def check(self, charge: PrivacyLoss, paid: Fraction = _ZERO) -> None:
+        """Refuse a charge that would pass the cap; depends on charges alone (privacy filter)."""
+        check(charge, self.spent, self.cap, self.currency, paid=paid)
+
+    def paid(self, analyst: str, cost: Cost) -> Fraction:
+        """Return the rho at which an analyst has the answer to a request already, 0 where she has none.
+
+        It is the sum over the request's views, where each is held at one share of what is asked. Any rho that is
+        greater by x then costs at most x.
+        """
+        held = {view: self.level(analyst, view) for view in cost.steps}
+        shares = {held[view] / step.level for view, step in cost.steps.items()}
+        return sum(held.values(), _ZERO) if self.currency == "zcdp" and len(shares) == 1 else _ZERO
+
+    def check_identifier(self, analyst: str, identifier: str | None, request: str) -> None:
+        """Refuse a client's name for a request that was used for another one."""
+        if identifier is None:
+            return
+        whole = identifier.partition(" ")[0]
+        known = self._named(analyst, identifier)
+        steps = _STEPS if whole == identifier else self._named(analyst, whole)
+        if known not in (None, request) or steps not in (None, _STEPS):
+            raise RequestError(
+                "this request identifier was already used for another request",
+                "Send a new identifier. Nothing was charged.",
+            )
+
+    def keep_identifier(self, analyst: str, identifier: str | None, request: str) -> None:
+        """Remember, as long as there is room, for what a client's name was used."""
+        if identifier is None or (person(analyst), identifier) in self.identifiers:
+            return
+        if len(self._repeated) >= _MOST_REPEATED:
+            self._repeated.clear()
+        _name(self._repeated, analyst, identifier, request)
+
+    def _named(self, analyst: str, identifier: str) -> str | None:
+        """Return the request that a client's name stands for; None for a new name."""
+        name = person(analyst), identifier
+        return self.identifiers.get(name, self._repeated.get(name))
+
+    def apply_doubling(self, sequence: int) -> None:
+        """Add one entry of kind ``cap``: the next of the declared caps."""
+        if not self.budget.doubling:
+            raise damaged(sequence)
+        self.cap = replace(self.cap + self.cap, delta=self.cap.delta)
+
+    def apply(self, sequence: int, entry: Mapping[str, Any]) -> Charge:
+        """Add one entry of kind ``answer``; checks that its charge is no less than its releases cost.
+
+        It may be more, for the bounds that charges rest on may become sharper.
+        """
+        levels = {view: Fraction(level) for view, level in entry["levels"].items()}
+        charge = _charge(sequence, entry, levels)
+        analyst, state = charge.analyst, self.synopses
+        definitions = self._definitions(sequence, entry, levels)
+        if self.mechanism_name == "path":
+            wishes = {view: Wish(level) for view, level in levels.items()}
+            cost = self.cost(analyst, wishes, definitions)
+        else:
+            cost = self._written(sequence, analyst, entry)
+        wrong = any(step.level != levels[view] for view, step in cost.steps.items())
+        if wrong or cost.steps.keys() != levels.keys():
+            raise damaged(sequence)
+        paid = ((charge.spent, cost.table), (charge.row, cost.row))
+        if not all(_pays(made, owed, self.currency) for made, owed in paid):
+            raise damaged(sequence)
+        cost = replace(cost, table=charge.spent, row=charge.row)
+        total = self._total(charge.spent, sequence)
+        drawn = {
+            view: [Knot(Fraction(level), tuple(vector)) for level, vector in knots]
+            for view, knots in entry["knots"].items()
+        }
+        own = {
+            view: Local(Fraction(level), Fraction(source), tuple(vector))
+            for view, (level, source, vector) in entry.get("locals", {}).items()
+        }
+        for view, level in levels.items():
+            if self.mechanism_name == "path":
+                new = any(knot.level == level for knot in drawn.get(view, ()))
+                there = new or find(state.paths.get(view, ()), level) is not None
+            else:
+                new = view in own and own[view].level == level
+                there = new or level in state.locals.get((analyst, view), {})
+            if not there:
+                raise damaged(sequence)
+        # everything was checked: from here on nothing is refused
+        for view, knots in drawn.items():
+            for knot in knots:
+                insert(state.paths.setdefault(view, []), knot)
+        for view, made in own.items():
+            state.locals.setdefault((analyst, view), {})[made.level] = made
+        self.definitions.update(definitions)
+        self.note(analyst, cost)
+        for view in cost.steps:
+            self.served.setdefault((analyst, view), []).append(charge)
+        if charge.conditional:
+            self.conditional.update(levels)
+        self._keep(charge, entry, total)
+        return charge
+
+    def _definitions(
+        self, sequence: int, entry: Mapping[str, Any], views: Collection[str]
+    ) -> dict[str, Mapping[str, Any]]:
+        """Return the definitions of an entry's views; refuses one that is known otherwise."""
+        definitions = {view: entry["views"][view] for view in views}
+        for view, definition in definitions.items():
+            if self.definitions.get(view, definition) != definition:
+                raise damaged(sequence)
+        return definitions
+
+    def _written(self, sequence: int, analyst: str, entry: Mapping[str, Any]) -> Cost:
+        """Return the steps that an entry names, when the mechanism would take them.
+
+        Amounts that rest on floats are those of the entry: another machine's last digit may differ.
+        """
+        steps = {view: read_step(data) for view, data in entry["steps"].items()}
+        for view, (level, epsilon) in entry["wishes"].items():
+            wish = Wish(Fraction(level), None if epsilon is None else Fraction(epsilon))
+            if not _alike(steps[view], self.mechanism.step(self.synopses, analyst, view, wish)):
+                raise damaged(sequence)
+        if steps.keys() != entry["wishes"].keys():
+            raise damaged(sequence)
+        for view, step in steps.items():
+            made = entry["locals"].get(view)
+            refined = step.fresh and self.mechanism_name == "additive"
+            drawn = [Fraction(level) for level, _ in entry["knots"].get(view, ())]
+            if drawn != ([step.source] if refined else []):
+                raise damaged(sequence)
+            if made is not None and Fraction(made[1]) != step.source:
+                raise damaged(sequence)
+        return self._cost(analyst, steps, entry["views"], self.synopses)
+
+    def apply_release(self, sequence: int, entry: Mapping[str, Any]) -> Charge:
+        """Add one entry of kind ``release``: a one-off draw.
+
+        All together pay for it once; who holds it has it on her own row in full. Its price is the
+        sum of the rhos, or epsilons, that its public definition names for its parts, with its delta.
+        """
+        charge = _charge(sequence, entry, {})
+        known, drawn = self.releases.get(charge.request), entry.get("drawn")
+        parts = [Fraction(level) for level in charge.query[unit(self.currency)].values()]
+        price = PrivacyLoss.of(sum(parts, _ZERO), self.currency)
+        price = replace(price, delta=Fraction(charge.query.get("delta", 0)))
+        owed = price if known is None else PrivacyLoss.none()
+        wrong = (charge.spent, charge.row) != (owed, price)
+        wrong = wrong or (known is not None and known.spent != price)
+        if (
+            wrong
+            or (known is None) == (drawn is None)
+            or not parts
+            or min(parts) <= 0
+            or price.delta < 0
+        ):
+            raise damaged(sequence)
+        total = self._total(charge.spent, sequence)
+        if drawn is not None:
+            self.releases[charge.request] = Release(price, dict(drawn))
+        self.once[charge.analyst, charge.request] = price
+        if charge.conditional:
+            self.conditional.add(charge.request)
+        self._keep(charge, entry, total)
+        return charge
+
+    def once_cost(self, request: str, price: PrivacyLoss) -> Cost:
+        """Return what a one-off release costs: all together nothing when it exists already."""
+        return Cost(PrivacyLoss.none() if request in self.releases else price, price)
+
+    def _keep(self, charge: Charge, entry: Mapping[str, Any], total: PrivacyLoss) -> None:
+        self.charges[charge.analyst, charge.request] = charge
+        if "identifier" in entry:
+            _name(self.identifiers, charge.analyst, str(entry["identifier"]), charge.request)
+        if charge.row != NONE:
+            self.known[charge.analyst] = self.known.get(charge.analyst, NONE) + charge.row
+        self.spent = total
+
+    def _total(self, spent: PrivacyLoss, sequence: int) -> PrivacyLoss:
+        if spent == NONE:
+            return self.spent
+        total = self.spent + spent
+        if total.exceeds(self.cap, self.currency):
+            raise damaged(sequence)
+        return total
+
+    def vector(self, analyst: str, view: str, level: Fraction) -> tuple[int, ...]:
+        """Return the released version of a view at exactly ``level``, as the analyst holds it."""
+        if self.mechanism_name == "path":
+            return self.knot(view, level).vector
+        return self.synopses.locals[analyst, view][level].vector
+
+    def knot(self, view: str, level: Fraction) -> Knot:
+        """Return the stored version of a view at exactly ``level``."""
+        found = find(self.synopses.paths[view], level)
+        if found is None:
+            raise KeyError(view)
+        return found
+
+    def history(self, analyst: str) -> Sequence[Charge]:
+        """Return the analyst's committed requests, oldest first."""
+        mine: Iterable[Charge] = (c for c in self.charges.values() if c.analyst == analyst)
+        return sorted(mine, key=lambda charge: charge.sequence)
+
+
+def _changes(state: Synopses, who: str | None, steps: Mapping[str, Step]) -> dict[str, PrivacyLoss]:
+    """Return by how much more a row, or all together, will know of each view that changes for them."""
+    found = {}
+    for view, step in steps.items():
+        if who is None:
+            new, old = step.column, state.column(view)
+        else:
+            new, old = step.cell, state.cell(who, view)
+        if new != old:
+            found[view] = new - old
+    return found
+
+
+def _more_known(
+    state: Synopses,
+    who: str | None,
+    changes: Mapping[str, PrivacyLoss],
+    regions: Mapping[str, Region],
+) -> tuple[PrivacyLoss, Mapping[Place, PrivacyLoss]]:
+    """Return the charge for what changes, and what is then known at most of the worst-off rows.
+
+    The charge is the increase of what is known of the worst-off row. It never falls, so that all
+    charges together are a bound of the loss.
+    """
+    if not changes or state.currency == "basic":
+        return sum(changes.values(), NONE), {}
+    risen: dict[Place, dict[Region, PrivacyLoss]] = {}
+    for view, more in changes.items():
+        _add(risen.setdefault(regions[view].place, {}), regions[view], more)
+    before = state.bounds.get(who, {})
+    bounds = {
+        place: _bound(state.learned.get((who, place), {}), own, before.get(place, NONE))
+        for place, own in risen.items()
+    }
+    found = sum({**before, **bounds}.values(), NONE)
+    return _increase(found, state.charged.get(who, NONE)), bounds
+
+
+def _bound(
+    known: Mapping[Region, PrivacyLoss], risen: Mapping[Region, PrivacyLoss], before: PrivacyLoss
+) -> PrivacyLoss:
+    """Return a bound of what is known of the worst-off row of a version of a table.
+
+    Where nothing changes, the bound of before will do. What tells about every row comes on top of it
+    anyway, and nowhere it rises by more than everything that is new.
+    """
+    every = sum((more for where, more in risen.items() if where.everywhere), before)
+    parts = {where: more for where, more in risen.items() if not where.everywhere}
+    together = sum(parts.values(), every)
+    learned, found = dict(known), every
+    for where, more in risen.items():
+        _add(learned, where, more)
+    for where in parts:
+        found = _more(found, worst_off_in(learned, where))
+    return replace(_less(found, together), delta=together.delta)
+
+
+def _pays(paid: PrivacyLoss, owed: PrivacyLoss, currency: Currency) -> bool:
+    """Return whether a charge is at least what is owed, in each component."""
+    if paid.epsilon is None or owed.epsilon is None:
+        enough = paid.epsilon is None and (owed.epsilon is None or counts_rho(currency))
+    else:
+        enough = paid.epsilon >= owed.epsilon
+    return enough and paid.rho >= owed.rho and paid.delta >= owed.delta
+
+
+def left_of(cap: PrivacyLoss, spent: PrivacyLoss, currency: Currency) -> PrivacyLoss:
+    """Return the part of a cap that is left, never below 0."""
+    left = max(cap.level(currency) - spent.level(currency), _ZERO)
+    delta = max(cap.delta - spent.delta, _ZERO)
+    return replace(PrivacyLoss.of(left, currency), delta=delta)
+
+
+def check(
+    charge: PrivacyLoss,
+    spent: PrivacyLoss,
+    cap: PrivacyLoss,
+    currency: Currency,
+    whose: str = "",
+    limit: str = "",
+    paid: Fraction = _ZERO,
+) -> None:
+    """Refuse a charge that would pass a cap; depends on charges alone (privacy filter).
+
+    Parameters
+    ----------
+    charge, spent, cap : PrivacyLoss
+    currency : Currency
+    whose : str
+        Whose cap it is, to go after "0.05 is left".
+    limit : str
+        Which one it is, for the owner alone.
+    paid : Fraction
+        The rho at which the answer was released before, see :meth:`Accountant.paid`.
+
+    Raises
+    ------
+    BudgetError
+        Names the price, what is left, and what would pass.
+    """
+    if charge == NONE or not (spent + charge).exceeds(cap, currency):
+        return
+    left = left_of(cap, spent, currency)
+    name, cost, rest = unit(currency), charge.level(currency), left.level(currency)
+    hint = ""
+    if rest and rest >= cap.level(currency) * _WORTHWHILE:
+        hint = f"Ask with {name}={_asked(paid + rest)} or less, or for a larger margin of error. "
+    elif rest:
+        hint = "The budget is nearly used up. "
+    if cost <= rest:
+        name, cost, rest = "delta", charge.delta, left.delta
+        hint = _less_delta(rest, currency)
+    if spent != NONE:
+        hint += "What follows from past answers is free: session.infer(sql). "
+    for digits in (4, 8, 12):
+        price, left_over = amount_text(cost, digits), amount_text(rest, digits, left=True)
+        if price != left_over:
+            break
+    raise BudgetError(
+        f"this costs {name} {price}, but {left_over} is left{whose}",
+        f"{hint}Only the owner of the data can allow more. Nothing was charged.",
+        limit=limit,
+    )
+
+
+def _asked(left: Fraction) -> str:
+    """Return what is left as an amount that can be asked for."""
+    return amount_text(left, left=True).replace(",", "")
+
+
+def _less_delta(left: Fraction, currency: Currency) -> str:
+    """Return how to do with less delta: in zCDP only discoveries cost it, as much as is asked for."""
+    if currency != "zcdp":
+        return "Each release costs the same delta, whatever its accuracy. "
+    if not left:
+        return "All delta for finding values is spent. "
+    return f"Ask with delta={_asked(left)} or less. "
+
+
+def _alike(one: Step, other: Step) -> bool:
+    """Return whether two steps are the same but for the last digits of floats."""
+    if one == other:
+        return True
+
+    def amounts(step: Step) -> list[Fraction]:
+        losses = [
+            part
+            for loss in (step.cell, step.column)
+            for part in (loss.rho, loss.epsilon, loss.delta)
+        ]
+        return [step.level, step.source, step.fresh, *(part or _ZERO for part in losses)]
+
+    pairs = zip(amounts(one), amounts(other), strict=True)
+    return all(abs(a - b) <= Fraction(1, 10**9) * max(abs(a), abs(b)) for a, b in pairs)
+
+
+def read_step(data: Mapping[str, Any]) -> Step:
+    """Build a step from the data of :func:`plain_step`."""
+    cell, column = (PrivacyLoss.from_dict(data[name]) for name in ("cell", "column"))
+    level, source, fresh = (Fraction(data[name]) for name in ("level", "source", "fresh"))
+    return Step(level, source, cell, column, fresh)
+
+
+def plain_step(step: Step) -> dict[str, Any]:
+    """Return a step as plain data."""
+    return {
+        "level": str(step.level), "source": str(step.source), "fresh": str(step.fresh),
+        "cell": step.cell.to_dict(), "column": step.column.to_dict(),
+    }  # fmt: skip
+
+
+def _charge(sequence: int, entry: Mapping[str, Any], levels: Mapping[str, Fraction]) -> Charge:
+    return Charge(
+        sequence=sequence,
+        analyst=str(entry["analyst"]),
+        request=str(entry["request"]),
+        time=str(entry["time"]),
+        sql=str(entry["sql"]),
+        levels=levels,
+        spent=PrivacyLoss.from_dict(entry["spent"]),
+        row=PrivacyLoss.from_dict(entry["row"]),
+        version=int(entry["version"]),
+        query=dict(entry["query"]),
+        conditional=bool(entry.get("conditional", False)),
+        declared=tuple(entry.get("declared", ())),
+        past={view: Fraction(level) for view, level in entry.get("past", {}).items()},
+        way=entry.get("way"),
+        alone=PrivacyLoss.from_dict(entry["alone"]) if "alone" in entry else NONE,
+    )
+
+
+def damaged(sequence: int) -> LedgerError:
+    """Return the error of an entry whose amounts do not fit what came before it."""
+    return LedgerError(
+        f"entry {sequence} of the ledger does not add up", "Restore the newest unchanged copy."
+    )

@@ -1,0 +1,716 @@
+"""The provenance table: who may learn how much, and who answers for what was learned.
+
+Rows are analysts, or one privilege of an analyst; columns are views. What each row has learned of each
+view is in the accountant; here are the limits of rows, columns and the whole, and the liabilities.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from dpnb.errors import BudgetError, RequestError, given
+from dpnb.ledger.accountant import Accountant, Cost, check, damaged, left_of, person
+from dpnb.ledger.columns import Named, read_by, reads
+from dpnb.ledger.mechanism import NONE
+from dpnb.ledger.policy import MOST_PRIVILEGE, Policy, check_privilege, privileges_of
+from dpnb.ledger.refusals import MOST_KEPT, Refusal
+from dpnb.privacy.loss import PrivacyLoss, epsilon_shown
+
+ANALYST = "analyst"
+"""Who is charged for what a session asks."""
+OWNER = "owner"
+"""Who is charged for what the owner of the data asks for herself."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
+_ZERO = Fraction(0)
+_OWN = "the analyst's own limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Analyst:
+    """A registered analyst: her privileges, the first one in use unless another is named."""
+
+    name: str
+    privileges: tuple[int, ...]
+    active: bool = True
+
+    def rows(self) -> dict[str, int]:
+        """Return her rows of the table with their privileges."""
+        return {row_name(self, privilege): privilege for privilege in self.privileges}
+
+
+def row_name(analyst: Analyst, privilege: int) -> str:
+    """Return the name of an analyst's row: her own name for the first privilege."""
+    first = privilege == analyst.privileges[0]
+    return analyst.name if first else f"{analyst.name}#{privilege}"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What one row lets another one learn at its expense."""
+
+    giver: str
+    receiver: str
+    level: Fraction
+    until: str | None
+    used: Fraction = _ZERO
+    time: str = ""
+    withdrawn: str | None = None
+
+    def left(self, now: str) -> Fraction:
+        """Return what is left of it at a time."""
+        over = self.until is not None and now >= self.until
+        return _ZERO if over or self.withdrawn is not None else self.level - self.used
+
+
+@dataclass
+class ProvenanceTable:
+    """Limits and liabilities of one ledger: a fold over its entries.
+
+    Without a policy there is one analyst, whose limit is the cap. ``opened`` is the policy of the opening,
+    ``policy`` the one in force; ``registered`` has the privileges that analysts had at first, ``since`` when
+    a thing was decided that is in force.
+    """
+
+    state: Accountant
+    policy: Policy | None
+    opened: Policy | None = None
+    analysts: dict[str, Analyst] = field(default_factory=dict)
+    registered: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    views: dict[str, dict[str, Any]] = field(default_factory=dict)
+    limits: dict[tuple[str, str], PrivacyLoss] = field(default_factory=dict)
+    columns: dict[tuple[str | None, frozenset[Named]], PrivacyLoss] = field(default_factory=dict)
+    grants: list[Grant] = field(default_factory=list)
+    liable: dict[str, PrivacyLoss] = field(default_factory=dict)
+    claims: dict[str, dict[str, Any]] = field(default_factory=dict)
+    refusals: dict[str, dict[tuple[object, ...], Refusal]] = field(default_factory=dict)
+    since: dict[tuple[object, ...], str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.budget = self.state.budget
+        self.currency = self.budget.currency
+        self._limits: dict[Fraction, PrivacyLoss] = {}
+        self._shares: dict[str, Fraction] = {}
+        self._read: dict[str, frozenset[Named]] = {}
+
+    def __repr__(self) -> str:
+        return f"ProvenanceTable({len(self.rows)} rows)"
+
+    # who is who
+
+    def admit(self, row: str) -> None:
+        """Refuse a row that does not exist, or whose analyst is disabled.
+
+        Raises
+        ------
+        RequestError
+        """
+        name = person(row) if isinstance(row, str) else row
+        if self.policy is not None and row not in self.rows and name in self.analysts:
+            raise RequestError(f"there is no analyst {given(row)}", "Ask the owner of the data.")
+        self.row(name)
+
+    def row(self, analyst: str, privilege: int | None = None) -> str:
+        """Return the row of an active analyst.
+
+        Raises
+        ------
+        RequestError
+            For an unknown or disabled one, and for a privilege that she does not have.
+        """
+        if not isinstance(analyst, str):
+            raise RequestError(
+                f"the name of an analyst must be a string, got {given(analyst)}", "Write 'alice'."
+            )
+        if self.policy is None:
+            if analyst == ANALYST:
+                return analyst
+            raise RequestError(
+                f"there is no analyst {given(analyst)}", "Open the curator with analysts={...}."
+            )
+        if analyst == ANALYST:
+            raise RequestError(
+                "this ledger has several analysts", "Name one, as in curator.session('alice')."
+            )
+        found = self.analysts.get(analyst)
+        if found is None or not found.active:
+            what = "no" if found is None else "no active"
+            raise RequestError(
+                f"there is {what} analyst {given(analyst)}", "Ask the owner of the data."
+            )
+        if privilege is None:
+            return analyst
+        if type(privilege) is not int or privilege not in found.privileges:
+            raise RequestError(
+                f"{given(analyst)} has no privilege {given(privilege)}",
+                f"Registered: {', '.join(map(str, found.privileges))}.",
+            )
+        return row_name(found, privilege)
+
+    def rows_of(self, names: Collection[str]) -> set[str]:
+        """Return all rows of some analysts."""
+        return {row for name in names for row in self.analysts[name].rows()}
+
+    def rows_with(self, row: str) -> set[str]:
+        """Return all rows of the analyst who has a row."""
+        analyst = self.analysts.get(person(row))
+        return {row} if analyst is None else {row, *analyst.rows()}
+
+    def check_new(self, name: object, privileges: object, started: bool) -> tuple[int, ...]:
+        """Refuse an analyst who cannot be registered now; return the privileges.
+
+        ``started`` tells whether anything was charged yet.
+        """
+        policy = self.shared()
+        name = check_name(name)
+        if name in self.analysts:
+            raise RequestError(f"there is already an analyst {name!r}", "Choose another name.")
+        given = privileges_of(privileges, policy.top or MOST_PRIVILEGE)
+        if policy.rows == "sum" and started:
+            raise RequestError(
+                "with rows='sum' all analysts must be registered before the first charge",
+                "Use Policy(rows='max') to let analysts join later.",
+            )
+        members = policy.coalition(name, {*self.analysts, name})
+        most = policy.most_colluders
+        if most is not None and len(members) > most:
+            raise RequestError(
+                f"{name!r} would make a coalition of {len(members)}", f"At most {most} are allowed."
+            )
+        self.check_reserve(Analyst(name, given))
+        return given
+
+    def shared(self) -> Policy:
+        """Return the policy of several analysts; refuse where there is one only.
+
+        Raises
+        ------
+        RequestError
+        """
+        if self.policy is None:
+            raise RequestError(
+                "this ledger was opened for one analyst", "Open one with analysts={...}."
+            )
+        return self.policy
+
+    def with_privilege(self, name: str, privilege: object, started: bool) -> Analyst:
+        """Refuse a privilege that cannot take the place of an analyst's first one; return her with it."""
+        policy, known = self.shared(), self.analysts[name]
+        given = check_privilege(privilege, policy.top or MOST_PRIVILEGE)
+        if given in known.privileges[1:]:
+            raise RequestError(
+                f"{name!r} already has privilege {given}, with its own account",
+                f"Use curator.session({name!r}, {given}), or give another privilege.",
+            )
+        if policy.rows == "sum" and started:
+            raise RequestError(
+                "with rows='sum' another privilege would change everybody's limit",
+                "Give privileges before the first charge, or use curator.limit.",
+            )
+        made = replace(known, privileges=(given, *known.privileges[1:]))
+        self.check_reserve(made)
+        return made
+
+    def check_link(self, one: str, other: str) -> None:
+        """Refuse a link that makes a coalition too large, or one that knows too much already."""
+        policy = self.shared()
+        limit, most = self.together_limit(), policy.most_colluders
+        if limit is None and most is None:
+            raise RequestError(
+                "this ledger has no limit for coalitions, so a link would change nothing",
+                "Open one with Policy(together=...), or see curator.coalition.",
+            )
+        joined = policy.changed(collusion=(*policy.collusion, (one, other)))
+        members = joined.coalition(one, self.analysts) & self.analysts.keys()
+        if most is not None and len(members) > most:
+            raise RequestError(
+                f"this would make a coalition of {len(members)}", f"At most {most} are allowed."
+            )
+        if limit is not None and self.state.loss(self.rows_of(members)).exceeds(
+            limit, self.currency
+        ):
+            raise RequestError(
+                "more was already released to them together than a coalition may receive",
+                f"See curator.coalition({', '.join(map(repr, sorted(members)))}).",
+            )
+
+    def check_reserve(self, *analysts: Analyst, **changes: Any) -> None:
+        """Refuse a change after which more would be kept for the analysts than is left of the cap.
+
+        Parameters
+        ----------
+        *analysts : Analyst
+            As they would be.
+        **changes
+            Other values of fields of the table.
+
+        Raises
+        ------
+        RequestError
+        """
+        tried = replace(
+            self,
+            analysts=self.analysts | {one.name: one for one in analysts},
+            rows={**self.rows, **{row: level for a in analysts for row, level in a.rows().items()}},
+            **changes,
+        )
+        # a change that keeps no more than before is always possible
+        if tried._kept() > max(self.state.remaining().level(self.currency), self._kept()):
+            raise RequestError(
+                "more would be reserved for the analysts than is left of the total budget",
+                "Give a smaller reserve, a lower privilege or a lower limit.",
+            )
+
+    def _kept(self, but: str = "") -> Fraction:
+        """Return what is kept for all active analysts but one: a share of what each may learn."""
+        kept, currency = _ZERO, self.currency
+        if self.policy is None or not self.policy.reserve:
+            return kept
+        for analyst in self.analysts.values():
+            if analyst.active and analyst.name != but:
+                rows = analyst.rows()
+                own = self.policy.reserve * self._total_limit(rows).level(currency)
+                known = sum((self.state.known.get(row, NONE) for row in rows), NONE)
+                kept += max(_ZERO, own - known.level(currency))
+        return kept
+
+    # limits
+
+    def _limit(self, share: Fraction) -> PrivacyLoss:
+        """Return a share of the cap: of its epsilon where it has a delta, else of its rho."""
+        if share in self._limits:
+            return self._limits[share]
+        self._limits[share] = found = self._with_keys(self._share_of_cap(share), share)
+        return found
+
+    def _share_of_cap(self, share: Fraction) -> PrivacyLoss:
+        budget = self.budget
+        if share == 1:
+            return budget.cap
+        if budget.noise_delta is None:
+            return PrivacyLoss.of(budget.cap.level(budget.currency) * share, budget.currency)
+        epsilon = budget.epsilon
+        if epsilon is None:
+            epsilon = Fraction(epsilon_shown(budget.cap.rho, budget.noise_delta, budget.currency))
+            if epsilon == 0:
+                # at a large delta a small rho has no epsilon to share
+                return PrivacyLoss(rho=budget.cap.rho * share)
+        return budget.within(epsilon * share)
+
+    def limit(self, row: str) -> PrivacyLoss:
+        """Return a row's limit; never more than the cap. Its delta is a share of what was set aside."""
+        if self.policy is None or row not in self.rows:
+            return self.state.cap
+        given = self.limits.get(("row", row))
+        if not self._shares:
+            self._shares = self.policy.shares(self.rows)
+        fair = self._limit(self._shares[row])
+        found = fair if given is None else replace(given, delta=fair.delta)
+        return found if self.state.cap.exceeds(found, self.currency) else self.state.cap
+
+    def _with_keys(self, limit: PrivacyLoss, share: Fraction = Fraction(1)) -> PrivacyLoss:
+        """Return a limit with a share of the delta that was set aside to discover keys."""
+        aside = self.budget.key_delta
+        return replace(limit, delta=aside * share) if aside else limit
+
+    @property
+    def static(self) -> bool:
+        """Whether declared views have limits of their own, so that nothing else is answered."""
+        return self.policy is not None and self.policy.views != "water-filling"
+
+    def view_limit(self, name: str) -> PrivacyLoss | None:
+        """Return a declared view's limit; None where there is none but the cap."""
+        given = self.limits.get(("view", name))
+        if given is not None or self.policy is None or not self.static:
+            return given
+        norms = {view: int(declared["norm"]) for view, declared in self.views.items()}
+        return self._limit(self.policy.view_shares(norms)[name])
+
+    def together_limit(self) -> PrivacyLoss | None:
+        """Return the limit of one coalition; None where there is none but the cap."""
+        if self.policy is None or self.policy.together is None:
+            return None
+        if self.budget.delta is None:
+            return self._with_keys(PrivacyLoss.of(self.policy.together, self.currency))
+        return self.budget.within(self.policy.together)
+
+    def granted(self, row: str, now: str) -> Fraction:
+        """Return what others still let a row learn at their expense."""
+        return sum((grant.left(now) for _, grant in self._usable(row)), _ZERO)
+
+    def _usable(self, row: str) -> list[tuple[int, Grant]]:
+        """Return the grants to a row whose givers may still ask, with their places."""
+        return [
+            (place, grant)
+            for place, grant in enumerate(self.grants)
+            if grant.receiver == row and self.analysts[person(grant.giver)].active
+        ]
+
+    def spent(self, row: str) -> PrivacyLoss:
+        """Return what a row answers for."""
+        return self.liable.get(row, NONE)
+
+    def _left(self, row: str) -> PrivacyLoss:
+        """Return what is left of a row's limit, and of that of all rows of its analyst together."""
+        currency, rows = self.currency, self.rows_with(row)
+        total = sum(map(self.spent, rows), NONE)
+        own = left_of(self.limit(row), self.spent(row), currency)
+        whole = left_of(self._total_limit(rows), total, currency)
+        least = min(own, whole, key=lambda left: left.level(currency))
+        return replace(least, delta=min(own.delta, whole.delta))
+
+    def _total_limit(self, rows: Collection[str]) -> PrivacyLoss:
+        """Return the limit of all rows of one analyst together: the largest that one of them has.
+
+        What the rows have learned together is at most the sum of what each has
+        (docs/methods/dprovdb.md, definition 17).
+        """
+        return max(map(self.limit, rows), key=lambda limit: limit.level(self.currency))
+
+    def _passes(self, after: Mapping[str, PrivacyLoss], row: str) -> bool:
+        """Return whether a row, or all rows of its analyst together, would pass the limit."""
+        rows = self.rows_with(row)
+        total = sum((after.get(one, self.spent(one)) for one in rows), NONE)
+        return after[row].exceeds(self.limit(row), self.currency) or total.exceeds(
+            self._total_limit(rows), self.currency
+        )
+
+    def remaining(self, row: str, now: str) -> PrivacyLoss:
+        """Return what a row may still learn, grants included."""
+        currency = self.currency
+        left = self._left(row)
+        granted = self.granted(row, now)
+        more = PrivacyLoss.of(left.level(currency) + granted, currency) if granted else left
+        return replace(more, delta=left.delta)
+
+    # the filter
+
+    def check(
+        self,
+        row: str,
+        request: str,
+        cost: Cost,
+        names: Mapping[str, Sequence[str]],
+        now: str,
+        definitions: Callable[[], Mapping[str, Mapping[str, Any]]],
+    ) -> list[tuple[int, Fraction]]:
+        """Refuse what would pass a limit; return what is taken from which grant.
+
+        ``names`` has the names of the declared views among those of the cost, ``definitions`` gives
+        the public ones of its views, or of the request where it is a one-off release. Everything rests on
+        charges alone. What others did shows in nothing but the one text of
+        :func:`exhausted`: a row's own price and what is left of it are its own
+        (docs/methods/dprovdb.md, statement 22).
+
+        Raises
+        ------
+        BudgetError
+        """
+        if self.policy is None:
+            self.state.check(cost.table, self.state.paid(row, cost))
+            self._check_views(cost, names)
+            self._check_columns(row, request, cost, definitions)
+            return []
+        taken = [] if row not in self.rows else self._check_row(row, cost, now)
+        try:
+            self.state.check(cost.table)
+            self._check_views(cost, names)
+            self._check_columns(row, request, cost, definitions)
+            self._check_together(row, request, cost)
+            self._check_reserved(row, cost)
+        except BudgetError as error:
+            raise exhausted(error.limit or "the total budget") from None
+        return taken
+
+    def _check_row(self, row: str, asked: Cost, now: str) -> list[tuple[int, Fraction]]:
+        cost, currency, left = asked.row, self.currency, self._left(row)
+        if cost == NONE or not self._passes({row: self.spent(row) + cost}, row):
+            return []
+        missing = cost.level(currency) - left.level(currency)
+        taken: list[tuple[int, Fraction]] = []
+        for place, grant in self._usable(row):
+            if missing > 0:
+                giver = person(grant.giver)
+                same = (part for at, part in taken if person(self.grants[at].giver) == giver)
+                free = self._left(grant.giver).level(currency) - sum(same, _ZERO)
+                part = min(grant.left(now), free, missing)
+                if part > 0:
+                    taken.append((place, part))
+                    missing -= part
+        if missing > 0 or cost.delta > left.delta:
+            own = self.spent(row)
+            cap, paid = own + self.remaining(row, now), self.state.paid(row, asked)
+            check(cost, own, cap, currency, " to you", _OWN, paid)
+            # a giver has spent what she granted
+            raise exhausted(_OWN)
+        if self._answering(row, cost, taken) is None:
+            # rounded as sums are, it would lie just beyond the limit
+            raise exhausted(_OWN)
+        return taken
+
+    def _answering(
+        self, row: str, cost: PrivacyLoss, taken: Sequence[tuple[int, Fraction]]
+    ) -> dict[str, PrivacyLoss] | None:
+        """Return what a row and its givers answer for once a charge is added; None beyond a limit.
+
+        Parts are taken from grants by their places.
+        """
+        currency = self.currency
+        after: dict[str, PrivacyLoss] = {}
+        for place, level in taken:
+            giver, part = self.grants[place].giver, PrivacyLoss.of(level, currency)
+            after[giver] = after.get(giver, self.spent(giver)) + part
+            cost = replace(cost - part, delta=cost.delta)
+        changed = [*after]
+        if cost != NONE:
+            after[row] = after.get(row, self.spent(row)) + cost
+        # what others answer for may come on top of a limit that was lowered below what is spent
+        if cost.level(currency) > 0 and row in self.rows:
+            changed.append(row)
+        return None if any(self._passes(after, one) for one in changed) else after
+
+    def _check_views(self, cost: Cost, names: Mapping[str, Sequence[str]]) -> None:
+        for view, step in cost.steps.items():
+            if step.column == self.state.synopses.column(view):
+                continue
+            spent = self.state.synopses.column(view)
+            for name in names.get(view, ()):
+                limit = self.view_limit(name)
+                if limit is None:
+                    continue
+                whose = f" of the limit of view {name!r}"
+                named = f"the limit of the view {name}"
+                check(step.column - spent, spent, limit, self.currency, whose, named)
+
+    def _check_columns(
+        self,
+        row: str,
+        request: str,
+        cost: Cost,
+        definitions: Callable[[], Mapping[str, Mapping[str, Any]]],
+    ) -> None:
+        """Refuse what would tell more of a column than its limit, by whatever statement."""
+        if not self.columns:
+            return
+        state, known = self.state, definitions()
+        everyone = {row, *(who for who, _ in (*state.synopses.cells, *state.once))}
+        for (name, columns), limit in self.columns.items():
+            if name is not None and name != person(row):
+                continue
+            rows = everyone if name is None else {row, *self.rows_of([name])}
+
+            def counts(made: str, columns: frozenset[Named] = columns) -> bool:
+                return reads(self._columns_of(made, known), columns)
+
+            once = not cost.steps and not any((other, request) in state.once for other in rows)
+            changed = state.changed(row if name else None, cost)
+            if not any(map(counts, [request] if once else changed)):
+                # what tells nothing new of it is served, however low a limit was set since
+                continue
+            after = state.loss_after(rows, row, cost, counts)
+            if (after + cost.row if once else after).exceeds(limit, self.currency):
+                named = ", ".join(sorted(f"{table}.{column}" for table, column in columns))
+                raise BudgetError(
+                    "a column's limit is reached", "Nothing was charged.",
+                    limit=f"the limit of the column {named}",
+                )  # fmt: skip
+
+    def _columns_of(
+        self, made: str, definitions: Mapping[str, Mapping[str, Any]]
+    ) -> frozenset[Named]:
+        """Return the columns that a view, or a one-off release by its request, reads."""
+        if made not in self._read:
+            known = definitions.get(made) or self.state.definition(made)
+            self._read[made] = read_by(known)
+        return self._read[made]
+
+    def _check_together(self, row: str, request: str, cost: Cost) -> None:
+        limit, state = self.together_limit(), self.state
+        if limit is None or self.policy is None or row not in self.rows:
+            return
+        cells = ((step.cell, state.synopses.cell(row, view)) for view, step in cost.steps.items())
+        # what costs her row nothing can still tell the coalition more
+        if cost.row == NONE and all(new == old for new, old in cells):
+            return
+        members = self.policy.coalition(person(row), self.analysts)
+        rows = self.rows_of(members)
+        total = state.loss_after(rows, row, cost)
+        if not cost.steps and all((other, request) not in state.once for other in rows):
+            total += cost.row
+        if total.exceeds(limit, state.currency):
+            raise exhausted("the limit of a coalition")
+
+    def _check_reserved(self, row: str, cost: Cost) -> None:
+        if self.policy is None or not self.policy.reserve or cost.table == NONE:
+            return
+        kept = self._kept(but=person(row))
+        if cost.table.level(self.currency) + kept > self.state.remaining().level(self.currency):
+            raise exhausted("what is reserved for others")
+
+    # entries of the ledger
+
+    def apply(self, entry: Mapping[str, Any]) -> None:
+        """Add one entry about analysts, the policy, views, limits, grants, claims or refusals."""
+        {
+            "analyst": self._apply_analyst,
+            "policy": self._apply_policy,
+            "view": self._apply_view,
+            "limit": self._apply_limit,
+            "grant": self._apply_grant,
+            "claim": self._apply_claim,
+            "refusal": self._apply_refusal,
+        }[entry["kind"]](entry)
+
+    def _apply_view(self, entry: Mapping[str, Any]) -> None:
+        """Add one entry of kind ``view``: a declared view."""
+        self.views[str(entry["name"])] = dict(entry["definition"])
+
+    def _apply_claim(self, entry: Mapping[str, Any]) -> None:
+        """Add one entry of kind ``claim``: what the owner protects from being settled."""
+        self.claims.pop(str(entry["name"]), None)
+        if not entry.get("withdrawn"):
+            self.claims[str(entry["name"])] = dict(entry)
+
+    def is_news(self, refusal: Refusal) -> bool:
+        """Return whether the ledger is to keep a refusal: not twice, and not without end."""
+        kept = self.refusals.get(refusal.row, {})
+        return refusal.row in self.rows and refusal.key not in kept and len(kept) < MOST_KEPT
+
+    def _apply_refusal(self, entry: Mapping[str, Any]) -> None:
+        """Add one entry of kind ``refusal``."""
+        refusal = Refusal.from_entry(entry)
+        self.refusals.setdefault(refusal.row, {})[refusal.key] = refusal
+
+    def _apply_analyst(self, entry: Mapping[str, Any]) -> None:
+        """Add one entry of kind ``analyst``: registered, disabled, enabled, or with another privilege."""
+        made = Analyst(str(entry["name"]), tuple(entry["privileges"]), bool(entry["active"]))
+        known = self.analysts.get(made.name, made)
+        if made.privileges[1:] != known.privileges[1:]:
+            raise ValueError("rows are kept")
+        if made.privileges != known.privileges:
+            self.since["privilege", made.name] = str(entry["time"])
+        self.registered.setdefault(made.name, made.privileges)
+        self.analysts[made.name] = made
+        self.rows.update(made.rows())
+        self._shares = {}
+
+    def _apply_policy(self, entry: Mapping[str, Any]) -> None:
+        """Add one entry of kind ``policy``: another expansion, a larger reserve, or one more link."""
+        known, time = self.shared(), str(entry["time"])
+        if "link" in entry:
+            first, second = (str(name) for name in entry["link"])
+            self.policy = known.changed(collusion=(*known.collusion, (first, second)))
+            self.since["link", first, second] = time
+            return
+        (name,) = entry.keys() & {"expansion", "reserve"}
+        self.policy = known.changed(**{name: Fraction(entry[name])})
+        if self.policy.reserve < known.reserve:
+            raise ValueError("a reserve was promised")
+        self.since["policy", name] = time
+        self._shares = {}
+
+    def _apply_limit(self, entry: Mapping[str, Any]) -> None:
+        """Add one entry of kind ``limit``: another limit of a row, a view or the whole."""
+        loss, time = PrivacyLoss.from_dict(entry["limit"]), str(entry["time"])
+        if entry["scope"] == "table":
+            self.state.cap = self._with_keys(loss)
+            self.since["limit", "table"] = time
+        elif entry["scope"] == "columns":
+            columns = frozenset((str(table), str(column)) for table, column in entry["columns"])
+            self.columns[entry["name"], columns] = self._with_keys(loss)
+            self.since["limit", entry["name"], columns] = time
+        else:
+            key = str(entry["scope"]), str(entry["name"])
+            self.limits[key] = loss
+            self.since["limit", *key] = time
+
+    def _apply_grant(self, entry: Mapping[str, Any]) -> None:
+        """Add one entry of kind ``grant``, or its withdrawal."""
+        time = str(entry["time"])
+        if entry.get("withdrawn"):
+            for place, grant in enumerate(self.grants):
+                pair = grant.giver, grant.receiver
+                if pair == (entry["giver"], entry["receiver"]) and grant.left(time):
+                    self.grants[place] = replace(grant, withdrawn=time)
+            return
+        until = entry["until"]
+        self.grants.append(
+            Grant(
+                str(entry["giver"]), str(entry["receiver"]), Fraction(entry["level"]),
+                None if until is None else str(until), time=time,
+            )
+        )  # fmt: skip
+
+    def apply_charge(self, sequence: int, entry: Mapping[str, Any]) -> None:
+        """Add who answers for a charge: its own row, but for what was taken from grants."""
+        row, cost = str(entry["analyst"]), PrivacyLoss.from_dict(entry["row"])
+        if row != OWNER and (row != ANALYST if self.policy is None else row not in self.rows):
+            raise damaged(sequence)
+        taken = [(int(place), Fraction(part)) for place, part in entry.get("granted", ())]
+        for place, level in taken:
+            grant = self.grants[place]
+            if grant.receiver != row or not 0 < level <= grant.left(str(entry["time"])):
+                raise damaged(sequence)
+            self.grants[place] = replace(grant, used=grant.used + level)
+        after = self._answering(row, cost, taken)
+        if after is None:
+            raise damaged(sequence)
+        self.liable |= after
+
+
+def exhausted(limit: str) -> BudgetError:
+    """Return the one refusal that others can cause: whichever limit it is, the text is the same.
+
+    Only the owner sees which ``limit``.
+    """
+    return BudgetError(
+        "budget exhausted: a limit that is not your own refuses this",
+        "A less accurate answer may pass, and past answers are free: session.infer(sql). "
+        "Only the owner of the data can allow more. Nothing was charged.",
+        limit=limit,
+    )
+
+
+def check_name(name: object) -> str:
+    """Return a name that an analyst may have.
+
+    Raises
+    ------
+    RequestError
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise RequestError(
+            f"{given(name)} cannot be the name of an analyst",
+            "Use at most 64 letters, digits and . _ @ + -.",
+        )
+    if name in (ANALYST, OWNER):
+        raise RequestError(f"the name {given(name)} is reserved", "Choose another name.")
+    return name
+
+
+def read_time(until: object) -> str | None:
+    """Return a moment as the text that the ledger compares: UTC, to the second.
+
+    Raises
+    ------
+    RequestError
+    """
+    if until is None:
+        return None
+    moment = until
+    try:
+        if isinstance(moment, str):
+            moment = datetime.datetime.fromisoformat(moment)
+        elif isinstance(moment, datetime.date) and not isinstance(moment, datetime.datetime):
+            moment = datetime.datetime(moment.year, moment.month, moment.day, tzinfo=datetime.UTC)
+        if isinstance(moment, datetime.datetime):
+            aware = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+            return aware.astimezone(datetime.UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError):
+        pass
+    raise RequestError("until must be a date or a time", "Write until='2027-01-31'.") from None

@@ -1,0 +1,66 @@
+"""Which columns a release reads, whatever the statement looks like.
+
+A view reads the columns of its keys, its condition and its value; a declared histogram those of its axes.
+Of a one-off release every name in its public definition counts. What is looked up in another table reads
+the column there, and the one by which it is looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from dpnb.schema.joins import looked_up
+from dpnb.sql.canonical import read_predicate, read_value
+
+Named: TypeAlias = tuple[str, str]
+"""A table and one of its columns."""
+
+
+def read_by(definition: Mapping[str, Any]) -> frozenset[Named]:
+    """Return the columns that a view or a one-off release reads, from its public definition.
+
+    Of a one-off release it may be more; the names of no table are among those of every table.
+    """
+    if "measure" in definition:
+        value = read_value(definition["measure"][1])
+        names = {*definition["keys"], *read_predicate(definition["where"]).columns}
+        names |= set() if value is None else value.columns
+        names |= {str(column) for column, _ in definition.get("histogram", ())}
+        return resolved(str(definition["table"]), names)
+    return resolved("", {*_texts(definition)})
+
+
+def reads(known: Collection[Named], columns: Collection[Named]) -> bool:
+    """Whether one of some columns is among those that are read."""
+    return any(column in known or ("", column[1]) in known for column in columns)
+
+
+def resolved(table: str, names: Collection[str]) -> frozenset[Named]:
+    """Return the columns of tables that the names in a statement over a table stand for."""
+    return frozenset(column for name in names for column in _resolved(table, name))
+
+
+@lru_cache(maxsize=4096)
+def _resolved(table: str, name: str) -> tuple[Named, ...]:
+    found = looked_up(name)
+    if found is None:
+        return ((table, name),)
+    other, by, column = found
+    return (
+        *(_resolved(table, by) if by else ()),
+        *(_resolved(other, column) if column is not None else ()),
+    )
+
+
+def _texts(data: Any) -> Iterator[str]:
+    """Yield every text in plain data."""
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, Mapping):
+        for name, value in data.items():
+            yield from _texts([name, value])
+    elif isinstance(data, (list, tuple)):
+        for value in data:
+            yield from _texts(value)

@@ -1,0 +1,80 @@
+"""What the owner says on opening a table: budget and policy, by options or in the table's file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from inspect import signature
+from typing import Any
+
+from dpnb.errors import RequestError
+from dpnb.ledger.policy import Policy, privileges_of
+from dpnb.privacy.budget import Budget
+
+
+def read_budget(
+    rho: Any, epsilon: Any, delta: Any, key_delta: Any, declared: object
+) -> Budget | None:
+    """Return the budget given by options, else the one in the table's file, else None.
+
+    Parameters
+    ----------
+    rho, epsilon, delta, key_delta : number or None
+        Options.
+    declared : mapping or None
+        ``[budget]`` of the table's file.
+
+    Raises
+    ------
+    RequestError
+    """
+    if any(one is not None for one in (rho, epsilon, delta, key_delta)):
+        return Budget(rho=rho, epsilon=epsilon, delta=delta, key_delta=key_delta)
+    if declared is None:
+        return None
+    known = [*signature(Budget).parameters]
+    if not isinstance(declared, Mapping) or set(declared) - set(known):
+        raise RequestError("[budget] has an unknown entry", f"It takes {', '.join(known)}.")
+    return Budget(**declared)
+
+
+def read_analysts(declared: object, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the analysts in a table's file, ``[analysts]``, and those known otherwise.
+
+    Parameters
+    ----------
+    declared : mapping or None
+        From names to privileges.
+    known : mapping
+        The same, of those who have a token.
+
+    Raises
+    ------
+    RequestError
+    """
+    if not isinstance(declared, Mapping | None):
+        raise RequestError(
+            "[analysts] must give each analyst a privilege", "Write lines like alice = 4."
+        )
+    found = dict(declared or {})
+    for name, privilege in known.items():
+        if name in found and privileges_of(found[name]) != privileges_of(privilege):
+            raise RequestError(
+                f"the privilege of {name!r} in [analysts] differs from that of the token",
+                "Write the privilege of the token.",
+            )
+    return {**found, **known}
+
+
+def read_policy(declared: object, **more: Any) -> Policy | None:
+    """Return the policy in a table's file, ``[policy]``, with what is given beside it; None for none.
+
+    Raises
+    ------
+    RequestError
+    """
+    if declared is None:
+        return Policy(**more) if more else None
+    known = [*signature(Policy).parameters]
+    if not isinstance(declared, Mapping) or set(declared) - set(known):
+        raise RequestError("[policy] has an unknown entry", f"It takes {', '.join(known)}.")
+    return Policy(**{**declared, **more})

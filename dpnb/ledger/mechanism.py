@@ -1,0 +1,393 @@
+"""How several analysts are served from one view: noise paths, additive noise, independent noise.
+
+A **level** says how fine a version is: rho of its Gaussian noise, whatever the ledger counts; with unit
+sensitivity its variance is 1 / (2 level) and a little for the lattice (``path``), and precisions add as
+levels do. Each analyst's entry of the
+provenance table (her *cell*) and each view's sum over all analysts (its *column*) are losses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, Literal, Protocol, TypeAlias
+
+from dpnb.privacy.loss import Currency, PrivacyLoss, ceiling_digits, epsilon_shown, rho_within
+from dpnb.privacy.noise import Noise, gaussian_around
+from dpnb.privacy.parallel import Place, Region
+from dpnb.privacy.path import Knot, find, gaussian_knot, variance_of
+
+Name: TypeAlias = Literal["path", "additive", "vanilla"]
+NONE = PrivacyLoss.none()
+_ZERO = Fraction(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What an analyst wants of a view: a level, and under a basic accountant perhaps an epsilon."""
+
+    level: Fraction
+    epsilon: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What serving a view changes; decided from public facts, before anything is drawn.
+
+    Attributes
+    ----------
+    level : Fraction
+        What the analyst holds afterwards.
+    source : Fraction
+        Level of the version of all that hers is made from; 0 where none is made.
+    cell, column : PrivacyLoss
+        What she knows of the view afterwards, and what all analysts together know.
+    fresh : Fraction
+        Level of the fresh noise on the exact vector; 0 when the data are not looked at.
+    """
+
+    level: Fraction
+    source: Fraction
+    cell: PrivacyLoss
+    column: PrivacyLoss
+    fresh: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """One analyst's own version of a view: its level, and that of the version it was made from."""
+
+    level: Fraction
+    source: Fraction
+    vector: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return f"Local(level={self.level}, private)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Local is another analyst's answer and cannot be pickled")
+
+
+@dataclass
+class Synopses:
+    """Who holds which version of which view. Vectors are private, the rest is bookkeeping.
+
+    Rows are analysts (or one privilege of an analyst), columns are views. ``regions`` has what is public
+    about views: which rows of its table each one may tell about. What each row, and all together (None),
+    know of the views of each region is in ``learned``, by the version of the table; in ``bounds`` what
+    they know of the worst-off row of each version at most; what they were charged for it in ``charged``.
+    """
+
+    currency: Currency
+    release_delta: Fraction
+    paths: dict[str, list[Knot]] = field(default_factory=dict)
+    locals: dict[tuple[str, str], dict[Fraction, Local]] = field(default_factory=dict)
+    held: dict[tuple[str, str], Fraction] = field(default_factory=dict)
+    finest: dict[str, Fraction] = field(default_factory=dict)
+    cells: dict[tuple[str, str], PrivacyLoss] = field(default_factory=dict)
+    columns: dict[str, PrivacyLoss] = field(default_factory=dict)
+    regions: dict[str, Region] = field(default_factory=dict)
+    learned: dict[tuple[str | None, Place], dict[Region, PrivacyLoss]] = field(default_factory=dict)
+    bounds: dict[str | None, dict[Place, PrivacyLoss]] = field(default_factory=dict)
+    charged: dict[str | None, PrivacyLoss] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return "Synopses(private)"
+
+    def cell(self, row: str, view: str) -> PrivacyLoss:
+        """Return what an analyst knows of a view."""
+        return self.cells.get((row, view), NONE)
+
+    def column(self, view: str) -> PrivacyLoss:
+        """Return what all analysts together know of a view."""
+        return self.columns.get(view, NONE)
+
+    def level(self, row: str, view: str) -> Fraction:
+        """Return the finest level of a view that an analyst holds; 0 for none."""
+        return self.held.get((row, view), _ZERO)
+
+    def note(self, row: str, view: str, step: Step) -> None:
+        """Take over what a step changes; of a step that is only tried there is no vector."""
+        if step.source:
+            made = self.locals.setdefault((row, view), {})
+            made.setdefault(step.level, Local(step.level, step.source, ()))
+        self.held[row, view] = max(step.level, self.level(row, view))
+        self.finest[view] = max(step.level, step.source, self.finest.get(view, _ZERO))
+        self.cells[row, view] = step.cell
+        self.columns[view] = step.column
+
+    def sketch(self) -> Synopses:
+        """Return a copy on which steps can be tried; its vectors are shared."""
+        return replace(
+            self,
+            locals={key: dict(made) for key, made in self.locals.items()},
+            held=dict(self.held), finest=dict(self.finest),
+            cells=dict(self.cells), columns=dict(self.columns),
+            regions=dict(self.regions),
+            learned={key: dict(known) for key, known in self.learned.items()},
+            bounds={who: dict(known) for who, known in self.bounds.items()},
+            charged=dict(self.charged),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a step drew: new versions of all, and the analyst's own one."""
+
+    knots: Sequence[Knot] = ()
+    local: Local | None = None
+
+
+class Mechanism(Protocol):
+    """A way to serve several analysts from one view."""
+
+    def step(self, state: Synopses, row: str, view: str, wish: Wish) -> Step:
+        """Decide what serving a wish changes."""
+        ...
+
+    def draw(
+        self,
+        state: Synopses,
+        view: str,
+        step: Step,
+        exact: Sequence[int] | None,
+        sensitivity: int,
+        noise: Noise,
+    ) -> Drawn:
+        """Draw what a step needs; ``exact`` where it takes a look at the data."""
+        ...
+
+    def together(self, state: Synopses, view: str, rows: Iterable[str]) -> PrivacyLoss:
+        """Return what some rows, taken together, know of a view."""
+        ...
+
+
+def unchanged(state: Synopses, row: str, view: str) -> Step:
+    """Return the step of a wish that what is held fulfils: nothing is made, and nothing drawn."""
+    cell, column = state.cell(row, view), state.column(view)
+    return Step(state.level(row, view), _ZERO, cell, column, _ZERO)
+
+
+class Path:
+    """All versions of a view lie on one noise path: the finest pays for all.
+
+    Any coalition knows of a view what its best-served member knows, exactly: theorem 5 of
+    docs/methods/dprovdb.md.
+    """
+
+    def step(self, state: Synopses, row: str, view: str, wish: Wish) -> Step:
+        """Bring the row up to the level, and the path where it is coarser."""
+        level = max(wish.level, state.level(row, view))
+        finest = state.finest.get(view, _ZERO)
+        cell, column = (
+            PrivacyLoss.of(known, state.currency) for known in (level, max(level, finest))
+        )
+        return Step(level, _ZERO, cell, column, max(_ZERO, level - finest))
+
+    def draw(
+        self,
+        state: Synopses,
+        view: str,
+        step: Step,
+        exact: Sequence[int] | None,
+        sensitivity: int,
+        noise: Noise,
+    ) -> Drawn:
+        """Draw the knot at the level, unless the path has it."""
+        path = state.paths.get(view, ())
+        if find(path, step.level) is not None:
+            return Drawn()
+        return Drawn(knots=[gaussian_knot(path, step.level, exact, sensitivity, noise)])
+
+    def together(self, state: Synopses, view: str, rows: Iterable[str]) -> PrivacyLoss:
+        """Return the largest cell."""
+        cells = (state.cell(row, view) for row in rows)
+        return max(cells, key=lambda cell: cell.level(state.currency), default=NONE)
+
+
+class Vanilla:
+    """Independent noise for each analyst and release (docs/methods/dprovdb.md, algorithm 6)."""
+
+    def step(self, state: Synopses, row: str, view: str, wish: Wish) -> Step:
+        """Buy a release of its own, unless what is held is at least as fine."""
+        if state.level(row, view) >= wish.level:
+            return unchanged(state, row, view)
+        price = _price(state, wish)
+        cell, column = state.cell(row, view) + price, state.column(view) + price
+        return Step(wish.level, _ZERO, cell, column, wish.level)
+
+    def draw(
+        self,
+        state: Synopses,
+        view: str,
+        step: Step,
+        exact: Sequence[int] | None,
+        sensitivity: int,
+        noise: Noise,
+    ) -> Drawn:
+        """Draw fresh noise on the exact vector."""
+        if not step.fresh:
+            return Drawn()
+        knot = gaussian_knot((), step.level, exact, sensitivity, noise)
+        return Drawn(local=Local(knot.level, _ZERO, knot.vector))
+
+    def together(self, state: Synopses, view: str, rows: Iterable[str]) -> PrivacyLoss:
+        """Return the sum of the cells."""
+        return sum((state.cell(row, view) for row in rows), NONE)
+
+
+class Additive:
+    """One synopsis of all, which the curator refines; locals are made from it by adding noise.
+
+    DProvDB, Algorithm 4, corrected (docs/methods/dprovdb.md, algorithm 7): local noise rests on the
+    actual variance of the synopsis, locals are made from the stored synopsis alone, and no entry
+    ever decreases.
+    """
+
+    def step(self, state: Synopses, row: str, view: str, wish: Wish) -> Step:
+        """Derive a local synopsis, after refining the one of all where it is too coarse."""
+        finest = state.finest.get(view, _ZERO)
+        if state.level(row, view) >= wish.level:
+            return unchanged(state, row, view)
+        if state.currency == "basic":
+            return self._nominal(state, row, view, wish)
+        top = max(finest, wish.level)
+        cell = self._known(state, view, [row], Local(wish.level, top, ()))
+        return Step(
+            wish.level, top, PrivacyLoss.of(cell, state.currency),
+            PrivacyLoss.of(top, state.currency), top - finest,
+        )  # fmt: skip
+
+    @staticmethod
+    def _nominal(state: Synopses, row: str, view: str, wish: Wish) -> Step:
+        """Count (epsilon, delta) as DProvDB does, for a wish that what is held does not fulfil."""
+        finest, delta = state.finest.get(view, _ZERO), state.release_delta
+        cell, column = state.cell(row, view), state.column(view)
+        spent, known = column.epsilon or _ZERO, cell.epsilon or _ZERO
+        fresh = more = _ZERO
+        if wish.epsilon is None:
+            level, enough = wish.level, finest >= wish.level
+            own = epsilon_of_level(level, delta) if enough else _ZERO
+            if not enough:
+                fresh = level - finest
+                more = epsilon_of_level(fresh, delta)
+        else:
+            own, enough = wish.epsilon, wish.epsilon <= spent
+            level = min(wish.level, finest)
+            if enough and state.level(row, view) >= level:
+                return unchanged(state, row, view)
+            if not enough:
+                more = own - spent
+                fresh = level_of_epsilon(more, delta)
+        top = finest + fresh
+        column = PrivacyLoss(top, spent + more, column.delta + (delta if fresh else _ZERO))
+        # who has the synopsis refined receives it, made of all releases of the view
+        whole = spent + more, column.delta
+        level = level if enough else top
+        nominal, failing = min((known + own, cell.delta + delta), whole) if enough else whole
+        rho, failing = min(cell.rho + level, top), max(failing, cell.delta)
+        return Step(level, top, PrivacyLoss(rho, nominal, failing), column, fresh)
+
+    def draw(
+        self,
+        state: Synopses,
+        view: str,
+        step: Step,
+        exact: Sequence[int] | None,
+        sensitivity: int,
+        noise: Noise,
+    ) -> Drawn:
+        """Merge fresh noise into the synopsis of all, then add noise for the local one.
+
+        What is held is never drawn again: another copy of equal level would tell more.
+        """
+        if not step.source:
+            return Drawn()
+        path = state.paths.get(view, [])
+        knots = []
+        if step.fresh:
+            knots = [gaussian_knot(path, step.source, exact, sensitivity, noise)]
+        synopsis = (knots or path[-1:])[0]
+        extra = variance_of(sensitivity, step.level) - variance_of(sensitivity, synopsis.level)
+        vector = synopsis.vector
+        if extra > 0:
+            vector = tuple(gaussian_around(vector, 1, Fraction(extra), noise))
+        return Drawn(knots, Local(step.level, synopsis.level, vector))
+
+    def together(self, state: Synopses, view: str, rows: Iterable[str]) -> PrivacyLoss:
+        """Return the exact rho of all their synopses; of nominal losses the sum, at most the column."""
+        rows = list(rows)
+        known = self._known(state, view, rows)
+        if state.currency != "basic":
+            return PrivacyLoss.of(known, state.currency)
+        cells, column = sum((state.cell(row, view) for row in rows), NONE), state.column(view)
+        apart, whole = ((loss.epsilon or _ZERO, loss.delta) for loss in (cells, column))
+        return PrivacyLoss(known, *min(apart, whole))
+
+    @staticmethod
+    def _known(
+        state: Synopses, view: str, rows: Iterable[str], new: Local | None = None
+    ) -> Fraction:
+        """Return the level of the best estimate from all synopses that some rows hold."""
+        made = [local for row in rows for local in state.locals.get((row, view), {}).values()]
+        return star_level([*made, *([] if new is None else [new])])
+
+
+def star_level(made: Iterable[Local]) -> Fraction:
+    """Return the level of the best estimate from several synopses together, rounded up.
+
+    1' K^-1 1 / 2 for K_kl = min of the variances of the sources of k and l, K_kk = own variance
+    (docs/methods/dprovdb.md, theorem 9). The sources form a random walk, so their precisions pass
+    from the coarsest to the finest: what is known of a source with precision I gives I / (1 + I d)
+    on one that is finer by the variance d, and each synopsis adds the inverse of its extra noise.
+    """
+    attached: dict[Fraction, list[Fraction]] = {}
+    best = total = _ZERO
+    for local in made:
+        best, total = max(best, local.level), total + local.level
+        source = max(local.source, local.level)
+        attached.setdefault(source, []).append(1 / (2 * local.level) - 1 / (2 * source))
+    known, before = 0.0, _ZERO
+    for source in sorted(attached):
+        variance = 1 / (2 * source)
+        known = _passed(known, float(before - variance))
+        extras = attached[source]
+        known = math.inf if min(extras) == 0 else known + sum(1 / float(extra) for extra in extras)
+        before = variance
+    if not attached:
+        return _ZERO
+    level = Fraction(_passed(known, float(before)) / 2 * (1 + 1e-12))
+    # all three bounds are proven (docs/methods/dprovdb.md, theorem 9)
+    return min(max(level, best), max(attached), total)
+
+
+def _passed(precision: float, variance: float) -> float:
+    """Return what remains of a precision after noise of a variance."""
+    if precision == math.inf:
+        return 1 / variance
+    return precision / (1 + precision * variance)
+
+
+def epsilon_of_level(level: Fraction, delta: Fraction) -> Fraction:
+    """Return the smallest epsilon at which noise of a level is (epsilon, delta)-DP, rounded up."""
+    return ceiling_digits(epsilon_shown(level, delta, "gdp"))
+
+
+def level_of_epsilon(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Return the largest level that is (epsilon, delta)-DP, rounded down."""
+    return rho_within(epsilon, delta, "gdp")
+
+
+def _price(state: Synopses, wish: Wish) -> PrivacyLoss:
+    if state.currency != "basic":
+        return PrivacyLoss.of(wish.level, state.currency)
+    delta = state.release_delta
+    epsilon = epsilon_of_level(wish.level, delta) if wish.epsilon is None else wish.epsilon
+    return PrivacyLoss(wish.level, epsilon, delta)
+
+
+MECHANISMS: Mapping[Name, Mechanism] = {
+    "path": Path(), "additive": Additive(), "vanilla": Vanilla(),
+}  # fmt: skip

@@ -1,0 +1,347 @@
+"""The store of one ledger: its entries folded into the state that requests rest on."""
+
+from __future__ import annotations
+
+import datetime
+import hmac
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from dpnb.errors import LedgerError, RequestError
+from dpnb.ledger.accountant import Accountant, damaged
+from dpnb.ledger.accounts import ProvenanceTable
+from dpnb.ledger.ledger import FORMAT, Ledger
+from dpnb.ledger.policy import Policy
+from dpnb.privacy.budget import Budget
+from dpnb.privacy.loss import PrivacyLoss
+from dpnb.privacy.path import find
+from dpnb.private import STAMPS, Stamp
+from dpnb.schema.table import Table
+
+
+def now() -> str:
+    """Return the time by the machine's clock: UTC, to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One data version of a table in the ledger."""
+
+    number: int
+    definition: Mapping[str, Any]
+    fingerprint: str = field(repr=False)
+
+
+class Store:
+    """Budget, data versions, noise paths and charges of one ledger; what other kernels write too.
+
+    Parameters
+    ----------
+    path, anchor : str or Path, optional
+    new_anchor : bool
+        See ``Ledger``.
+    """
+
+    def __init__(
+        self, path: str | Path | None, anchor: str | Path | None, *, new_anchor: bool = False
+    ) -> None:
+        self.ledger = Ledger(path, anchor=anchor, new_anchor=new_anchor)
+        self.stamp: Stamp = ""
+        self.versions: dict[str, Version] = {}
+        self.looks: dict[str, set[str]] = {}
+        self._accountant: Accountant | None = None
+        self._provenance: ProvenanceTable | None = None
+        self._clock = ""
+        self._secret = b""
+        self._opened: dict[str, Version] = {}
+        try:
+            self.follow()
+        except BaseException:
+            self.ledger.close()
+            raise
+
+    @property
+    def new(self) -> bool:
+        """Whether nothing was written yet."""
+        return self._accountant is None
+
+    @property
+    def name(self) -> str:
+        """A public name of this ledger, by which results say where they come from."""
+        return hmac.digest(self._secret, b"public name of the ledger", "sha256")[:8].hex()
+
+    def secret(self, purpose: str) -> bytes:
+        """Return a secret key of this ledger for one purpose."""
+        return hmac.digest(self._secret, purpose.encode(), "sha256")
+
+    @property
+    def kept(self) -> bool:
+        """Whether the ledger outlives the process."""
+        return self.ledger.kept
+
+    @property
+    def accountant(self) -> Accountant:
+        """The paths and charges so far."""
+        if self._accountant is None:
+            raise LedgerError("the ledger has no first entry", "Restore an unchanged copy.")
+        return self._accountant
+
+    @property
+    def provenance(self) -> ProvenanceTable:
+        """Who may learn how much."""
+        if self._provenance is None:
+            raise LedgerError("the ledger has no first entry", "Restore an unchanged copy.")
+        return self._provenance
+
+    def now(self) -> str:
+        """Return the time for a new entry: never before that of the last one, whatever clocks say."""
+        return max(now(), self._clock)
+
+    def open(
+        self,
+        tables: Sequence[Table],
+        fingerprint: Callable[[str, bytes], str],
+        *,
+        budget: Budget | None,
+        policy: Policy | None,
+        declared: bool,
+        new_version: bool,
+        stamp: Stamp,
+    ) -> None:
+        """Write or check the opening entry and each table's data version, in one transaction.
+
+        Parameters
+        ----------
+        tables : sequence of Table
+        fingerprint : callable
+            From a table's name and a secret key to the fingerprint of its rows; not asked for where
+            the ledger is not kept.
+        budget : Budget or None
+            Needed by a new ledger; another one than the ledger's own is refused.
+        policy : Policy or None
+            Of a ledger for several analysts. When it was ``declared`` it must be that of the opening
+            or the one in force, but for its top.
+        new_version : bool
+            Accept other data or another schema; paths are closed, what was spent is kept.
+        stamp : str
+            Of all results: see ``dpnb.stamps``.
+        """
+        with self.ledger.transaction() as append:
+            self.follow()
+            # not what is read after the transaction: others may have opened newer versions by then
+            opened = dict(self.versions)
+            secret = self._secret
+            if self.new:
+                assert budget is not None  # noqa: S101 - Curator refuses a new ledger without one
+                secret = secrets.token_bytes(32)
+                append(
+                    {
+                        "kind": "open",
+                        "format": FORMAT,
+                        "secret": secret.hex(),
+                        "budget": budget.to_dict(),
+                        "policy": None if policy is None else policy.to_dict(),
+                        "stamp": stamp,
+                        "time": self.now(),
+                    }
+                )
+            elif budget is not None and budget != self.accountant.budget:
+                raise LedgerError(
+                    f"the ledger was opened with {self.accountant.budget!r}",
+                    "Open it without a budget, or start a new ledger.",
+                    self.ledger.place,
+                )
+            elif declared and policy is not None and not self._agrees(policy):
+                raise LedgerError(
+                    "the ledger was opened with another policy",
+                    "Pass the analysts and policy it was opened with, or start a new ledger.",
+                    self.ledger.place,
+                )
+            elif stamp and not self.stamp:
+                what = "test noise" if stamp == "test" else "generated data"
+                raise LedgerError(f"{what} cannot enter a private ledger", "Use a new ledger.")
+            for table in tables:
+                # where nothing is kept there is nothing to compare the rows with
+                found = fingerprint(table.name, secret) if self.kept else ""
+                entry = self._version_entry(table, found, new_version)
+                if entry is not None:
+                    append(entry)
+                    opened[table.name] = Version(entry["version"], entry["definition"], found)
+        self.follow()
+        self._opened = opened
+
+    def _agrees(self, policy: Policy) -> bool:
+        known, opened = self.provenance.policy, self.provenance.opened
+        return known is not None and policy.changed(top=known.top) in (known, opened)
+
+    def _version_entry(
+        self, table: Table, fingerprint: str, new_version: bool
+    ) -> dict[str, Any] | None:
+        """Return the entry that opens a data version, or None for the current one."""
+        definition = json.loads(json.dumps(table.definition(), default=str))
+        known = self.versions.get(table.name)
+        if known is not None:
+            same_schema = known.definition == definition
+            if same_schema and known.fingerprint == fingerprint:
+                return None
+            if definition["public"] and not known.definition["public"]:
+                raise LedgerError(
+                    f"table {table.name!r} is sensitive in the ledger",
+                    "It stays sensitive there. Start a new ledger for public data.",
+                )
+            if not definition["public"] and _protected(definition) != _protected(known.definition):
+                raise LedgerError(
+                    f"table {table.name!r} has another privacy unit in the ledger",
+                    "What was spent there does not count for this unit. Start a new ledger.",
+                )
+            if not new_version:
+                other, that = (
+                    ("other data", "data") if same_schema else ("another schema", "schema")
+                )
+                raise LedgerError(
+                    f"table {table.name!r} has {other} in the ledger",
+                    f"Use that {that}, or pass new_version=True (what was spent is kept).",
+                )
+        elif self.versions and not new_version:
+            raise LedgerError(
+                f"the ledger belongs to {', '.join(map(repr, self.versions))}, "
+                f"not to {table.name!r}",
+                "Use that table's ledger, or pass new_version=True to add this one.",
+            )
+        return {
+            "kind": "table",
+            "definition": definition,
+            "fingerprint": fingerprint,
+            "version": 1 if known is None else known.number + 1,
+        }
+
+    def follow(self) -> None:
+        """Read what this and other kernels appended; an entry that is refused comes again."""
+        try:
+            for sequence, entry in self.ledger.read_new():
+                self._apply_whole(entry, sequence)
+        except LedgerError:
+            raise
+        except BaseException:
+            # interrupted, perhaps between two changes: forget all, and read all again next time
+            self.ledger.rewind()
+            self.versions, self._accountant, self._provenance = {}, None, None
+            self.looks = {}
+            raise
+
+    def _apply_whole(self, entry: Mapping[str, Any], sequence: int) -> None:
+        try:
+            self._apply(entry, sequence)
+        except (
+            ArithmeticError, AttributeError, LookupError, RequestError, TypeError, ValueError
+        ):  # fmt: skip
+            raise LedgerError(
+                f"entry {sequence} of the ledger is damaged",
+                "Restore the newest unchanged copy.",
+                self.ledger.place,
+            ) from None
+
+    def _apply(self, entry: Mapping[str, Any], sequence: int) -> None:
+        if entry["kind"] == "open":
+            if entry["format"] != FORMAT:
+                raise LedgerError(
+                    "the ledger has another format", "Use the version of dpnb that wrote it."
+                )
+            if not self.new:
+                raise damaged(sequence)
+            policy = None if entry["policy"] is None else Policy.from_dict(entry["policy"])
+            mechanism = "path" if policy is None else policy.mechanism
+            self._accountant = Accountant(Budget.from_dict(entry["budget"]), mechanism)
+            self._provenance = ProvenanceTable(self._accountant, policy, policy)
+            self._provenance.since["policy", "opened"] = str(entry.get("time", ""))
+            self._secret = bytes.fromhex(entry["secret"])
+            self.stamp = {known: known for known in STAMPS}[entry["stamp"]]
+        elif entry["kind"] == "table":
+            definition = entry["definition"]
+            self.versions[definition["name"]] = Version(
+                int(entry["version"]), definition, str(entry["fingerprint"])
+            )
+        elif entry["kind"] == "cap":
+            self.accountant.apply_doubling(sequence)
+        elif entry["kind"] == "answer":
+            _check_past(self.accountant, sequence, entry)
+            self.accountant.apply(sequence, entry)
+            self.provenance.apply_charge(sequence, entry)
+        elif entry["kind"] == "release":
+            self.accountant.apply_release(sequence, entry)
+            self.provenance.apply_charge(sequence, entry)
+        elif entry["kind"] == "look":
+            self.looks.setdefault(str(entry["statement"]), set()).update(entry["settled"])
+        else:
+            self.provenance.apply(entry)
+        self._clock = max(self._clock, str(entry.get("time", "")))
+
+    def write(self, decide: Callable[[], Mapping[str, Any] | None]) -> None:
+        """Append what ``decide`` makes of the current state, in one transaction; None for nothing."""
+        with self.ledger.transaction() as append:
+            self.follow()
+            entry = decide()
+            if entry is not None:
+                append({**entry, "time": self.now()})
+        self.follow()
+
+    def double_cap(self) -> None:
+        """Go on to the next of the declared caps."""
+
+        def decide() -> dict[str, Any]:
+            if not self.accountant.budget.doubling:
+                raise RequestError(
+                    "the total budget is fixed",
+                    "Open a ledger with Budget(rho=..., doubling=True).",
+                )
+            return {"kind": "cap"}
+
+        self.write(decide)
+
+    def version(self, table: str) -> int:
+        """Return a table's data version; refuses when another kernel has opened a newer one."""
+        if self.versions[table] != self._opened[table]:
+            raise LedgerError(
+                f"another session opened a newer version of table {table!r}",
+                "Open the session again.",
+            )
+        return self.versions[table].number
+
+    def __repr__(self) -> str:
+        return f"Store({self.ledger!r})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Store is as secret as the data and cannot be pickled")
+
+
+def _protected(definition: Mapping[str, Any]) -> str | None:
+    """Return the column of ids that a table's definition protects; None for rows."""
+    unit = definition["unit"]
+    return None if unit is None else str(unit["column"]).casefold()
+
+
+def _check_past(state: Accountant, sequence: int, entry: Mapping[str, Any]) -> None:
+    """Refuse an answer that was merged with what its analyst does not hold."""
+    past, way = entry.get("past", {}), entry.get("way")
+    analyst = str(entry["analyst"])
+    if way is None and not past and "alone" not in entry:
+        return
+    alone = PrivacyLoss.from_dict(entry["alone"])
+    wrong = way not in ("refined", "new") or not entry["levels"]
+    wrong = wrong or min(alone.rho, alone.epsilon or 0, alone.delta) < 0
+    for view, text in past.items():
+        level = Fraction(text)
+        if not 0 < level <= state.level(analyst, view):
+            raise damaged(sequence)
+        if state.mechanism_name == "path":
+            wrong = wrong or find(state.synopses.paths[view], level) is None
+        else:
+            wrong = wrong or level not in state.synopses.locals[analyst, view]
+    if wrong:
+        raise damaged(sequence)

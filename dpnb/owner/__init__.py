@@ -1,0 +1,1 @@
+"""What only the owner of the data may see and change."""

@@ -1,0 +1,405 @@
+"""What the owner changes: analysts, views, limits, grants. Each change is one entry of the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from dpnb.codes import scalar
+from dpnb.errors import RequestError, SchemaError, given, nearest
+from dpnb.ledger.accountant import person
+from dpnb.ledger.accounts import Analyst, check_name, read_time
+from dpnb.ledger.policy import privileges_of
+from dpnb.ledger.store import Store
+from dpnb.privacy.loss import Amount, PrivacyLoss, amount, amount_text, counts_rho, refuse_rho
+from dpnb.releases.catalogue import DeclaredViews, declaration, read_view
+from dpnb.schema.table import Table
+from dpnb.views.histogram import Histogram, Strategy, histogram
+
+EACH = "attributes"
+"""Asks for one view over each column that can have one."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Administration:
+    """The owner's changes to one ledger."""
+
+    store: Store
+    tables: Mapping[str, Table]
+    declared: DeclaredViews
+
+    def add_analyst(self, name: str, privileges: object) -> None:
+        """Register an analyst; see ``Curator.add_analyst``."""
+        self.store.write(lambda: self._registration(name, privileges))
+
+    def _registration(self, name: object, privileges: object) -> dict[str, Any]:
+        started = bool(self.store.accountant.charges)
+        given = self.store.provenance.check_new(name, privileges, started)
+        return _entry(Analyst(str(name), given))
+
+    def register(self, analysts: Mapping[str, int | Sequence[int]]) -> None:
+        """Register those of several analysts who are not known yet.
+
+        Raises
+        ------
+        RequestError
+            When a known one has other privileges.
+        """
+        if not isinstance(analysts, Mapping):
+            raise RequestError(
+                "analysts must be a dict with privileges", "Write {'alice': 4, 'bob': 1}."
+            )
+        for name, privileges in analysts.items():
+            self._register(name, privileges_of(privileges))
+
+    def _register(self, name: str, given: tuple[int, ...]) -> None:
+        def decide() -> dict[str, Any] | None:
+            # another process may have been first
+            known = self.store.provenance.analysts.get(name)
+            if known is None:
+                return self._registration(name, given)
+            if given not in (known.privileges, self.store.provenance.registered[name]):
+                raise RequestError(
+                    f"{name!r} has other privileges in the ledger",
+                    "Pass those. curator.set_privilege changes them.",
+                )
+            return None
+
+        if decide() is not None:
+            self.store.write(decide)
+
+    def enable(self, name: str, active: bool) -> None:
+        """Disable an analyst, or enable her again; what she has learned is kept."""
+
+        def decide() -> dict[str, Any] | None:
+            found = self._analyst(name)
+            if found.active == active:
+                return None
+            made = replace(found, active=active)
+            self.store.provenance.check_reserve(made)
+            return _entry(made)
+
+        self.store.write(decide)
+
+    def set_privilege(self, name: str, privilege: object) -> None:
+        """Give an analyst another privilege in place of her first one; see ``Curator.set_privilege``."""
+
+        def decide() -> dict[str, Any] | None:
+            table, known = self.store.provenance, self._analyst(name)
+            started = bool(self.store.accountant.charges)
+            made = table.with_privilege(name, privilege, started)
+            return None if made == known else _entry(made)
+
+        self.store.write(decide)
+
+    # the policy
+
+    def set_expansion(self, expansion: Amount) -> None:
+        """Make each limit that follows from a privilege so many times larger; see ``Curator``."""
+
+        def decide() -> dict[str, Any] | None:
+            table = self.store.provenance
+            known = table.shared()
+            made = known.changed(expansion=expansion)
+            table.check_reserve(policy=made)
+            return None if made == known else {"kind": "policy", "expansion": str(made.expansion)}
+
+        self.store.write(decide)
+
+    def set_reserve(self, reserve: Amount) -> None:
+        """Keep a larger share of each analyst's limit for her; see ``Curator.set_reserve``."""
+
+        def decide() -> dict[str, Any] | None:
+            table = self.store.provenance
+            known = table.shared()
+            made = known.changed(reserve=reserve)
+            if made.reserve < known.reserve:
+                raise RequestError(
+                    "the reserve was promised to the analysts and cannot be lowered",
+                    f"It is {amount_text(known.reserve)}. Give a larger one.",
+                )
+            table.check_reserve(policy=made)
+            return None if made == known else {"kind": "policy", "reserve": str(made.reserve)}
+
+        self.store.write(decide)
+
+    def link(self, one: str, other: str) -> None:
+        """Note that two analysts may put their answers together; see ``Curator.link``."""
+
+        def decide() -> dict[str, Any] | None:
+            table, pair = self.store.provenance, (check_name(one), check_name(other))
+            policy = table.shared()
+            if one == other:
+                raise RequestError("a link needs two different analysts", "Name two.")
+            if {pair, pair[::-1]} & {*policy.collusion}:
+                return None
+            table.check_link(*pair)
+            return {"kind": "policy", "link": list(pair)}
+
+        self.store.write(decide)
+
+    def _analyst(self, name: str) -> Analyst:
+        analysts = self.store.provenance.analysts
+        if not isinstance(name, str) or name not in analysts:
+            raise RequestError(
+                f"there is no analyst {given(name)}", nearest(str(name), list(analysts))
+            )
+        return analysts[name]
+
+    def _level(self, rho: object, epsilon: object) -> PrivacyLoss:
+        """Return a limit from its amount, 0 included."""
+        budget = self.store.accountant.budget
+        if (rho is None) == (epsilon is None):
+            raise RequestError(
+                "a limit needs exactly one of rho and epsilon", "Give rho=0.1, or epsilon=1."
+            )
+        given = scalar(rho if epsilon is None else epsilon)
+        if isinstance(given, (int, float, Fraction)) and not isinstance(given, bool) and given == 0:
+            return PrivacyLoss.none()
+        if rho is not None:
+            refuse_rho(budget.currency)
+            return PrivacyLoss(rho=amount(rho, "rho"))
+        if counts_rho(budget.currency) and budget.delta is None:
+            raise RequestError("epsilon has no meaning in a ledger without a delta", "Give rho=.")
+        return budget.within(amount(epsilon, "epsilon"))
+
+    def limit(self, scope: str, name: str | None, rho: object, epsilon: object) -> None:
+        """Set the limit of a row, a declared view or the whole; see ``Curator.limit``."""
+        loss = self._level(rho, epsilon)
+
+        def decide() -> dict[str, Any]:
+            table, currency = self.store.provenance, self.store.accountant.currency
+            if name is not None and not isinstance(name, str):
+                raise RequestError(
+                    "limit() needs the name of an analyst or a view", "Write 'alice'."
+                )
+            if scope == "row" and name not in table.rows:
+                raise _unknown(name, table.rows)
+            if scope == "view" and name not in table.views:
+                raise RequestError(
+                    f"there is no declared view {given(name)}",
+                    nearest(str(name), list(table.views)),
+                )
+            if scope != "table" and loss.exceeds(self.store.accountant.cap, currency):
+                raise RequestError(
+                    "this is more than the total budget", "Raise the total budget first."
+                )
+            if scope == "row":
+                table.check_reserve(limits={**table.limits, ("row", str(name)): loss})
+            if scope == "table" and currency == "pure":
+                raise RequestError(
+                    "a total budget of pure epsilon is fixed: its noise is drawn for that total",
+                    "Open another ledger.",
+                )
+            return {"kind": "limit", "scope": scope, "name": name, "limit": loss.to_dict()}
+
+        self.store.write(decide)
+
+    def limit_columns(
+        self, columns: object, table: str | None, analyst: str | None, rho: object, epsilon: object
+    ) -> None:
+        """Set the limit of what is told of some columns together; see ``Curator.limit``."""
+        loss = self._level(rho, epsilon)
+        chosen = _table(table, self.tables)
+        schema = self.tables[chosen].schema
+        known = [*schema, *schema.undeclared]
+        listed = [columns] if isinstance(columns, str) else columns
+        if not isinstance(listed, (list, tuple)) or not listed:
+            raise RequestError(
+                "column must be a name or a list of names",
+                "Write column='age', or a list of names.",
+            )
+        for name in listed:
+            if name not in known:
+                raise RequestError(
+                    f"{given(chosen)} has no column {given(name)}", nearest(str(name), known)
+                )
+        named = sorted([chosen, str(name)] for name in set(listed))
+
+        def decide() -> dict[str, Any]:
+            if analyst is not None:
+                self._analyst(analyst)
+            return {
+                "kind": "limit", "scope": "columns", "name": analyst, "columns": named,
+                "limit": loss.to_dict(),
+            }  # fmt: skip
+
+        self.store.write(decide)
+
+    def grant(self, giver: str, receiver: str, rho: object, epsilon: object, until: object) -> None:
+        """Let one analyst learn at another one's expense; see ``Curator.grant``."""
+        loss, moment = self._level(rho, epsilon), read_time(until)
+
+        def decide() -> dict[str, Any]:
+            table = self.store.provenance
+            level = loss.level(self.store.accountant.currency)
+            for name in (giver, receiver):
+                table.row(name.partition("#")[0] if isinstance(name, str) else name)
+                if name not in table.rows:
+                    raise _unknown(name, table.rows)
+            if person(giver) == person(receiver) or level == 0:
+                raise RequestError(
+                    "a grant needs two different analysts and an amount above 0",
+                    "Name two analysts and an amount.",
+                )
+            if moment is not None and moment <= self.store.now():
+                raise RequestError(f"{until} has already passed", "Give a later time.")
+            return {
+                "kind": "grant", "giver": giver, "receiver": receiver, "level": str(level),
+                "until": moment,
+            }  # fmt: skip
+
+        self.store.write(decide)
+
+    def withdraw_grant(self, giver: str, receiver: str) -> None:
+        """End what one analyst has granted to another; see ``Curator.withdraw_grant``."""
+
+        def decide() -> dict[str, Any]:
+            now = self.store.now()
+            if not any(
+                (grant.giver, grant.receiver) == (giver, receiver) and grant.left(now)
+                for grant in self.store.provenance.grants
+            ):
+                raise RequestError(
+                    f"there is no open grant from {given(giver)} to {given(receiver)}",
+                    "See curator.provenance.",
+                )
+            return {"kind": "grant", "giver": giver, "receiver": receiver, "withdrawn": True}
+
+        self.store.write(decide)
+
+    # views
+
+    def add_view(
+        self,
+        columns: Sequence[str],
+        table: str | None,
+        bins: Mapping[str, Sequence[Any] | None] | None,
+        name: str | None,
+        strategy: Strategy | None,
+    ) -> Histogram:
+        """Declare a view, whose bins are still to be counted; see ``Curator.add_view``."""
+        chosen = _table(table, self.tables)
+        version = self.store.version(chosen)
+        made = histogram(
+            chosen, version, self.tables[chosen].schema, columns, bins, name, strategy
+        )  # fmt: skip
+        content = {**declaration(chosen, columns, bins, strategy), "norm": made.norm}
+
+        def decide() -> dict[str, Any] | None:
+            provenance, state = self.store.provenance, self.store.accountant
+            if state.currency == "pure":
+                raise RequestError(
+                    "declared views need Gaussian noise, and this ledger's budget has no delta",
+                    "Start a new ledger with Budget(epsilon=3, delta=1e-6).",
+                )
+            known = provenance.views.get(made.name)
+            if known == content:
+                return None
+            for other in self.declared.of(chosen, self.store):
+                if other.id == made.id:
+                    raise RequestError(
+                        f"this view already exists under the name {other.name!r}",
+                        "Use that one, or take other columns or bins.",
+                    )
+            if known is not None:
+                raise RequestError(f"there is already a view {made.name!r}", "Give another name.")
+            if provenance.static and state.charges:
+                raise RequestError(
+                    "the policy gives each view its own limit, so views must be declared before the first charge",
+                    "Use Policy(views='water-filling') to add views later.",
+                )
+            return {"kind": "view", "name": made.name, "definition": content}
+
+        self.store.write(decide)
+        return read_view(made.name, content, version, self.tables[chosen].schema)
+
+    def add_views(self, views: Sequence[Mapping[str, Any]]) -> None:
+        """Declare several views, as :func:`read_views` returns them, and count all bins at once."""
+        for view in views:
+            self.add_view(**view)
+        self.declared.build(
+            [made for table in self.tables for made in self.declared.of(table, self.store)]
+        )
+
+
+def _entry(analyst: Analyst) -> dict[str, Any]:
+    """Return the ledger's entry of an analyst as she is from now on."""
+    return {
+        "kind": "analyst", "name": analyst.name, "privileges": list(analyst.privileges),
+        "active": analyst.active,
+    }  # fmt: skip
+
+
+def read_views(views: object, tables: Mapping[str, Table]) -> list[dict[str, Any]]:
+    """Return the arguments of :meth:`Administration.add_view` for several views.
+
+    Parameters
+    ----------
+    views : 'attributes' or sequence
+        One for each column that can have one; or columns, lists of columns, and mappings with
+        columns, table, bins and name.
+
+    Raises
+    ------
+    RequestError, SchemaError
+        For what no table can have; nothing was written.
+    """
+    if isinstance(views, str):
+        if views != EACH:
+            raise RequestError(
+                f"views cannot be {given(views)}", f"Write {EACH!r}, or a list of views."
+            )
+        listed: list[Any] = [
+            {"columns": [column], "table": table.name, "name": _name(tables, table, column)}
+            for table in tables.values()
+            for column in table.schema
+            if _fits(table, column)
+        ]
+    elif isinstance(views, (list, tuple)):
+        listed = list(views)
+    else:
+        raise RequestError("views must be a list", f"Write {EACH!r}, or a list of views.")
+    return [_read_view(view, tables) for view in listed]
+
+
+def _read_view(view: Any, tables: Mapping[str, Table]) -> dict[str, Any]:
+    if not isinstance(view, Mapping):
+        view = {"columns": [view] if isinstance(view, str) else view}
+    if "columns" not in view or set(view) - {"columns", "table", "bins", "name"}:
+        raise RequestError(
+            "a view needs columns, and may have table, bins and name",
+            "Write {'columns': ['age'], 'bins': {'age': [17, 30, 90]}}.",
+        )
+    made = {"table": None, "bins": None, "name": None, "strategy": None, **view}
+    table = _table(made["table"], tables)
+    histogram(table, 1, tables[table].schema, made["columns"], made["bins"], made["name"])
+    return made
+
+
+def _table(table: object, tables: Mapping[str, Table]) -> str:
+    if table is None and len(tables) == 1:
+        return next(iter(tables))
+    if not isinstance(table, str) or table not in tables:
+        raise RequestError(f"there is no table {given(table)}", nearest(str(table), list(tables)))
+    return table
+
+
+def _name(tables: Mapping[str, Table], table: Table, column: str) -> str:
+    return column if len(tables) == 1 else f"{table.name}.{column}"
+
+
+def _fits(table: Table, column: str) -> bool:
+    try:
+        histogram(table.name, 1, table.schema, [column])
+    except (RequestError, SchemaError):
+        return False
+    return True
+
+
+def _unknown(name: object, rows: Collection[str]) -> RequestError:
+    """Return the refusal of a name that is no row's; several analysts have rows."""
+    hint = nearest(str(name), list(rows)) if rows else "Open the curator with analysts={...}."
+    return RequestError(f"there is no analyst {given(name)}", hint)

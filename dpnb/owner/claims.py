@@ -1,0 +1,220 @@
+"""Claims that an owner protects: answers that would nearly settle one are withheld.
+
+Xiao and Xiong, section 5 (docs/methods/bayes.md, definition 19). A policy tool, no guarantee of
+privacy: it is decided from what the analyst holds already, so a refusal tells them nothing new, and the
+first answer that bears on a claim is never withheld.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpnb.answers.past import Held, Shelf, planned
+from dpnb.errors import RequestError, given
+from dpnb.ledger.store import Store
+from dpnb.schema.schema import Schema
+from dpnb.sql.canonical import describe, read
+from dpnb.sql.query import Query
+from dpnb.views.view import View
+
+OPERATORS = (">", "<")
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """That one count, sum or mean lies above or below a number.
+
+    Attributes
+    ----------
+    name, sql : str
+    query : Query
+    operator : {'>', '<'}
+    value : float
+        In units of the aggregate.
+    probability : float
+        From where on answers that make the claim surer are withheld.
+    """
+
+    name: str
+    sql: str
+    query: Query
+    operator: str
+    value: float
+    probability: float
+
+    def entry(self) -> dict[str, Any]:
+        """Return the ledger's entry."""
+        return {
+            "kind": "claim", "name": self.name, "sql": self.sql, "query": describe(self.query),
+            "operator": self.operator, "value": self.value, "probability": self.probability,
+        }  # fmt: skip
+
+    @classmethod
+    def from_entry(cls, entry: Mapping[str, Any]) -> Claim:
+        """Build a claim from :meth:`entry`."""
+        return cls(
+            str(entry["name"]), str(entry["sql"]), read(entry["query"]), str(entry["operator"]),
+            float(entry["value"]), float(entry["probability"]),
+        )  # fmt: skip
+
+
+def read_claim(
+    sql: str, query: Query, operator: object, value: object, probability: object, name: object
+) -> Claim:
+    """Check a claim.
+
+    Raises
+    ------
+    RequestError
+        For a statement with GROUP BY or without exactly one aggregate, another operator, and numbers
+        that make no sense.
+    """
+    if query.keys or query.derived or len(query.aggregates) != 1 or query.having is not None:
+        raise RequestError(
+            "a claim needs exactly one COUNT, SUM or AVG, and no GROUP BY",
+            "Name the group in WHERE, and protect each group on its own.",
+        )
+    if not isinstance(operator, str) or operator not in OPERATORS:
+        raise RequestError(
+            f"a claim compares with '>' or '<', not {given(operator)}", "Use '>' or '<'."
+        )
+    numbers = [value, probability]
+    if not all(isinstance(n, (int, float)) and not isinstance(n, bool) for n in numbers):
+        raise RequestError("value and probability must be numbers", "Write probability=0.9.")
+    if not -(10**30) < value < 10**30:  # type: ignore[operator]
+        raise RequestError(
+            f"the value of the claim is out of range: {given(value)}", "Give a finite number."
+        )
+    if not 0 < probability < 1:  # type: ignore[operator]
+        raise RequestError(
+            f"probability must be between 0.5 and 1, got {given(probability)}",
+            "Write probability=0.9.",
+        )
+    limit, chance = float(value), float(probability)  # type: ignore[arg-type]
+    if not 0.5 < chance < 1:
+        raise RequestError(
+            f"probability must be between 0.5 and 1, got {chance:g}", "Write probability=0.9."
+        )
+    if name is not None and not (isinstance(name, str) and 0 < len(name) <= 100):
+        raise RequestError(
+            "the name of a claim must be a text of at most 100 characters",
+            "Leave it out, or shorten it.",
+        )
+    made = name or f"{' '.join(sql.split())} {operator} {limit:g}"
+    return Claim(str(made), sql.strip(), query, operator, limit, chance)
+
+
+def check_room(claim: Claim, schema: Schema) -> None:
+    """Refuse a claim that takes too many cells to be computed.
+
+    Raises
+    ------
+    RequestError
+    """
+    from dpnb.answers.evidence import Evidence
+    from dpnb.answers.infer import parts_of
+
+    (part,) = parts_of(claim.query, schema, 1)
+    Evidence(schema, (), part.views)
+
+
+def guard(
+    store: Store,
+    shelf: Shelf,
+    analyst: str,
+    views: Mapping[str, View],
+    levels: Mapping[str, Fraction],
+    schema: Schema,
+) -> None:
+    """Refuse an analyst's views at levels that would nearly settle a claim of the owner's.
+
+    Raises
+    ------
+    RequestError
+    """
+    tables = {view.table for view in views.values()}
+    for table in tables:
+        known = shelf.known(store, [analyst], table, schema)
+        currency = store.accountant.currency
+        bought = [planned(view, levels[name], currency) for name, view in views.items()]
+        claims = [Claim.from_entry(entry) for entry in store.provenance.claims.values()]
+        about = [claim for claim in claims if claim.query.table == table]
+        check(about, known.held, bought, schema, known.version)
+
+
+def guard_response(store: Store, table: str) -> None:
+    """Refuse randomised response about a table of which the owner protects a claim.
+
+    It tells whether conditions hold, perhaps nearly for sure, and no estimate that could be weighed.
+
+    Raises
+    ------
+    RequestError
+    """
+    claims = map(Claim.from_entry, store.provenance.claims.values())
+    if any(claim.query.table in (table, *table.split("*")) for claim in claims):
+        raise RequestError(
+            "randomised response is not available: the owner protects a claim about this table",
+            "Decide with mode='certified'. Nothing was charged.",
+        )
+
+
+def check(
+    claims: Iterable[Claim],
+    held: Sequence[Held],
+    bought: Sequence[Held],
+    schema: Schema,
+    version: int,
+) -> None:
+    """Refuse releases that would make a protected claim too sure.
+
+    The claim's probability is taken at the estimate from what is held, with the law of noise that the
+    planned releases would leave.
+
+    Raises
+    ------
+    RequestError
+    """
+    for claim in claims:
+        if _settles(claim, held, bought, schema, version):
+            raise RequestError(
+                "this answer is withheld: it would nearly settle a claim that the owner protects",
+                "What follows from past answers is free: session.infer(sql). Nothing was charged.",
+            )
+
+
+def _settles(
+    claim: Claim, held: Sequence[Held], bought: Sequence[Held], schema: Schema, version: int
+) -> bool:
+    from dpnb.answers.evidence import Evidence
+    from dpnb.answers.infer import centre, parts_of
+
+    try:
+        (part,) = parts_of(claim.query, schema, version)
+        Evidence(schema, (), part.views)
+    except (KeyError, TypeError, ValueError, RequestError):
+        # it was about another schema, which has other columns
+        return False
+    shift = centre(part, claim.query.aggregates[0], schema)[0] if part.function == "AVG" else 0.0
+    weights = [1.0] if len(part.parts) == 1 else [1.0, shift - claim.value]
+    number = claim.value if len(part.parts) == 1 else 0.0
+    parts = [
+        (view, weight * factor)
+        for factor, weighted in zip(weights, part.parts, strict=True)
+        for view, weight in weighted
+    ]
+    before = Evidence(schema, held, part.views)
+    rows = before.combined(parts)
+    if not all(before.told(rows)):
+        return False
+    names = {one.name for one in bought}
+    rest = [one for one in held if one.name not in names]
+    after = Evidence(schema, [*rest, *bought], part.views)
+    known, then = before.history.joint(rows), after.history.joint(after.combined(parts))
+    if then.law(0).sd >= known.law(0).sd * (1 - 1e-9):
+        return False
+    above = then.law(0).cdf(float(known.estimates[0]) - number)
+    return (above if claim.operator == ">" else 1 - above) > claim.probability

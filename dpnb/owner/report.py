@@ -1,0 +1,431 @@
+"""The owner's view of a ledger: who has learned how much of what, what is left, and by which rules.
+
+It rests on charges and on what the owner decided, never on the data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from dpnb.errors import RequestError, given
+from dpnb.ledger.accountant import Accountant, loss, person
+from dpnb.ledger.mechanism import NONE
+from dpnb.ledger.refusals import Refusal
+from dpnb.ledger.store import Store
+from dpnb.owner.rules import Rule, rules
+from dpnb.privacy.composition import epsilons, kov
+from dpnb.privacy.loss import Currency, PrivacyLoss, unit
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from dpnb.display.provenance_widget import ProvenanceWidget
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the provenance table: an analyst, or one privilege of hers.
+
+    Attributes
+    ----------
+    limit, remaining : PrivacyLoss
+    spent : PrivacyLoss
+        What the row answers for: its own charges and those made under its grants (liability).
+    known : PrivacyLoss
+        What was learned through it (knowledge).
+    answered : int
+        Number of different requests answered.
+    """
+
+    name: str
+    analyst: str
+    privilege: int
+    active: bool
+    limit: PrivacyLoss
+    spent: PrivacyLoss
+    known: PrivacyLoss
+    remaining: PrivacyLoss
+    answered: int
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One view, or one one-off release: its name in words and what all together know of it.
+
+    Views on disjoint parts of a table share: columns add up to the total or more.
+    ``kind`` tells declared views, views that a statement made, and one-off releases apart.
+    """
+
+    id: str
+    name: str
+    kind: Literal["declared", "statement", "release"]
+    known: PrivacyLoss
+    limit: PrivacyLoss | None
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """One committed request: when, whose row, and what it added to the row and to the whole."""
+
+    time: str
+    row: str
+    own: PrivacyLoss
+    table: PrivacyLoss
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """The provenance table at one moment, for the owner.
+
+    Attributes
+    ----------
+    rows : tuple of Row
+    columns : tuple of Column
+        In order of first charge.
+    cells : mapping of (row name, column id) to PrivacyLoss
+        What each row knows of each column; those it knows nothing of are left out.
+    timeline : tuple of Spending
+        Oldest first.
+    cap, spent, remaining : PrivacyLoss
+        Of all analysts together.
+    currency : {'zcdp', 'gdp', 'basic', 'pure'}
+    delta : float or None
+        At which epsilons are shown.
+    mechanism : {'path', 'additive', 'vanilla'}
+    refusals : tuple of Refusal
+        What limits refused to analysts, oldest first; each once, the first 1,000 of each row.
+    rules : tuple of Rule
+        What the owner decided and is in force, oldest first: the policy, privileges that were changed,
+        limits that were set, grants and protected claims.
+    together : callable
+        From rows to what they have learned together, at this moment.
+    renew : callable or None
+        Returns the provenance table as it is by then; a live view asks it.
+
+    Examples
+    --------
+    >>> list(curator.provenance.to_frame()["analyst"])
+    ['alice', 'bob']
+    """
+
+    rows: tuple[Row, ...]
+    columns: tuple[Column, ...]
+    cells: Mapping[tuple[str, str], PrivacyLoss]
+    timeline: tuple[Spending, ...]
+    cap: PrivacyLoss
+    spent: PrivacyLoss
+    remaining: PrivacyLoss
+    currency: Currency
+    delta: float | None
+    mechanism: str
+    refusals: tuple[Refusal, ...]
+    rules: tuple[Rule, ...]
+    together: Callable[[Collection[str]], PrivacyLoss] = field(repr=False, compare=False)
+    renew: Callable[[], Provenance] | None = field(default=None, repr=False, compare=False)
+
+    def coalition(self, *analysts: str) -> PrivacyLoss:
+        """Return exactly what analysts have learned if they pool all their answers.
+
+        Parameters
+        ----------
+        analysts : str
+            Registered names.
+
+        Returns
+        -------
+        PrivacyLoss
+            Of the row with the largest loss (docs/methods/dprovdb.md).
+
+        Raises
+        ------
+        RequestError
+            For an unknown analyst.
+        """
+        known = {row.analyst for row in self.rows}
+        for name in analysts:
+            if not isinstance(name, str) or name not in known:
+                raise RequestError(f"there is no analyst {given(name)}", "See rows.")
+        return self.together([row.name for row in self.rows if row.analyst in analysts])
+
+    @property
+    def epsilons(self) -> dict[str, float]:
+        """What all together have learned as an epsilon at ``delta``, by the name of the rule.
+
+        ``kov``, optimal composition, stands beside ``basic`` where all charges were equal; it holds
+        for charges that were fixed beforehand only. Without a delta or a charge there are none.
+        """
+        if self.delta is None or self.spent == NONE:
+            return {}
+        found = epsilons(self.spent, self.delta, self.currency)
+        charges = {(one.table.epsilon, one.table.delta) for one in self.timeline}
+        if self.currency == "basic" and len(charges) == 1:
+            ((epsilon, delta),) = charges
+            pairs = kov(len(self.timeline), float(epsilon or 0), float(delta))
+            fitting = [total for total, failing in pairs if failing <= self.delta]
+            found |= {"kov": min(fitting)} if fitting and epsilon else {}
+        return found
+
+    @property
+    def ndcfg(self) -> float | None:
+        """How much of what was answered went to the privileged; None before the first answer.
+
+        sum |Q_i| / log2(1/l_i + 1) over sum |Q_i| (DProvDB, section 7): from 1 / log2(1/l + 1) of the
+        lowest privilege to that of the highest.
+        """
+        return ndcfg([(row.privilege, row.answered) for row in self.rows])
+
+    @property
+    def ndcfg_range(self) -> tuple[float, float] | None:
+        """The least and the most that :attr:`ndcfg` can be for these privileges; None without rows."""
+        levels = [row.privilege for row in self.rows]
+        return (_weight(min(levels)), _weight(max(levels))) if levels else None
+
+    @property
+    def ndcfg_even(self) -> float | None:
+        """What :attr:`ndcfg` would be if every row had the same number of answers."""
+        return ndcfg([(row.privilege, 1) for row in self.rows])
+
+    def to_frame(
+        self, *, cells: bool = False, refusals: bool = False, rules: bool = False
+    ) -> pd.DataFrame:
+        """Return one line for each row: privilege, limit, spent, known, remaining, answered.
+
+        With ``cells`` one line for each row and column of which it knows something; with ``refusals``
+        one line for each request that a limit refused: when, whose, what, its cost, which limit; with
+        ``rules`` one line for each of the owner's decisions: since when, its kind, its amount, in words.
+
+        Parameters
+        ----------
+        cells : bool
+            Return one line for each account and view.
+        refusals : bool
+            Return the refused requests.
+        rules : bool
+            Return the owner's decisions.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Amounts in rho, or in epsilon in a pure session.
+        """
+        import pandas as pd
+
+        name, currency = unit(self.currency), self.currency
+        if refusals:
+            return pd.DataFrame(
+                [
+                    (
+                        one.time,
+                        one.row,
+                        one.verb,
+                        one.asked,
+                        float(one.cost.level(currency)),
+                        one.limit,
+                    )
+                    for one in self.refusals
+                ],
+                columns=["time", "analyst", "verb", "asked", f"{name}_cost", "limit"],
+            )
+        if rules:
+            return pd.DataFrame(
+                [
+                    (
+                        one.time,
+                        one.kind,
+                        None if one.amount is None else float(one.amount.level(currency)),
+                        one.text,
+                    )
+                    for one in self.rules
+                ],
+                columns=["time", "kind", name, "rule"],
+            )
+        if cells:
+            columns = {column.id: column for column in self.columns}
+            return pd.DataFrame(
+                [
+                    (row, columns[place].name, columns[place].kind, float(known.level(currency)))
+                    for (row, place), known in self.cells.items()
+                ],
+                columns=["analyst", "column", "kind", f"{name}_known"],
+            )
+        lines: list[dict[str, Any]] = [
+            {
+                "analyst": row.name,
+                "privilege": row.privilege,
+                "active": row.active,
+                **{
+                    f"{name}_{word}": float(loss.level(currency))
+                    for word, loss in (
+                        ("limit", row.limit), ("spent", row.spent), ("known", row.known),
+                        ("remaining", row.remaining),
+                    )
+                },
+                "answered": row.answered,
+            }
+            for row in self.rows
+        ]  # fmt: skip
+        return pd.DataFrame(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the table as plain data (JSON): charges and rules, with exact amounts as texts.
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
+        data = {
+            name: _plain(getattr(self, name))
+            for name in ("rows", "columns", "timeline", "cap", "spent", "remaining", "currency",
+                         "delta", "mechanism", "rules")
+        }  # fmt: skip
+        data["cells"] = [
+            {"row": row, "column": column, "known": known.to_dict()}
+            for (row, column), known in self.cells.items()
+        ]
+        return data
+
+    def __repr__(self) -> str:
+        from dpnb.display.cards.provenance import provenance_text
+
+        return provenance_text(self)
+
+    def _repr_html_(self) -> str:
+        from dpnb.display.provenance import provenance_html
+
+        return provenance_html(self)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw who knows how much of what, with the numbers; returns the matplotlib Axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            To change or save the picture.
+        """
+        from dpnb.display.provenance_figures import plot_provenance
+
+        return plot_provenance(self, ax)
+
+    def widget(self) -> ProvenanceWidget:
+        """Return a live view that computes what any analysts learned together; it stores nothing.
+
+        Returns
+        -------
+        ProvenanceWidget
+            It shows itself as the last line of a cell.
+        """
+        from dpnb.display.provenance_widget import ProvenanceWidget
+
+        return ProvenanceWidget(self)
+
+    def to_html(self, path: str) -> None:
+        """Write the table as a page that needs nothing else.
+
+        Parameters
+        ----------
+        path : str
+            The file to write. An existing one is replaced.
+        """
+        from dpnb.display.elements import write_page
+
+        write_page(path, self._repr_html_())
+
+
+def _plain(value: Any) -> Any:
+    """Return rows, columns, charges, rules and losses as plain data."""
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, (Row, Column, Spending, Rule)):
+        return {name: _plain(getattr(value, name)) for name in value.__slots__}
+    return value.to_dict() if isinstance(value, PrivacyLoss) else value
+
+
+def _weight(privilege: int) -> float:
+    return 1 / math.log2(1 / privilege + 1)
+
+
+def ndcfg(answered: Sequence[tuple[int, int]]) -> float | None:
+    """Return the fairness of (privilege, number of answers) pairs; None without answers."""
+    total = sum(count for _, count in answered)
+    if not total:
+        return None
+    return sum(count * _weight(level) for level, count in answered) / total
+
+
+def report(
+    store: Store, names: Mapping[str, str], renew: Callable[[], Provenance] | None = None
+) -> Provenance:
+    """Build the owner's view.
+
+    Parameters
+    ----------
+    store : Store
+    names : mapping
+        Names of declared views by id.
+    renew : callable, optional
+        Builds it anew.
+    """
+    state, table, now = store.accountant, store.provenance, store.now()
+    charges = sorted(state.charges.values(), key=lambda charge: charge.sequence)
+    labels: dict[str, tuple[str, Literal["declared", "statement", "release"]]] = {}
+    answered: dict[str, int] = {}
+    for charge in charges:
+        answered[charge.analyst] = answered.get(charge.analyst, 0) + 1
+        for view in charge.levels:
+            if view in names:
+                labels[view] = names[view], "declared"
+            else:
+                labels.setdefault(view, (charge.sql, "statement"))
+        if charge.request in state.releases:
+            labels[charge.request] = charge.sql, "release"
+    for view, name in names.items():
+        labels.setdefault(view, (name, "declared"))
+    privileges = table.rows or dict.fromkeys((charge.analyst for charge in charges), 1)
+    rows = tuple(
+        Row(
+            row, person(row), privilege,
+            table.analysts[person(row)].active if row in table.rows else True,
+            table.limit(row), table.spent(row), state.known.get(row, NONE),
+            table.remaining(row, now), answered.get(row, 0),
+        )
+        for row, privilege in privileges.items()
+    )  # fmt: skip
+    columns = tuple(
+        Column(
+            name, label, kind,
+            state.releases[name].spent if kind == "release" else state.synopses.column(name),
+            table.view_limit(names[name]) if name in names else None,
+        )
+        for name, (label, kind) in labels.items()
+    )  # fmt: skip
+    timeline = tuple(Spending(one.time, one.analyst, one.row, one.spent) for one in charges)
+    kept = [one for of_row in table.refusals.values() for one in of_row.values()]
+    refusals = tuple(sorted(kept, key=lambda one: one.time))
+    delta = state.budget.noise_delta
+    return Provenance(
+        rows, columns, {**state.synopses.cells, **state.once}, timeline, state.cap, state.spent,
+        state.remaining(), state.currency, None if delta is None else float(delta),
+        state.mechanism_name, refusals, rules(table, now), _together(state), renew,
+    )  # fmt: skip
+
+
+def _together(state: Accountant) -> Callable[[Collection[str]], PrivacyLoss]:
+    """Return what rows have learned together, as of now: without vectors, which later ones change."""
+    synopses = state.synopses
+    kept = {
+        key: {level: replace(local, vector=()) for level, local in made.items()}
+        for key, made in synopses.locals.items()
+    }
+    levels = replace(synopses.sketch(), paths={}, locals=kept)
+    return partial(loss, levels, state.mechanism, dict(state.once))

@@ -1,0 +1,144 @@
+"""What the owner has decided and what is in force of it, in words and with dates. For the owner alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from dpnb.ledger.accounts import Grant, ProvenanceTable
+from dpnb.ledger.policy import Policy
+from dpnb.privacy.loss import PrivacyLoss, amount_text, counts_rho, unit
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One decision of the owner that is in force, or a grant, in force or not.
+
+    Attributes
+    ----------
+    time : str
+        UTC; since when.
+    kind : {'policy', 'privilege', 'limit', 'grant', 'claim'}
+    amount : PrivacyLoss or None
+        Of limits and grants.
+    text : str
+        One sentence.
+    """
+
+    time: str
+    kind: Literal["policy", "privilege", "limit", "grant", "claim"]
+    amount: PrivacyLoss | None
+    text: str
+
+
+def rules(table: ProvenanceTable, now: str) -> tuple[Rule, ...]:
+    """Return what the owner of a ledger has decided, oldest first."""
+    found = [*_limits(table), *_grants(table, now), *_claims(table)]
+    if table.policy is not None:
+        found = [*_policy(table, table.policy), *_privileges(table), *found]
+    return tuple(sorted(found, key=lambda rule: rule.time))
+
+
+def _policy(table: ProvenanceTable, policy: Policy) -> Iterator[Rule]:
+    told = {
+        "opened": f"Limits are in proportion to privileges: privilege {policy.top} gives the whole budget."
+    }
+    if policy.rows == "sum":
+        told["opened"] = (
+            "Limits are in proportion to privileges, as shares that add up to the total budget."
+        )
+    if policy.expansion != 1 or ("policy", "expansion") in table.since:
+        told["expansion"] = (
+            f"Limits are {amount_text(policy.expansion)} times as large as the privileges say, at "
+            "most the total budget."
+        )
+    if table.static:
+        how = "equal shares" if policy.views == "equal" else "shares in proportion to sensitivities"
+        told["views"] = f"Each declared view has its own limit: {how} of the total budget."
+    if policy.reserve:
+        told["reserve"] = (
+            f"{amount_text(policy.reserve * 100)} % of the limit of each analyst who is not disabled are "
+            "reserved."
+        )
+    if policy.most_colluders is not None:
+        told["most_colluders"] = f"A coalition may have at most {policy.most_colluders} analysts."
+    opened = table.since["policy", "opened"]
+    for name, text in told.items():
+        yield Rule(table.since.get(("policy", name), opened), "policy", None, text)
+    together = table.together_limit()
+    if together is not None:
+        text = f"At most {_amount(table, together)} may be released to a coalition or a single analyst."
+        yield Rule(opened, "policy", together, text)
+    for one, other in policy.collusion:
+        time = table.since.get(("link", one, other), opened)
+        yield Rule(time, "policy", None, f"{one} and {other} may share their answers.")
+
+
+def _privileges(table: ProvenanceTable) -> Iterator[Rule]:
+    for name, analyst in table.analysts.items():
+        time = table.since.get(("privilege", name))
+        if time is not None:
+            text = (
+                f"{name} has privilege {analyst.privileges[0]}; at first it was "
+                f"{table.registered[name][0]}."
+            )
+            yield Rule(time, "privilege", None, text)
+
+
+def _limits(table: ProvenanceTable) -> Iterator[Rule]:
+    time = table.since.get(("limit", "table"))
+    if time is not None:
+        cap = table.state.cap
+        yield Rule(time, "limit", cap, f"The total budget is {_amount(table, cap)}.")
+    for (scope, name), limit in table.limits.items():
+        whose = f"The limit of {name}" if scope == "row" else f"The limit of the view {name}"
+        text = f"{whose} was set to {_amount(table, limit)}."
+        yield Rule(table.since["limit", scope, name], "limit", limit, text)
+    for (analyst, columns), limit in table.columns.items():
+        who = "all analysts together" if analyst is None else analyst
+        named = ", ".join(sorted(f"{of}.{column}" for of, column in columns))
+        text = f"At most {_amount(table, limit)} of {named} may be released to {who}."
+        yield Rule(table.since["limit", analyst, columns], "limit", limit, text)
+
+
+def _grants(table: ProvenanceTable, now: str) -> Iterator[Rule]:
+    for grant in table.grants:
+        amount = PrivacyLoss.of(grant.level, table.currency)
+        until = "" if grant.until is None else f" until {_minute(grant.until)}"
+        used = _amount(table, PrivacyLoss.of(grant.used, table.currency)) if grant.used else "none"
+        text = (
+            f"{grant.giver} grants {grant.receiver} {_amount(table, amount)}{until}. Used so far: "
+            f"{used}{_ended(grant, now)}."
+        )
+        yield Rule(grant.time, "grant", amount, text)
+
+
+def _ended(grant: Grant, now: str) -> str:
+    if grant.withdrawn is not None:
+        return f"; withdrawn {_minute(grant.withdrawn)}"
+    return "; it has ended" if grant.until is not None and now >= grant.until else ""
+
+
+def _claims(table: ProvenanceTable) -> Iterator[Rule]:
+    for name, claim in table.claims.items():
+        sql, operator, value = " ".join(claim["sql"].split()), claim["operator"], claim["value"]
+        named = "" if name == f"{sql} {operator} {value:g}" else f" ({name})"
+        text = (
+            f"Answers are withheld if they would make it more than {100 * claim['probability']:g} % likely "
+            f"that {sql} is {'above' if operator == '>' else 'below'} {value:g}{named}."
+        )
+        yield Rule(str(claim["time"]), "claim", None, text)
+
+
+def _amount(table: ProvenanceTable, loss: PrivacyLoss) -> str:
+    """Return an amount, with the epsilon that it means where there is a delta."""
+    text = f"{unit(table.currency)} {amount_text(loss.level(table.currency))}"
+    delta = table.budget.noise_delta
+    if not counts_rho(table.currency) or delta is None or not loss.rho:
+        return text
+    return f"{text} (epsilon {amount_text(loss.epsilon_at(delta, table.currency))})"
+
+
+def _minute(time: str) -> str:
+    return f"{time[:16].replace('T', ' ')} UTC"

@@ -1,0 +1,510 @@
+"""What views cost the worst-off row: views on disjoint parts of a table share.
+
+A row lies in one cell of its table for ever, for its normalised values are fixed, and a view tells
+nothing about rows outside the region that its conditions and keys describe. So what is known of a row is
+the sum over the views that cover its cell, and the loss is that of the worst-off cell (Xiao and Xiong,
+Theorem 5.5; docs/methods/bayes.md, theorem 13): sound for any adaptive choice of views and levels,
+because regions and levels are public facts, never data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, TypeAlias, TypeVar
+
+from dpnb.codes import Code, Interval
+from dpnb.privacy.loss import PrivacyLoss, ceiling_digits
+
+Side: TypeAlias = tuple[str, tuple[Interval, ...], bool]
+"""What a box asks of one column: its value lies in an interval, or is missing and that is allowed."""
+Place: TypeAlias = tuple[str, int]
+"""A version of a table."""
+Box: TypeAlias = tuple[Side, ...]
+"""Rows that satisfy every side; columns without a side are free."""
+
+MOST_BOXES = 32
+"""A condition that falls into more boxes is loosened; its region then covers more than it must."""
+MOST_INTERVALS = 64
+"""Likewise one that asks more intervals of a column: what lies between them then belongs to it."""
+MOST_CELLS = 2_000
+"""A column that would make more cells to look at than this is left out: regions only seem to meet."""
+MOST_HELD = 4_000
+"""Likewise a column whose cells lie in more boxes, counted once for each cell."""
+MOST_MET = 300
+"""Intervals of the regions that meet one region; of more, only the regions of most loss are told apart."""
+MOST_IN_ALL = 10_000
+"""The same for all regions of a version of a table."""
+MOST_KEPT = 16
+"""So many are told apart then; what was learned of the others counts as if they held every row."""
+
+_FEW = 100
+_FEW_BOXES = 8
+_PRESENT: tuple[Interval, ...] = ((-math.inf, math.inf),)
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The rows that a view may tell something about: a union of boxes in one version of a table.
+
+    Examples
+    --------
+    >>> where = ["age", [[17, 30]], False]
+    >>> view = {"table": "t", "version": 1, "where": where, "keys": [], "measure": ["count", None]}
+    >>> region(view).boxes
+    ((('age', ((17, 30),), False),),)
+    """
+
+    table: str
+    version: int
+    boxes: tuple[Box, ...]
+    hull: Mapping[str, tuple[Code, Code, bool]] = field(init=False, repr=False, compare=False)
+    size: int = field(init=False, repr=False, compare=False)
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hull", _hull(self.boxes))
+        size = sum(max(1, len(side[1])) for box in self.boxes for side in box)
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "_hash", hash((self.table, self.version, self.boxes)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def place(self) -> Place:
+        """The version of the table."""
+        return self.table, self.version
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether it holds every row."""
+        return () in self.boxes
+
+    def loosened(self) -> Region:
+        """Return the smallest region of one box of single intervals that holds this one."""
+        return Region(self.table, self.version, (_box(self.hull),) if self.boxes else ())
+
+
+def _hull(boxes: Sequence[Box]) -> dict[str, tuple[Code, Code, bool]]:
+    """Return of each column the least and the greatest code, and whether it may be missing."""
+    found: dict[str, tuple[Code, Code, bool]] = {}
+    for number, box in enumerate(boxes):
+        sides = {
+            column: (_ends(intervals), null)
+            for column, intervals, null in box
+            if not number or column in found
+        }
+        # a column without a side in one of the boxes is free
+        found = {
+            column: (low, high, null)
+            if not number
+            else (min(low, found[column][0]), max(high, found[column][1]), null or found[column][2])
+            for column, ((low, high), null) in sides.items()
+        }
+    return found
+
+
+def _ends(intervals: tuple[Interval, ...]) -> Interval:
+    return (intervals[0][0], intervals[-1][1]) if intervals else (math.inf, -math.inf)
+
+
+def _box(hull: Mapping[str, tuple[Code, Code, bool]]) -> Box:
+    return tuple(
+        (column, ((low, high),) if low <= high else (), null)
+        for column, (low, high, null) in sorted(hull.items())
+    )
+
+
+def region(definition: Mapping[str, Any]) -> Region:
+    """Return the region of a view from its public definition; never smaller than it is.
+
+    Rows with a missing key are in no group, and those whose value is missing are neither counted nor
+    summed; a declared histogram has a bin for every row.
+
+    A privacy unit of up to m rows shares, too, as its rows were bounded once, before any condition. With
+    r of its rows in a view's region it changes a count or sum by r/m of the sensitivity at most, which
+    costs (r/m)^2 of the view's rho, and r/m of its epsilon: not more than the mean, over m rows, of what
+    the views cost that cover a row, and so not more than what they cost in the worst-off cell. The same
+    holds of different ids where one may be counted in m cells: it is in r of them at most. Where it is
+    counted in fewer, a single row may have all that the view costs: such views add up.
+    """
+    table, version = str(definition["table"]), int(definition["version"])
+    kind, value, *more = definition.get("measure", (None, None))
+    if "histogram" in definition or (kind == "units" and more[0] < definition["unit"][1]):
+        return Region(table, version, ((),))
+    present = [*definition["keys"], *([value] if isinstance(value, str) else [])]
+    keys = {str(column): (_PRESENT, False) for column in present}
+    boxes = (_intersected(keys, box) for box in _boxes(definition["where"]))
+    found = {
+        tuple(sorted((c, *side) for c, side in box.items())) for box in boxes if box is not None
+    }
+    return Region(table, version, tuple(sorted(found)))
+
+
+_Sides: TypeAlias = Mapping[str, tuple[tuple[Interval, ...], bool]]
+
+
+def _boxes(formula: Any) -> list[_Sides]:
+    """Return boxes that together hold at least the rows of a condition in plain form."""
+    if not isinstance(formula, Mapping):
+        column, intervals, null = formula
+        kept = _apart(intervals)
+        if len(kept) > MOST_INTERVALS:
+            kept = (_ends(kept),)
+        return [{str(column): (kept, bool(null))}] if kept or null else []
+    ((word, parts),) = formula.items()
+    made = [_boxes(part) for part in parts]
+    if word == "or":
+        either = [box for boxes in made for box in boxes]
+        return either if len(either) <= MOST_BOXES and {} not in either else [{}]
+    if word != "and":
+        raise ValueError("this is not a condition")
+    both: list[_Sides] = [{}]
+    for boxes in sorted(made, key=len):
+        # a part that is left out of a conjunction makes it larger
+        if len(both) * len(boxes) <= MOST_BOXES:
+            pairs = (_intersected(one, other) for one in both for other in boxes)
+            both = [box for box in pairs if box is not None]
+    return both
+
+
+def _intersected(one: _Sides, other: _Sides) -> _Sides | None:
+    """Return the box of the rows in both, None where no row can be."""
+    made = {**one, **other}
+    for column in one.keys() & other.keys():
+        (left, left_null), (right, right_null) = one[column], other[column]
+        made[column] = common, null = _common(left, right), left_null and right_null
+        if not common and not null:
+            return None
+    return made
+
+
+def _common(left: tuple[Interval, ...], right: tuple[Interval, ...]) -> tuple[Interval, ...]:
+    """Return the codes in both; intervals are sorted and apart."""
+    if left == right:
+        return left
+    found = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        low, high = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
+        if low <= high:
+            found.append((low, high))
+        if left[i][1] < right[j][1]:
+            i += 1
+        else:
+            j += 1
+    return tuple(found)
+
+
+def _apart(intervals: Iterable[Sequence[Code]]) -> tuple[Interval, ...]:
+    """Return intervals sorted, and joined where they overlap."""
+    found: list[Interval] = []
+    for low, high in sorted((low, high) for low, high in intervals if low <= high):
+        if found and low <= found[-1][1]:
+            found[-1] = found[-1][0], max(high, found[-1][1])
+        else:
+            found.append((low, high))
+    return tuple(found)
+
+
+def worst(levels: Mapping[Region, Fraction]) -> Fraction:
+    """Return the largest sum, over the cells that a row can lie in, of the regions that hold the cell.
+
+    The exact maximum where few enough sets of boxes meet (``MOST_CELLS``), else a bound above it. Tables,
+    and versions of a table, add up. Regions without any row count as a cell of their own, so that
+    nothing that is asked for is free.
+
+    A value of a column matters only by the boxes that it satisfies, and more of them never cost less.
+    Move a value down to the nearest lower end of an interval: each interval that held the value began
+    at that end or before, so it holds the end, too. So the lower ends, and the missing value, stand for
+    all values; of these, only those stay whose boxes are no part of another one's. Columns are free of
+    each other, so the sets of boxes that some cell satisfies are the intersections of one such set of
+    each column. They are made column by column, each time without those that are part of another.
+
+    Examples
+    --------
+    >>> def rows(low, high):
+    ...     return Region("t", 1, ((("x", ((low, high),), False),),))
+    >>> third = Fraction(1, 3)
+    >>> worst({rows(0, 5): third, rows(6, 9): third}), worst({rows(0, 5): third, rows(5, 9): third})
+    (Fraction(1, 3), Fraction(2, 3))
+    """
+    places = _by_place(levels).values()
+    return sum((_most(own, None) for own in places), Fraction(0))
+
+
+def worst_in(levels: Mapping[Region, Fraction], where: Region) -> Fraction:
+    """Return :func:`worst` of the cells of one region only; other tables and versions count in full.
+
+    What is charged when the levels of some regions rise rests on this: elsewhere nothing changes.
+    """
+    places = _by_place(levels)
+    own = places.pop(where.place, {})
+    others = sum((_most(other, None) for other in places.values()), Fraction(0))
+    return others + max(_most(_met(own, box), box) for box in _around(where))
+
+
+def worst_off(learned: Mapping[Region, PrivacyLoss]) -> PrivacyLoss:
+    """Return what was learned of the worst-off cell.
+
+    By component: each is a guarantee of its own. Deltas add up everywhere.
+    """
+    if not learned:
+        return PrivacyLoss.none()
+    rho = worst({region: loss.rho for region, loss in learned.items()})
+    pure = {region: loss.epsilon for region, loss in learned.items() if loss.epsilon is not None}
+    epsilon = worst(pure) if len(pure) == len(learned) else None
+    delta = sum((loss.delta for loss in learned.values() if loss.delta), Fraction(0))
+    return PrivacyLoss.none() + PrivacyLoss(rho, epsilon, delta)
+
+
+def worst_off_in(learned: Mapping[Region, PrivacyLoss], where: Region) -> PrivacyLoss:
+    """Return :func:`worst_off` of the cells of one region, of regions in its version of its table.
+
+    Without the delta, which has no place.
+    """
+    rho, epsilon = Fraction(0), Fraction(0)
+    pure = True
+    for box in _around(where):
+        met = _met(learned, box)
+        rho = max(rho, _most({one: loss.rho for one, loss in met.items()}, box))
+        known = {one: loss.epsilon for one, loss in met.items() if loss.epsilon is not None}
+        pure = pure and len(known) == len(met)
+        if pure:
+            epsilon = max(epsilon, _most(known, box))
+    return PrivacyLoss.none() + PrivacyLoss(rho, epsilon if pure else None)
+
+
+_Loss = TypeVar("_Loss")
+
+
+def _by_place(levels: Mapping[Region, Fraction]) -> dict[Place, dict[Region, Fraction]]:
+    places: dict[Place, dict[Region, Fraction]] = {}
+    for one, level in levels.items():
+        places.setdefault(one.place, {})[one] = level
+    return places
+
+
+def _around(where: Region) -> list[Box | None]:
+    """Return boxes that hold a region; None for the rows that no region without rows has."""
+    if not where.boxes:
+        return [None]
+    return list(where.boxes) if len(where.boxes) <= _FEW_BOXES else [_box(where.hull)]
+
+
+def _met(learned: Mapping[Region, _Loss], box: Box | None) -> Mapping[Region, _Loss]:
+    """Return what was learned of the regions whose hulls meet a box."""
+    if box is None:
+        return {one: loss for one, loss in learned.items() if not one.boxes}
+    met = list(learned)
+    for column, (low, high, null) in _hull([box]).items():
+        met = [
+            one
+            for one in met
+            if (side := one.hull.get(column)) is None
+            or (side[0] <= high and low <= side[1])
+            or (null and side[2])
+        ]
+    return {one: learned[one] for one in met if one.boxes}
+
+
+def _most(levels: Mapping[Region, Fraction], box: Box | None) -> Fraction:
+    """Return the largest sum of levels in a box, or (None) anywhere; of one version of a table.
+
+    The work is bounded. Of too many regions those of most loss are told apart, so that many of little
+    loss do not make others costly.
+    """
+    limit = MOST_IN_ALL if box is None else MOST_MET
+    if sum(one.size for one in levels) > limit:
+        levels = _loosened(levels)
+    found = None
+    if sum(one.size for one in levels) <= limit:
+        found, exact = _sum_of_worst(levels, box)
+        if exact or len(levels) <= MOST_KEPT:
+            return found
+    # equal ones in the order of the ledger: the same on each machine
+    amounts = {one: float(level) for one, level in levels.items()}
+    kept = set(sorted(amounts, key=amounts.__getitem__, reverse=True)[:MOST_KEPT])
+    rest = math.fsum(amount for one, amount in amounts.items() if one not in kept)
+    most, _ = _sum_of_worst(
+        _loosened({one: level for one, level in levels.items() if one in kept}), box
+    )
+    most += ceiling_digits(rest * (1 + 1e-12))
+    return most if found is None else min(found, most)
+
+
+def _loosened(levels: Mapping[Region, Fraction]) -> Mapping[Region, Fraction]:
+    if all(one.size <= _FEW_BOXES for one in levels):
+        return levels
+    found: dict[Region, Fraction] = {}
+    for one, level in levels.items():
+        where = one if one.size <= _FEW_BOXES else one.loosened()
+        found[where] = found[where] + level if where in found else level
+    return found
+
+
+def _sum_of_worst(levels: Mapping[Region, Fraction], box: Box | None) -> tuple[Fraction, bool]:
+    """Return the largest sum of levels, and whether it is one; else it is a bound above."""
+    if len(levels) <= 1:
+        return sum(levels.values(), Fraction(0)), True
+    scale = math.lcm(*{level.denominator for level in levels.values()})
+    whole = [level.numerator * (scale // level.denominator) for level in levels.values()]
+    group = _group(tuple(levels), box, (MOST_CELLS, MOST_HELD))
+    return Fraction(group.most(whole), scale), group.exact
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Regions of one version of a table: which of them can hold one row at once.
+
+    Attributes
+    ----------
+    everywhere, nowhere : tuple of int
+        Those that hold every row, and those that hold none.
+    parts : tuple
+        Parts that have no columns in common; of each the largest sets of regions that hold a cell.
+    exact : bool
+        Whether no column was left out.
+    """
+
+    everywhere: tuple[int, ...]
+    nowhere: tuple[int, ...]
+    parts: tuple[tuple[tuple[int, ...], ...], ...]
+    exact: bool
+
+    def most(self, whole: Sequence[int]) -> int:
+        """Return the largest sum of whole numbers, one for each region."""
+        total = sum(whole[i] for i in self.everywhere)
+        for sets in self.parts:
+            total += max(sum(map(whole.__getitem__, held)) for held in sets)
+        return max(total, max((whole[i] for i in self.nowhere), default=0))
+
+
+@lru_cache(maxsize=4)
+def _group(regions: tuple[Region, ...], around: Box | None, limits: tuple[int, int]) -> _Group:
+    boxes: dict[int, Sequence[Box]] = {i: one.boxes for i, one in enumerate(regions)}
+    if around is not None:
+        sides = {side[0]: side for side in around}
+        cut = {i: [_cut(one, sides) for one in own] for i, own in boxes.items()}
+        kept = {i: [one for one in own if one is not None] for i, own in cut.items()}
+        boxes = {i: own for i, own in kept.items() if own}
+    everywhere = tuple(i for i, own in boxes.items() if () in own)
+    nowhere = tuple(i for i, own in boxes.items() if not own)
+    apart = _parts({i: own for i, own in boxes.items() if own and () not in own})
+    sets = [_sets(part, *limits) for part in apart]
+    parts = tuple(found for found, _ in sets)
+    return _Group(everywhere, nowhere, parts, all(exact for _, exact in sets))
+
+
+def _cut(box: Box, sides: Mapping[str, Side]) -> Box | None:
+    """Return what a box asks of the rows of another one; None where they do not meet."""
+    kept = []
+    for side in box:
+        other = sides.get(side[0])
+        if other is None:
+            kept.append(side)
+        elif side != other:
+            common, null = _common(side[1], other[1]), side[2] and other[2]
+            if not common and not null:
+                return None
+            if common != other[1] or null != other[2]:
+                kept.append((side[0], common, null))
+    return tuple(kept)
+
+
+def _parts(regions: Mapping[int, Sequence[Box]]) -> list[dict[int, Sequence[Box]]]:
+    """Return the regions, apart where they have no columns in common: their cells combine freely."""
+    parts: list[tuple[set[str], dict[int, Sequence[Box]]]] = []
+    for i, own in regions.items():
+        columns, joined = {side[0] for box in own for side in box}, {i: own}
+        rest = []
+        for part in parts:
+            if columns.isdisjoint(part[0]):
+                rest.append(part)
+            else:
+                # into the larger one, so that nothing is copied over and over
+                part[0].update(columns)
+                part[1].update(joined)
+                columns, joined = part
+        parts = [*rest, (columns, joined)]
+    return [part for _, part in parts]
+
+
+def _sets(
+    regions: Mapping[int, Sequence[Box]], most_cells: int, most_held: int
+) -> tuple[tuple[tuple[int, ...], ...], bool]:
+    """Return the largest sets of regions that can hold one cell, and whether all of them can."""
+    if len(regions) == 1:
+        return (tuple(regions),), True
+    owners = [i for i, own in regions.items() for _ in own]
+    boxes = [box for own in regions.values() for box in own]
+    sides: dict[str, list[tuple[int, Side]]] = {}
+    for bit, box in enumerate(boxes):
+        for side in box:
+            sides.setdefault(side[0], []).append((1 << bit, side))
+    every = (1 << len(boxes)) - 1
+    found: Collection[int] = [every]
+    exact = True
+    for asked in sorted(sides.values(), key=len, reverse=True):
+        values = _held(asked, every)
+        # a column that is left out makes boxes meet that do not: the sum is then too large, never small
+        met: Collection[int] | None = None
+        if len(found) * len(values) <= most_cells:
+            met = _largest({one & other for one in found for other in values})
+            if sum(map(int.bit_count, met)) > most_held:
+                met = None
+        exact = exact and met is not None
+        found = found if met is None else met
+    if len(owners) > len(regions):
+        held = dict.fromkeys(regions, 0)
+        for bit, i in enumerate(owners):
+            held[i] |= 1 << bit
+        found = _largest({sum(1 << i for i, own in held.items() if one & own) for one in found})
+        return tuple(_places(one) for one in found if one), exact
+    return tuple(tuple(owners[b] for b in _places(one)) for one in found if one), exact
+
+
+def _held(asked: Iterable[tuple[int, Side]], every: int) -> list[int]:
+    """Return the largest sets of boxes that one value of a column satisfies, missing included."""
+    free, missing = every, 0
+    events: list[tuple[Any, int, int]] = []
+    for bit, (_, intervals, null) in asked:
+        free &= ~bit
+        missing |= bit if null else 0
+        for low, high in intervals:
+            events += [(low, 0, bit), (high, 1, bit)]
+    # closed intervals: of those at one code, all begin before any ends
+    events.sort()
+    found, now, grown = {free | missing}, free, False
+    open_: dict[int, int] = {}
+    for _, ends, bit in events:
+        if ends and grown:
+            found.add(now)
+        grown = not ends
+        open_[bit] = open_.get(bit, 0) + (-1 if ends else 1)
+        now = now | bit if open_[bit] else now & ~bit
+    return _largest(found)
+
+
+def _largest(sets: Collection[int]) -> list[int]:
+    """Return the sets that are part of no other one; of many also some that are."""
+    if len(sets) > _FEW:
+        return list(sets)
+    kept: list[int] = []
+    for one in sorted(sets, key=int.bit_count, reverse=True):
+        if not any(one & other == one for other in kept):
+            kept.append(one)
+    return kept
+
+
+def _places(bits: int) -> tuple[int, ...]:
+    found = []
+    while bits:
+        last = bits & -bits
+        found.append(last.bit_length() - 1)
+        bits ^= last
+    return tuple(found)

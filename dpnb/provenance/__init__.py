@@ -1,1 +1,0 @@
-"""Which views were measured, how finely, and for whom."""

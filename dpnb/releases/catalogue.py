@@ -1,0 +1,212 @@
+"""The declared views of a curator: their exact counts, and which of them answers a statement."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpnb.engines.scans import Engine
+from dpnb.errors import RequestError, SchemaError
+from dpnb.ledger.accountant import Accountant
+from dpnb.ledger.mechanism import Wish
+from dpnb.ledger.store import Store
+from dpnb.releases.accuracy import Accuracy
+from dpnb.releases.plan import Part, basic_level, declared_level
+from dpnb.schema.schema import Schema
+from dpnb.schema.table import Table
+from dpnb.sql.query import Aggregate, Query
+from dpnb.views.alignment import Alignment, align, columns_of
+from dpnb.views.histogram import Histogram, Strategy, histogram
+from dpnb.views.view import View
+
+_MOST_ALIGNED = 5_000_000
+"""About how many bins of alignments are kept."""
+
+
+class DeclaredViews:
+    """Declared views with their exact counts, which never leave the curator.
+
+    Each is built once for a data version, all that are missing in one statement.
+    """
+
+    def __init__(self, tables: Mapping[str, Table], engines: Mapping[str, Engine]) -> None:
+        self._tables, self._engines = tables, engines
+        self._views: dict[tuple[str, str, int], Histogram | None] = {}
+        self._exact: dict[str, Sequence[int]] = {}
+        self._aligned: dict[tuple[object, ...], Alignment | None] = {}
+        self._building = threading.Lock()
+
+    def of(self, table: str, store: Store) -> list[Histogram]:
+        """Return the declared views of a table's data version."""
+        version = store.version(table)
+        found: list[Histogram | None] = []
+        for name, declared in store.provenance.views.items():
+            if declared["table"] == table:
+                key = name, table, version
+                if key not in self._views:
+                    self._views[key] = _fitting(name, declared, version, self._tables[table].schema)
+                found.append(self._views[key])
+        return [view for view in found if view is not None]
+
+    def aligned(self, aggregate: Aggregate, query: Query, view: Histogram) -> Alignment | None:
+        """Return how a view answers an aggregate of a query; None when it cannot."""
+        key = (
+            view.id, aggregate.function, aggregate.value, aggregate.filter, query.where, query.keys,
+        )  # fmt: skip
+        if key not in self._aligned:
+            if (len(self._aligned) + 1) * view.size > _MOST_ALIGNED:
+                self._aligned.clear()
+            schema = self._tables[view.table].schema
+            self._aligned[key] = align(aggregate, query, view, schema)
+        return self._aligned[key]
+
+    def all_names(self, store: Store) -> dict[str, str]:
+        """Return the names of all declared views of the current data versions, by id."""
+        return {made.id: made.name for table in self._tables for made in self.of(table, store)}
+
+    def names(self, views: Collection[str]) -> dict[str, list[str]]:
+        """Return the names of those of some views that are declared."""
+        found: dict[str, list[str]] = {}
+        for view in self._views.values():
+            if view is not None and view.id in views:
+                found.setdefault(view.id, []).append(view.name)
+        return found
+
+    def build(self, views: Iterable[Histogram]) -> None:
+        """Count the bins of views that were not counted yet: one statement for each table."""
+        with self._building:
+            missing: dict[str, dict[str, Histogram]] = {}
+            for view in views:
+                if view.id not in self._exact:
+                    missing.setdefault(view.table, {})[view.id] = view
+            for table, new in missing.items():
+                counted = self._engines[table].histograms([view.axes for view in new.values()])
+                for i, (name, view) in enumerate(new.items()):
+                    self._exact[name] = view.measured(counted.reveal(i))
+
+    def exact(self, view: Histogram) -> Sequence[int]:
+        """Return what is measured of a view, in lattice units; only noise may be drawn on it."""
+        if view.id not in self._exact:
+            self.build([view])
+        return self._exact[view.id]
+
+    def __repr__(self) -> str:
+        return "DeclaredViews(private)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("exact values cannot be pickled")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The declared views that one row may be answered from.
+
+    Parameters
+    ----------
+    stored : sequence of str or None
+        Of the stored answer to the very same request, which is given again: the declared view of each
+        measured aggregate, None for those that had views of their own.
+    static : bool
+        Whether the views have limits of their own, so that nothing else is answered.
+    """
+
+    declared: DeclaredViews
+    views: Sequence[Histogram]
+    state: Accountant
+    row: str
+    stored: Sequence[str | None] | None
+    static: bool
+
+    def part(self, aggregate: Aggregate, query: Query, accuracy: Accuracy) -> Part | None:
+        """Return the cheapest way to answer an aggregate from them; None where there is none.
+
+        Least for all together, then least for the row, then with the least noise
+        (docs/methods/dprovdb.md, algorithm 16).
+        On noise paths the row alone decides: what others did must not show in what she is answered.
+        """
+        needed = columns_of(aggregate, query)
+        found = [
+            _part(aggregate, made)
+            for view in self.views
+            if needed <= view.columns
+            and (made := self.declared.aligned(aggregate, query, view)) is not None
+        ]
+        if self.stored is not None:
+            used = self.stored[query.measured.index(aggregate)]
+            return next((part for part in found if part.views()[0].id == used), None)
+        if not found and self.static:
+            raise RequestError(
+                "no declared view answers this statement",
+                "Use conditions and groups that consist of bins of one declared view.",
+            )
+        if len(found) <= 1:
+            return found[0] if found else None
+        return min(found, key=lambda part: self._rank(part, query, accuracy))
+
+    def _rank(self, part: Part, query: Query, accuracy: Accuracy) -> tuple[Any, ...]:
+        view = part.views()[0]
+        wish = self._wish(part, view, query, accuracy)
+        cost = self.state.cost(self.row, {view.id: wish}, {view.id: view.definition()})
+        currency = self.state.currency
+        alone = self.state.mechanism_name == "path"
+        table = Fraction(0) if alone else cost.table.level(currency)
+        noise = 0.0 if part.alignment is None else part.alignment.norm(None)
+        return table, cost.row.level(currency), noise, view.id
+
+    def _wish(self, part: Part, view: View, query: Query, accuracy: Accuracy) -> Wish:
+        if accuracy.level is None:
+            return Wish(declared_level(part, query, accuracy, self.state.currency))
+        if self.state.currency != "basic":
+            return Wish(accuracy.level)
+        level = basic_level(accuracy.level, self.state.budget.release_delta)
+        return Wish(level, accuracy.level)
+
+
+def _part(aggregate: Aggregate, made: Alignment) -> Part:
+    total = None if aggregate.function in ("COUNT", "CELLS") else made.view
+    count = None if aggregate.function == "SUM" else made.view
+    return Part(aggregate, total, count, made)
+
+
+def declaration(
+    table: str,
+    columns: Sequence[str],
+    bins: Mapping[str, Sequence[Any] | None] | None,
+    strategy: Strategy | None,
+) -> dict[str, Any]:
+    """Return what the ledger keeps of a declared view."""
+    return {
+        "table": table,
+        "columns": list(columns),
+        "bins": {
+            name: None if edges is None else [_plain(edge) for edge in edges]
+            for name, edges in (bins or {}).items()
+        },
+        "strategy": None if strategy is None else [list(row) for row in strategy.matrix],
+    }
+
+
+def _plain(edge: Any) -> Any:
+    return edge.isoformat() if hasattr(edge, "isoformat") else edge
+
+
+def _fitting(
+    name: str, declared: Mapping[str, Any], version: int, schema: Schema
+) -> Histogram | None:
+    """Return a declared view, None where a later schema has no place for it."""
+    try:
+        return read_view(name, declared, version, schema)
+    except (RequestError, SchemaError):
+        return None
+
+
+def read_view(name: str, declared: Mapping[str, Any], version: int, schema: Schema) -> Histogram:
+    """Build a declared view from the data of :func:`declaration`."""
+    matrix = declared["strategy"]
+    strategy = None if matrix is None else Strategy(tuple(map(tuple, matrix)))
+    return histogram(
+        declared["table"], version, schema, declared["columns"], declared["bins"], name, strategy
+    )

@@ -1,0 +1,312 @@
+"""What a statement will measure and how finely: from accuracy to a level for each view."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Protocol
+
+from dpnb.errors import RequestError
+from dpnb.ledger.mechanism import Wish, level_of_epsilon
+from dpnb.privacy.calibrate import (
+    SUM_SHARE,
+    Law,
+    level_for_error,
+    level_for_mean_error,
+    sum_quantile,
+)
+from dpnb.privacy.loss import Currency
+from dpnb.privacy.path import LEAST_LEVEL, grid, snap
+from dpnb.releases.accuracy import Accuracy
+from dpnb.schema.columns import cell_count
+from dpnb.schema.schema import Schema
+from dpnb.sql.canonical import describe
+from dpnb.sql.query import Aggregate, Query
+from dpnb.views.alignment import Alignment, level_for_mean
+from dpnb.views.measures import Scan
+from dpnb.views.view import View, scan_of, views_of
+
+MOST_LEVEL = Fraction(10**12)
+"""Largest level of a vector: from about 10**9 on, the lattice's own noise is felt (``View.law``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One aggregate of a plan and the views it is computed from: its own, or a declared one.
+
+    With an ``alignment`` both views, where there are two, are the declared one.
+    """
+
+    aggregate: Aggregate
+    sum: View | None
+    count: View | None
+    alignment: Alignment | None = None
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether the aggregate is a ratio of its two views."""
+        return self.sum is not None and self.count is not None
+
+    def views(self) -> list[View]:
+        """Return the different views in use."""
+        if self.alignment is not None:
+            return [self.alignment.view]
+        return [view for view in (self.sum, self.count) if view is not None]
+
+    def law(self, plan: Plan, view: View, level: Fraction, centred: bool | None) -> Law:
+        """Return the noise of the part's sums (centred or not) or counts (None) at a view's level."""
+        own = plan.law(view, level)
+        if self.alignment is None:
+            return own
+        return Law(own.family, own.scale * self.alignment.norm(centred))
+
+    @property
+    def reach(self) -> float:
+        """For AVG: the largest distance of a value from the origin of the sums."""
+        if self.alignment is not None:
+            return self.alignment.reach
+        return 0.0 if self.sum is None else self.sum.spread
+
+
+class Catalogue(Protocol):
+    """Declared views, and what they would cost whom."""
+
+    def part(self, aggregate: Aggregate, query: Query, accuracy: Accuracy) -> Part | None:
+        """Return the cheapest way to answer an aggregate from them; None where there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A statement's views and the level each is to be brought up to. Holds public facts only.
+
+    ``request`` is a name that is equal for requests of equal meaning and accuracy on one data version.
+    ``epsilons`` is what each view gets of an epsilon under a basic accountant.
+    """
+
+    query: Query
+    accuracy: Accuracy
+    currency: Currency
+    request: str
+    parts: tuple[Part, ...]
+    views: Mapping[str, View]
+    levels: Mapping[str, Fraction]
+    groups: int
+    epsilons: Mapping[str, Fraction] = field(default_factory=dict)
+
+    def wishes(self) -> dict[str, Wish]:
+        """Return what is wanted of each view."""
+        return {name: Wish(level, self.epsilons.get(name)) for name, level in self.levels.items()}
+
+    def alpha(self, look: int) -> float:
+        """Return the failure probability of the interval of one aggregate in one group."""
+        return self.accuracy.alpha(self.groups * self.query.claims, look)
+
+    def law(self, view: View, level: Fraction) -> Law:
+        """Return the noise law of a view at a level, in units of its measure."""
+        return view.law(level, self.currency)
+
+    def scan(self, views: Mapping[str, View]) -> Scan:
+        """Return one scan that measures ``views``; its measures are in their order."""
+        return scan_of(self.query.where, views)
+
+
+def request_name(query: Query, accuracy: Accuracy, version: int, *, own: bool = False) -> str:
+    """Return a name that is equal for requests of equal meaning and accuracy on one data version.
+
+    ``own`` when declared views were passed over.
+    """
+    asked = accuracy.to_dict()
+    if accuracy.error is not None:
+        # aliases are no part of the meaning: errors in the order of the aggregates
+        asked["error"] = [accuracy.error[aggregate.alias] for aggregate in query.measured]
+    meaning = [describe(query), asked, version, *(["own views"] if own else [])]
+    text = json.dumps(meaning, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def plan(
+    query: Query,
+    accuracy: Accuracy,
+    schema: Schema,
+    version: int,
+    currency: Currency,
+    seen: Callable[[Sequence[str]], int] = lambda _: 0,
+    *,
+    catalogue: Catalogue | None = None,
+    name: str | None = None,
+    release_delta: Fraction | None = None,
+) -> Plan:
+    """Decide the level of each view from public facts.
+
+    ``seen`` tells how many versions of some views together the analyst was shown: with
+    ``looks='any'`` an error is met at the look that is coming. An aggregate that declared views of
+    the ``catalogue`` can answer is answered from the cheapest of them, the others from views of their
+    own. ``name`` is the request's, by default that of :func:`request_name`. ``release_delta`` is needed
+    where a basic accountant splits an epsilon.
+
+    With a level, each aggregate gets an equal share; an AVG's share is split between its centred sum
+    and its count; a view that serves several aggregates gets its largest share; then all shares are
+    scaled to add up to the level. With errors, each view gets the least level that suffices.
+    """
+    parts = []
+    views: dict[str, View] = {}
+    for aggregate in query.measured:
+        part = None if catalogue is None else catalogue.part(aggregate, query, accuracy)
+        if part is None:
+            needed = views_of(aggregate, query, schema, version)
+            part = Part(aggregate, needed.get("sum"), needed.get("count"))
+        views |= {view.id: view for view in part.views()}
+        parts.append(part)
+    groups = math.prod(cell_count(schema[key.column]) for key in query.keys)
+    request = request_name(query, accuracy, version) if name is None else name
+    draft = Plan(query, accuracy, currency, request, tuple(parts), views, {}, groups)
+    epsilons: dict[str, Fraction] = {}
+    if accuracy.level is not None:
+        level = accuracy.level
+        levels = {view: level * share for view, share in shares(parts, accuracy, currency).items()}
+        if currency == "basic" and release_delta is not None:
+            epsilons = levels
+            levels = {view: basic_level(own, release_delta) for view, own in epsilons.items()}
+    else:
+        try:
+            levels = _sufficient_levels(draft, seen)
+        except (ArithmeticError, ValueError):
+            levels = dict.fromkeys(views, Fraction(0))
+    if not all(LEAST_LEVEL <= level <= MOST_LEVEL for level in levels.values()):
+        raise RequestError(
+            f"{'the privacy cost' if accuracy.error is None else 'the error'} is out of range for noise on "
+            "64-bit integers",
+            "Ask for one closer to the size of the values.",
+        )
+    if currency == "pure":
+        levels = {view: _snapped(level, accuracy) for view, level in levels.items()}
+    return replace(draft, levels=levels, epsilons=epsilons)
+
+
+def basic_level(epsilon: Fraction, release_delta: Fraction) -> Fraction:
+    """Return the level that an epsilon allows under a basic accountant.
+
+    Raises
+    ------
+    RequestError
+    """
+    try:
+        return level_of_epsilon(epsilon, release_delta)
+    except ValueError:
+        raise RequestError("epsilon is out of range", "Give an epsilon between 0 and 50.") from None
+
+
+def shares(parts: Sequence[Part], accuracy: Accuracy, currency: Currency) -> dict[str, Fraction]:
+    """Return each view's share of the level of a statement; they add up to 1."""
+    split = SUM_SHARE[currency] if accuracy.split is None else accuracy.split
+    alone = {view.id for part in parts if not part.is_mean for view in part.views()}
+    found: dict[str, Fraction] = {}
+    for part in parts:
+        # a count that another aggregate pays for leaves an AVG's whole share to its sum
+        paid = accuracy.split is None and part.count is not None and part.count.id in alone
+        for view, share in ((part.sum, Fraction(1) if paid else split), (part.count, 1 - split)):
+            if view is not None:
+                weight = share if part.is_mean else Fraction(1)
+                found[view.id] = max(weight, found.get(view.id, weight))
+    total = sum(found.values())
+    return {view: share / total for view, share in found.items()}
+
+
+def _sufficient_levels(draft: Plan, seen: Callable[[Sequence[str]], int]) -> dict[str, Fraction]:
+    levels: dict[str, Fraction] = {}
+    currency = draft.currency
+    split = SUM_SHARE[currency] if draft.accuracy.split is None else draft.accuracy.split
+
+    def need(view: View, level: Fraction) -> None:
+        levels[view.id] = max(level, levels.get(view.id, level))
+
+    for part in draft.parts:
+        error = (draft.accuracy.error or {})[part.aggregate.alias]
+        any_look = draft.accuracy.looks == "any"
+        alpha = draft.alpha(1 + seen([view.id for view in part.views()]) if any_look else 1)
+        alpha /= _sharers(part.aggregate, draft.query, draft.accuracy)
+        if part.alignment is not None:
+            level = _declared_level(part, part.alignment, error, draft.accuracy, alpha, currency)
+            need(part.alignment.view, level)
+        elif not part.is_mean:
+            (view,) = part.views()
+            need(view, level_for_error(error, view.sensitivity(currency), alpha, currency))
+        elif part.sum is not None and part.count is not None:
+            reach = part.sum.spread
+            # noise for many rows of one unit is that of one row on a group so many times smaller
+            rows = float(draft.accuracy.rows or 1) / part.count.sensitivity(currency)
+            level = level_for_mean_error(error, reach, rows, alpha, split, currency)
+            need(part.sum, level * split)
+            need(part.count, level * (1 - split))
+    return levels
+
+
+def _sharers(aggregate: Aggregate, query: Query, accuracy: Accuracy) -> int:
+    """Return among how many intervals of a formula the failure probability of one is shared."""
+    return query.sharers(aggregate) if accuracy.intervals == "each" else 1
+
+
+def declared_level(part: Part, query: Query, accuracy: Accuracy, currency: Currency) -> Fraction:
+    """Return the level of a declared view at which an aggregate has its wished error at first look."""
+    if part.alignment is None or accuracy.error is None:
+        raise ValueError("there is no declared view, or no error")
+    alpha = accuracy.alpha(part.alignment.groups * len(query.measured), 1)
+    alpha /= _sharers(part.aggregate, query, accuracy)
+    error = accuracy.error[part.aggregate.alias]
+    return _declared_level(part, part.alignment, error, accuracy, alpha, currency)
+
+
+def _declared_level(
+    part: Part,
+    made: Alignment,
+    error: float,
+    accuracy: Accuracy,
+    alpha: float,
+    currency: Currency,
+) -> Fraction:
+    if made.norm(None) == 0 or (part.sum is not None and made.norm(False) == 0):
+        # nothing is added up: the answer is 0, and known to be
+        return LEAST_LEVEL
+    if part.is_mean:
+        z = Law("gaussian", 1.0).quantile(alpha)
+        return level_for_mean(made, error, float(accuracy.rows or 1), z)
+    norm = made.norm(None if part.sum is None else False)
+    return level_for_error(error, made.view.sensitivity(currency) * norm, alpha, currency)
+
+
+def _snapped(level: Fraction, accuracy: Accuracy) -> Fraction:
+    """Return the level on the public grid: below for a wished cost, above for a wished error."""
+    snapped = snap(level, up=accuracy.error is not None)
+    if snapped is None:
+        low, high = float(grid()[0]), float(grid()[-1])
+        raise RequestError(
+            f"one of the vectors would need epsilon {float(level):.3g}; "
+            f"epsilon can be from {low:.2g} to {high:.3g}",
+            "Ask for a larger epsilon or a different error.",
+        )
+    return snapped
+
+
+def half_width(
+    part: Part, plan: Plan, levels: Mapping[str, Fraction], look: int, rows: int, sharers: int = 1
+) -> float:
+    """Return the half-width to expect of an aggregate's interval; for AVG on groups of ``rows``.
+
+    COUNT and SUM: the quantile of the noise. AVG: the worst case over means at the given count. It is
+    one of ``sharers`` intervals that share a failure probability.
+    """
+    alpha = plan.alpha(look) / sharers
+    if part.sum is not None and part.count is not None:
+        total = part.law(plan, part.sum, levels[part.sum.id], centred=True)
+        count = part.law(plan, part.count, levels[part.count.id], centred=None)
+        reach = part.reach
+        spread = sum_quantile(total, Law(count.family, count.scale * reach), alpha)
+        return min(reach, spread / rows)
+    (view,) = part.views()
+    centred = None if part.sum is None else False
+    return part.law(plan, view, levels[view.id], centred).quantile(alpha)

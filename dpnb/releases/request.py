@@ -1,0 +1,110 @@
+"""What every request that spends has in common; a curator carries one out.
+
+A request is planned anew whenever the state of the ledger may have changed; between the plans the data
+are looked at once, outside any lock. What it commits is one entry of the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from fractions import Fraction
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from dpnb.engines.scans import Engine
+from dpnb.ledger.accountant import Charge, Cost
+from dpnb.privacy.noise import Noise
+
+R = TypeVar("R", covariant=True)
+
+
+class Planned(Protocol):
+    """A plan: public facts only."""
+
+    @property
+    def request(self) -> str:
+        """A name that is equal for requests of equal meaning and cost on one data version."""
+        ...
+
+
+P = TypeVar("P", bound=Planned)
+
+
+class Request(Protocol[P, R]):
+    """One analyst's request for something that costs.
+
+    ``plan`` comes first and again inside the transaction; everything else rests on its result and on
+    the state of the store at that moment.
+    """
+
+    verb: ClassVar[str]
+    """What is asked for: query, explain, decide, discover, risk."""
+
+    @property
+    def analyst(self) -> str:
+        """Who asks."""
+        ...
+
+    def plan(self) -> P:
+        """Decide what would be measured, on the current state of the store; may refuse."""
+        ...
+
+    def words(self, plan: P) -> str:
+        """Return what is asked, for the owner of the data: a statement, or what is done with it."""
+        ...
+
+    def table(self, plan: P) -> str:
+        """Return the name of the table that is looked at."""
+        ...
+
+    def cost(self, plan: P) -> Cost:
+        """Return what the request adds to the losses now."""
+        ...
+
+    def needed(self, plan: P) -> Set[str]:
+        """Return the names of what takes a look at the data; empty when the ledger holds it all."""
+        ...
+
+    def measure(self, plan: P, needed: Set[str], engine: Engine) -> Any:
+        """Look at the data; the result is private, and so is the text of a failure."""
+        ...
+
+    def release(self, plan: P, exact: Any, noise: Noise) -> dict[str, Any]:
+        """Draw, and return the ledger's entry but for what :func:`header` adds."""
+        ...
+
+    def known(self, plan: P) -> R | None:
+        """Return the result where past answers alone give it: nothing is looked at, charged or kept."""
+        ...
+
+    def result(self, plan: P, charge: Charge, *, fresh: bool) -> R:
+        """Build what is shown from what was committed."""
+        ...
+
+
+def definitions_of(plan: Planned) -> dict[str, Mapping[str, Any]]:
+    """Return the public definitions of what a plan may release, by the names under which it is kept.
+
+    Those of its views, or of the request itself where it is a one-off release.
+    """
+    views = getattr(plan, "views", None)
+    if views is not None:
+        return {name: view.definition() for name, view in views.items()}
+    return {plan.request: plan.definition()}  # type: ignore[attr-defined]
+
+
+def header(
+    analyst: str,
+    request: str,
+    cost: Cost,
+    time: str,
+    granted: Sequence[tuple[int, Fraction]],
+    identifier: str | None,
+) -> dict[str, Any]:
+    """Return the part of a ledger entry that says who asked when, and what it cost whom."""
+    made: dict[str, Any] = {
+        "analyst": analyst, "time": time, "request": request,
+        "spent": cost.table.to_dict(), "row": cost.row.to_dict(),
+    }  # fmt: skip
+    if granted:
+        made["granted"] = [[place, str(part)] for place, part in granted]
+    return made if identifier is None else {**made, "identifier": identifier}

@@ -1,0 +1,211 @@
+"""What a profile may ask of its curator."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any, TypeVar
+
+from dpnb.answers.answer import Answer
+from dpnb.answers.assembly import status
+from dpnb.answers.listing import BudgetStatus, Price
+from dpnb.answers.query import AnswerRequest
+from dpnb.engines.contributions import ContributionScan
+from dpnb.engines.scans import Engine, guarded
+from dpnb.interrupt import Progress, wait
+from dpnb.ledger.accounts import ANALYST, OWNER
+from dpnb.ledger.store import Store
+from dpnb.privacy.loss import Picked, unit
+from dpnb.privacy.path import snap
+from dpnb.releases.plan import Plan, shares
+from dpnb.releases.request import Request
+from dpnb.risk.looks import Looks
+from dpnb.risk.request import Drawn, SelectionRequest
+from dpnb.risk.selection import Mechanism
+from dpnb.schema.table import Table
+from dpnb.sql.canonical import describe
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Desk:
+    """One statement's plan, the store and the engine behind it, and the curator's ways to serve.
+
+    Parameters
+    ----------
+    serve : callable
+        Carries out a request that spends.
+    price : callable
+        Prices requests one after the other; spends nothing.
+    lock : RLock
+        Held while the store is read.
+    interruptible : callable
+        Looks at the data; drops the outcome when it was cancelled meanwhile.
+    looks : Looks
+        Which statements were looked at.
+    """
+
+    sql: str
+    plan: Plan
+    store: Store
+    engine: Engine
+    tables: Mapping[str, Table]
+    serve: Callable[[Request[Any, Any], threading.Event | None], Any]
+    price: Callable[[Sequence[AnswerRequest]], list[Price]]
+    interruptible: Callable[[Callable[[], Any], threading.Event | None], Any]
+    lock: threading.RLock
+    looks: Looks
+
+    @property
+    def table(self) -> Table:
+        """The table that is looked at."""
+        return self.tables[self.plan.query.table]
+
+    @property
+    def budget(self) -> BudgetStatus:
+        """Cap, spent and remaining."""
+        with self.lock:
+            self.store.follow()
+            return status(self.store)
+
+    @property
+    def conditional(self) -> bool:
+        """Whether anything was released at a level that was picked by looking at the data."""
+        with self.lock:
+            self.store.follow()
+            return bool(self.store.accountant.conditional)
+
+    def affordable(self, cost: float) -> float:
+        """Return the largest level whose answer adds no more than ``cost`` to what is spent.
+
+        A view that is held at level h adds max(0, share level - h); the sum is piecewise linear.
+        """
+        with self.lock:
+            self.store.follow()
+            held = [float(self.store.accountant.finest(view)) for view in self.plan.views]
+        parts = shares(self.plan.parts, self.plan.accuracy, self.plan.currency)
+        weights = [float(parts[view]) for view in self.plan.views]
+        reached = sorted(
+            zip((h / w for h, w in zip(held, weights, strict=True)), weights, strict=True)
+        )
+        slope, paid, level = 0.0, 0.0, 0.0
+        for start, weight in reached:
+            if paid + slope * (start - level) > cost:
+                break
+            paid, level = paid + slope * (start - level), start
+            slope += weight
+        # what is held already costs nothing, also where nothing is left
+        return level + max(0.0, cost - paid) / slope if slope else 0.0
+
+    def charged(self, level: Fraction) -> Fraction:
+        """Return what a first answer at a level is charged: pure sessions round down to their grid."""
+        if self.plan.currency != "pure":
+            return level
+        parts = shares(self.plan.parts, self.plan.accuracy, self.plan.currency)
+        return sum(
+            (snap(level * part, up=False) or Fraction(0) for part in parts.values()), Fraction(0)
+        )
+
+    @property
+    def target(self) -> dict[str, Any]:
+        """What is looked at, as plain data."""
+        return {**describe(self.plan.query), "split": str(self.plan.accuracy.split)}
+
+    @property
+    def statement(self) -> str:
+        """A name that is equal for statements of equal meaning on one data version."""
+        version = self.store.version(self.plan.query.table)
+        text = json.dumps([self.target, version], sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def note_look(self) -> None:
+        """Note that an exact figure of the statement is shown."""
+        if not self.table.public:
+            self.looks.note(self.statement)
+
+    def write_look(self) -> None:
+        """Write down that the owner looks, with what was settled before and without a figure."""
+        if self.table.public:
+            return
+        name = self.statement
+
+        def entry() -> dict[str, Any] | None:
+            if name in self.store.looks:
+                return None
+            return {"kind": "look", "statement": name, "settled": self.looks.settled(name)}
+
+        with self.lock:
+            self.store.write(entry)
+
+    def settle(self, *terms: object) -> bool:
+        """Settle terms of a choice; False when they come after a look at exact values."""
+        if self.table.public:
+            return True
+        with self.lock:
+            self.store.follow()
+            written = self.store.looks.get(self.statement)
+        settled = self.looks.settle(self.statement, repr(terms), late=written is not None)
+        return settled or (written is not None and repr(terms) in written)
+
+    def bought(self, mechanism: Mechanism) -> Fraction:
+        """Return the most that was paid for a mechanism on this statement; 0 where it was not."""
+        with self.lock:
+            self.store.follow()
+            state, version = self.store.accountant, self.store.version(self.plan.query.table)
+            target = {**self.target, "version": version}
+            costs = [
+                state.releases[charge.request].spent.level(state.currency)
+                for charge in state.charges.values()
+                if charge.query.get("mechanism") == mechanism.definition()
+                and charge.query.get("target") == target
+            ]
+        return max(costs, default=Fraction(0))
+
+    def request(self, level: Fraction | Picked) -> AnswerRequest:
+        """Return the request for an answer at a level."""
+        accuracy = {unit(self.plan.currency): level, "split": self.plan.accuracy.split}
+        asker = ANALYST if self.store.provenance.policy is None else OWNER
+        return AnswerRequest(
+            asker, self.sql, self.plan.query, accuracy, self.store, self.tables, None
+        )
+
+    def answer(self, level: Fraction | Picked) -> Answer:
+        """Release the statement at a level."""
+        released: Answer = self.serve(self.request(level), None)
+        return released
+
+    def select(
+        self,
+        mechanism: Mechanism,
+        scan: ContributionScan,
+        amount: Fraction,
+        conditional: bool,
+        progress: Progress | None,
+    ) -> Drawn:
+        """Carry out a private selection: charged to the ledger."""
+        request = SelectionRequest(
+            self.sql, self.target, scan, mechanism, amount, conditional, self.store
+        )
+        cancel = threading.Event()
+        serve = partial(self.serve, request, cancel)
+        drawn: Drawn = wait(serve, cancel, self.engine.interrupt, progress)
+        return drawn
+
+    def look(self, work: Callable[[], T], progress: Progress | None = None) -> T:
+        """Look at the data in a thread that an interrupt can stop; a failure has one fixed text."""
+        cancel = threading.Event()
+        looked = partial(self.interruptible, partial(guarded, work), cancel)
+        found: T = wait(looked, cancel, self.engine.interrupt, progress, free=True)
+        return found
+
+    def __repr__(self) -> str:
+        return "Desk(private)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Desk leads to sensitive data and cannot be pickled")

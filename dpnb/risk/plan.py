@@ -1,0 +1,292 @@
+"""From a plan to a profile: what single rows add to its views, and to those already released."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from dpnb.answers.answer import Answer
+from dpnb.codes import truth
+from dpnb.engines.contributions import FINE, Contributions, ContributionScan, Part
+from dpnb.engines.scans import engine_failure
+from dpnb.errors import RequestError, given, nearest
+from dpnb.ledger.store import Store
+from dpnb.privacy.calibrate import law
+from dpnb.privacy.loss import Currency, unit
+from dpnb.releases.accuracy import read_accuracy
+from dpnb.releases.plan import Plan, plan, shares
+from dpnb.risk.context import Desk
+from dpnb.risk.exact import Exact
+from dpnb.risk.indicator import FORMS, Form
+from dpnb.risk.profile import RiskProfile
+from dpnb.risk.rows import Rows
+from dpnb.risk.selection import STEPS
+from dpnb.schema.columns import cell_count
+from dpnb.schema.schema import Schema
+from dpnb.schema.table import Table
+from dpnb.sql.canonical import read
+from dpnb.studies import rdr
+from dpnb.studies.rdr import PaperProfile
+from dpnb.views.view import View, view_keys
+
+MOST_LINES = 4_096
+"""More different contributions than this are rounded upward to STEPS steps."""
+MOST_GROUPS = 4_096
+"""More groups than this cannot be told apart."""
+MOST_JOINT_LINES = 1 << 20
+"""The same, where contributions to earlier releases are told apart too, or shown one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked beside the statement: columns that tell rows apart, earlier releases, the form."""
+
+    by: tuple[str, ...]
+    earlier: Earlier
+    form: Form
+
+
+def options(desk: Desk, by: str | Sequence[str], cumulative: bool, form: str) -> Options:
+    """Check the options of a profile, on the current state of the store; public facts only."""
+    kind = next((known for known in FORMS if isinstance(form, str) and known == form), None)
+    if kind is None:
+        raise RequestError(f"there is no form {given(form)}", f"Use {', '.join(FORMS)}.")
+    truth(cumulative, "cumulative")
+    columns = _columns(by, desk.table.schema)
+    if columns and desk.table.unit is not None:
+        raise RequestError(
+            f"the rows of one {desk.table.unit.column} may lie in several groups",
+            "Leave by out: each id is taken with all its rows.",
+        )
+    earlier = _earlier(desk.plan, desk.table, desk.store) if cumulative else Earlier({}, {}, 0.0)
+    if kind == "exact" and desk.plan.currency == "pure" and earlier.constant:
+        raise RequestError(
+            "the exact form needs each vector's share, which earlier one-off releases hide",
+            "Use form='bound'.",
+        )
+    return Options(columns, earlier, kind)
+
+
+def profile(desk: Desk, asked: Options) -> RiskProfile:
+    """Measure a profile: one scan, then closed forms (docs/methods/rdr.md, theorem 2)."""
+    plan, earlier = desk.plan, asked.earlier
+    pure = plan.currency == "pure"
+    weights = {
+        view: float(share)
+        for view, share in shares(plan.parts, plan.accuracy, plan.currency).items()
+    }
+    own = tuple(_part(view, weights[name], plan.currency) for name, view in plan.views.items())
+    others = {name: view for name, view in earlier.views.items() if name not in plan.views}
+    parts = (*own, *(_part(view, 0.0, plan.currency) for view in others.values()))
+    ids = desk.table.unit is not None
+    exact = ContributionScan(parts, asked.by, squared=not pure, ids=ids)
+    scored = ContributionScan(own, asked.by, STEPS, squared=not pure, ids=ids)
+    most: int | None = MOST_JOINT_LINES if others else MOST_LINES
+    if pure and asked.form == "exact" and (len(parts) > 1 or earlier.levels):
+        # rounded, there would be no exact form, and to refuse would tell how many lines there are
+        most = None
+    found, steps, constant = desk.engine.contributions(exact, most), 0, earlier.constant
+    if found is None:
+        found, steps = desk.engine.contributions(scored), STEPS
+        constant += float(sum(earlier.levels.values()))
+    if found is None:
+        raise engine_failure()
+    rows = Rows(
+        found,
+        [FINE if ids else part.sensitivity for part in parts],
+        [part.weight for part in parts],
+        [float(earlier.levels.get(name, 0)) for name in (*plan.views, *others)],
+        constant,
+        steps=steps,
+        pure=pure,
+        form=asked.form,
+        ids="" if desk.table.unit is None else desk.table.unit.column,
+    )
+    return RiskProfile(
+        sql=desk.sql,
+        plan=plan,
+        scan=replace(scored, by=()),
+        public=desk.table.public,
+        by=asked.by,
+        groups=_labels(asked.by, desk.table.schema),
+        form=asked.form,
+        delta=desk.store.accountant.budget.noise_delta,
+        _rows=rows,
+        desk=desk,
+    )
+
+
+def paper_look(desk: Desk, mechanism: str) -> Callable[[], PaperProfile]:
+    """Return the look of RDR's algorithms as printed; not private (docs/methods/rdr.md, E1, E2)."""
+    query = desk.plan.query
+    if not desk.table.public:
+        raise RequestError(
+            "the printed algorithms are not private",
+            "They run on tables declared public=True; leave mode='paper' out.",
+        )
+    if desk.table.unit is not None:
+        raise RequestError(
+            "the printed algorithms treat each row as a person",
+            "They run on tables without a privacy unit; leave mode='paper' out.",
+        )
+    family = rdr.family(mechanism)
+    version, schema = desk.store.version(query.table), desk.table.schema
+    return lambda: rdr.measure(query, schema, version, desk.engine, family)
+
+
+def _part(view: View, weight: float, currency: Currency) -> Part:
+    sensitivity = view.lattice_sensitivity(currency) / view.scale
+    return Part(view.measure, view.where, view.keys, weight, sensitivity)
+
+
+def _columns(by: object, schema: Schema) -> tuple[str, ...]:
+    """Return the columns by which rows are told apart; public facts only."""
+    names = [by] if isinstance(by, str) else by
+    if not isinstance(names, (list, tuple)):
+        raise RequestError(
+            "by must be a column or a list of columns", "Write by='sex', or by=['sex', 'race']."
+        )
+    columns = tuple(_column(name, schema) for name in names)
+    if len(set(columns)) < len(columns):
+        raise RequestError("by names a column twice", "Name each column once.")
+    if math.prod(cell_count(schema[name]) for name in columns) > MOST_GROUPS:
+        raise RequestError(
+            f"by makes more than {MOST_GROUPS:,} groups",
+            "Name fewer columns, or declare wider bins.",
+        )
+    return columns
+
+
+def _column(name: object, schema: Schema) -> str:
+    found = [c for c in schema if isinstance(name, str) and c.casefold() == name.casefold()]
+    if not found:
+        raise RequestError(f"there is no column {given(name)}", nearest(str(name), list(schema)))
+    if not cell_count(schema[found[0]]):
+        raise RequestError(f"{name!r} has no declared groups", "Declare bins for it in the schema.")
+    return found[0]
+
+
+def _labels(columns: Sequence[str], schema: Schema) -> tuple[str, ...]:
+    labels = [""] if columns else []
+    for name in columns:
+        cells = [str(cell.label) for cell in schema[name].cells()]
+        labels = [f"{before}, {cell}" if before else cell for before in labels for cell in cells]
+    return tuple(labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What was released of a table: views that can be looked at again, with their levels, and the rest.
+
+    ``constant`` bounds the loss of every row by everything else: older data versions, explanations,
+    private choices. They count in full.
+    """
+
+    views: Mapping[str, View]
+    levels: Mapping[str, Fraction]
+    constant: float
+
+
+def _earlier(wanted: Plan, table: Table, store: Store) -> Earlier:
+    """Return what anybody holds of a table already (docs/methods/rdr.md, theorem 7)."""
+    state, version = store.accountant, store.version(table.name)
+    views: dict[str, View] = {}
+    once: dict[str, Fraction] = {}
+    closed: set[str] = set()
+    for charge in state.charges.values():
+        about = charge.query.get("target", charge.query).get("table")
+        if about != table.name:
+            continue
+        if not charge.levels:
+            once[charge.request] = state.releases[charge.request].spent.level(state.currency)
+        elif charge.version != version:
+            closed |= charge.levels.keys()
+        else:
+            query = read(charge.query)
+            accuracy = read_accuracy(query, wanted.currency, None, **{unit(wanted.currency): 1})
+            views |= plan(query, accuracy, table.schema, version, wanted.currency).views
+    # what was answered from declared views counts in full
+    closed |= {
+        name
+        for charge in state.charges.values()
+        if charge.levels and charge.query["table"] == table.name
+        for name in charge.levels.keys() - views.keys()
+    }
+    constant = sum(map(state.finest, closed), sum(once.values(), Fraction(0)))
+    levels = {name: level for name in views if (level := state.finest(name)) > 0}
+    return Earlier({name: views[name] for name in levels}, levels, float(constant))
+
+
+def signed_losses(shown: RiskProfile, desk: Desk, answer: Answer) -> Exact:
+    """Return what an answer tells about each different row (docs/methods/rdr.md, theorem 3).
+
+    With v what a row adds to its cell and z the noise there: (2 z v + v^2) / (2 sigma^2), or
+    (|z + v| - |z|) / b; summed over the views.
+    """
+    views, keys = shown.plan.views, view_keys(shown.plan.query)
+    if any(view.keys != keys for view in views.values()):
+        raise RequestError(
+            "losses of single rows are not supported for quantiles",
+            "Leave quantiles out of the statement.",
+        )
+    if desk.table.unit is not None:
+        raise RequestError(
+            "losses are not supported for single ids",
+            "Look at the indicators, which bound it: rdr() and losses().",
+        )
+    if answer.ledger != desk.store.name or set(answer.levels) != set(views):
+        raise RequestError(
+            "the answer belongs to another statement",
+            "Pass the answer to the profile's own statement.",
+        )
+    scan = ContributionScan(
+        tuple(_part(view, 0.0, shown.currency) for view in views.values()), keys
+    )
+    found = desk.engine.contributions(scan, MOST_JOINT_LINES)
+    if found is None:
+        raise RequestError(
+            "too many different contributions to show one by one", "Look at the histogram instead."
+        )
+    losses = np.zeros(len(found.counts))
+    with desk.lock:
+        knots = {
+            name: desk.store.accountant.knot(name, Fraction(answer.levels[name])) for name in views
+        }
+    for i, (name, view) in enumerate(views.items()):
+        level = knots[name].level
+        noise = law(level, float(view.measure.sensitivity), shown.currency)
+        released = knots[name].vector
+        losses += _signed(found, i, np.array(released) / view.scale, noise.scale, shown.currency)
+    order = np.argsort(-losses, kind="stable")
+    labels = _labels(keys, desk.table.schema)
+    where = [
+        "none" if keys and cell < 0 else (labels[cell] if keys else "all")
+        for cell in found.cells[order]
+    ]
+    columns = [
+        (", ".join(keys) or "table", where),
+        *(
+            (column, found.numbers[order, i] * step)
+            for i, (column, step) in enumerate(shown.columns())
+        ),
+        ("rows", found.counts[order]),
+        ("loss", losses[order]),
+    ]
+    return Exact("signed losses by a released answer", columns, public=shown.public)
+
+
+def _signed(
+    found: Contributions, i: int, released: np.ndarray, scale: float, currency: str
+) -> np.ndarray:
+    """Return the signed loss of each line by one view; a line in no cell adds nothing."""
+    added = found.numbers[:, i].astype(np.float64)
+    cells = np.maximum(found.cells, 0)
+    exact = np.bincount(cells, weights=added * found.counts, minlength=len(released))
+    noise = (released - exact)[cells]
+    if currency == "pure":
+        return np.asarray((np.abs(noise + added) - np.abs(noise)) / scale)
+    return np.asarray((2 * noise * added + added**2) / (2 * scale**2))

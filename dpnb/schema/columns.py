@@ -1,0 +1,485 @@
+"""The kinds of columns: which values may occur, how they are grouped, how they compare."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, TypeAlias
+
+from dpnb.codes import Code, Interval, Scale
+from dpnb.errors import SchemaError, given, nearest
+
+Constant: TypeAlias = str | int | float | Fraction | datetime.date
+
+MAX_INTEGER = 2**53
+"""Largest absolute bound of an ``Integer``: all codes are exact as floats."""
+EPOCH = datetime.date(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One declared group of a column: its label and the codes ``low..high`` that fall into it."""
+
+    label: str | int
+    low: Code
+    high: Code
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """A column with a declared list of values.
+
+    Parameters
+    ----------
+    values : sequence of str
+        Every value that may be shown, in the order of display. At most 65,535, all different.
+    other : str, optional
+        The declared value (one of ``values``) that takes every value not in the list. Without it
+        such a value counts as missing.
+
+    Examples
+    --------
+    >>> Category(["Female", "Male"]).cells()[1].label
+    'Male'
+    """
+
+    values: tuple[str, ...]
+    other: str | None = None
+    kind: ClassVar[str] = "category"
+    numeric: ClassVar[bool] = False
+
+    def __init__(self, values: Sequence[str], other: str | None = None) -> None:
+        listed = isinstance(values, (list, tuple))
+        if not listed or not all(isinstance(value, str) for value in values):
+            raise SchemaError(
+                "a Category takes a list of strings",
+                "Write Category(['a', 'b']); for whole numbers use Integer(0, 9).",
+            )
+        if not 1 <= len(values) <= 65_535 or len(set(values)) != len(values):
+            raise SchemaError(
+                "a Category needs 1 to 65,535 different values",
+                "List each value once; group rare ones under other='Other'.",
+            )
+        if other is not None and not (isinstance(other, str) and other in values):
+            raise SchemaError(f"other={given(other)} is not one of the declared values", "Add it.")
+        object.__setattr__(self, "values", tuple(values))
+        object.__setattr__(self, "other", other)
+
+    @property
+    def scale(self) -> Scale:
+        """Codes 0..len(values)-1."""
+        return Scale(0, len(self.values) - 1, integral=True)
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Return one cell for each declared value.
+
+        Returns
+        -------
+        tuple of Cell
+            In ascending order, or that of the declaration; each has a ``label``.
+        """
+        return tuple(Cell(value, i, i) for i, value in enumerate(self.values))
+
+    def compare(self, operator: str, value: Constant) -> tuple[Interval, ...]:
+        """Return the codes that satisfy ``column operator value``; only ``=`` and ``<>``.
+
+        Parameters
+        ----------
+        operator : {'=', '<>'}
+            As in WHERE.
+        value : str
+            One of ``values``.
+
+        Returns
+        -------
+        tuple of Interval
+            Inclusive ranges of codes.
+
+        Raises
+        ------
+        SchemaError
+            For another operator, and a value that is not declared.
+        """
+        if operator not in ("=", "<>"):
+            raise SchemaError("categories have no order", "Use =, <> or IN.")
+        if not isinstance(value, str):
+            raise SchemaError(
+                "its values are texts", f"Write one in single quotes, such as {self.values[0]!r}."
+            )
+        if value not in self.values:
+            raise SchemaError(
+                f"{given(value)} is not a declared category",
+                nearest(value, self.values, quote=True),
+            )
+        return self.scale.compare(operator, self.values.index(value))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain data, as written in TOML.
+
+        Returns
+        -------
+        dict of str to value
+            ``type``, and the arguments that were given.
+        """
+        other = {} if self.other is None else {"other": self.other}
+        return {"type": self.kind, "values": list(self.values), **other}
+
+
+def _listed(bins: object) -> Sequence[Any]:
+    """Return bins as they were given, () for none; refuse what is no list."""
+    if bins is None:
+        return ()
+    if not isinstance(bins, (list, tuple)):
+        raise SchemaError(
+            f"bins must be a list of edges, got {given(bins)}", "Write bins=[0, 10, 20]."
+        )
+    return bins
+
+
+def _checked_bins(bins: Sequence[Any] | None, low: Any, high: Any) -> tuple[Any, ...] | None:
+    """Bin edges inside the bounds, at least two, strictly rising."""
+    if bins is None:
+        return None
+    edges = tuple(bins)
+    if len(edges) < 2 or any(a >= b for a, b in itertools.pairwise(edges)):
+        raise SchemaError(
+            "bins need at least two edges in increasing order", "Write bins=[0, 10, 20]."
+        )
+    if edges[0] < low or edges[-1] > high:
+        raise SchemaError(
+            "an edge of the bins is outside the bounds", "Keep every edge between low and high."
+        )
+    return edges
+
+
+def _bin_cells(edges: Sequence[Any], codes: Sequence[Code], scale: Scale) -> tuple[Cell, ...]:
+    """Right-closed bins; the first one includes its left end."""
+    return tuple(
+        Cell(
+            f"{'[' if i == 0 else '('}{edges[i]}, {edges[i + 1]}]",
+            codes[i] if i == 0 else scale.next(codes[i]),
+            codes[i + 1],
+        )
+        for i in range(len(edges) - 1)
+    )
+
+
+def _number(value: Constant) -> Fraction | float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
+        raise SchemaError(f"{given(value)} is not a number", "Write the number without quotes.")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """A column of whole numbers, clamped to ``low..high``.
+
+    Parameters
+    ----------
+    low, high : int
+        Public bounds, ``low < high``, within +-2**53. Values outside are clamped; values that are
+        no number are missing; fractions are rounded half up.
+    bins : sequence of int, optional
+        Edges for GROUP BY, right-closed; the first bin includes its left end. Without bins GROUP
+        BY uses each whole number.
+
+    Examples
+    --------
+    >>> [cell.label for cell in Integer(17, 90, bins=[17, 30, 90]).cells()]
+    ['[17, 30]', '(30, 90]']
+    """
+
+    low: int
+    high: int
+    bins: Sequence[int] | None = None
+    kind: ClassVar[str] = "integer"
+    numeric: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        numbers = (self.low, self.high, *_listed(self.bins))
+        if any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
+            raise SchemaError(
+                "the bounds and bins of an Integer must be whole numbers",
+                "Write Integer(17, 90), or use Real.",
+            )
+        if not -MAX_INTEGER <= self.low < self.high <= MAX_INTEGER:
+            raise SchemaError(
+                "an Integer needs low < high, both within +-2**53", "Write Integer(17, 90)."
+            )
+        object.__setattr__(self, "bins", _checked_bins(self.bins, self.low, self.high))
+
+    @property
+    def scale(self) -> Scale:
+        """The whole numbers low..high."""
+        return Scale(self.low, self.high, integral=True)
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Return the declared bins, or one cell for each whole number.
+
+        Returns
+        -------
+        tuple of Cell
+            In ascending order, or that of the declaration; each has a ``label``.
+        """
+        if self.bins is None:
+            return tuple(Cell(value, value, value) for value in range(self.low, self.high + 1))
+        return _bin_cells(self.bins, self.bins, self.scale)
+
+    def compare(self, operator: str, value: Constant) -> tuple[Interval, ...]:
+        """Return the codes that satisfy ``column operator value``.
+
+        Parameters
+        ----------
+        operator : {'=', '<>', '<', '<=', '>', '>='}
+            As in WHERE.
+        value : number, str or date
+            The constant beside it.
+
+        Returns
+        -------
+        tuple of Interval
+            Inclusive ranges of codes.
+        """
+        return self.scale.compare(operator, _number(value))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain data, as written in TOML.
+
+        Returns
+        -------
+        dict of str to value
+            ``type``, and the arguments that were given.
+        """
+        bins = {} if self.bins is None else {"bins": list(self.bins)}
+        return {"type": self.kind, "low": self.low, "high": self.high, **bins}
+
+
+@dataclass(frozen=True, slots=True)
+class Real:
+    """A column of real numbers, clamped to ``low..high``.
+
+    Parameters
+    ----------
+    low, high : float
+        Public, finite bounds, ``low < high``. Values outside are clamped; NaN and infinities are
+        missing. In sums each value is rounded to a public grid of about (high - low) / 2**23.
+    bins : sequence of float, optional
+        Edges for GROUP BY, right-closed; the first bin includes its left end. Needed to group.
+
+    Examples
+    --------
+    >>> Real(0, 10, bins=[0, 2.5, 10]).cells()[0].label
+    '[0.0, 2.5]'
+    """
+
+    low: float
+    high: float
+    bins: Sequence[float] | None = None
+    kind: ClassVar[str] = "real"
+    numeric: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        numbers = (self.low, self.high, *_listed(self.bins))
+        if any(isinstance(n, bool) or not isinstance(n, (int, float)) for n in numbers):
+            raise SchemaError(
+                "the bounds and bins of a Real must be numbers", "Write Real(0, 200)."
+            )
+        if not all(math.isfinite(n) for n in numbers) or not self.low < self.high:
+            raise SchemaError("a Real needs finite bounds with low < high", "Write Real(0, 200).")
+        if not 1e-150 < max(abs(self.low), abs(self.high)) < 1e150:
+            raise SchemaError(
+                "the bounds of a Real must be between 1e-150 and 1e150 in size",
+                "Use another unit of measurement.",
+            )
+        if (self.high - self.low) < max(abs(self.low), abs(self.high)) * 2.0**-30:
+            raise SchemaError(
+                "the bounds of a Real are too close together for their size",
+                "Subtract a constant from the column first.",
+            )
+        object.__setattr__(self, "low", float(self.low))
+        object.__setattr__(self, "high", float(self.high))
+        bins = _checked_bins(self.bins, self.low, self.high)
+        object.__setattr__(self, "bins", None if bins is None else tuple(map(float, bins)))
+
+    @property
+    def scale(self) -> Scale:
+        """The floats low..high."""
+        return Scale(self.low, self.high, integral=False)
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Return the declared bins.
+
+        Returns
+        -------
+        tuple of Cell
+            In ascending order, or that of the declaration; each has a ``label``.
+
+        Raises
+        ------
+        SchemaError
+            Without bins.
+        """
+        if self.bins is None:
+            raise SchemaError(
+                "a Real column has no groups without bins", "Declare bins=[...] for it."
+            )
+        return _bin_cells(self.bins, self.bins, self.scale)
+
+    def compare(self, operator: str, value: Constant) -> tuple[Interval, ...]:
+        """Return the codes that satisfy ``column operator value``.
+
+        A decimal means the float that it names, as everywhere where floats are compared: 2.24 in a
+        statement is the 2.24 in the column and in its bins.
+
+        Parameters
+        ----------
+        operator : {'=', '<>', '<', '<=', '>', '>='}
+            As in WHERE.
+        value : number, str or date
+            The constant beside it.
+
+        Returns
+        -------
+        tuple of Interval
+            Inclusive ranges of codes.
+        """
+        number = _number(value)
+        with contextlib.suppress(OverflowError):
+            number = float(number)
+        return self.scale.compare(operator, number)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain data, as written in TOML.
+
+        Returns
+        -------
+        dict of str to value
+            ``type``, and the arguments that were given.
+        """
+        bins = {} if self.bins is None else {"bins": list(self.bins)}
+        return {"type": self.kind, "low": self.low, "high": self.high, **bins}
+
+
+def _as_date(value: Constant) -> datetime.date:
+    if isinstance(value, datetime.datetime):
+        if value.time() != datetime.time():
+            raise SchemaError(f"{value} has a time of day", "Use a date.")
+        return value.date()
+    if isinstance(value, datetime.date):
+        return value
+    try:
+        # only the plain form, not weeks of the year
+        text = value if isinstance(value, str) and len(value) == 10 and "W" not in value else ""
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        raise SchemaError(f"{given(value)} is not a date", "Write '2024-01-31'.") from None
+
+
+def days(value: Constant) -> int:
+    """Return the code of a date: days since 1970-01-01."""
+    return (_as_date(value) - EPOCH).days
+
+
+@dataclass(frozen=True, slots=True)
+class Date:
+    """A column of calendar days, clamped to ``low..high``.
+
+    Parameters
+    ----------
+    low, high : datetime.date or str
+        First and last day ('2024-01-31'), ``low < high``.
+    bins : sequence of dates, optional
+        Edges for GROUP BY, right-closed; the first bin includes its left end. Without bins GROUP
+        BY uses each day.
+
+    Examples
+    --------
+    >>> Date("2024-01-01", "2024-12-31", bins=["2024-01-01", "2024-06-30", "2024-12-31"]).cells()[1].label
+    '(2024-06-30, 2024-12-31]'
+    """
+
+    low: datetime.date
+    high: datetime.date
+    bins: tuple[datetime.date, ...] | None = None
+    kind: ClassVar[str] = "date"
+    numeric: ClassVar[bool] = False
+
+    def __init__(
+        self, low: Constant, high: Constant, bins: Sequence[Constant] | None = None
+    ) -> None:
+        first, last = _as_date(low), _as_date(high)
+        if not first < last:
+            raise SchemaError("a Date needs low < high", "Write Date('2020-01-01', '2024-12-31').")
+        edges = None if bins is None else [_as_date(edge) for edge in _listed(bins)]
+        object.__setattr__(self, "low", first)
+        object.__setattr__(self, "high", last)
+        object.__setattr__(self, "bins", _checked_bins(edges, first, last))
+
+    @property
+    def scale(self) -> Scale:
+        """The days low..high, counted from 1970-01-01."""
+        return Scale(days(self.low), days(self.high), integral=True)
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Return the declared bins, or one cell for each day.
+
+        Returns
+        -------
+        tuple of Cell
+            In ascending order, or that of the declaration; each has a ``label``.
+        """
+        if self.bins is not None:
+            return _bin_cells(self.bins, [days(edge) for edge in self.bins], self.scale)
+        first, last = self.scale.low, self.scale.high
+        return tuple(
+            Cell((EPOCH + datetime.timedelta(day)).isoformat(), day, day)
+            for day in range(int(first), int(last) + 1)
+        )
+
+    def compare(self, operator: str, value: Constant) -> tuple[Interval, ...]:
+        """Return the codes that satisfy ``column operator value``.
+
+        Parameters
+        ----------
+        operator : {'=', '<>', '<', '<=', '>', '>='}
+            As in WHERE.
+        value : number, str or date
+            The constant beside it.
+
+        Returns
+        -------
+        tuple of Interval
+            Inclusive ranges of codes.
+        """
+        return self.scale.compare(operator, days(value))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain data, as written in TOML.
+
+        Returns
+        -------
+        dict of str to value
+            ``type``, and the arguments that were given.
+        """
+        bins = {} if self.bins is None else {"bins": list(self.bins)}
+        return {"type": self.kind, "low": self.low, "high": self.high, **bins}
+
+
+Kind: TypeAlias = Category | Integer | Real | Date
+KINDS: dict[str, type[Kind]] = {k.kind: k for k in (Category, Integer, Real, Date)}
+
+
+def cell_count(kind: Kind) -> int:
+    """Return how many groups GROUP BY makes of a column, without listing them; 0 when undeclared."""
+    if isinstance(kind, Category):
+        return len(kind.values)
+    if kind.bins is not None:
+        return len(kind.bins) - 1
+    if isinstance(kind, Real):
+        return 0
+    return int(kind.scale.high - kind.scale.low) + 1

@@ -1,0 +1,295 @@
+"""Which rows of other tables can be looked up from the rows of a table, and under which names.
+
+Each row of a table meets at most one row of the table that is looked up, so what is looked up is one more
+fact about that row: a public function of it where a dimension table is looked up by its key, and a value of
+the same protected person where ids are looked up. So no bound on what one person adds changes.
+
+Where two tables may both hold several rows of one id, the pairs of these rows are a table of its own, in
+which an id has at most as many rows as the product of both bounds. What is asked of it adds up with what is
+asked of the two.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from dpnb.errors import SchemaError, given, nearest
+from dpnb.schema.columns import Category, Kind
+from dpnb.schema.schema import MOST_OF_ONE, Schema, Unit
+from dpnb.schema.table import Table
+
+PRESENT = Category(["yes"])
+"""Kind of the column that says whether a row was found: it has a value there, and else none."""
+MOST_JOINS = 8
+"""Tables that one statement may look up."""
+ITSELF = ("a table cannot be joined with itself", "Join it with another table.")
+"""Why, and the hint."""
+
+_LOOKED_UP = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,62})\[(.*)\](?:\.(.+))?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """The row of another table that belongs to each row of a table.
+
+    Parameters
+    ----------
+    table : str
+        The table that is looked up.
+    column : str
+        Column of the other side whose values are looked up.
+    ids : bool
+        Whether these are the ids of both tables' privacy unit; else they are looked up in the key.
+    kinds : tuple of pairs of str and Kind
+        The declared columns of the table that is looked up.
+
+    Examples
+    --------
+    >>> from dpnb.schema.columns import Integer
+    >>> join = Join("products", "product_id", False, (("price", Integer(0, 99)),))
+    >>> list(join.columns)
+    ['products[product_id]', 'products[product_id].price']
+    """
+
+    table: str
+    column: str
+    ids: bool
+    kinds: tuple[tuple[str, Kind], ...]
+
+    @property
+    def name(self) -> str:
+        """The column that has a value where a row was found."""
+        return f"{self.table}[{self.column}]"
+
+    def attribute(self, name: str) -> str:
+        """Return the name under which a column of the other table is known."""
+        return f"{self.name}.{name}"
+
+    @property
+    def columns(self) -> dict[str, Kind]:
+        """All that is looked up."""
+        return {self.name: PRESENT, **{self.attribute(name): kind for name, kind in self.kinds}}
+
+
+def own_name(column: str) -> str:
+    """Return the name that a column has in its own table.
+
+    Examples
+    --------
+    >>> own_name("products[product_id].price"), own_name("age")
+    ('price', 'age')
+    """
+    found = _LOOKED_UP.fullmatch(column)
+    return column if found is None or found[3] is None else found[3]
+
+
+def looked_up(column: str) -> tuple[str, str, str | None] | None:
+    """Return table, the column it is looked up by, and the column there; None for a column of its own.
+
+    Examples
+    --------
+    >>> looked_up("products[product_id].price"), looked_up("visits[].day"), looked_up("age")
+    (('products', 'product_id', 'price'), ('visits', '', 'day'), None)
+    """
+    found = _LOOKED_UP.fullmatch(column)
+    return None if found is None else (found[1], found[2], found[3])
+
+
+def is_looked_up(column: str) -> bool:
+    """Return whether a name looks like that of something that is looked up."""
+    return _LOOKED_UP.fullmatch(column) is not None
+
+
+def lookup(base: Table, column: str, other: Table, key: str) -> Join:
+    """Return the join of ``base`` with the rows of ``other`` whose ``key`` is the row's ``column``.
+
+    Raises
+    ------
+    SchemaError
+        With the reason why these rows cannot be looked up; it rests on declarations alone.
+    """
+    if base.name == other.name:
+        raise SchemaError(*ITSELF)
+    if _is_id(base, column) and _is_id(other, key):
+        return _by_id(base, other)
+    if other.key is None:
+        raise _refused(base, other)
+    if key.casefold() != other.key.casefold():
+        raise SchemaError(
+            f"{other.name!r} is declared unique in {other.key!r}, not in {key!r}",
+            f"Join on the key {other.key!r} of {other.name!r}.",
+        )
+    found = base.schema.find(column)
+    if found is None:
+        raise SchemaError(
+            f"{given(column)} is not a declared column of {given(base.name)}",
+            nearest(column, list(base.schema)),
+        )
+    if _domain(base.schema[found]) != _domain(other.schema[other.key]):
+        raise SchemaError(
+            f"{found!r} of {base.name!r} and {other.key!r} of {other.name!r} are declared differently",
+            "Declare the same kind with the same values, or the same bounds, in both schemas.",
+        )
+    return Join(other.name, found, False, tuple(other.schema.items()))
+
+
+def _is_id(table: Table, column: str) -> bool:
+    return table.unit is not None and table.unit.column.casefold() == column.casefold()
+
+
+def _domain(kind: Kind) -> object:
+    """Return what two columns must have in common for their codes to mean the same; bins do not matter."""
+    if isinstance(kind, Category):
+        return kind.kind, kind.values, kind.other
+    return kind.kind, kind.low, kind.high
+
+
+def _by_id(base: Table, other: Table) -> Join:
+    if base.unit is None or other.unit is None or not _is_id(other, base.unit.column):
+        raise _refused(base, other)
+    name = base.unit.column
+    if other.unit.max_rows > 1:
+        which = "both tables" if base.unit.max_rows > 1 else repr(other.name)
+        raise SchemaError(
+            f"{which} may hold several rows of one {name}",
+            "Declare max_rows=1 for the table that is looked up.",
+        )
+    if base.public and not other.public:
+        # what is asked of a public table may be studied without any noise
+        raise SchemaError(
+            f"{base.name!r} is declared public, and {other.name!r} is not",
+            "Declare both as public, or neither.",
+        )
+    return Join(other.name, name, True, tuple(other.schema.items()))
+
+
+def pair_name(one: Table, other: Table) -> str:
+    """Return the name of the table of pairs of two tables, in either order."""
+    return "*".join(sorted((one.name, other.name)))
+
+
+def pair(one: Table, other: Table) -> Table | None:
+    """Return the table of the pairs of rows of one id; None where no such pairs are asked for.
+
+    Its columns are called like ``visits[].day``.
+
+    Raises
+    ------
+    SchemaError
+        When one id may have too many pairs.
+    """
+    if one.name == other.name or one.unit is None or other.unit is None:
+        return None
+    if not _is_id(other, one.unit.column) or min(one.unit.max_rows, other.unit.max_rows) == 1:
+        return None
+    rows = one.unit.max_rows * other.unit.max_rows
+    if rows > MOST_OF_ONE:
+        raise SchemaError(
+            f"one {one.unit.column} may have {rows:,} rows in this join; at most {MOST_OF_ONE:,} are allowed",
+            "Declare a smaller max_rows.",
+        )
+    both = sorted((one, other), key=lambda table: table.name)
+    kinds = {f"{t.name}[].{name}": kind for t in both for name, kind in t.schema.items()}
+    complete = [f"{t.name}[].{name}" for t in both for name in t.schema.complete]
+    aliases = [[f"{t.name}[].{n}" for n in names] for t in both for names in t.schema.aliases]
+    unit = Unit(one.unit.column, rows, min(one.unit.max_groups, other.unit.max_groups))
+    schema = Schema(kinds, aliases, complete)
+    made = Table(both[0].name, None, schema, unit, public=one.public and other.public)
+    made.name = pair_name(one, other)
+    return made.joining({}, {}, {table.name: table.definition() for table in both})
+
+
+def _refused(base: Table, other: Table) -> SchemaError:
+    """Return why a table without a key cannot be looked up by this column."""
+    if other.public and other.unit is None:
+        return SchemaError(
+            f"{other.name!r} has no key: no column is declared unique",
+            f"Declare Table({other.name!r}, ..., public=True, key='...').",
+        )
+    if base.unit is None or other.unit is None:
+        one, many = (base, other) if base.unit is None else (other, base)
+        protects = "a row" if many.unit is None else f"a {many.unit.column}"
+        return SchemaError(
+            f"{one.name!r} protects a row, and {many.name!r} {protects}",
+            "Sensitive tables can be joined on the ids of a privacy unit that both declare. Declare a "
+            "table that needs no protection with public=True and key='...'.",
+        )
+    if base.unit.column.casefold() != other.unit.column.casefold():
+        return SchemaError(
+            f"{base.name!r} protects a {base.unit.column}, and {other.name!r} a {other.unit.column}",
+            "Tables can be joined if they are about the same people. Then give their ids the same name.",
+        )
+    return SchemaError(
+        "tables that protect the same ids can be joined only on these ids",
+        f"Join on the ids {base.unit.column!r} of both tables.",
+    )
+
+
+def joins_of(base: Table, tables: Mapping[str, Table]) -> Iterator[Join]:
+    """Yield all joins that a table allows."""
+    for other in tables.values():
+        columns = [*base.schema] if other.key is not None else []
+        key = other.key
+        if key is None and base.unit is not None and other.unit is not None:
+            columns, key = [base.unit.column], other.unit.column
+        for column in columns:
+            try:
+                yield lookup(base, column, other, str(key))
+            except SchemaError:
+                continue
+
+
+def joined(
+    tables: Mapping[str, Table], obstacle: Callable[[str, Join], tuple[str, str] | None]
+) -> dict[str, Table]:
+    """Return copies of tables, which know what can be looked up from them.
+
+    Parameters
+    ----------
+    tables : mapping of str to Table
+    obstacle : callable
+        From a table's name and a join to what is in its way and a hint, or None. It
+        depends on public facts only.
+
+    Raises
+    ------
+    SchemaError
+        When a declared column is called like something that is looked up.
+    """
+    made = {}
+    pairs = dict(_pairs(tables, obstacle))
+    for name, table in tables.items():
+        joins, obstacles = {}, {}
+        for join in joins_of(table, tables):
+            found = obstacle(name, join)
+            if found is None:
+                joins[join.name] = join
+            else:
+                obstacles[join.name] = found
+        definitions = {join.table: tables[join.table].definition() for join in joins.values()}
+        own = {other: pairs[name, other] for other in tables if (name, other) in pairs}
+        made[name] = table.joining(joins, obstacles, definitions)
+        made[name].pairs = own
+    return made
+
+
+def _pairs(
+    tables: Mapping[str, Table], obstacle: Callable[[str, Join], tuple[str, str] | None]
+) -> Iterator[tuple[tuple[str, str], Table | SchemaError]]:
+    """Yield the tables of pairs, or why there is none, by the names of both tables in either order."""
+    for one, other in itertools.combinations(tables.values(), 2):
+        try:
+            made: Table | SchemaError | None = pair(one, other)
+        except SchemaError as error:
+            made = error
+        if made is None or one.unit is None:
+            continue
+        ids = Join(other.name, one.unit.column, True, ())
+        found = obstacle(one.name, ids)
+        if found is not None:
+            made = SchemaError(*found)
+        yield (one.name, other.name), made
+        yield (other.name, one.name), made

@@ -1,0 +1,504 @@
+"""Public facts about a table: its columns and their kinds. Never read from the data."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpnb.errors import SchemaError, given
+from dpnb.schema.columns import KINDS, Category, Date, Integer, Kind, Real
+
+MOST_OF_ONE = 2**20
+"""Most rows, and most groups, that one id may be allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The privacy unit: all rows that share one id.
+
+    Parameters
+    ----------
+    column : str
+        The source's column that identifies the protected person. Rows without an id are left out.
+    max_rows : int
+        Rows kept for one id, from 1 to 1,048,576. They are picked once, before any WHERE, in an order
+        of the id's own rows that the ledger keeps secret. Noise grows with it.
+    max_groups : int
+        Groups in which one id is counted by COUNT(DISTINCT id), and in randomised response.
+
+    Raises
+    ------
+    SchemaError
+        For an empty name, and bounds that are not whole numbers in their range.
+
+    Examples
+    --------
+    >>> Unit("customer_id", max_rows=20)
+    Unit(column='customer_id', max_rows=20, max_groups=1)
+    """
+
+    column: str
+    max_rows: int
+    max_groups: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str) or not self.column:
+            raise SchemaError("the unit needs a column", "Write Unit('person_id', max_rows=3).")
+        for name in ("max_rows", "max_groups"):
+            value = getattr(self, name)
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            if not whole or not 1 <= value <= MOST_OF_ONE:
+                raise SchemaError(
+                    f"{name} must be a whole number from 1 to {MOST_OF_ONE:,}, got {given(value)}",
+                    f"Write {name}=3.",
+                )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the unit as plain data, as written under ``[unit]`` in TOML.
+
+        Returns
+        -------
+        dict of str to value
+            ``column``, ``max_rows``, and ``max_groups``.
+        """
+        return {
+            "column": self.column, "max_rows": self.max_rows, "max_groups": self.max_groups
+        }  # fmt: skip
+
+    @property
+    def text(self) -> str:
+        """What is protected, in words."""
+        return unit_text([self.column, self.max_rows])
+
+    @classmethod
+    def from_dict(cls, data: object) -> Unit:
+        """Build a unit from plain data; the inverse of :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            ``column``, ``max_rows``, and ``max_groups`` if it is not 1.
+
+        Returns
+        -------
+        Unit
+            Equal to the original.
+
+        Raises
+        ------
+        SchemaError
+            For missing or unknown entries, and as the class.
+        """
+        known = {"column", "max_rows", "max_groups"}
+        if not isinstance(data, Mapping) or not {"column", "max_rows"} <= set(data) <= known:
+            raise SchemaError(
+                "[unit] needs column and max_rows, and takes max_groups",
+                "Write column = 'person_id' and max_rows = 3.",
+            )
+        return cls(**data)
+
+
+def unit_text(unit: Sequence[Any] | None) -> str:
+    """Return what is protected in words, from a view's public definition of it.
+
+    Examples
+    --------
+    >>> unit_text(["customer_id", 20])
+    'all rows of one customer_id, at most 20 kept'
+    """
+    if unit is None:
+        return "row"
+    column, most = unit
+    return f"all rows of one {column}, at most {most:,} kept"
+
+
+def kept_note(unit: str) -> str:
+    """Return what an exact value is about, from the words of :func:`unit_text`; '' for rows.
+
+    Examples
+    --------
+    >>> kept_note("all rows of one customer_id, at most 20 kept")
+    ' This protects all rows of one customer_id, at most 20 kept; further rows do not count.'
+    """
+    return "" if unit == unit_text(None) else f" This protects {unit}; further rows do not count."
+
+
+class Schema(Mapping[str, Kind]):
+    """The declared columns of a table, in order.
+
+    Parameters
+    ----------
+    columns : mapping of str to Category, Integer, Real or Date
+        Names are matched without regard to case in SQL and shown as declared.
+    aliases : sequence of sequences of str
+        Sets of columns that say the same (``education`` and ``education_num``). An explanation uses only the first of
+        a set, and none of a set that its question is about.
+    complete : sequence of str
+        Columns that are never missing. A row without a value in one of them is silently left out of the table. So the
+        groups of such a column add up to all rows, and earlier answers determine more new ones.
+    undeclared : sequence of str
+        Columns of texts without declared values. No statement can use them; ``Session.discover`` lists the values
+        that many rows have.
+
+    Raises
+    ------
+    SchemaError
+        If two names differ only in case, a name is empty, a kind is unknown, an alias is not a column or is in two
+        sets, a complete column is not declared, or an undeclared one is.
+
+    Examples
+    --------
+    >>> schema = Schema({"sex": Category(["Female", "Male"]), "age": Integer(17, 90)})
+    >>> list(schema)
+    ['sex', 'age']
+    """
+
+    __slots__ = ("_columns", "_folded", "aliases", "complete", "joined", "undeclared", "unit")
+
+    def __init__(
+        self,
+        columns: Mapping[str, Kind],
+        aliases: Sequence[Sequence[str]] = (),
+        complete: Sequence[str] = (),
+        undeclared: Sequence[str] = (),
+    ) -> None:
+        if not isinstance(columns, Mapping) or not all(isinstance(n, str) for n in columns):
+            raise SchemaError("a schema maps column names to kinds", "Write Schema({'age': ...}).")
+        self._columns = dict(columns)
+        self._folded = {name.casefold(): name for name in self._columns}
+        if not self._columns:
+            raise SchemaError(
+                "a schema needs at least one column", "Write Schema({'age': Integer(17, 90)})."
+            )
+        if len(self._folded) != len(self._columns):
+            raise SchemaError(
+                "two columns differ only in upper and lower case", "Rename one of them."
+            )
+        for name, kind in self._columns.items():
+            if not name or not isinstance(kind, Category | Integer | Real | Date):
+                raise SchemaError(
+                    f"column {given(name)} has an unknown kind",
+                    "Use Category, Integer, Real or Date.",
+                )
+        self.aliases = _checked_aliases(aliases, self._columns)
+        self.complete = _checked_complete(complete, self._columns)
+        self.undeclared = _checked_undeclared(undeclared, self._folded)
+        self.unit: Unit | None = None
+        self.joined: Mapping[str, Kind] = {}
+
+    def protecting(self, unit: Unit | None) -> Schema:
+        """Return the schema of a table whose privacy unit is ``unit``; None stands for one row.
+
+        Parameters
+        ----------
+        unit : Unit or None
+            None protects one row.
+
+        Returns
+        -------
+        Schema
+            A copy.
+
+        Raises
+        ------
+        SchemaError
+            When the unit's ids are a column whose values can be discovered.
+        """
+        if unit is not None and unit.column.casefold() in map(str.casefold, self.undeclared):
+            raise SchemaError(
+                f"the values of {unit.column!r}, the ids of the privacy unit, cannot be discovered",
+                "Leave them out of undeclared.",
+            )
+        made = Schema(self._columns, self.aliases, self.complete, self.undeclared)
+        made.unit = unit
+        return made
+
+    def joining(self, columns: Mapping[str, Kind]) -> Schema:
+        """Return the schema with columns that are looked up in other tables; see ``dpnb.joins``.
+
+        They are found by their names, but not listed: what goes through all columns means declared ones.
+
+        Parameters
+        ----------
+        columns : mapping of str to Category, Integer, Real or Date
+            Of other tables.
+
+        Returns
+        -------
+        Schema
+            A copy.
+
+        Raises
+        ------
+        SchemaError
+            When a declared column has the name of one of them.
+        """
+        for name in columns:
+            if name in self:
+                raise SchemaError(
+                    f"the column name {name!r} is reserved for joins", "Rename the column."
+                )
+        made = self.protecting(self.unit)
+        made.joined = {**self.joined, **columns}
+        return made
+
+    def __getitem__(self, name: str) -> Kind:
+        found = self._columns.get(name)
+        return self.joined[name] if found is None else found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{name!r}: {kind!r}" for name, kind in self._columns.items())
+        aliases = f", aliases={[list(names) for names in self.aliases]!r}" if self.aliases else ""
+        complete = f", complete={list(self.complete)!r}" if self.complete else ""
+        undeclared = f", undeclared={list(self.undeclared)!r}" if self.undeclared else ""
+        return f"Schema({{{inner}}}{aliases}{complete}{undeclared})"
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Schema)
+            and list(self.items()) == list(other.items())
+            and self.aliases == other.aliases
+            and self.complete == other.complete
+            and self.undeclared == other.undeclared
+            and self.unit == other.unit
+            and self.joined == other.joined
+        )
+
+    def __hash__(self) -> int:
+        return hash((tuple(self._columns.items()), self.aliases, self.complete, self.unit))
+
+    def find(self, name: str) -> str | None:
+        """Return the declared spelling of a column name, or None.
+
+        Parameters
+        ----------
+        name : str
+            In upper or lower case.
+
+        Returns
+        -------
+        str or None
+            None for an unknown column.
+        """
+        return self._folded.get(name.casefold())
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Return the declarations as plain data, as written under ``[columns]`` in TOML.
+
+        Returns
+        -------
+        dict of str to dict
+            One for each column.
+        """
+        return {name: kind.to_dict() for name, kind in self._columns.items()}
+
+    @classmethod
+    def from_dict(
+        cls,
+        columns: Mapping[str, Mapping[str, Any]],
+        aliases: Sequence[Sequence[str]] = (),
+        complete: Sequence[str] = (),
+        undeclared: Sequence[str] = (),
+    ) -> Schema:
+        """Build a schema from plain data; the inverse of :meth:`to_dict`.
+
+        Parameters
+        ----------
+        columns : mapping of str to mapping
+            What :meth:`to_dict` returned.
+        aliases : sequence of sequences of str
+            As for the class.
+        complete : sequence of str
+            As for the class.
+        undeclared : sequence of str
+            As for the class.
+
+        Returns
+        -------
+        Schema
+            Equal to the original.
+
+        Raises
+        ------
+        SchemaError
+            For an unknown type, a missing or unknown argument, and as the class.
+        """
+        if not isinstance(columns, Mapping):
+            raise SchemaError(
+                f"columns must be a mapping of names to declarations, got {given(columns)}",
+                "Write {'age': {'type': 'integer', 'low': 0, 'high': 120}}.",
+            )
+        kinds: dict[str, Kind] = {}
+        for name, declaration in columns.items():
+            options = dict(declaration) if isinstance(declaration, Mapping) else {}
+            word = str(options.pop("type", ""))
+            if word not in KINDS:
+                raise SchemaError(
+                    f"column {given(name)} has type {given(word)}",
+                    f"Use one of {', '.join(KINDS)}.",
+                )
+            try:
+                kinds[name] = KINDS[word](**options)
+            except TypeError:
+                raise SchemaError(
+                    f"column {name!r} ({word}) has an unknown option, or one is missing",
+                    "A category takes values and other; the other kinds take low, high and bins.",
+                ) from None
+            except SchemaError as error:
+                raise SchemaError(error.what, error.hint, f"column {name!r}") from None
+        return cls(kinds, aliases, complete, undeclared)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read ``aliases``, ``complete``, ``undeclared``, ``[unit]`` and ``[columns]`` of a TOML file.
+
+        Parameters
+        ----------
+        path : str or Path
+            A TOML file.
+
+        Returns
+        -------
+        Schema
+            With its privacy unit.
+
+        Raises
+        ------
+        SchemaError
+            For a file that cannot be read, unknown entries, and a draft.
+        """
+        return cls.of(read_toml(path))
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> Schema:
+        """Build a schema from what a TOML file holds.
+
+        Parameters
+        ----------
+        content : mapping of str to value
+            What ``tomllib`` returned.
+
+        Returns
+        -------
+        Schema
+            With its privacy unit.
+
+        Raises
+        ------
+        SchemaError
+            As :meth:`from_dict`.
+        """
+        columns, unit = content.get("columns", {}), content.get("unit")
+        lists = (content.get(name, ()) for name in ("aliases", "complete", "undeclared"))
+        made = cls.from_dict(columns, *lists)
+        return made.protecting(None if unit is None else Unit.from_dict(unit))
+
+    def to_toml(self) -> str:
+        """Return the schema as the text of a TOML file.
+
+        Returns
+        -------
+        str
+            :meth:`load` reads it.
+        """
+        import tomli_w
+
+        aliases = {"aliases": [list(names) for names in self.aliases]} if self.aliases else {}
+        complete = {"complete": list(self.complete)} if self.complete else {}
+        undeclared = {"undeclared": list(self.undeclared)} if self.undeclared else {}
+        unit = {} if self.unit is None else {"unit": self.unit.to_dict()}
+        return tomli_w.dumps(
+            {**aliases, **complete, **undeclared, **unit, "columns": self.to_dict()}
+        )
+
+
+def _checked_complete(complete: Sequence[str], columns: Mapping[str, Kind]) -> tuple[str, ...]:
+    """Return the columns that are never missing, in the order of their declaration."""
+    hint = "Write complete=['age', 'sex']."
+    if not isinstance(complete, (list, tuple)):
+        raise SchemaError(f"complete must be a list of column names, got {given(complete)}", hint)
+    for name in complete:
+        if not isinstance(name, str) or name not in columns:
+            raise SchemaError(f"complete names {given(name)}, which is not a declared column", hint)
+    return tuple(name for name in columns if name in complete)
+
+
+def _checked_undeclared(names: Sequence[str], folded: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns whose values are not declared."""
+    hint = "Write undeclared=['city']."
+    if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) and n for n in names):
+        raise SchemaError(f"undeclared must be a list of column names, got {given(names)}", hint)
+    for name in names:
+        if name.casefold() in folded:
+            raise SchemaError(
+                f"column {name!r} is declared and also in undeclared", "Remove it from one of them."
+            )
+    if len({name.casefold() for name in names}) != len(names):
+        raise SchemaError(
+            "two undeclared columns differ only in upper and lower case", "Rename one of them."
+        )
+    return tuple(names)
+
+
+def _checked_aliases(
+    aliases: Sequence[Sequence[str]], columns: Mapping[str, Kind]
+) -> tuple[tuple[str, ...], ...]:
+    """Return sets of two or more columns; no column is in two of them."""
+    hint = "Write aliases=[['education', 'education_num']]."
+    if not isinstance(aliases, (list, tuple)) or not all(
+        isinstance(names, (list, tuple)) and len(names) > 1 for names in aliases
+    ):
+        raise SchemaError("aliases must be lists of two or more column names", hint)
+    listed = [name for names in aliases for name in names]
+    for name in listed:
+        if not isinstance(name, str) or name not in columns:
+            raise SchemaError(f"aliases name {given(name)}, which is not a declared column", hint)
+        if listed.count(name) > 1:
+            raise SchemaError(
+                f"column {name!r} is twice in aliases", "Put all its aliases in one list."
+            )
+    return tuple(tuple(names) for names in aliases)
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """Read a table's TOML file.
+
+    Its entries: ``name``, ``source``, ``public``, ``key``, ``aliases``, ``complete``, ``undeclared``,
+    ``columns``, ``unit``, ``budget``, and for several analysts ``analysts``, ``policy`` and ``views``.
+    """
+    try:
+        content = tomllib.loads(Path(path).read_text("utf-8"))
+    except OSError:
+        raise SchemaError("the file cannot be read", "Check the path.", str(path)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SchemaError(
+            f"the file is not valid TOML: {error}", "Correct the file there.", str(path)
+        ) from None
+    if "draft" in content:
+        raise SchemaError(
+            "this is a draft made from the data",
+            "Replace every bound and value by public knowledge. Then delete the line draft = true.",
+            str(path),
+        )
+    known = {
+        "name", "source", "public", "key", "aliases", "complete", "undeclared", "columns", "unit",
+        "budget", "policy", "views", "analysts",
+    }  # fmt: skip
+    unknown = sorted(set(content) - known)
+    if unknown:
+        raise SchemaError(
+            f"unknown entry {given(unknown[0])}",
+            "A table's file has name, source, public, key, aliases, complete, undeclared, views, "
+            "[columns], [unit], [budget], [policy] and [analysts].",
+            str(path),
+        )
+    return content

@@ -1,0 +1,270 @@
+"""A sensitive table: its name, where its rows are, what is public about it, whom it protects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpnb.arguments import checked
+from dpnb.errors import SchemaError, given
+from dpnb.schema.columns import Real
+from dpnb.schema.schema import Schema, Unit, read_toml
+
+if TYPE_CHECKING:
+    from dpnb.schema.joins import Join
+
+
+def is_database(source: object) -> bool:
+    """Return whether a table's source is the URL of a table in PostgreSQL."""
+    return isinstance(source, str) and source.startswith(("postgresql://", "postgres://"))
+
+
+def check_name(name: object) -> None:
+    """Refuse what cannot be the name of a table.
+
+    Raises
+    ------
+    SchemaError
+    """
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,62}", name):
+        raise SchemaError(
+            f"{given(name)} is not a table name", "Use letters, digits and underscores."
+        )
+
+
+def protection(tables: Mapping[str, Table]) -> str:
+    """Return whom some tables' answers protect, in words; '' where all tables are public.
+
+    Examples
+    --------
+    >>> protection({table.name: table})
+    'This protects single rows.'
+    """
+    found = [
+        (name, "single rows" if table.unit is None else table.unit.text)
+        for name, table in tables.items()
+        if not table.public
+    ]
+    if len(found) == 1:
+        return f"This protects {found[0][1]}."
+    return f"{'; '.join(f'{name} protects {what}' for name, what in found)}." if found else ""
+
+
+class Table:
+    """One sensitive table.
+
+    Parameters
+    ----------
+    name : str
+        The name used in FROM: letters, digits and underscores.
+    source : data frame, path or DuckDB relation
+        pandas, polars or pyarrow table, DuckDB relation, or the path of a Parquet or CSV file. It
+        is read once, when a session opens; later changes to it are not seen. A Parquet file, and a
+        data frame of Spark (classic or Connect), are read in place, and must stay as they are.
+        ``postgresql://user@host/database#schema.table`` is a table or view in PostgreSQL, spelled as
+        its catalog does; without ``schema`` it is in ``public``. The password may be left to
+        ``PGPASSWORD`` or ``~/.pgpass``; over a network add ``?sslmode=verify-full`` before the ``#``.
+    schema : Schema
+        The public facts. Columns that are not declared do not exist for queries.
+    unit : Unit, optional
+        What to protect: all rows of a person. None protects one row.
+    public : bool
+        True for data that needs no protection (study and teaching).
+    key : str, optional
+        Makes a public table a dimension table, which other tables are joined with: a declared column
+        whose value is another one in each row. Rows without a value in it are left out.
+
+    Raises
+    ------
+    SchemaError
+        For an unusable name, schema, unit or key.
+
+    Examples
+    --------
+    >>> import dpnb
+    >>> schema = dpnb.Schema({"sex": dpnb.Category(["Female", "Male"])})
+    >>> dpnb.Table("people", "people.csv", schema)
+    Table('people', 1 declared columns, unit=row)
+    """
+
+    __slots__ = (
+        "_definitions", "joins", "key", "name", "obstacles", "pairs", "public", "schema", "source",
+    )  # fmt: skip
+
+    @checked
+    def __init__(
+        self,
+        name: str,
+        source: Any,
+        schema: Schema,
+        unit: Unit | None = None,
+        *,
+        public: bool = False,
+        key: str | None = None,
+    ) -> None:
+        check_name(name)
+        if not isinstance(schema, Schema):
+            raise SchemaError(
+                f"the schema must be a dpnb.Schema, got {given(schema)}",
+                "Write dpnb.Schema({...}).",
+            )
+        if not isinstance(public, bool):
+            raise SchemaError(
+                f"public must be True or False, got {given(public)}", "Write public=True."
+            )
+        if unit is not None and not isinstance(unit, Unit):
+            raise SchemaError(
+                f"the unit must be a dpnb.Unit, got {given(unit)}",
+                "Write unit=dpnb.Unit('person_id', max_rows=3).",
+            )
+        self.name = name
+        self.source = source
+        self.schema = schema.protecting(schema.unit if unit is None else unit)
+        self.public = public
+        self.key = None if key is None else self._checked_key(key)
+        self.joins: Mapping[str, Join] = {}
+        self.obstacles: Mapping[str, tuple[str, str]] = {}
+        self.pairs: Mapping[str, Table | SchemaError] = {}
+        self._definitions: Mapping[str, Any] = {}
+
+    def _checked_key(self, key: object) -> str:
+        found = self.schema.find(key) if isinstance(key, str) else None
+        if found is None:
+            raise SchemaError(
+                f"the key {given(key)} is not a declared column", "Name a column of the schema."
+            )
+        if isinstance(self.schema[found], Real):
+            raise SchemaError(
+                f"the key {found!r} is a Real column", "Rounded numbers do not match; use Integer."
+            )
+        if not self.public or self.unit is not None:
+            raise SchemaError(
+                "a table with a key must be public: other tables look up its rows without noise",
+                "Declare public=True, without a unit; or leave the key out.",
+            )
+        return found
+
+    def joining(
+        self,
+        joins: Mapping[str, Join],
+        obstacles: Mapping[str, tuple[str, str]],
+        definitions: Mapping[str, Any],
+    ) -> Table:
+        """Return a copy that knows which other tables can be looked up; see ``dpnb.joins``.
+
+        Parameters
+        ----------
+        joins : mapping of str to Join
+            By the other table's name.
+        obstacles : mapping of str to pair of str
+            Why a table cannot be joined, and what to do.
+        definitions : mapping of str to value
+            Of the other tables.
+
+        Returns
+        -------
+        Table
+            A copy.
+        """
+        made = object.__new__(Table)
+        for name in self.__slots__:
+            setattr(made, name, getattr(self, name))
+        for join in joins.values():
+            made.schema = made.schema.joining(join.columns)
+        made.joins, made.obstacles, made._definitions = joins, obstacles, definitions
+        return made
+
+    @classmethod
+    def load(cls, path: str | Path) -> Table:
+        """Read a table's TOML file: ``name``, ``source`` (a URL, or relative to the file), ``[columns]``, ``[unit]``.
+
+        ``public = true`` declares that the data need no protection, and ``key`` a dimension table.
+
+        Parameters
+        ----------
+        path : str or Path
+            A TOML file.
+
+        Returns
+        -------
+        Table
+            Its rows are not read yet.
+
+        Raises
+        ------
+        SchemaError
+            For a file that cannot be read, a missing or unknown entry, and a draft.
+        """
+        content = read_toml(path)
+        for entry in ("source", "columns"):
+            if entry not in content:
+                raise SchemaError(f"the file has no {entry!r}", "Add it.", str(path))
+        written = str(content["source"])
+        source = written if is_database(written) else Path(path).parent / written
+        name = str(content.get("name", Path(path).stem))
+        schema = Schema.of(content)
+        public = content.get("public", False)
+        if not isinstance(public, bool):
+            raise SchemaError(
+                f"public must be true or false, got {given(public)}",
+                "Write public = true.",
+                str(path),
+            )
+        try:
+            return cls(name, source, schema, public=public, key=content.get("key"))
+        except SchemaError as error:
+            raise SchemaError(error.what, error.hint, str(path)) from None
+
+    @property
+    def unit(self) -> Unit | None:
+        """The privacy unit; None for one row."""
+        return self.schema.unit
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The source's columns that are read: the declared ones, those to discover, and the one of ids."""
+        unit, names = self.unit, (*self.schema, *self.schema.undeclared)
+        if unit is None or unit.column.casefold() in map(str.casefold, names):
+            return names
+        return (*names, unit.column)
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The complete columns: a row without a value in one of them is left out."""
+        return tuple(n for n in self.schema if n in self.schema.complete or n == self.key)
+
+    def definition(self) -> dict[str, Any]:
+        """Return everything public about the table as plain data.
+
+        Returns
+        -------
+        dict of str to value
+            Name, columns, privacy unit and joins.
+        """
+        aliases = [list(names) for names in self.schema.aliases]
+        columns = self.schema.to_dict()
+        key = {} if self.key is None else {"key": self.key}
+        joins = {} if not self._definitions else {"joins": dict(self._definitions)}
+        undeclared = list(self.schema.undeclared)
+        return {
+            **key,
+            **joins,
+            "name": self.name,
+            "columns": columns,
+            "aliases": aliases,
+            "complete": list(self.schema.complete),
+            **({"undeclared": undeclared} if undeclared else {}),
+            "unit": None if self.unit is None else self.unit.to_dict(),
+            "public": self.public,
+        }
+
+    def __repr__(self) -> str:
+        public = ", public" if self.public else ""
+        public += "" if self.key is None else f", key={self.key!r}"
+        unit = "row" if self.unit is None else self.unit.column
+        return f"Table({self.name!r}, {len(self.schema)} declared columns, unit={unit}{public})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Table holds sensitive data and cannot be pickled")

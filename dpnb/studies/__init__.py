@@ -1,0 +1,1 @@
+"""The papers' methods as they were published."""

@@ -1,0 +1,181 @@
+"""Decisions in one phase or in two: ProBE, and the single threshold shift it is compared with.
+
+Each condition is measured once, with its threshold moved by u. ProBE then estimates the false positives of
+each one, and measures those with too many once more in the groups that are undecided, with a smaller u.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpnb.decide.certificate import Floats
+from dpnb.decide.conditions import Bools
+from dpnb.studies.cases import Case, Mode, Row, Status, Studied, denied
+from dpnb.studies.charges import (
+    SPLIT,
+    DeniedError,
+    Meter,
+    first_shares,
+    level_of,
+    traverse,
+)
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+
+class _Pass:
+    """Conditions as they were run, each at most once for a phase: threshold shifts (theorem 4)."""
+
+    def __init__(self, case: Case, betas: Sequence[float], rng: Generator) -> None:
+        self.case = case
+        self.meter = Meter(case)
+        self.us = list(case.us)
+        self.betas = list(betas)
+        self.margins = case.margins()
+        self.noisy: dict[int, Floats] = {}
+        self.rng = rng
+        self.phase = 1
+
+    def sensitivity(self, i: int) -> float:
+        return self.case.sensitivities[self.case.lines[i]]
+
+    def price(self, i: int) -> float:
+        return level_of(self.betas[i], self.sensitivity(i), self.us[i])
+
+    def measure(self, i: int, where: Bools | None = None) -> None:
+        """Charge and draw one condition's noisy margins, in some groups or in all."""
+        epsilon = self.price(i)
+        self.meter.charge(Row(i, epsilon, self.us[i], self.betas[i], self.phase), where)
+        drawn = self.margins[i] + self.rng.laplace(
+            0.0, self.sensitivity(i) / epsilon, self.case.groups
+        )
+        self.noisy[i] = drawn if where is None else np.where(where, drawn, self.noisy[i])
+
+    def leaf(self, i: int) -> Bools:
+        if i not in self.noisy:
+            self.measure(i)
+        return np.asarray(self.noisy[i] > -self.us[i])
+
+    def select(self) -> Bools:
+        costs = [self.price(i) for i in range(len(self.us))]
+        return traverse(self.case, self.leaf, costs)
+
+    def finished(
+        self, mode: str, status: Status, chosen: Bools, found: dict[int, tuple[float, float]]
+    ) -> Studied:
+        f, r = zip(*(found.get(i, (math.nan, math.nan)) for i in range(len(self.us))), strict=True)
+        meter = self.meter
+        return Studied(mode, status, chosen, meter.spent, meter.epsilons, tuple(meter.rows), f, r)
+
+
+def naive(case: Case, rng: Generator) -> Studied:
+    """Run each condition once at an equal share; false positives are not looked at (algorithm 19)."""
+    return one_phase(case, first_shares("naive", case.condition, case.weights, case.beta), rng)
+
+
+def one_phase(case: Case, betas: Sequence[float], rng: Generator) -> Studied:
+    """Run each condition once at a share of its own; false positives are not looked at.
+
+    Algorithm 19 of docs/methods/probe.md.
+    """
+    made = _Pass(case, betas, rng)
+    if sum(map(made.price, range(len(case.us)))) > case.most:
+        return denied(case, "naive")
+    return made.finished("naive", "OK", made.select(), {})
+
+
+def false_positives(noisy: Floats, u: float, beta: float, selected: Bools) -> tuple[float, float]:
+    """Return ProBE's estimates of the false positives and of the negatives of a condition.
+
+    Algorithm 20 of docs/methods/probe.md.
+
+    Printed as bounds, which they are not: groups just below the threshold lie above it half of
+    the time (docs/methods/probe.md, error 1).
+
+    Parameters
+    ----------
+    noisy : array, shape (groups,)
+        Noisy margins.
+    selected : bool array, shape (groups,)
+    """
+    above, shifted = noisy > 0, noisy > -u
+    f = int((shifted & ~above & selected).sum()) + int((above & selected).sum()) * beta
+    r = (int((~shifted & ~selected).sum()) - beta * len(noisy)) / (1 - beta)
+    return f, r
+
+
+def smaller_region(noisy: Floats, u: float, selected: Bools, surplus: float) -> float | None:
+    """Return the largest u that drops ``surplus`` of the selected groups below the threshold.
+
+    Algorithm 20 of docs/methods/probe.md.
+
+    None when there is none.
+    """
+    between = np.sort(noisy[(noisy > -u) & (noisy <= 0) & selected])
+    drop = math.ceil(surplus)
+    if drop > len(between):
+        return None
+    found = -float(between[drop - 1])
+    return found if found > 0 else None
+
+
+def two_phases(case: Case, rng: Generator, mode: Mode = "probe") -> Studied:
+    """Run ProBE: a cheap phase, an estimate of its false positives, and a second phase.
+
+    Algorithm 20 of docs/methods/probe.md.
+
+    Phase two draws fresh noise for the undecided groups of the conditions with too many; with
+    refined noise false negatives would pass their bound (docs/methods/probe.md, error 7).
+
+    Parameters
+    ----------
+    mode : {'probe', 'probe-naive', 'paper'}
+        'probe-naive' gives equal shares. 'paper' checks each charge of phase two alone, so that a
+        denial may come after some of them, and takes the parts of an AND as they are written.
+    """
+    if mode == "paper":
+        case = replace(case, ordered=False)
+    betas = first_shares(mode, case.condition, case.weights, case.beta)
+    made = _Pass(case, betas, rng)
+    if sum(map(made.price, range(len(case.us)))) > case.most:
+        return denied(case, mode)
+    first = made.select()
+    allowed = case.alpha / len(case.us)
+    found: dict[int, tuple[float, float]] = {}
+    again: dict[int, float] = {}
+    for i, noisy in made.noisy.items():
+        f, r = found[i] = false_positives(noisy, made.us[i], made.betas[i], first)
+        if f <= allowed * r:
+            continue
+        u = None if r < 0 else smaller_region(noisy, made.us[i], first, f - allowed * r)
+        if u is None:
+            return made.finished(mode, "DENIED_AFTER_PHASE1", first, found)
+        again[i] = u
+    if not again:
+        return made.finished(mode, "OK", first, found)
+    made.phase = 2
+    undecided = {i: (made.noisy[i] > -made.us[i]) & (made.noisy[i] <= 0) for i in again}
+    for i, u in again.items():
+        made.us[i] = u
+    made.betas = [(1 - SPLIT) / SPLIT * beta for beta in betas]
+    if mode != "paper" and made.meter.spent + sum(map(made.price, again)) > case.most:
+        return made.finished(mode, "DENIED_AFTER_PHASE1", first, found)
+    try:
+        for i in sorted(again):
+            made.measure(i, undecided[i])
+    except DeniedError:
+        return made.finished(mode, "DENIED_AFTER_PHASE1", first, found)
+    try:
+        last = made.select()
+    except DeniedError:
+        return made.finished(mode, "DENIED_AFTER_PHASE2", first, found)
+    for i in again:
+        found[i] = false_positives(made.noisy[i], made.us[i], made.betas[i], last)
+    kept = all(found[i][0] <= allowed * found[i][1] for i in again)
+    return made.finished(mode, "OK" if kept else "DENIED_AFTER_PHASE2", last, found)

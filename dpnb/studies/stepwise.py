@@ -1,0 +1,269 @@
+"""Decisions that climb level by level, where a group stops once it is clear of the threshold.
+
+PPWLM visits every level of its grid, DDPWLM picks the next one by what it saw (Ghayyur et al., PVLDB
+15(11), 2022), and ProBE-Ent runs DDPWLM on one condition after the other and passes on what each leaves of
+the bound on false negatives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpnb.decide.certificate import Floats
+from dpnb.decide.conditions import Bools
+from dpnb.studies.cases import Case, Mode, Row, Status, Studied, denied
+from dpnb.studies.charges import DeniedError, Meter, first_shares, level_of, traverse
+from dpnb.studies.entropy import greedy
+from dpnb.studies.probe import false_positives, smaller_region
+from dpnb.studies.refinement import finer, predicted
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+COARSE, FINE = 4, 3
+"""Coarse steps of the progressive methods, and parts of each gap between them."""
+FIRST_LEVEL = 0.01
+"""Their first epsilon (Ghayyur et al., PVLDB 15(11), 2022)."""
+RATIO = 1.5
+"""From one level to the next of ProBE-Ent's public grid."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stepped:
+    """One condition decided level by level.
+
+    Attributes
+    ----------
+    chosen : bool array, shape (groups,)
+        Not rejected: surely above, or undecided at the end.
+    epsilons : array, shape (groups,)
+        The level at which each group was decided.
+    used : float
+        The largest level.
+    levels : int
+        Levels of the grid that count as used, visited or not.
+    u : float
+        How far the threshold was moved at the largest level.
+    """
+
+    chosen: Bools
+    epsilons: Floats
+    used: float
+    levels: int
+    u: float
+
+
+def geometric(first: float, last: float, count: int) -> Floats:
+    """Return levels in geometric progression, from a first one that is below the last."""
+    first = min(first, last / 2 ** (count - 1))
+    return first * (last / first) ** (np.arange(count) / (count - 1))
+
+
+def subdivided(coarse: Floats, parts: int) -> Floats:
+    """Return coarse levels and equal parts of the gaps between them."""
+    inner = coarse[:-1, None] + np.diff(coarse)[:, None] * np.arange(parts) / parts
+    return np.append(inner.ravel(), coarse[-1])
+
+
+def climb(
+    margins: Floats,
+    sensitivity: float,
+    share: float,
+    grid: Floats,
+    rng: Generator,
+    *,
+    choose: bool,
+    stop: Callable[[Floats], float] | None = None,
+) -> Stepped:
+    """Decide a condition level by level, groups for good once they are clear of the threshold.
+
+    Algorithm 21 of docs/methods/probe.md.
+
+    Each level of the grid has an equal part of the share, visited or not. With one for each level that
+    is visited, false negatives may pass the bound when levels are chosen by what was seen
+    (docs/methods/probe.md, error 7).
+
+    Parameters
+    ----------
+    margins : array, shape (groups,)
+    grid : array, shape (levels,)
+        Epsilons, ascending.
+    choose : bool
+        Whether :func:`next_level` picks the next level; else each is visited.
+    stop : callable, optional
+        Takes the first level's noisy margins, returns the epsilon at which to stop at the latest.
+    """
+    count = len(grid)
+    us = np.array([level_of(share / count, sensitivity, float(level)) for level in grid])
+    noise = np.zeros(margins.shape)
+    undecided = np.ones(margins.shape, dtype=bool)
+    rejected = np.zeros(margins.shape, dtype=bool)
+    epsilons = np.zeros(margins.shape)
+    held, at, end = 0.0, 0, count - 1
+    while True:
+        noise = finer(noise, held, float(grid[at]), sensitivity, rng)
+        held = float(grid[at])
+        noisy = margins + noise
+        epsilons[undecided] = held
+        rejected |= undecided & (noisy <= -us[at])
+        undecided &= np.abs(noisy) <= us[at]
+        if stop is not None:
+            wanted = stop(noisy)
+            end = max(at, min(end, int(np.searchsorted(grid, wanted * (1 - 1e-12)))))
+            stop = None
+        if at == end or not undecided.any():
+            return Stepped(~rejected, epsilons, held, at + 1, float(us[at]))
+        at = (
+            next_level(noisy[undecided], epsilons, undecided, grid, us, at, end, sensitivity)
+            if choose
+            else at + 1
+        )
+
+
+def next_level(
+    noisy: Floats,
+    epsilons: Floats,
+    undecided: Bools,
+    grid: Floats,
+    us: Floats,
+    at: int,
+    end: int,
+    sensitivity: float,
+) -> int:
+    """Return the next level, the one after which epsilons are expected to be most even.
+
+    Algorithm 22 of docs/methods/probe.md.
+
+    Of the undecided groups, as many as are expected to stay so cost the last level, the others the
+    one in question. Released values decide, so it costs nothing.
+    """
+    best, chosen = -math.inf, end
+    for place in range(at + 1, end + 1):
+        level = float(grid[place])
+        still = predicted(noisy, float(grid[at]), level, -us[place], sensitivity) - predicted(
+            noisy, float(grid[at]), level, us[place], sensitivity
+        )
+        expected = epsilons.copy()
+        after = np.full(len(noisy), level)
+        after[: round(float(still.sum()))] = grid[end]
+        expected[undecided] = after
+        evenness = greedy(expected)
+        if evenness > best + 1e-12:
+            best, chosen = evenness, place
+    return chosen
+
+
+def stepwise(case: Case, rng: Generator, mode: Mode) -> Studied:
+    """Run PPWLM or DDPWLM on each condition, with the published shares (algorithm 21)."""
+    betas = first_shares(mode, case.condition, case.weights, case.beta)
+    count = COARSE if mode == "ppwlm" else 1 + (COARSE - 1) * FINE
+    last = [
+        level_of(beta / count, bar.sensitivity, bar.u)
+        for beta, bar in zip(betas, case.bars, strict=True)
+    ]
+    if sum(last) > case.most:
+        return denied(case, mode)
+    meter, margins = Meter(case), case.margins()
+    seen: dict[int, Stepped] = {}
+
+    def leaf(i: int) -> Bools:
+        if i not in seen:
+            grid = geometric(FIRST_LEVEL, last[i], COARSE)
+            grid = grid if mode == "ppwlm" else subdivided(grid, FINE)
+            seen[i] = climb(
+                margins[i], case.bars[i].sensitivity, betas[i], grid, rng,
+                choose=mode == "ddpwlm",
+            )  # fmt: skip
+            _note(meter, i, seen[i], betas[i] * seen[i].levels / count)
+        return seen[i].chosen
+
+    chosen = traverse(case, leaf, last)
+    return Studied(mode, "OK", chosen, meter.spent, meter.epsilons, tuple(meter.rows))
+
+
+def _note(meter: Meter, i: int, stepped: Stepped, share: float) -> None:
+    """Charge a condition that was decided level by level: each group what it was decided at."""
+    meter.charge(
+        Row(i, stepped.used, stepped.u, share, 1), np.zeros(len(meter.epsilons), dtype=bool)
+    )
+    meter.epsilons += stepped.epsilons
+
+
+def public_grid(share: float, sensitivity: float, u: float, most: float) -> Floats:
+    """Return ProBE-Ent's levels: from the one that u asks for, by half more, up to what is left.
+
+    Empty when nothing fits. How many there are enters the first one, so it is worked out repeatedly.
+    """
+    count = 1
+    for _ in range(3):
+        first = level_of(share / count, sensitivity, u)
+        if first > most:
+            return np.zeros(0)
+        count = 1 + int(math.log(most / first) / math.log(RATIO))
+    first = level_of(share / count, sensitivity, u)
+    return np.asarray(first * RATIO ** np.arange(count), dtype=np.float64)
+
+
+def entropic(case: Case, rng: Generator) -> Studied:
+    """Run ProBE-Ent: DDPWLM on each condition, what it leaves of the bound passed on.
+
+    Algorithm 23 of docs/methods/probe.md.
+
+    Estimates are over all groups, whatever other conditions say. After a denial, conditions that were not
+    run count as true.
+    """
+    weights, bars, margins = case.weights, case.bars, case.margins()
+    meter, seen, used = Meter(case), dict[int, Stepped](), dict[int, float]()
+    found: dict[int, tuple[float, float]] = {}
+    kept = np.ones(margins.shape, dtype=bool)
+
+    def leaf(i: int) -> Bools:
+        if i in seen:
+            return seen[i].chosen
+        waiting = sum(weight for j, weight in enumerate(weights) if j not in seen)
+        # the printed algorithm takes off what the last condition used alone (docs/methods/probe.md,
+        # error 10)
+        share = (case.beta - sum(used.values())) * weights[i] / waiting
+        bar, rest = bars[i], case.most - meter.spent
+        grid = public_grid(share, bar.sensitivity, bar.u, rest)
+        if not len(grid):
+            raise DeniedError
+
+        def stop(noisy: Floats) -> float:
+            kept[i] = noisy > -bar.u
+            f, r = found[i] = false_positives(noisy, bar.u, share, kept[i])
+            surplus = f - case.alpha / len(bars) * r
+            if surplus <= 0:
+                u: float | None = bar.u
+            else:
+                u = None if r < 0 else smaller_region(noisy, bar.u, kept[i], surplus)
+            wanted = math.inf if u is None else level_of(share / len(grid), bar.sensitivity, u)
+            if wanted > rest:
+                # the first level is paid for
+                meter.charge(Row(i, float(grid[0]), bar.u, share / len(grid), 1))
+                raise DeniedError
+            return wanted
+
+        seen[i] = climb(margins[i], bar.sensitivity, share, grid, rng, choose=True, stop=stop)
+        used[i] = share * seen[i].levels / len(grid)
+        _note(meter, i, seen[i], used[i])
+        kept[i] = seen[i].chosen
+        return seen[i].chosen
+
+    status: Status = "OK"
+    costs = [level_of(case.beta, bar.sensitivity, bar.u) for bar in bars]
+    try:
+        chosen = traverse(case, leaf, costs)
+    except DeniedError:
+        if not meter.spent:
+            return denied(case, "probe-ent")
+        status, chosen = "DENIED_AFTER_PHASE1", case.condition.value(kept)
+    f, r = zip(*(found.get(i, (math.nan, math.nan)) for i in range(len(bars))), strict=True)
+    return Studied(
+        "probe-ent", status, chosen, meter.spent, meter.epsilons, tuple(meter.rows), f, r
+    )

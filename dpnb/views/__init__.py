@@ -1,0 +1,1 @@
+"""What is measured: vectors of counts and sums over public regions."""

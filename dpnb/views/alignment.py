@@ -1,0 +1,224 @@
+"""Which statements a declared view answers, and how: W x (docs/methods/dprovdb.md, theorem 13).
+
+A view answers an aggregate when each condition and each group is a union of its bins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dpnb.schema.schema import Schema
+from dpnb.sql.canonical import simplify
+from dpnb.sql.query import Aggregate, And, Predicate, Query, Within
+from dpnb.sql.values import Column
+from dpnb.views.histogram import Histogram
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Bools: TypeAlias = npt.NDArray[np.bool_]
+    Values: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Alignment:
+    """How one aggregate of a statement is answered from a histogram: W x.
+
+    Attributes
+    ----------
+    groups : int
+    group : int array, shape (bins,)
+        The group of each bin, -1 for those that do not count.
+    values : float array, shape (bins,)
+        What one row in the bin adds to a SUM; ones for a COUNT.
+    middle : float
+        For AVG: the mean of the values in a group, so that centred sums and counts are uncorrelated.
+    """
+
+    view: Histogram
+    groups: int
+    group: npt.NDArray[np.int64]
+    values: Values
+    middle: float
+
+    def _weights(self, centred: bool | None) -> Values:
+        """Return the weight of each bin: of a count (None), a sum, or a centred sum."""
+        import numpy as np
+
+        if centred is None:
+            return np.ones(len(self.group))
+        return self.values - self.middle if centred else self.values
+
+    def apply(self, vector: Sequence[float], centred: bool | None) -> list[float]:
+        """Return W x for a released vector, one number for each group."""
+        import numpy as np
+
+        x = np.asarray(vector, dtype=np.float64)
+        if self.view.inverse is not None:
+            x = self.view.inverse @ x
+        inside = self.group >= 0
+        weights = (self._weights(centred) * x)[inside]
+        found = np.bincount(self.group[inside], weights=weights, minlength=self.groups)
+        return [float(value) for value in found]
+
+    def norm(self, centred: bool | None) -> float:
+        """Return the largest norm of a row of W B^+: noise of sigma becomes sigma times this."""
+        import numpy as np
+
+        inside = self.group >= 0
+        weights = self._weights(centred)
+        if self.view.inverse is None:
+            squares = np.bincount(
+                self.group[inside], weights=weights[inside] ** 2, minlength=self.groups
+            )
+            return float(np.sqrt(squares.max()))
+        dense = np.zeros((self.groups, len(weights)))
+        dense[self.group[inside], np.flatnonzero(inside)] = weights[inside]
+        return float(np.sqrt(((dense @ self.view.inverse) ** 2).sum(axis=1).max()))
+
+    @property
+    def reach(self) -> float:
+        """For AVG: the largest distance of a value from the middle."""
+        import numpy as np
+
+        return float(np.abs(self.values[self.group >= 0] - self.middle).max())
+
+
+def columns_of(aggregate: Aggregate, query: Query) -> frozenset[str]:
+    """Return the columns that a view must have to answer an aggregate."""
+    keys = {key.column for key in query.keys}
+    return aggregate.columns | aggregate.filter.columns | query.where.columns | keys
+
+
+def align(aggregate: Aggregate, query: Query, view: Histogram, schema: Schema) -> Alignment | None:
+    """Return how a histogram answers an aggregate exactly; None when it cannot."""
+    import numpy as np
+
+    if aggregate.function == "CELLS":
+        query, aggregate = query.finer(aggregate), replace(aggregate, function="COUNT", value=None)
+    value = aggregate.value
+    if aggregate.function == "UNITS" or not (value is None or isinstance(value, Column)):
+        return None
+    if not columns_of(aggregate, query) <= view.columns:
+        return None
+    if view.strategy is not None and query.keys:
+        # groups would share noise, and comparing them takes noises to be independent
+        return None
+    where = simplify(And((query.where, aggregate.filter)), schema)
+    inside = _inside(where, view, schema)
+    group = _groups(query, view, schema)
+    if inside is None or group is None:
+        return None
+    chosen = np.broadcast_to(inside, [axis.size for axis in view.axes])
+    if value is not None:
+        present = np.ones(view.axes[view.keys.index(value.name)].size, dtype=bool)
+        present[-1] = False
+        chosen = chosen & _along(present, view, value.name)
+    group = np.where(chosen, group, -1).ravel()
+    values = np.ones(view.size)
+    if aggregate.function != "COUNT" and value is not None:
+        single = _values(view, value.name)
+        if single is None:
+            return None
+        values = np.broadcast_to(_along(single, view, value.name), chosen.shape).ravel().copy()
+    made = Alignment(view, _count(query, schema), group, values, 0.0)
+    return made if aggregate.function != "AVG" else _centred(made)
+
+
+def _centred(made: Alignment) -> Alignment | None:
+    """Return an alignment whose centred sums are uncorrelated with its counts in every group."""
+    import numpy as np
+
+    inside = made.group >= 0
+    sizes = np.bincount(made.group[inside], minlength=made.groups)
+    if sizes.min() == 0 or made.view.strategy is not None:
+        return None
+    sums = np.bincount(made.group[inside], weights=made.values[inside], minlength=made.groups)
+    middles = sums / sizes
+    if np.ptp(middles) > 1e-9 * (1 + abs(middles[0])):
+        return None
+    return Alignment(made.view, made.groups, made.group, made.values, float(middles[0]))
+
+
+def _along(values: npt.NDArray[Any], view: Histogram, column: str) -> npt.NDArray[Any]:
+    """Return values of one axis in the shape of all."""
+    shape = [1] * len(view.axes)
+    shape[view.keys.index(column)] = len(values)
+    return values.reshape(shape)
+
+
+def _inside(where: Predicate, view: Histogram, schema: Schema) -> Bools | None:
+    """Return which bins satisfy a predicate; None when it cuts through one."""
+    import numpy as np
+
+    if isinstance(where, Within):
+        lows, highs = view.ends(where.column)
+        found = np.zeros(len(lows) + 1, dtype=bool)
+        touched = np.zeros(len(lows), dtype=bool)
+        # intervals are disjoint, and no two of them are neighbours
+        for low, high in schema[where.column].scale.union(where.intervals):
+            found[:-1] |= (lows >= low) & (highs <= high)
+            touched |= (highs >= low) & (lows <= high)
+        if (touched & ~found[:-1]).any():
+            return None
+        found[-1] = where.null
+        return _along(found, view, where.column)
+    conjunction = isinstance(where, And)
+    result: Bools = np.full([1] * len(view.axes), conjunction)
+    for part in where.parts:
+        one = _inside(part, view, schema)
+        if one is None:
+            return None
+        result = result & one if conjunction else result | one
+    return result
+
+
+def _groups(query: Query, view: Histogram, schema: Schema) -> npt.NDArray[np.int64] | None:
+    """Return each bin's group in the query's order, -1 outside all; None when a bin has several."""
+    import numpy as np
+
+    number = np.zeros([1] * len(view.axes), dtype=np.int64)
+    outside = np.zeros([1] * len(view.axes), dtype=bool)
+    for key in query.keys:
+        declared = schema[key.column].cells()
+        lows, highs = view.ends(key.column)
+        starts, stops = (np.array([getattr(c, end) for c in declared]) for end in ("low", "high"))
+        first = np.minimum(np.searchsorted(stops, lows), len(declared) - 1)
+        touched = (starts[first] <= highs) & (stops[first] >= lows)
+        if (touched & ((starts[first] > lows) | (stops[first] < highs))).any():
+            return None
+        place = np.append(np.where(touched, first, -1), -1)
+        along = _along(place, view, key.column)
+        number = number * len(declared) + np.maximum(along, 0)
+        outside = outside | (along < 0)
+    return np.where(outside, -1, number)
+
+
+def _values(view: Histogram, column: str) -> Values | None:
+    """Return the one value in each cell of an axis; None where a cell holds several."""
+    import numpy as np
+
+    cells = view.axes[view.keys.index(column)].cells
+    if any(low != high for low, high in cells):
+        return None
+    return np.array([float(low) for low, _ in cells] + [0.0])
+
+
+def _count(query: Query, schema: Schema) -> int:
+    return math.prod(len(schema[key.column].cells()) for key in query.keys)
+
+
+def level_for_mean(made: Alignment, error: float, rows: float, z: float) -> Fraction:
+    """Return the level at which an AVG's interval has half-width ``error`` on groups of ``rows`` rows.
+
+    With noise sigma on each bin, the centred sum has sigma a, the count sigma b, and means lie within
+    H of the middle: z sigma sqrt(a^2 + H^2 b^2) <= error (rows - z sigma b), linear in sigma.
+    """
+    a, b, far = made.norm(True), made.norm(None), made.reach
+    sigma = error * rows / (z * (math.hypot(a, far * b) + error * b))
+    return Fraction((made.view.sensitivity("zcdp") / sigma) ** 2 / 2 * (1 + 1e-12))

@@ -1,0 +1,66 @@
+"""Reads views back from the public definitions that the ledger keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from dpnb.codes import Interval, Scale
+from dpnb.schema.schema import Schema
+from dpnb.sql.canonical import read_predicate, read_value
+from dpnb.sql.values import Column
+from dpnb.views.histogram import Histogram, Strategy
+from dpnb.views.measures import Axis, Count, Distinct, Measure, Units, sum_about, sum_of
+from dpnb.views.view import View
+
+
+def read_view(definition: Mapping[str, Any], schema: Schema) -> View:
+    """Build a view from its :meth:`View.definition` and the schema of its data version.
+
+    Raises
+    ------
+    ValueError
+        When the schema has no place for it.
+    """
+    table, version = str(definition["table"]), int(definition["version"])
+    keys, where = tuple(definition["keys"]), read_predicate(definition["where"])
+    if "histogram" in definition:
+        axes = tuple(
+            Axis(column, _cells(cells, schema[column].scale))
+            for column, cells in definition["histogram"]
+        )
+        matrix = definition["strategy"]
+        strategy = None if matrix is None else Strategy(tuple(map(tuple, matrix)))
+        made = ", ".join(keys)
+        return Histogram(
+            table, version, keys, where, Count(None), unit=schema.unit,
+            name=made, axes=axes, strategy=strategy,
+        )  # fmt: skip
+    measure, line = _measure(definition["measure"], schema), str(definition.get("line", ""))
+    return View(table, version, keys, where, measure, line=line, unit=schema.unit)
+
+
+def _measure(data: Sequence[Any], schema: Schema) -> Measure:
+    value = read_value(data[1])
+    if data[0] == "units" and schema.unit is not None:
+        return Units(int(data[2]), bool(data[3]))
+    if data[0] == "count":
+        return Count(value)
+    if data[0] == "distinct" and isinstance(value, Column):
+        return Distinct(value)
+    if data[0] == "sum" and value is not None:
+        tried = [sum_of(value, schema, centred=centred) for centred in (False, True)]
+        for made in (*tried, sum_about(value, schema, Fraction(data[2]))):
+            if made.definition() == list(data):
+                return made
+    raise ValueError("this measure fits no declared column")
+
+
+def _cells(data: Mapping[str, Sequence[Any]], scale: Scale) -> tuple[Interval, ...]:
+    if "each" in data:
+        first, last = data["each"]
+        return tuple((code, code) for code in range(first, last + 1))
+    stops = data["to"]
+    starts = [*data["from"], *(scale.next(stop) for stop in stops[:-1])]
+    return tuple(zip(starts, stops, strict=True))

@@ -1,0 +1,271 @@
+"""Declared histogram views: counts of rows in public bins.
+
+A histogram counts every row in exactly one bin, so one row changes it by 1.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dpnb.codes import Interval
+from dpnb.errors import RequestError, SchemaError, given, nearest
+from dpnb.schema.columns import Category, Kind
+from dpnb.schema.schema import Schema
+from dpnb.sql.query import EVERY
+from dpnb.views.measures import Axis, Count
+from dpnb.views.view import View
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Bools: TypeAlias = npt.NDArray[np.bool_]
+    Values: TypeAlias = npt.NDArray[np.float64]
+
+MOST_CELLS = 100_000
+"""Largest number of bins of one view."""
+_LARGEST = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """What is measured instead of the bins themselves: B x for a public matrix of whole numbers.
+
+    Answers are W B^+ y, with variance sigma^2 ||W B^+||^2 (docs/methods/dprovdb.md, theorem 15).
+
+    Parameters
+    ----------
+    matrix : sequence of rows of int
+        One column for each bin; the columns are linearly independent, so that every answer is
+        unbiased.
+
+    Raises
+    ------
+    RequestError
+        For a matrix that is empty, not of whole numbers, or whose columns depend on each other.
+
+    Examples
+    --------
+    >>> import dpnb
+    >>> dpnb.Strategy([[1, 1], [1, 0]]).sensitivity
+    2
+    """
+
+    matrix: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        import numpy as np
+
+        try:
+            rows = tuple(tuple(map(operator.index, row)) for row in self.matrix)
+        except TypeError:
+            rows = ()
+        sizes = {len(row) for row in rows}
+        if len(sizes) != 1 or 0 in sizes or max(abs(v) for row in rows for v in row) > _LARGEST:
+            raise RequestError(
+                "a strategy must be a matrix of whole numbers of moderate size",
+                "Write Strategy([[1, 1], [1, -1]]).",
+            )
+        object.__setattr__(self, "matrix", rows)
+        if np.linalg.matrix_rank(np.array(rows, dtype=np.float64)) < min(sizes):
+            raise RequestError(
+                "this strategy does not determine all bins",
+                "Its columns must be linearly independent. Add rows, such as one for each bin.",
+            )
+
+    @property
+    def sensitivity(self) -> int:
+        """L2 sensitivity, rounded up: the largest norm of a column."""
+        most = max(
+            sum(value * value for value in column) for column in zip(*self.matrix, strict=True)
+        )
+        return math.isqrt(most - 1) + 1
+
+    def inverse(self) -> Values:
+        """Return B^+.
+
+        Returns
+        -------
+        numpy array, columns by rows of the matrix
+            The pseudo-inverse.
+        """
+        import numpy as np
+
+        return np.linalg.pinv(np.array(self.matrix, dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class Histogram(View):
+    """A declared view: counts over the joint bins of some columns, last column fastest."""
+
+    name: str = ""
+    axes: tuple[Axis, ...] = ()
+    strategy: Strategy | None = None
+
+    def definition(self) -> dict[str, Any]:
+        """Return the public definition as plain data."""
+        return self._definition
+
+    @cached_property
+    def _definition(self) -> dict[str, Any]:
+        axes = [[axis.column, _plain_cells(axis.cells)] for axis in self.axes]
+        matrix = None if self.strategy is None else [list(row) for row in self.strategy.matrix]
+        return {**super().definition(), "histogram": axes, "strategy": matrix}
+
+    @cached_property
+    def id(self) -> str:
+        """A name that is equal for equal definitions."""
+        return super().id
+
+    def ends(self, column: str) -> tuple[Any, Any]:
+        """Return the first and last code of each cell of a column, but for the one of missing values."""
+        return self._ends[self.keys.index(column)]
+
+    @cached_property
+    def _ends(self) -> list[tuple[Any, Any]]:
+        import numpy as np
+
+        return [
+            (np.array([low for low, _ in axis.cells]), np.array([high for _, high in axis.cells]))
+            for axis in self.axes
+        ]
+
+    @cached_property
+    def inverse(self) -> Values | None:
+        """The strategy's B^+, None without a strategy."""
+        return None if self.strategy is None else self.strategy.inverse()
+
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        """The columns that its bins are made of."""
+        return frozenset(self.keys)
+
+    @property
+    def size(self) -> int:
+        """Number of bins."""
+        return math.prod(axis.size for axis in self.axes)
+
+    @property
+    def norm(self) -> int:
+        """L2 sensitivity in counts."""
+        return super().norm * (1 if self.strategy is None else self.strategy.sensitivity)
+
+    def measured(self, counts: Sequence[int]) -> list[int]:
+        """Return what is measured of the exact counts, in lattice units."""
+        import numpy as np
+
+        if self.strategy is None:
+            return self.lattice(counts)
+        x = np.array(counts, dtype=object)
+        return self.lattice(
+            [int(np.dot(np.array(row, dtype=object), x)) for row in self.strategy.matrix]
+        )
+
+
+def _plain_cells(cells: Sequence[Interval]) -> dict[str, list[Any]]:
+    """Return cells that cover a domain as plain data: each value, or where each cell ends."""
+    first, last = cells[0][0], cells[-1][1]
+    if all(low == high for low, high in cells):
+        return {"each": [first, last]}
+    return {"from": [first], "to": [high for _, high in cells]}
+
+
+def histogram(
+    table: str,
+    version: int,
+    schema: Schema,
+    columns: Sequence[str],
+    bins: Mapping[str, Sequence[Any] | None] | None = None,
+    name: str | None = None,
+    strategy: Strategy | None = None,
+) -> Histogram:
+    """Declare a view over some columns, from public facts alone.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Declared columns, each once.
+    bins : mapping of str to sequence or None, optional
+        Edges to use instead of the declared ones, right-closed; the first bin includes its left end.
+        What lies outside the edges falls into bins of its own. None: one bin for each value.
+
+    Raises
+    ------
+    RequestError, SchemaError
+        For unknown or repeated columns, a Real without bins, and more than 100,000 bins.
+    """
+    listed = isinstance(columns, (list, tuple)) and all(isinstance(c, str) for c in columns)
+    if not listed or not columns or len(set(columns)) != len(columns):
+        raise RequestError(
+            "columns must be a list of different column names", "Write add_view(['age', 'sex'])."
+        )
+    if bins is not None and not isinstance(bins, Mapping):
+        raise RequestError("bins must be a dict by column", "Write bins={'age': [17, 30, 90]}.")
+    if name is not None and not _is_name(name):
+        raise RequestError("the name of a view must be a string", "Give 1 to 100 characters.")
+    if strategy is not None and not isinstance(strategy, Strategy):
+        raise RequestError("strategy must be a dpnb.Strategy", "Write dpnb.Strategy(matrix).")
+    for column in (*columns, *(bins or ())):
+        # what is looked up in other tables is no part of a view of this one
+        if column not in list(schema):
+            raise RequestError(
+                f"there is no declared column {given(column)}", nearest(str(column), list(schema))
+            )
+    axes = tuple(
+        Axis(column, _cells(_rebinned(schema[column], column, bins or {}))) for column in columns
+    )
+    made = Histogram(
+        table, version, tuple(columns), EVERY, Count(None), unit=schema.unit,
+        name=name or ", ".join(columns), axes=axes, strategy=strategy,
+    )  # fmt: skip
+    if made.size > MOST_CELLS:
+        raise RequestError(
+            f"this view would have {made.size:,} bins, more than the {MOST_CELLS:,} that are allowed",
+            "Take fewer columns, or give wider bins.",
+        )
+    if strategy is not None and {len(row) for row in strategy.matrix} != {made.size}:
+        raise RequestError(f"the strategy must have {made.size} columns", "Give one for each bin.")
+    return made
+
+
+def _rebinned(kind: Kind, column: str, bins: Mapping[str, Sequence[Any] | None]) -> Kind:
+    """Return a column's kind with other bins, where there are some for it."""
+    if column not in bins:
+        return kind
+    if isinstance(kind, Category):
+        raise SchemaError("a category cannot have bins", "Leave bins out for it.")
+    declared, edges = kind.to_dict(), bins[column]
+    if isinstance(edges, (str, Mapping)):
+        raise SchemaError("bins must be a list of edges", "Write bins={'age': [17, 30, 90]}.")
+    try:
+        edges = None if edges is None else list(edges)
+        return type(kind)(declared["low"], declared["high"], bins=edges)
+    except (TypeError, ValueError, OverflowError):
+        raise SchemaError(
+            "bins must be rising edges within the bounds of the column",
+            "Write bins={'age': [17, 30, 90]}.",
+        ) from None
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and 0 < len(name) <= 100 and name.isprintable()
+
+
+def _cells(kind: Kind) -> tuple[tuple[Any, Any], ...]:
+    """Return intervals of codes that cover the domain: the bins, and what lies outside them."""
+    scale = kind.scale
+    if isinstance(kind, Category) or kind.bins is not None:
+        inside = [(cell.low, cell.high) for cell in kind.cells()]
+        return tuple(sorted([*inside, *scale.complement(inside)]))
+    if not scale.integral:
+        raise SchemaError("a Real without bins has no histogram", "Declare bins=[...] for it.")
+    if scale.high - scale.low >= MOST_CELLS:
+        raise RequestError(
+            "this column has too many values to count each of them", "Give bins for it."
+        )
+    return tuple((code, code) for code in range(int(scale.low), int(scale.high) + 1))

@@ -1,0 +1,166 @@
+"""Views and predicates in the words of SQL, as a person would have written them. Public facts only."""
+
+from __future__ import annotations
+
+import datetime
+from fractions import Fraction
+
+from dpnb.codes import Code, Interval
+from dpnb.schema.columns import EPOCH, Category, Date, Kind
+from dpnb.schema.joins import is_looked_up
+from dpnb.schema.schema import Schema
+from dpnb.sql.query import EVERY, And, Predicate, Within
+from dpnb.sql.values import Arithmetic, Column, Number, Value
+from dpnb.views.histogram import Histogram
+from dpnb.views.measures import Count, Distinct, Units
+from dpnb.views.view import View
+
+
+def literal(kind: Kind, code: Code) -> str:
+    """Return the constant that a code stands for."""
+    if isinstance(kind, Category):
+        quoted = kind.values[int(code)].replace("'", "''")
+        return f"'{quoted}'"
+    if isinstance(kind, Date):
+        return f"'{EPOCH + datetime.timedelta(int(code))}'"
+    return f"{code:g}" if isinstance(code, float) and f"{code:g}" == repr(code) else repr(code)
+
+
+def predicate_text(predicate: Predicate, schema: Schema) -> str:
+    """Return a predicate as a condition of WHERE; '' for the one that is always true."""
+    if predicate == EVERY:
+        return ""
+    if isinstance(predicate, Within):
+        return _atom_text(predicate, schema)
+    if not predicate.parts:
+        return "FALSE"
+    word = " AND " if isinstance(predicate, And) else " OR "
+    parts = [predicate_text(part, schema) or "TRUE" for part in predicate.parts]
+    inner = [
+        part if isinstance(made, Within) and " OR " not in part else f"({part})"
+        for part, made in zip(parts, predicate.parts, strict=True)
+    ]
+    return word.join(inner)
+
+
+def _atom_text(atom: Within, schema: Schema) -> str:
+    kind, name = schema[atom.column], _name(atom.column)
+    scale = kind.scale
+    present = scale.union(atom.intervals)
+    tests: list[str] = []
+    if present == ((scale.low, scale.high),):
+        tests.append(f"{name} IS NOT NULL")
+    elif isinstance(kind, Category):
+        codes = [code for low, high in present for code in range(int(low), int(high) + 1)]
+        listed = ", ".join(literal(kind, code) for code in codes)
+        if codes:
+            tests.append(f"{name} = {listed}" if len(codes) == 1 else f"{name} IN ({listed})")
+    else:
+        tests += [_range_text(kind, name, interval) for interval in present]
+    if atom.null:
+        tests.append(f"{name} IS NULL")
+    return " OR ".join(tests) or "FALSE"
+
+
+def _range_text(kind: Kind, name: str, interval: Interval) -> str:
+    low, high = interval
+    if low == high:
+        return f"{name} = {literal(kind, low)}"
+    scale = kind.scale
+    # a Real above 0 starts at 5e-324
+    above = _shorter(kind, ">=", low, ">", scale.previous(low))
+    below = _shorter(kind, "<=", high, "<", scale.next(high))
+    if low == scale.low:
+        return f"{name} {below}"
+    if high == scale.high:
+        return f"{name} {above}"
+    if above[1] + below[1] == "==":
+        return f"{name} BETWEEN {literal(kind, low)} AND {literal(kind, high)}"
+    return f"{name} {above} AND {name} {below}"
+
+
+def _shorter(kind: Kind, closed: str, end: Code, opened: str, beyond: Code) -> str:
+    """Return a comparison with an end, or with the number just beyond it where that is shorter."""
+    own = f"{closed} {literal(kind, end)}"
+    if not isinstance(end, float):
+        return own
+    other = f"{opened} {literal(kind, beyond)}"
+    return other if len(other) < len(own) - 1 else own
+
+
+def _name(column: str) -> str:
+    if column.isidentifier() or is_looked_up(column):
+        return column
+    quoted = column.replace('"', '""')
+    return f'"{quoted}"'
+
+
+def value_text(value: Value | None, schema: Schema) -> str:
+    """Return what an aggregate aggregates."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, Column):
+        return _name(value.name)
+    if isinstance(value, Number):
+        return _number_text(value.value)
+    if isinstance(value, Arithmetic):
+        sides = (value_text(side, schema) for side in (value.left, value.right))
+        return f"({f' {value.operator} '.join(sides)})"
+    branches = "".join(
+        f" WHEN {predicate_text(test, schema) or 'TRUE'} THEN {value_text(result, schema)}"
+        for test, result in value.branches
+    )
+    return f"CASE{branches} ELSE {value_text(value.default, schema)} END"
+
+
+def _number_text(value: Fraction) -> str:
+    exact = value.denominator == 1 or Fraction(repr(float(value))) == value
+    return f"{float(value):.15g}" if exact else f"({value.numerator} / {value.denominator})"
+
+
+def view_text(view: View, schema: Schema) -> str:
+    """Return the statement that a view answers."""
+    measure = view.measure
+    if isinstance(view, Histogram):
+        measured = f"view {view.name}"
+    elif isinstance(measure, Count):
+        measured = f"COUNT({'*' if measure.value is None else value_text(measure.value, schema)})"
+    elif isinstance(measure, Units):
+        measured = f"COUNT(DISTINCT {_name(schema.unit.column if schema.unit else 'id')})"
+    elif isinstance(measure, Distinct):
+        measured = f"COUNT(DISTINCT {value_text(measure.value, schema)})"
+    else:
+        inside = value_text(measure.value, schema)
+        shift = f" - {_number_text(measure.shift)}" if measure.shift else ""
+        measured = f"SUM({inside}{shift})"
+    where = predicate_text(view.where, schema)
+    condition = f" WHERE {where}" if where else ""
+    group = f" GROUP BY {', '.join(map(_name, view.keys))}" if view.keys else ""
+    return f"{measured}{condition}{'' if isinstance(view, Histogram) else group}"
+
+
+def cell_text(view: View, place: int, schema: Schema) -> str:
+    """Return the group that an entry of a view's vector belongs to; '' without groups."""
+    if isinstance(view, Histogram):
+        if view.strategy is not None:
+            return f"row {place + 1}"
+        return _bin_text(view, place, schema)
+    labels = []
+    for key in reversed(view.keys):
+        cells = schema[key].cells()
+        place, i = divmod(place, len(cells))
+        labels.append(str(cells[i].label))
+    return ", ".join(reversed(labels))
+
+
+def _bin_text(view: Histogram, place: int, schema: Schema) -> str:
+    labels = []
+    for axis in reversed(view.axes):
+        place, i = divmod(place, axis.size)
+        if i == len(axis.cells):
+            labels.append(f"{axis.column} missing")
+            continue
+        kind, (low, high) = schema[axis.column], axis.cells[i]
+        ends = literal(kind, low).strip("'"), literal(kind, high).strip("'")
+        labels.append(ends[0] if low == high else f"{ends[0]} to {ends[1]}")
+    return ", ".join(reversed(labels))

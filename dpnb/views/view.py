@@ -1,0 +1,196 @@
+"""Views: measure vectors with their whole public definition."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from dpnb.privacy.calibrate import Law, law
+from dpnb.privacy.loss import Currency
+from dpnb.schema.columns import cell_count
+from dpnb.schema.schema import Schema, Unit
+from dpnb.sql.canonical import can_hold, plain, simplify
+from dpnb.sql.query import EVERY, Aggregate, And, Predicate, Query
+from dpnb.sql.values import Column
+from dpnb.views.measures import Count, Distinct, Measure, Scan, Units, sum_of
+
+LATTICE_BITS = 22
+"""The sensitivity of every view is at least 2**21 lattice units in the norm of its noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One measure over the declared cells of ``keys``, restricted to ``where``.
+
+    ``keys`` are sorted, so that GROUP BY a, b and GROUP BY b, a share a view. A view with a ``line`` of
+    its own has noise apart from that of the same view without: see ``dpnb.decide``.
+
+    A privacy unit of many rows has at most ``unit.max_rows`` of them in the table, each in one cell at
+    most. All of them may lie in one cell, so the vector changes by that many times what one row does,
+    whatever the norm.
+    """
+
+    table: str
+    version: int
+    keys: tuple[str, ...]
+    where: Predicate
+    measure: Measure
+    line: str = field(default="", kw_only=True)
+    unit: Unit | None = field(default=None, kw_only=True)
+
+    def definition(self) -> dict[str, Any]:
+        """Return the public definition as plain data."""
+        own = {"line": self.line} if self.line else {}
+        return {
+            **own,
+            "table": self.table,
+            "version": self.version,
+            "unit": None if self.unit is None else [self.unit.column, self.unit.max_rows],
+            "keys": list(self.keys),
+            "where": plain(self.where),
+            "measure": self.measure.definition(),
+        }
+
+    @property
+    def id(self) -> str:
+        """A name that is equal for equal definitions."""
+        text = json.dumps(self.definition(), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+    @property
+    def norm(self) -> int:
+        """L1 sensitivity in ticks; no other norm is larger."""
+        if isinstance(self.measure, Units):
+            return self.measure.groups
+        return self.measure.sensitivity * (1 if self.unit is None else self.unit.max_rows)
+
+    @property
+    def scale(self) -> int:
+        """Lattice units in one tick: a power of two, from the public L2 sensitivity alone."""
+        reach = self.norm
+        if isinstance(self.measure, Units):
+            reach = math.isqrt(self.measure.groups - 1) + 1
+        return 1 << max(0, LATTICE_BITS - (reach - 1).bit_length())
+
+    def lattice_sensitivity(self, currency: Currency) -> int:
+        """Return the sensitivity in lattice units: L1 for Laplace noise, else L2.
+
+        The norms differ only for different ids: one that is counted in g cells changes g of them by 1,
+        which is g in L1 and sqrt(g) in L2, here rounded up.
+        """
+        if currency == "pure" or not isinstance(self.measure, Units):
+            return self.norm * self.scale
+        return math.isqrt(self.measure.groups * self.scale**2 - 1) + 1
+
+    def sensitivity(self, currency: Currency) -> float:
+        """Return the sensitivity in units of the measure."""
+        return float(self.lattice_sensitivity(currency) * self.granularity)
+
+    def law(self, level: Fraction, currency: Currency) -> Law:
+        """Return the noise of the view at a level, in units of the measure.
+
+        The lattice adds up to 128 squared units of its own to a Gaussian's variance (``path``): with
+        2**21 units in the sensitivity, less than 3e-11 rho of its standard deviation.
+        """
+        return law(level, self.sensitivity(currency), currency)
+
+    @property
+    def spread(self) -> float:
+        """Largest distance of one row's value from the origin of the sums; 1 for counts."""
+        if isinstance(self.measure, Units):
+            return 1.0
+        return float(self.measure.sensitivity * self.measure.step)
+
+    @property
+    def granularity(self) -> Fraction:
+        """Units of the measure in one lattice unit."""
+        return self.measure.step / self.scale
+
+    def lattice(self, ticks: Sequence[int]) -> list[int]:
+        """Return an exact vector in lattice units."""
+        scale = self.scale
+        return [value * scale for value in ticks]
+
+    def values(self, vector: Sequence[int]) -> list[float]:
+        """Return a released lattice vector in units of the measure."""
+        numerator, denominator = self.granularity.as_integer_ratio()
+        return [value * numerator / denominator for value in vector]
+
+
+def view_keys(query: Query) -> tuple[str, ...]:
+    """Return the keys of the query's views: its GROUP BY columns, sorted."""
+    return tuple(sorted(key.column for key in query.keys))
+
+
+def views_of(aggregate: Aggregate, query: Query, schema: Schema, version: int) -> dict[str, View]:
+    """Return the views that answer one aggregate: ``sum`` and ``count`` as needed.
+
+    AVG(x) uses the centred SUM(x) and COUNT(x), where missing values are left out of both. CELLS of x
+    are what GROUP BY x counts.
+    """
+    where = simplify(And((query.where, aggregate.filter)), schema)
+    keys = view_keys(query.finer(aggregate))
+
+    def view(measure: Measure) -> View:
+        return View(query.table, version, keys, where, measure, unit=schema.unit)
+
+    if aggregate.function == "UNITS" and schema.unit is not None:
+        cells = math.prod(cell_count(schema[key]) for key in keys)
+        most, groups = schema.unit.max_rows, schema.unit.max_groups
+        return {"count": view(Units(min(most, groups, cells), groups < min(most, cells)))}
+    if aggregate.function == "DISTINCT" and isinstance(aggregate.value, Column):
+        return {"count": view(Distinct(aggregate.value))}
+    if aggregate.function == "CELLS":
+        return {"count": view(Count(None))}
+    # rows with a value of a column that is never missing are all rows
+    complete = isinstance(aggregate.value, Column) and aggregate.value.name in schema.complete
+    counted = Count(None if complete else aggregate.value)
+    if aggregate.function == "COUNT" or aggregate.value is None:
+        return {"count": view(counted)}
+    total = sum_of(aggregate.value, schema, centred=aggregate.function == "AVG")
+    if aggregate.function == "SUM":
+        return {"sum": view(total)}
+    return {"sum": view(total), "count": view(counted)}
+
+
+def scan_of(where: Predicate, views: Mapping[str, View]) -> Scan:
+    """Return one scan of the rows that satisfy ``where``; its measures are in the order of ``views``."""
+    (keys,) = {view.keys for view in views.values()}
+    measures = tuple(
+        (view.measure, EVERY if view.where == where else view.where) for view in views.values()
+    )
+    return Scan(keys, where, measures)
+
+
+def asked_groups(query: Query, schema: Schema, groups: Sequence[Sequence[int]]) -> list[int]:
+    """Return the indices of the groups in which WHERE leaves room for rows, by public facts.
+
+    ``groups`` holds each group's cell numbers, one of each key.
+    """
+    columns = [key.column for key in query.keys]
+    if query.where.columns.isdisjoint(columns):
+        return list(range(len(groups)))
+    ends = [[(c.low, c.high) for c in schema[column].cells()] for column in columns]
+    cells = ([column[i] for column, i in zip(ends, group, strict=True)] for group in groups)
+    named = (dict(zip(columns, cell, strict=True)) for cell in cells)
+    return [row for row, cell in enumerate(named) if can_hold(query.where, cell)]
+
+
+def transposition(query: Query, schema: Schema) -> list[int]:
+    """Return, for each group in the query's order, its cell in the views' order."""
+    sizes = {key.column: cell_count(schema[key.column]) for key in query.keys}
+    strides: dict[str, int] = {}
+    stride = 1
+    for name in reversed(view_keys(query)):
+        strides[name] = stride
+        stride *= sizes[name]
+    cells = [0]
+    for key in query.keys:
+        step = strides[key.column]
+        cells = [cell + i * step for cell in cells for i in range(sizes[key.column])]
+    return cells

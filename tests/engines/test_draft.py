@@ -1,0 +1,303 @@
+"""A draft of a schema: right as a guess, refused as it stands, and useful once it was gone through."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import tomllib
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dpnb
+from dpnb import Category, Date, Integer, Real, Schema, Table
+from dpnb.engines import summary
+from dpnb.engines.draft import step
+from dpnb.engines.summary import summarise
+from dpnb.errors import EngineError, SchemaError
+from tests.kit.loaded import loaded_once  # noqa: F401
+from tests.kit.one_database import one_database  # noqa: F401
+
+FRAME = pd.DataFrame(
+    {
+        "age": [23, 51, 38, None],
+        "sex": ["m", "f", "f", "m"],
+        "wage": [10.25, 12.5, np.nan, 31.0],
+        "hired": pd.to_datetime(["2019-03-01", "2024-02-01", "2024-05-01", "2026-01-01"]),
+        "person_id": [7, 7, 7, 9],
+    }
+)
+
+
+def gone_through(draft: str) -> str:
+    """What the owner has left who deletes the line that has to go."""
+    lines = draft.splitlines()
+    assert lines.count("draft = true") == 1
+    return "\n".join(line for line in lines if line != "draft = true")
+
+
+def declared(draft: str) -> Schema:
+    return Schema.of(tomllib.loads(gone_through(draft)))
+
+
+class TestStamp:
+    def test_says_first_that_it_is_not_private(self):
+        first, *rest = dpnb.draft_schema(FRAME).splitlines()
+        assert first.startswith("# DRAFT, made from the data: NOT PRIVATE.")
+        assert "Replace every bound, bin and value by public knowledge" in "".join(rest[:2])
+
+    def test_a_file_of_which_rows_would_be_left_out_is_refused(self, tmp_path):
+        file = tmp_path / "t.csv"
+        file.write_text("city\n" + "Bern\n" * 10 + "Zürich\n", "latin-1")
+        with pytest.raises(SchemaError, match="not encoded in UTF-8") as caught:
+            dpnb.draft_schema(file)
+        assert "encoding='latin-1') and give the frame" in caught.value.hint
+        frame = pd.read_csv(file, encoding="latin-1")
+        assert '"Zürich"' in dpnb.draft_schema(frame)
+        file.write_text(file.read_text("latin-1"), "utf-8")
+        assert declared(dpnb.draft_schema(file))["city"] == Category(["Bern", "Zürich"])
+
+    def test_the_unit_comes_before_the_columns(self):
+        lines = dpnb.draft_schema(pd.DataFrame({"age": [1, 2], "person_id": [1, 1]})).splitlines()
+        assert lines.index("# [unit]") < lines.index("[columns.age]")
+
+    @pytest.mark.parametrize("load", [Schema.load, Table.load])
+    def test_is_refused_until_its_mark_is_deleted(self, load, tmp_path):
+        FRAME.to_parquet(tmp_path / "t.parquet")
+        file = tmp_path / "t.toml"
+        draft = dpnb.draft_schema(tmp_path / "t.parquet")
+        file.write_text(draft)
+        with pytest.raises(SchemaError, match="this is a draft made from the data") as caught:
+            load(file)
+        assert (
+            "Replace every bound and value by public knowledge. Then delete the"
+            in caught.value.hint
+        )
+        file.write_text(gone_through(draft))
+        load(file)
+
+    def test_is_shown_as_lines(self):
+        draft = dpnb.draft_schema(FRAME)
+        assert isinstance(draft, str)
+        assert repr(draft) == str(draft)
+
+    def test_an_edited_mark_is_refused_too(self, tmp_path):
+        file = tmp_path / "t.toml"
+        file.write_text(dpnb.draft_schema(FRAME).replace("draft = true", "draft = false"))
+        with pytest.raises(SchemaError, match="this is a draft"):
+            Schema.load(file)
+
+    def test_no_session_makes_one(self):
+        assert not hasattr(dpnb.Session, "draft_schema")
+        with pytest.raises(SchemaError):
+            dpnb.draft_schema(dpnb.Session(dpnb.datasets.adult(), budget=dpnb.Budget(rho=1)))
+
+    def test_what_it_is_made_from_is_not_shown(self):
+        found = summarise(FRAME)
+        assert {repr(one) for one in found} == {"Summary(private)"}
+        with pytest.raises(TypeError, match="as secret as the data"):
+            found[0].__reduce__()
+
+
+class TestColumns:
+    def test_kinds_bounds_and_bins(self):
+        assert dict(declared(dpnb.draft_schema(FRAME))) == {
+            "age": Integer(20, 55, bins=[20, 25, 30, 35, 40, 45, 50, 55]),
+            "sex": Category(["f", "m"]),
+            "wage": Real(10, 35, bins=[10, 15, 20, 25, 30, 35]),
+            "hired": Date(
+                "2019-01-01",
+                "2026-12-31",
+                bins=["2019-01-01", *(f"{year}-12-31" for year in range(2019, 2027))],
+            ),
+        }
+
+    def test_only_columns_without_missing_values_are_complete(self):
+        assert declared(dpnb.draft_schema(FRAME)).complete == ("sex", "hired")
+        assert "# Missing in some rows.\n[columns.age]" in dpnb.draft_schema(FRAME)
+
+    def test_texts_are_listed_up_to_fifty(self):
+        few = [f"v{i:03}" for i in range(50)]
+        assert declared(dpnb.draft_schema(pd.DataFrame({"a": few})))["a"] == Category(few)
+        frame = pd.DataFrame({"a": [*few, "v050"] * 2, "b": 1})
+        draft = dpnb.draft_schema(frame)
+        assert list(declared(draft)) == ["b"]
+        assert '# Column "a" has 51 different strings: left out.' in draft
+        assert "v0" not in draft
+
+    @pytest.mark.parametrize(
+        ("values", "kind"),
+        [
+            ([0, 1], Integer(0, 1)),
+            ([True, False], Integer(0, 1)),
+            ([1, 16], Integer(0, 16)),
+            ([5, 5], Integer(5, 6)),
+            ([-7, 12], Integer(-8, 12)),
+            ([17, 90], Integer(10, 90, bins=list(range(10, 91, 10)))),
+            ([0.0, 0.1], Real(0, 0.1, bins=[i / 100 for i in range(11)])),
+            ([2.5, 2.5], Real(2, 3, bins=[2, 3])),
+        ],
+    )
+    def test_numbers(self, values, kind):
+        assert declared(dpnb.draft_schema(pd.DataFrame({"a": values})))["a"] == kind
+
+    def test_days_of_one_year_fall_into_quarters(self):
+        days = pd.DataFrame({"a": pd.to_datetime(["2024-02-01", "2024-03-01"])})
+        edges = ["2024-01-01", "2024-03-31", "2024-06-30", "2024-09-30", "2024-12-31"]
+        assert declared(dpnb.draft_schema(days))["a"] == Date(edges[0], edges[-1], bins=edges)
+
+    @pytest.mark.parametrize(("first", "last"), [(1900, 2026), (2023, 2024), (1, 9999)])
+    def test_days_of_many_years_have_few_bins(self, first, last):
+        days = pa.table({"a": [datetime.date(first, 5, 1), datetime.date(last, 5, 1)]})
+        kind = declared(dpnb.draft_schema(days))["a"]
+        assert (kind.low.year, kind.high.year) == (first, last)
+        assert len(kind.bins) <= 12
+
+    @pytest.mark.parametrize(
+        ("column", "words"),
+        [
+            (pd.Series([None, None], dtype="float64"), "holds no values"),
+            (pd.Series([2**60, 2**61]), "has values that fit no bounds"),
+            (pd.Series([1e300, -1.7e308]), "has values that fit no bounds"),
+            (pd.Series(pd.to_timedelta([1, 2], unit="s")), "holds INTERVAL values"),
+        ],
+    )
+    def test_what_no_kind_takes_is_left_out_and_said(self, column, words):
+        draft = dpnb.draft_schema(pd.DataFrame({"a": column, "b": [1, 2]}))
+        assert words in draft
+        assert list(declared(draft)) == ["b"]
+
+    def test_infinite_numbers_are_missing(self):
+        frame = pd.DataFrame({"a": [0.5, np.inf, -np.inf, 1.5]})
+        schema = declared(dpnb.draft_schema(frame))
+        assert (schema["a"].low, schema["a"].high) == (0.5, 1.5)
+        assert schema.complete == ()
+
+    def test_a_table_without_rows_has_nothing_to_declare(self):
+        draft = dpnb.draft_schema(pd.DataFrame({"a": pd.Series([], dtype="int64")}))
+        with pytest.raises(SchemaError, match="at least one column"):
+            declared(draft)
+
+    def test_names_and_values_of_any_kind_are_texts_not_toml(self):
+        names = ["x", "n", "d", 'evil"\ndraft = false\n[unit]', "naïve name", "source", "]"]
+        frame = pd.DataFrame({name: ['a"\n', "[b]", "'c'"] for name in names})
+        draft = dpnb.draft_schema(frame)
+        schema = declared(draft)
+        assert list(schema) == names
+        assert set(schema.values()) == {Category(sorted(['a"\n', "[b]", "'c'"]))}
+        ids = dpnb.draft_schema(pd.DataFrame({"a\n[unit]\n_id": ["k"], "b": ["c"]}))
+        assert list(declared(ids)) == ["b"]
+
+    def test_of_names_that_differ_by_case_the_first_is_declared(self):
+        frame = pd.DataFrame([[1, "x"]], columns=["a", "A"])
+        assert list(declared(dpnb.draft_schema(frame))) == ["a"]
+
+
+class TestIds:
+    def test_a_column_named_so_is_proposed_as_unit(self):
+        draft = dpnb.draft_schema(FRAME)
+        assert "person_id" not in declared(draft)
+        assert '# [unit]\n# column = "person_id"\n# max_rows = 5' in draft
+
+    @pytest.mark.parametrize("name", ["id", "ID", "user_id", "userId", "customerID", "row uuid"])
+    def test_names_of_ids(self, name):
+        assert f"# column = {json.dumps(name)}" in dpnb.draft_schema(pd.DataFrame({name: [1]}))
+
+    @pytest.mark.parametrize("name", ["paid", "valid", "idle", "width", "grid"])
+    def test_names_of_other_things(self, name):
+        draft = dpnb.draft_schema(pd.DataFrame({name: [1, 2]}))
+        assert "[unit]" not in draft
+        assert list(declared(draft)) == [name]
+
+    def test_a_column_with_a_value_for_each_row_is_proposed_too(self):
+        frame = pd.DataFrame({"key": [f"k{i}" for i in range(60)], "b": 1})
+        draft = dpnb.draft_schema(frame)
+        assert '# column = "key"\n# max_rows = 1' in draft
+        # a few rows may have different values by chance
+        assert "[unit]" not in dpnb.draft_schema(frame.head(20))
+
+    def test_the_proposal_can_be_taken(self, tmp_path):
+        text = gone_through(dpnb.draft_schema(FRAME))
+        before, _, after = text.partition("# [unit]\n")
+        column, most, rest = after.split("\n", 2)
+        file = tmp_path / "t.toml"
+        file.write_text(f"{before}[unit]\n{column[2:]}\n{most[2:]}\n{rest}")
+        assert Schema.load(file).unit == dpnb.Unit("person_id", max_rows=5)
+
+
+class TestSources:
+    @pytest.fixture
+    def frame(self):
+        return pd.DataFrame(
+            {"age": [20, 30, 40], "sex": ["m", "f", "m"], "x": [0.5, 1.5, 2.25]}
+        ).astype({"sex": "string"})
+
+    @pytest.mark.parametrize("kind", ["pandas", "polars", "lazy", "pyarrow", "parquet", "csv"])
+    def test_all_sources_of_tables(self, kind, frame, tmp_path):
+        frame.to_parquet(tmp_path / "t.parquet")
+        frame.to_csv(tmp_path / "t.csv", index=False)
+        source = {
+            "pandas": frame,
+            "polars": pl.from_pandas(frame),
+            "lazy": pl.from_pandas(frame).lazy(),
+            "pyarrow": pa.Table.from_pandas(frame),
+            "parquet": tmp_path / "t.parquet",
+            "csv": str(tmp_path / "t.csv"),
+        }[kind]
+        draft = dpnb.draft_schema(source, name="people")
+        assert declared(draft) == declared(dpnb.draft_schema(frame))
+        assert ("source = " in gone_through(draft).replace("# source", "")) == (
+            kind in ("parquet", "csv")
+        )
+        (tmp_path / "t.toml").write_text(gone_through(draft))
+        if kind in ("parquet", "csv"):
+            table = Table.load(tmp_path / "t.toml")
+            assert table.name == "people"
+        else:
+            table = Table("people", source, Schema.load(tmp_path / "t.toml"))
+        with dpnb.Session(table, budget=dpnb.Budget(rho=1000)) as session:
+            answer = session.query("SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", rho=900)
+        assert [round(n) for n in answer.estimates[0].estimate] == [1, 2]
+
+    def test_a_few_stray_texts_do_not_hide_numbers_and_days(self, tmp_path):
+        path = tmp_path / "t.csv"
+        rows = [f"{i},2024-01-{i % 28 + 1:02}" for i in range(60)]
+        path.write_text("\n".join(["a,b", *rows, "?,", ",-"]))
+        schema = declared(dpnb.draft_schema(path))
+        assert isinstance(schema["a"], Integer)
+        assert isinstance(schema["b"], Date)
+        assert schema.complete == ()
+
+    def test_typed_texts_are_categories_as_the_engine_takes_them(self):
+        frame = pl.DataFrame({"a": ["1", "2"]})
+        assert declared(dpnb.draft_schema(frame))["a"] == Category(["1", "2"])
+
+    @pytest.mark.parametrize("source", [3, None, {"a": [1]}, "nowhere.parquet", "t.xlsx"])
+    def test_others_are_refused(self, source):
+        with pytest.raises(SchemaError):
+            dpnb.draft_schema(source)
+
+    def test_a_failure_tells_nothing_of_the_data(self, monkeypatch):
+        def fail(*args):
+            raise ValueError("secret 42")
+
+        monkeypatch.setattr(summary, "_column", fail)
+        with pytest.raises(EngineError) as caught:
+            dpnb.draft_schema(FRAME)
+        assert "42" not in str(caught.value)
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    "width", [Fraction(n, d) for n in (1, 7, 24, 73, 99, 101) for d in (1, 3, 1000)]
+)
+def test_a_step_is_round_and_makes_five_to_ten_or_fewer(width):
+    found = step(width)
+    assert found * 4 < width <= found * 10
+    digits = str(found.numerator * (1 if found >= 1 else 10**9 // found.denominator)).rstrip("0")
+    assert digits in ("1", "2", "5")

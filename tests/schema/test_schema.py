@@ -1,0 +1,377 @@
+"""Kinds, bounds, bins, codes, TOML: what is public is declared, checked and kept exactly."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dpnb
+from dpnb import Category, Date, Integer, Real, Schema
+from dpnb.codes import Scale
+from dpnb.errors import SchemaError
+from dpnb.schema.columns import cell_count
+from dpnb.schema.schema import read_toml
+
+OPERATORS = {
+    "=": lambda a, b: a == b,
+    "<>": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+NAMES = ["plain", 'with "quotes"', "with 'single'", "Größe", "年齢", "<b>bold</b>", "a b; --", "☃"]
+
+
+def inside(intervals, code):
+    return any(low <= code <= high for low, high in intervals)
+
+
+def well_formed(intervals):
+    """Sorted, disjoint, none empty."""
+    return all(low <= high for low, high in intervals) and all(
+        a[1] < b[0] for a, b in itertools.pairwise(intervals)
+    )
+
+
+class TestScaleOfWholeNumbers:
+    LOW, HIGH = -4, 6
+    CODES = range(LOW, HIGH + 1)
+    scale = Scale(LOW, HIGH, integral=True)
+    intervals = st.lists(
+        st.tuples(st.integers(LOW, HIGH), st.integers(LOW, HIGH)).map(sorted).map(tuple), max_size=5
+    )
+    values = st.one_of(
+        st.integers(-9, 11),
+        st.fractions(-9, 11, max_denominator=6),
+        st.floats(-9, 11, allow_nan=False),
+    )
+
+    @given(intervals, intervals)
+    @settings(deadline=None)
+    def test_set_operations_agree_with_brute_force(self, left, right):
+        union = self.scale.union([*left, *right])
+        both = self.scale.intersection(left, right)
+        outside = self.scale.complement(left)
+        for found in (union, both, outside):
+            assert well_formed(found)
+        for code in self.CODES:
+            assert inside(union, code) == (inside(left, code) or inside(right, code))
+            assert inside(both, code) == (inside(left, code) and inside(right, code))
+            assert inside(outside, code) == (not inside(left, code))
+
+    @given(intervals)
+    @settings(deadline=None)
+    def test_neighbouring_intervals_have_one_spelling(self, found):
+        joined = self.scale.union(found)
+        assert all(b[0] - a[1] > 1 for a, b in itertools.pairwise(joined))
+
+    @given(st.sampled_from(sorted(OPERATORS)), values)
+    @settings(deadline=None)
+    def test_comparisons_agree_with_brute_force(self, operator, value):
+        found = self.scale.compare(operator, value)
+        for code in self.CODES:
+            assert inside(found, code) == OPERATORS[operator](Fraction(code), Fraction(value))
+
+
+class TestScaleOfFloats:
+    scale = Scale(-1.5, 2.5, integral=False)
+    floats = st.one_of(
+        st.floats(-1.5, 2.5),
+        st.sampled_from([-1.5, -0.0, 0.0, 5e-324, -5e-324, 0.1, 0.30000000000000004, 2.5]),
+    )
+    intervals = st.lists(st.tuples(floats, floats).map(sorted).map(tuple), max_size=4)
+
+    @given(intervals, intervals, st.lists(floats, max_size=6))
+    @settings(deadline=None)
+    def test_set_operations_agree_on_sampled_codes(self, left, right, samples):
+        union = self.scale.union([*left, *right])
+        both = self.scale.intersection(left, right)
+        outside = self.scale.complement(left)
+        assert well_formed(union)
+        assert well_formed(both)
+        assert well_formed(outside)
+        edges = [e for pair in (*left, *right) for end in pair for e in around(end)]
+        for code in [*samples, *edges, *around(-1.5), *around(2.5)]:
+            if -1.5 <= code <= 2.5:
+                assert inside(union, code) == (inside(left, code) or inside(right, code))
+                assert inside(both, code) == (inside(left, code) and inside(right, code))
+                assert inside(outside, code) == (not inside(left, code))
+
+    @given(
+        st.sampled_from(sorted(OPERATORS)),
+        st.one_of(floats, st.fractions(-3, 4), st.floats(-9, 9)),
+        st.lists(floats, max_size=4),
+    )
+    @settings(deadline=None)
+    def test_comparisons_are_exact_next_to_the_value(self, operator, value, samples):
+        found = self.scale.compare(operator, value)
+        for code in [*samples, *around(float(value))]:
+            if -1.5 <= code <= 2.5:
+                expected = OPERATORS[operator](Fraction(code), Fraction(value))
+                assert inside(found, code) == expected
+
+    def test_a_decimal_constant_is_the_float_it_names(self):
+        """As in the column and in its bins: 0.1 as written lies below the float 0.1."""
+        kind = Real(0, 1)
+        for value in (Fraction("0.1"), 0.1):
+            assert kind.compare("=", value) == ((0.1, 0.1),)
+            assert kind.compare("<=", value) == ((0.0, 0.1),)
+            assert kind.compare(">", value)[0][0] == math.nextafter(0.1, 1)
+
+    def test_a_constant_beyond_floats_is_beyond_the_domain(self):
+        kind = Real(0, 1)
+        assert kind.compare("<", Fraction(10) ** 400) == ((0.0, 1.0),)
+        assert kind.compare(">", Fraction(10) ** 400) == ()
+
+
+def around(value):
+    return [math.nextafter(value, -math.inf), value, math.nextafter(value, math.inf)]
+
+
+class TestBins:
+    def test_bins_are_right_closed_and_the_first_includes_its_left_end(self):
+        cells = Integer(17, 90, bins=[17, 30, 40, 90]).cells()
+        assert [cell.label for cell in cells] == ["[17, 30]", "(30, 40]", "(40, 90]"]
+        assert [(cell.low, cell.high) for cell in cells] == [(17, 30), (31, 40), (41, 90)]
+
+    def test_bins_of_reals_leave_no_gap_between_floats(self):
+        first, second = Real(0, 10, bins=[0, 2.5, 10]).cells()
+        assert (first.low, first.high) == (0.0, 2.5)
+        assert second.low == math.nextafter(2.5, math.inf)
+
+    def test_bins_of_days_are_right_closed(self):
+        kind = Date("2024-01-01", "2024-12-31", bins=["2024-01-01", "2024-06-30", "2024-12-31"])
+        first, second = kind.cells()
+        assert second.label == "(2024-06-30, 2024-12-31]"
+        assert second.low == first.high + 1
+
+    def test_bins_may_leave_part_of_the_bounds_out(self):
+        assert Integer(0, 100, bins=[10, 20]).cells()[0].low == 10
+
+    def test_without_bins_each_whole_number_and_each_day_is_a_group(self):
+        assert [cell.label for cell in Integer(1, 3).cells()] == [1, 2, 3]
+        assert [cell.label for cell in Date("2024-02-28", "2024-03-01").cells()] == [
+            "2024-02-28",
+            "2024-02-29",
+            "2024-03-01",
+        ]
+
+    def test_groups_are_counted_without_being_listed(self):
+        assert cell_count(Integer(-(2**53), 2**53)) == 2**54 + 1
+        assert cell_count(Real(0, 1)) == 0
+        assert cell_count(Real(0, 1, bins=[0, 1])) == 1
+        assert cell_count(Date("2024-01-01", "2024-01-10")) == 10
+        assert cell_count(Category(["a", "b"])) == 2
+
+    @given(st.lists(st.integers(-20, 20), min_size=2, max_size=6, unique=True).map(sorted))
+    @settings(deadline=None)
+    def test_every_code_between_the_edges_is_in_exactly_one_bin(self, edges):
+        cells = Integer(-20, 20, bins=edges).cells()
+        for code in range(-20, 21):
+            hits = sum(cell.low <= code <= cell.high for cell in cells)
+            assert hits == (edges[0] <= code <= edges[-1])
+
+
+BAD = [
+    (lambda: Category("abc"), "a Category takes a list of strings"),
+    (lambda: Category([1, 2]), "for whole numbers use Integer(0, 9)"),
+    (lambda: Category([]), "1 to 65,535 different values"),
+    (lambda: Category(["a", "a"]), "1 to 65,535 different values"),
+    (lambda: Category([str(i) for i in range(65_536)]), "1 to 65,535 different values"),
+    (lambda: Category(["a"], other="b"), "other='b' is not one of the declared values"),
+    (lambda: Integer(0.5, 2), "whole numbers"),
+    (lambda: Integer(True, 2), "whole numbers"),
+    (lambda: Integer(0, 2, bins=[0, 1.5]), "whole numbers"),
+    (lambda: Integer(2, 2), "low < high"),
+    (lambda: Integer(3, 2), "low < high"),
+    (lambda: Integer(0, 2**53 + 1), "within +-2**53"),
+    (
+        lambda: Integer(0, 9, bins=[0]),
+        "bins need at least two edges in increasing order. Write bins=[0, 10, 20].",
+    ),
+    (
+        lambda: Integer(0, 9, bins=[3, 3]),
+        "bins need at least two edges in increasing order. Write bins=[0, 10, 20].",
+    ),
+    (
+        lambda: Integer(0, 9, bins=[5, 3]),
+        "bins need at least two edges in increasing order. Write bins=[0, 10, 20].",
+    ),
+    (lambda: Integer(0, 9, bins=[0, 10]), "an edge of the bins is outside the bounds"),
+    (lambda: Real("0", 1), "numbers"),
+    (lambda: Real(0, math.inf), "finite bounds"),
+    (lambda: Real(math.nan, 1), "finite bounds"),
+    (lambda: Real(1, 1), "low < high"),
+    (lambda: Real(0, 1e200), "the bounds of a Real must be between 1e-150 and 1e150 in size. Use"),
+    (lambda: Real(0, 1e-200), "the bounds of a Real must be between 1e-150 and 1e150 in size. Use"),
+    (lambda: Real(1e9, 1e9 + 1e-4), "too close together"),
+    (lambda: Real(0, 1, bins=[0, 2]), "an edge of the bins is outside the bounds"),
+    (lambda: Real(0, 1).cells(), "Declare bins=[...]"),
+    (lambda: Date("2024-02-30", "2024-12-31"), "'2024-02-30' is not a date"),
+    (lambda: Date("2024-12-31", "2024-01-01"), "low < high"),
+    (lambda: Date("2024-01-01", "2024-12-31", bins=["2024-01-01"]), "at least two edges"),
+    (lambda: Schema({}), "at least one column"),
+    (
+        lambda: Schema({"a": Integer(0, 1), "A": Integer(0, 1)}),
+        "two columns differ only in upper and lower case. Rename one of them.",
+    ),
+    (
+        lambda: Schema({"straße": Integer(0, 1), "STRASSE": Integer(0, 1)}),
+        "two columns differ only in upper and lower case. Rename one of them.",
+    ),
+    (lambda: Schema({"": Integer(0, 1)}), "has an unknown kind"),
+    (lambda: Schema({"a": int}), "Use Category, Integer, Real or Date"),
+    (lambda: Schema.from_dict({"a": {"type": "float"}}), "Use one of category, integer, real"),
+    (lambda: Schema.from_dict({"a": "integer"}), "has type ''"),
+    (
+        lambda: Schema.from_dict({"a": {"type": "integer", "low": 0}}),
+        "has an unknown option, or one is missing",
+    ),
+    (
+        lambda: Schema.from_dict({"a": {"type": "real", "low": 0, "high": 1, "x": 1}}),
+        "column 'a' (real) has an unknown option, or one is missing. A",
+    ),
+    (lambda: Schema.from_dict({"a": {"type": "integer", "low": 1, "high": 0}}), "column 'a'"),
+]
+
+
+class TestBadDeclarations:
+    @pytest.mark.parametrize(("declare", "part"), BAD, ids=[part for _, part in BAD])
+    def test_each_is_refused_with_its_own_text(self, declare, part):
+        with pytest.raises(SchemaError) as caught:
+            declare()
+        assert part in str(caught.value)
+
+    def test_what_is_no_category_is_refused_by_comparison(self):
+        with pytest.raises(SchemaError, match="Did you mean 'Male'"):
+            Category(["Female", "Male"]).compare("=", "male")
+        with pytest.raises(SchemaError, match="categories have no order"):
+            Category(["a"]).compare("<", "a")
+        with pytest.raises(SchemaError, match="is not a number"):
+            Integer(0, 1).compare("=", "1")
+        with pytest.raises(SchemaError, match="is not a number"):
+            Real(0, 1).compare("=", True)
+
+
+class TestSchema:
+    def test_names_are_found_without_regard_to_case_and_shown_as_declared(self):
+        schema = Schema({"Age": Integer(0, 9)})
+        assert schema.find("AGE") == "Age"
+        assert schema.find("ages") is None
+
+    def test_kinds_are_frozen_and_compare_by_value(self):
+        assert Integer(0, 9, bins=[0, 9]) == Integer(0, 9, bins=(0, 9))
+        with pytest.raises(AttributeError):
+            Integer(0, 9).low = 5
+
+    @given(
+        st.dictionaries(
+            st.one_of(st.sampled_from(NAMES), st.text(min_size=1, max_size=8)),
+            st.one_of(
+                st.lists(st.text(max_size=6), min_size=1, max_size=4, unique=True).map(Category),
+                st.integers(-(2**53), 2**53 - 9).map(lambda n: Integer(n, n + 9, bins=[n, n + 4])),
+                st.floats(-1e6, 1e6).map(lambda x: Real(x, x + 1, bins=[x, x + 0.5])),
+                st.dates(max_value=datetime.date(9000, 1, 1)).map(
+                    lambda d: Date(d, d + datetime.timedelta(9))
+                ),
+            ),
+            min_size=1,
+            max_size=5,
+        ).filter(lambda columns: len({name.casefold() for name in columns}) == len(columns))
+    )
+    @settings(deadline=None, max_examples=60)
+    def test_toml_gives_back_the_same_schema(self, columns):
+        import tomllib
+
+        schema = Schema(columns)
+        again = Schema.from_dict(tomllib.loads(schema.to_toml())["columns"])
+        assert again == schema
+        assert list(again) == list(schema)
+        assert again.to_dict() == schema.to_dict()
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_odd_names_and_values_survive_a_file(self, name, tmp_path):
+        schema = Schema({name: Category([name, "</script><script>", "'; DROP TABLE x"])})
+        path = tmp_path / "odd.toml"
+        path.write_text(schema.to_toml(), "utf-8")
+        assert Schema.load(path) == schema
+
+
+class TestFiles:
+    def test_a_missing_file_says_so(self, tmp_path):
+        with pytest.raises(SchemaError, match="cannot be read"):
+            Schema.load(tmp_path / "none.toml")
+
+    def test_broken_toml_says_so(self, tmp_path):
+        path = tmp_path / "bad.toml"
+        path.write_text("name = ", "utf-8")
+        with pytest.raises(SchemaError, match="not valid TOML"):
+            read_toml(path)
+        path.write_bytes(b"\xff\xfe")
+        with pytest.raises(SchemaError, match="not valid TOML"):
+            read_toml(path)
+
+    def test_unknown_entries_are_refused(self, tmp_path):
+        path = tmp_path / "odd.toml"
+        path.write_text("colums = 1", "utf-8")
+        with pytest.raises(SchemaError, match="unknown entry 'colums'"):
+            read_toml(path)
+
+    def test_the_adult_schema_is_the_declared_one(self):
+        schema = dpnb.datasets.adult().schema
+        assert len(schema) == 16
+        assert schema["age"] == Integer(17, 90, bins=[17, 20, 30, 40, 50, 60, 70, 80, 90])
+        assert schema["high_income"] == Integer(0, 1)
+        assert "?" in schema["workclass"].values
+
+
+class TestAliases:
+    COLUMNS = {name: Integer(0, 9) for name in ("a", "b", "c", "d")}  # noqa: RUF012
+
+    def test_survive_toml_and_plain_data(self, tmp_path):
+        schema = Schema(self.COLUMNS, aliases=[["a", "b"], ["c", "d"]])
+        (tmp_path / "s.toml").write_text(schema.to_toml(), "utf-8")
+        assert Schema.load(tmp_path / "s.toml") == schema
+        assert schema.aliases == (("a", "b"), ("c", "d"))
+
+    def test_are_part_of_what_a_schema_is(self):
+        plain, aliased = Schema(self.COLUMNS), Schema(self.COLUMNS, aliases=[["a", "b"]])
+        assert plain != aliased
+        assert hash(plain) != hash(aliased)
+        assert "aliases=[['a', 'b']]" in repr(aliased)
+
+    @pytest.mark.parametrize(
+        "aliases", [[["a"]], [["a", "e"]], [["a", "b"], ["b", "c"]], [["a", "a"]], ["ab"], "ab", 5]
+    )
+    def test_that_make_no_sense_are_refused(self, aliases):
+        with pytest.raises(SchemaError, match="alias"):
+            Schema(self.COLUMNS, aliases=aliases)
+
+
+class TestCompleteColumns:
+    COLUMNS = {name: Integer(0, 9) for name in ("a", "b", "c")}  # noqa: RUF012
+
+    def test_survive_toml_and_plain_data(self, tmp_path):
+        schema = Schema(self.COLUMNS, complete=["c", "a"])
+        (tmp_path / "s.toml").write_text(schema.to_toml(), "utf-8")
+        assert Schema.load(tmp_path / "s.toml") == schema
+        assert schema.complete == ("a", "c")
+
+    def test_are_part_of_what_a_schema_is(self):
+        plain, complete = Schema(self.COLUMNS), Schema(self.COLUMNS, complete=["b"])
+        assert plain != complete
+        assert hash(plain) != hash(complete)
+        assert "complete=['b']" in repr(complete)
+
+    @pytest.mark.parametrize("complete", ["a", ["d"], [1], 5, {"a": 1}, None])
+    def test_that_make_no_sense_are_refused(self, complete):
+        with pytest.raises(SchemaError, match="complete"):
+            Schema(self.COLUMNS, complete=complete)
