@@ -21,7 +21,7 @@ from typing import Any
 
 DATA = Path(__file__).parents[1] / "data" / "german_credit.csv"
 IMPORTED = (
-    "duckdb", "encodings.utf_8_sig", "opendp.prelude", "opendp._data", "pandas", "scipy.special",
+    "duckdb", "encodings.utf_8_sig", "opendp._data", "opendp.measurements", "pandas", "scipy.special",
     "sqlglot.dialects.duckdb", "sqlglot.generators.duckdb", "sqlglot.parsers.duckdb",
     "sqlglot.typing.duckdb", "dpnb.curator", "dpnb.engines.choice", "dpnb.engines.duckdb",
     "dpnb.engines.spark", "dpnb.explain.assembly", "dpnb.explain.request", "dpnb.privacy.gaussian",
