@@ -26,7 +26,7 @@ from dpnb import (
     Table,
     Unit,
 )
-from dpnb.display.decision_widget import SHOWS
+from dpnb.display.cards.decision_widget import SHOWS
 from dpnb.display.widgets import is_live
 from dpnb.errors import DpnbError
 from dpnb.estimation.noise import Mixture

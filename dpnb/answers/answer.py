@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from dpnb.answers.bootstrap import Bootstrap, bootstrap
 from dpnb.answers.compare import compare
 from dpnb.answers.origin import Origin
-from dpnb.answers.plain import listed
 from dpnb.answers.question import Question, label
 from dpnb.answers.words import bought_sentence, cost_text, interval_sentence, ledger_note
 from dpnb.errors import RequestError, given, nearest
@@ -19,15 +18,15 @@ from dpnb.estimation.intervals import Mode
 from dpnb.formats import percent
 from dpnb.privacy.loss import Currency, PrivacyLoss, guarantee, unit
 from dpnb.private import Stamp
+from dpnb.results import Result, card_of, listed
 from dpnb.schema.schema import kept_note, unit_text
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+@dataclass(frozen=True, slots=True, repr=False)
+class Answer(Result):
     """The answer to one statement. Holds released values only.
 
     Attributes
@@ -85,6 +84,8 @@ class Answer:
     >>> answer.spent
     PrivacyLoss(rho=0.1)
     """
+
+    card = "answer.ANSWER"
 
     sql: str
     table: str
@@ -452,60 +453,8 @@ class Answer:
         str
             In GitHub's form.
         """
-        from dpnb.display.text import answer_markdown
-
-        return answer_markdown(self)
-
-    def __repr__(self) -> str:
-        from dpnb.display.text import answer_text
-
-        return answer_text(self)
-
-    def _repr_html_(self) -> str:
-        from dpnb.display.html import answer_html
-
-        return answer_html(self)
-
-    def to_html(self, path: str) -> None:
-        """Write the answer as a page that needs nothing else.
-
-        Parameters
-        ----------
-        path : str
-            The file to write. An existing one is replaced.
-        """
-        from dpnb.display.elements import write_page
-
-        write_page(path, self._repr_html_())
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the intervals of the first aggregate; returns the matplotlib Axes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; by default a new figure.
-
-        Returns
-        -------
-        matplotlib Axes
-            To change or save the picture.
-        """
-        from dpnb.display.figures import plot_answer
-
-        return plot_answer(self, ax)
-
-    def widget(self) -> Any:
-        """Return the answer as a Jupyter widget; two groups can be picked in it.
-
-        Returns
-        -------
-        ipywidgets widget
-            It shows itself as the last line of a cell.
-        """
-        from dpnb.display.widgets import AnswerWidget
-
-        return AnswerWidget(self)
+        markdown: str = card_of(self).markdown(self)
+        return markdown
 
 
 def _laws(found: Estimates) -> dict[str, Any]:

@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpnb.answers.listing import Listing
-from dpnb.answers.question import label
 from dpnb.codes import scalar
 from dpnb.errors import RequestError, given
-from dpnb.formats import ends_text, figure, percent
 from dpnb.privacy.calibrate import Law
 from dpnb.private import Stamp
+from dpnb.results import Shown
 from dpnb.sql.formulas import Applied, Combined, Constant, Formula, Leaf, statistics_of
 
 if TYPE_CHECKING:
@@ -31,15 +29,14 @@ if TYPE_CHECKING:
 
     Draws: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
-WARNING = "Approximate: they may miss the exact value more often than stated"
 MAX_DRAWS = 100_000
 _NORMAL = NormalDist()
 _CELLS = 2**18
 """Resampled numbers held at once, for each released vector."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bootstrap:
+@dataclass(frozen=True, slots=True, repr=False)
+class Bootstrap(Shown):
     """Approximate intervals of one result, one for each shown group. Never used for verdicts.
 
     Attributes
@@ -62,6 +59,8 @@ class Bootstrap:
     >>> list(answer.bootstrap().to_frame())
     ['wage', 'wage_low', 'wage_high']
     """
+
+    card = "bootstrap.BOOTSTRAP"
 
     alias: str
     keys: tuple[str, ...]
@@ -91,41 +90,6 @@ class Bootstrap:
         for name, values in zip(names, (self.estimate, self.low, self.high), strict=True):
             columns[name] = [float("nan") if value is None else value for value in values]
         return pd.DataFrame(columns)
-
-    def listing(self) -> Listing:
-        """Return the intervals as a table.
-
-        Returns
-        -------
-        Listing
-            A table that prints, and shows in a notebook.
-        """
-        from dpnb.display.text import stamps
-
-        rows = []
-        for group, value, low, high in zip(
-            self.groups, self.estimate, self.low, self.high, strict=True
-        ):
-            name = label(group)
-            if value is None or low is None or high is None:
-                rows.append((name, "too few rows to tell", ""))
-                continue
-            half = (high - low) / 2
-            shown = ends_text(low, high, half)
-            rows.append((name, figure(value, half), shown))
-        caption = (
-            f"{percent(self.confidence)} bootstrap confidence intervals of {self.alias}, each on its own. "
-            f"{WARNING}."
-        )
-        caption = " ".join([*stamps(self.stamp, self.conditional), caption])
-        header = (", ".join(self.keys), self.alias, "approximate interval")
-        return Listing(caption, header, tuple(rows))
-
-    def __repr__(self) -> str:
-        return repr(self.listing())
-
-    def _repr_html_(self) -> str:
-        return self.listing()._repr_html_()
 
 
 def bootstrap(answer: Answer, alias: str | None, draws: object, seed: object) -> Bootstrap:

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, get_args
 
 from dpnb.answers.inferred import Inferred, Missing, Source, Test
-from dpnb.answers.plain import listed
 from dpnb.answers.question import label, shown_label
 from dpnb.answers.words import interval_sentence
 from dpnb.errors import RequestError, given, nearest
@@ -17,18 +16,18 @@ from dpnb.estimation.joint import Joint, Operator, Quantity, compared
 from dpnb.estimation.mixed import ratio
 from dpnb.formats import percent
 from dpnb.private import Stamp
+from dpnb.results import Result, listed
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 
 MOST_SURE = 0.9999
 """A confidence that was found is not shown more exactly."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inference:
+@dataclass(frozen=True, slots=True, repr=False)
+class Inference(Result):
     """The answer to one statement from earlier answers. Holds released values only; costs nothing.
 
     Attributes
@@ -76,6 +75,8 @@ class Inference:
     >>> inference.probability(">", inference.estimate)
     0.5
     """
+
+    card = "inference.INFERENCE"
 
     sql: str
     table: str
@@ -633,57 +634,6 @@ class Inference:
         values["joint"] = Joint.from_dict(values["joint"])
         values["consistency"] = Consistency.from_dict(values["consistency"])
         return cls(**values)
-
-    def __repr__(self) -> str:
-        from dpnb.display.cards.inference import inference_text
-
-        return inference_text(self)
-
-    def _repr_html_(self) -> str:
-        from dpnb.display.cards.inference import inference_html
-
-        return inference_html(self)
-
-    def to_html(self, path: str) -> None:
-        """Write the inference as a page that needs nothing else.
-
-        Parameters
-        ----------
-        path : str
-            The file to write. An existing one is replaced.
-        """
-        from dpnb.display.elements import write_page
-
-        write_page(path, self._repr_html_())
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the density of a single value, or the intervals of the groups.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; by default a new figure.
-
-        Returns
-        -------
-        matplotlib Axes
-            To change or save the picture.
-        """
-        from dpnb.display.inference_figures import plot_inference
-
-        return plot_inference(self, ax)
-
-    def widget(self) -> Any:
-        """Return the inference as a Jupyter widget: ask for the probability of a claim.
-
-        Returns
-        -------
-        ipywidgets widget
-            It shows itself as the last line of a cell.
-        """
-        from dpnb.display.inference_widget import InferenceWidget
-
-        return InferenceWidget(self)
 
 
 def _comparison(operator: object) -> Operator:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from dpnb.answers.plain import listed
 from dpnb.formats import ends_text, figure, whole
+from dpnb.results import listed
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,82 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.answers.origin import Origin
-from dpnb.answers.plain import listed
-from dpnb.answers.words import KERNEL, bought_sentence, left_text
-from dpnb.formats import figure, loss_text
-from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text, unit
+from dpnb.privacy.loss import Currency, PrivacyLoss
 from dpnb.private import Stamp
+from dpnb.results import Shown, listed
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """A captioned table of texts.
-
-    Attributes
-    ----------
-    caption : str
-    header : tuple of str
-    rows : tuple of tuples of str
-    stamp : str
-        As in ``Answer``.
-    notes : tuple of str
-        Sentences that stand below.
-
-    Examples
-    --------
-    >>> list(session.tables.to_frame()["column"])[:2]
-    ['sex', 'age']
-    """
-
-    caption: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    stamp: Stamp = ""
-    notes: tuple[str, ...] = ()
-
-    def __iter__(self) -> Iterator[tuple[str, ...]]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the table as a data frame of texts.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row for each line.
-        """
-        import pandas as pd
-
-        return pd.DataFrame([list(row) for row in self.rows], columns=list(self.header))
-
-    def __repr__(self) -> str:
-        from dpnb.display.text import listing_text
-
-        return listing_text(self)
-
-    def _repr_html_(self) -> str:
-        from dpnb.display.html import listing_html
-
-        return listing_html(self)
+    pass
 
 
 Width: TypeAlias = tuple[str, int | None, float | None]
 """An aggregate, the group size or None, and the margin of error of its intervals or None."""
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+@dataclass(frozen=True, slots=True, repr=False)
+class Price(Shown):
     """What a statement would cost, and its margins of error. Nothing was spent.
 
     Attributes
@@ -105,6 +48,8 @@ class Price:
     >>> price.affordable
     True
     """
+
+    card = "price.PRICE"
 
     sql: str
     spent: PrivacyLoss
@@ -158,34 +103,6 @@ class Price:
         """
         return price_share(self.spent, self.remaining, self.currency)
 
-    def listing(self) -> Listing:
-        """Return the price as a table.
-
-        Returns
-        -------
-        Listing
-            A table that prints, and shows in a notebook.
-        """
-        rows = tuple(
-            (
-                alias,
-                "any size" if size is None else f"{size:,} rows",
-                "depends on the values" if width is None else f"± {figure(width, width)}",
-            )
-            for alias, size, width in self.widths
-        )
-        caption, note = price_words(
-            self.spent, self.remaining, self.cap, self.currency, self.delta,
-            affordable=self.affordable,
-        )  # fmt: skip
-        notes = [note]
-        if self.bought:
-            notes.append(bought_sentence(self.bought))
-        if self.origin is not None:
-            notes.append(self.origin.forecast(self.currency, self.delta))
-        header = ("aggregate", "group size", "expected margin of error")
-        return Listing(caption, header, rows, self.stamp, tuple(notes))
-
     def to_dict(self) -> dict[str, Any]:
         """Return the price as plain data (JSON).
 
@@ -218,12 +135,6 @@ class Price:
         values["bought"] = tuple(values["bought"])
         return cls(**values)
 
-    def __repr__(self) -> str:
-        return repr(self.listing())
-
-    def _repr_html_(self) -> str:
-        return self.listing()._repr_html_()
-
 
 def plain_losses(value: Any) -> dict[str, Any]:
     """Return a dataclass of plain values and losses as plain data."""
@@ -251,37 +162,9 @@ def price_share(spent: PrivacyLoss, remaining: PrivacyLoss, currency: Currency) 
     return float(cost / left) if left else float("inf")
 
 
-def price_words(
-    spent: PrivacyLoss,
-    remaining: PrivacyLoss,
-    cap: PrivacyLoss,
-    currency: Currency,
-    delta: float | None,
-    *,
-    affordable: bool,
-) -> tuple[str, str]:
-    """Return a price, and what it would leave."""
-    left = remaining.level(currency)
-    if affordable:
-        after = f"This would leave {left_text(remaining - spent, cap, currency)}"
-    elif spent.level(currency) <= left:
-        after = f"Only delta {amount_text(remaining.delta, left=True)} is left"
-    else:
-        after = f"Only {unit(currency)} {amount_text(left, left=True)} is left"
-    free = spent.level(currency) == 0
-    cost = "free" if free else loss_text(spent, currency, delta)
-    return f"Price: {cost}", f"{after}. Nothing was spent."
-
-
 def minute(time: str) -> str:
     """Return a time of the ledger as day, hour and minute."""
     return time[:16].replace("T", " ")
-
-
-_BOUNDS = (
-    "The limit bounds what the answers to this analyst reveal. Answers that others pass on come on "
-    "top. The owner's total budget bounds all analysts together."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,8 +186,8 @@ class Asked:
         return cls(**read_losses(data))
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetStatus:
+@dataclass(frozen=True, slots=True, repr=False)
+class BudgetStatus(Shown):
     """Total budget, what was spent of it, and what remains.
 
     Attributes
@@ -326,6 +209,8 @@ class BudgetStatus:
     Fraction(0, 1)
     """
 
+    card = "budget.BUDGET"
+
     cap: PrivacyLoss
     spent: PrivacyLoss
     remaining: PrivacyLoss
@@ -334,28 +219,6 @@ class BudgetStatus:
     kept: bool
     analyst: str | None = None
     stamp: Stamp = ""
-
-    def listing(self) -> Listing:
-        """Return the status as a table.
-
-        Returns
-        -------
-        Listing
-            A table that prints, and shows in a notebook.
-        """
-        rows = tuple(
-            (word, loss_text(loss, self.currency, self.delta, left=word == "left"))
-            for word, loss in (
-                ("total" if self.analyst is None else "limit", self.cap),
-                ("spent", self.spent),
-                ("left", self.remaining),
-            )
-        )
-        whose = "" if self.analyst is None else f" of {self.analyst}"
-        promise = () if self.analyst is None else (_BOUNDS,)
-        note = () if self.kept else (KERNEL,)
-        header = ("", "privacy loss")
-        return Listing(f"Privacy budget{whose}", header, rows, self.stamp, (*promise, *note))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the status as plain data (JSON).
@@ -382,11 +245,3 @@ class BudgetStatus:
             Equal to the original.
         """
         return cls(**read_losses(data))
-
-    def __repr__(self) -> str:
-        return repr(self.listing())
-
-    def _repr_html_(self) -> str:
-        from dpnb.display.html import budget_html
-
-        return budget_html(self)

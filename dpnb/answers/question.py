@@ -9,14 +9,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.comparison import Group
-from dpnb.answers.plain import listed
 from dpnb.errors import given
 from dpnb.estimation.intervals import Mode
 from dpnb.formats import end_text, percent
 from dpnb.private import Stamp
+from dpnb.results import Result, listed
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 _ENDS = {"low": -math.inf, "high": math.inf, "joint_low": -math.inf, "joint_high": math.inf}
 """Ends of intervals; one that is infinite is None in plain data."""
@@ -24,8 +24,8 @@ AMONG = " for all comparisons of this kind"
 """Said where weights do not cancel, or the column is computed: such comparisons hold together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+@dataclass(frozen=True, slots=True, repr=False)
+class Question(Result):
     """Whether a weighted sum of groups is above a constant, with the interval of the difference.
 
     The question "is a above b?" has the weights 1 and -1, and the constant 0.
@@ -88,6 +88,8 @@ class Question:
     >>> question.low < question.estimate < question.high
     True
     """
+
+    card = "question.QUESTION"
 
     groups: tuple[Group, ...]
     weights: tuple[float, ...]
@@ -181,57 +183,6 @@ class Question:
         for name, end in _ENDS.items():
             values[name] = end if values[name] is None else values[name]
         return cls(**values)
-
-    def __repr__(self) -> str:
-        from dpnb.display.text import question_text
-
-        return question_text(self)
-
-    def _repr_html_(self) -> str:
-        from dpnb.display.html import question_html
-
-        return question_html(self)
-
-    def to_html(self, path: str) -> None:
-        """Write the question as a page that needs nothing else.
-
-        Parameters
-        ----------
-        path : str
-            The file to write. An existing one is replaced.
-        """
-        from dpnb.display.elements import write_page
-
-        write_page(path, self._repr_html_())
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the interval on a line with 0 marked; returns the matplotlib Axes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; by default a new figure.
-
-        Returns
-        -------
-        matplotlib Axes
-            To change or save the picture.
-        """
-        from dpnb.display.figures import plot_question
-
-        return plot_question(self, ax)
-
-    def widget(self) -> Any:
-        """Return the question as a Jupyter widget.
-
-        Returns
-        -------
-        ipywidgets widget
-            It shows itself as the last line of a cell.
-        """
-        from dpnb.display.widgets import html_widget
-
-        return html_widget(self._repr_html_())
 
 
 def label(group: tuple[str | int, ...]) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpnb.answers.plain import listed
 from dpnb.answers.question import label
 from dpnb.answers.words import cost_text, ledger_note
 from dpnb.decide import words
@@ -15,10 +14,10 @@ from dpnb.errors import BudgetError, RequestError
 from dpnb.privacy.calibrate import Law
 from dpnb.privacy.loss import Currency, PrivacyLoss, guarantee
 from dpnb.private import Stamp
+from dpnb.results import Result, card_of, listed
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 VERDICTS = {1: "surely yes", -1: "surely no", 0: "unknown"}
 _LOSSES = ("spent", "charged", "remaining", "cap", "first_cost", "worst_cost", "ceiling")
@@ -113,8 +112,8 @@ class Taken:
     unknown: int
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+@dataclass(frozen=True, slots=True, repr=False)
+class Decision(Result):
     """Which declared groups satisfy a condition. Holds released values only.
 
     Attributes
@@ -182,6 +181,8 @@ class Decision:
     >>> len(decision.chosen), decision.keys
     (3, ('job',))
     """
+
+    card = "decision.DECISION"
 
     sql: str
     table: str
@@ -515,60 +516,8 @@ class Decision:
         str
             In GitHub's form.
         """
-        from dpnb.display.cards.decision import decision_markdown
-
-        return decision_markdown(self)
-
-    def __repr__(self) -> str:
-        from dpnb.display.cards.decision import decision_text
-
-        return decision_text(self)
-
-    def _repr_html_(self) -> str:
-        from dpnb.display.cards.decision import decision_html
-
-        return decision_html(self)
-
-    def to_html(self, path: str) -> None:
-        """Write the decision as a page that needs nothing else.
-
-        Parameters
-        ----------
-        path : str
-            The file to write. An existing one is replaced.
-        """
-        from dpnb.display.elements import write_page
-
-        write_page(path, self._repr_html_())
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the number line of the first condition; returns the matplotlib Axes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; by default a new figure.
-
-        Returns
-        -------
-        matplotlib Axes
-            To change or save the picture.
-        """
-        from dpnb.display.decision_figures import plot_decision
-
-        return plot_decision(self, ax)
-
-    def widget(self) -> Any:
-        """Return the decision as a Jupyter widget: a number line for each condition.
-
-        Returns
-        -------
-        ipywidgets widget
-            It shows itself as the last line of a cell.
-        """
-        from dpnb.display.decision_widget import DecisionWidget
-
-        return DecisionWidget(self)
+        markdown: str = card_of(self).markdown(self)
+        return markdown
 
 
 def _plain_reading(one: Reading) -> dict[str, Any]:

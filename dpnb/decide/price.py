@@ -7,15 +7,15 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from dpnb.answers.listing import price_share
-from dpnb.answers.plain import listed
 from dpnb.decide import words
 from dpnb.decide.decision import Test
 from dpnb.privacy.loss import Currency, PrivacyLoss
 from dpnb.private import Stamp
+from dpnb.results import Shown, listed
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionPrice:
+@dataclass(frozen=True, slots=True, repr=False)
+class DecisionPrice(Shown):
     """The plan of a decision: what it will look at, how finely, and what each step costs. Free.
 
     Attributes
@@ -55,6 +55,8 @@ class DecisionPrice:
     >>> session.price(sql, beta=0.05).groups
     3
     """
+
+    card = "decision.PRICE"
 
     sql: str
     condition: str
@@ -144,13 +146,3 @@ class DecisionPrice:
             At least one.
         """
         return words.plan_sentences(self)
-
-    def __repr__(self) -> str:
-        from dpnb.display.cards.decision import price_text
-
-        return price_text(self)
-
-    def _repr_html_(self) -> str:
-        from dpnb.display.cards.decision import price_html
-
-        return price_html(self)

@@ -8,7 +8,7 @@ from decimal import ROUND_UP, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpnb.answers.listing import Listing, plain_losses, price_share, price_words, read_losses
+from dpnb.answers.listing import plain_losses, price_share, read_losses
 from dpnb.answers.words import cost_text, ledger_note
 from dpnb.engines.scans import MOST_LETTERS
 from dpnb.errors import SchemaError, given
@@ -16,12 +16,12 @@ from dpnb.formats import percent
 from dpnb.privacy.loss import Currency, PrivacyLoss, guarantee
 from dpnb.privacy.threshold import Threshold
 from dpnb.private import Stamp
+from dpnb.results import Result, Shown
 from dpnb.schema.columns import Category
 from dpnb.schema.schema import unit_text
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 
 _THEN = (
@@ -89,8 +89,8 @@ class ThresholdLaw:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Discovery:
+@dataclass(frozen=True, slots=True, repr=False)
+class Discovery(Result):
     """Values of an undeclared column that many rows, or ids, have.
 
     Attributes
@@ -119,6 +119,8 @@ class Discovery:
     >>> discovery.hidden_low >= 0
     True
     """
+
+    card = "discovery.DISCOVERY"
 
     table: str
     column: str
@@ -253,48 +255,9 @@ class Discovery:
             "dpnb": dpnb.__version__,
         }
 
-    def __repr__(self) -> str:
-        from dpnb.display.cards.discovery import discovery_text
 
-        return discovery_text(self)
-
-    def _repr_html_(self) -> str:
-        from dpnb.display.cards.discovery import discovery_html
-
-        return discovery_html(self)
-
-    def to_html(self, path: str) -> None:
-        """Write the discovery as a page that needs nothing else.
-
-        Parameters
-        ----------
-        path : str
-            The file to write. An existing one is replaced.
-        """
-        from dpnb.display.elements import write_page
-
-        write_page(path, self._repr_html_())
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw how likely a value is to be shown; returns the matplotlib Axes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; by default a new figure.
-
-        Returns
-        -------
-        matplotlib Axes
-            To change or save the picture.
-        """
-        from dpnb.display.cards.discovery import plot_discovery
-
-        return plot_discovery(self, ax)
-
-
-@dataclass(frozen=True, slots=True)
-class DiscoveryPrice:
+@dataclass(frozen=True, slots=True, repr=False)
+class DiscoveryPrice(Shown):
     """What a discovery would cost, and which values it would show. Nothing was spent.
 
     Attributes
@@ -313,6 +276,8 @@ class DiscoveryPrice:
     >>> session.price_discovery("city", rho=0.5).affordable
     True
     """
+
+    card = "discovery.PRICE"
 
     law: ThresholdLaw
     hidden: int
@@ -337,26 +302,6 @@ class DiscoveryPrice:
             return share
         left = self.remaining.delta
         return max(share, float(self.spent.delta / left) if left else float("inf"))
-
-    def listing(self) -> Listing:
-        """Return the price as a table.
-
-        Returns
-        -------
-        Listing
-            A table that prints, and shows in a notebook.
-        """
-        sure = percent(self.law.confidence)
-        rows = (
-            (f"count found with {sure} probability", f"{self.law.surely:,}"),
-            ("margin of error of the number of hidden values", f"± {self.hidden:,}"),
-        )
-        caption, note = price_words(
-            self.spent, self.remaining, self.cap, self.currency, self.delta,
-            affordable=self.affordable,
-        )  # fmt: skip
-        said = (note, self.law.sentence())
-        return Listing(caption, ("", "expected"), rows, self.stamp, said)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the price as plain data (JSON).
@@ -384,9 +329,3 @@ class DiscoveryPrice:
         """
         values = read_losses(data)
         return cls(**{**values, "law": ThresholdLaw(**values["law"])})
-
-    def __repr__(self) -> str:
-        return repr(self.listing())
-
-    def _repr_html_(self) -> str:
-        return self.listing()._repr_html_()

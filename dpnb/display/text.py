@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpnb.answers.words import rest_sentence
 from dpnb.errors import printable
-from dpnb.formats import percent
 from dpnb.privacy.loss import PICKED
 from dpnb.private import STAMPS, Stamp
+from dpnb.results import Listing
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from dpnb.answers.answer import Answer
-    from dpnb.answers.listing import Listing
-    from dpnb.answers.question import Question
-    from dpnb.explain.explanation import Explanation
 
 MAX_ROWS = 40
 """Rows shown before the rest is only counted; ``to_frame`` has them all."""
@@ -36,29 +31,6 @@ def stamps(stamp: Stamp, conditional: bool) -> list[str]:
     return [mark for mark in marks if mark]
 
 
-def table_cells(answer: Answer) -> tuple[list[str], list[list[str]]]:
-    """Return header and shown rows of an answer as texts."""
-    header = list(answer.keys)
-    for found in answer.estimates:
-        header += [found.alias, f"{percent(answer.confidence)} interval"]
-    rows = []
-    for row in answer.rows[:MAX_ROWS]:
-        cells = [str(value) for value in answer.groups[row]]
-        for found in answer.estimates:
-            cells += [found.text(row), found.interval_text(row)]
-        rows.append(cells)
-    return header, rows
-
-
-def sentences(answer: Answer) -> list[str]:
-    """Return what is said about an answer, the same in every rendering."""
-    said = [
-        answer.interval_sentence(), answer.cost_sentence(), answer.origin_sentence(), answer.note(),
-    ]  # fmt: skip
-    more = rest_sentence(len(answer.rows) - MAX_ROWS)
-    return [sentence for sentence in (more, *said) if sentence]
-
-
 def aligned(header: list[str], rows: list[list[str]], left: Container[int]) -> list[str]:
     """Return the lines of a table in columns; those in ``left`` start at the left."""
     lines = [[printable(cell) for cell in line] for line in [header, *rows]]
@@ -70,65 +42,6 @@ def aligned(header: list[str], rows: list[list[str]], left: Container[int]) -> l
         ).rstrip()
         for line in lines
     ]
-
-
-def question_text(question: Question) -> str:
-    """Return a question's verdict for a terminal."""
-    return " ".join([*stamps(question.stamp, question.conditional), printable(question.sentence)])
-
-
-def answer_text(answer: Answer) -> str:
-    """Return an answer for a terminal."""
-    header, rows = table_cells(answer)
-    above = [f"{stamp}\n" for stamp in stamps(answer.stamp, answer.conditional)]
-    grid = aligned(header, rows, range(len(answer.keys)))
-    return "\n".join([*above, *grid, "", *sentences(answer)])
-
-
-def answer_markdown(answer: Answer) -> str:
-    """Return an answer as a Markdown table, its sentences below."""
-    header, rows = table_cells(answer)
-    table = markdown_table(header, rows, range(len(answer.keys)))
-    above = map(strong, stamps(answer.stamp, answer.conditional))
-    return "\n\n".join([*above, table, *map(markdown, sentences(answer))])
-
-
-def explanation_cells(explanation: Explanation) -> tuple[list[str], list[list[str]]]:
-    """Return header and shown rows of an explanation as texts."""
-    rows = [
-        [row.predicate, explanation.influence_text(row), explanation.rank_text(row),
-         explanation.effect_text(row)]
-        for row in explanation.rows[:MAX_ROWS]
-    ]  # fmt: skip
-    return ["predicate", "influence", "rank", "effect"], rows
-
-
-def more_rows(explanation: Explanation) -> str:
-    """Return how many rows are not shown; empty when all are."""
-    return rest_sentence(len(explanation.rows) - MAX_ROWS, "rows")
-
-
-def explanation_sentences(explanation: Explanation) -> list[str]:
-    """Return what is said below an explanation, the same in every rendering."""
-    said = (more_rows(explanation), *explanation.sentences())
-    return [sentence for sentence in said if sentence]
-
-
-def explanation_text(explanation: Explanation) -> str:
-    """Return an explanation for a terminal: the verdict, the table, and what it means."""
-    above = [f"{stamp}\n" for stamp in stamps(explanation.stamp, explanation.conditional)]
-    above += [printable(explanation.title), printable(explanation.question.sentence), ""]
-    grid = aligned(*explanation_cells(explanation), (0, 3))
-    return "\n".join([*above, *grid, "", *map(printable, explanation_sentences(explanation))])
-
-
-def explanation_markdown(explanation: Explanation) -> str:
-    """Return an explanation as a Markdown table, its verdict above and its sentences below."""
-    stamped = stamps(explanation.stamp, explanation.conditional)
-    above = [*map(strong, [*stamped, explanation.title]), markdown(explanation.question.sentence)]
-    table = markdown_table(*explanation_cells(explanation), (0, 3))
-    said = map(markdown, explanation_sentences(explanation))
-    return "\n\n".join([*above, table, *said])
 
 
 def markdown_table(header: list[str], rows: list[list[str]], left: Container[int]) -> str:

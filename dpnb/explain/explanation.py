@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpnb.answers.plain import listed
 from dpnb.answers.question import Question
 from dpnb.answers.words import cost_text, interval_sentence, ledger_note
 from dpnb.explain.influence import RELATIVE_UNIT
@@ -16,11 +15,11 @@ from dpnb.explain.unbinned import unbinned_sentence
 from dpnb.formats import end_text, figure, percent
 from dpnb.privacy.loss import PrivacyLoss, amount_text, guarantee
 from dpnb.private import Stamp
+from dpnb.results import Result, card_of, listed
 from dpnb.schema.schema import unit_text
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +53,8 @@ class Row:
     rank_high: int
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation(Result):
     """The predicates with the largest influence on a difference. Holds released values only.
 
     Attributes
@@ -103,6 +102,8 @@ class Explanation:
     >>> len(explanation.rows)
     2
     """
+
+    card = "explanation.EXPLANATION"
 
     question: Question
     rows: tuple[Row, ...]
@@ -550,28 +551,6 @@ class Explanation:
             "dpnb": dpnb.__version__,
         }
 
-    def __repr__(self) -> str:
-        from dpnb.display.text import explanation_text
-
-        return explanation_text(self)
-
-    def _repr_html_(self) -> str:
-        from dpnb.display.cards.explanation import explanation_html
-
-        return explanation_html(self)
-
-    def to_html(self, path: str) -> None:
-        """Write the explanation as a page that needs nothing else.
-
-        Parameters
-        ----------
-        path : str
-            The file to write. An existing one is replaced.
-        """
-        from dpnb.display.elements import write_page
-
-        write_page(path, self._repr_html_())
-
     def to_markdown(self) -> str:
         """Return the rows as a Markdown table with its sentences.
 
@@ -580,35 +559,5 @@ class Explanation:
         str
             In GitHub's form.
         """
-        from dpnb.display.text import explanation_markdown
-
-        return explanation_markdown(self)
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the intervals of influence; returns the matplotlib Axes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; by default a new figure.
-
-        Returns
-        -------
-        matplotlib Axes
-            To change or save the picture.
-        """
-        from dpnb.display.figures import plot_explanation
-
-        return plot_explanation(self, ax)
-
-    def widget(self) -> Any:
-        """Return the explanation as a Jupyter widget; a row can be picked in it.
-
-        Returns
-        -------
-        ipywidgets widget
-            It shows itself as the last line of a cell.
-        """
-        from dpnb.display.widgets import ExplanationWidget
-
-        return ExplanationWidget(self)
+        markdown: str = card_of(self).markdown(self)
+        return markdown

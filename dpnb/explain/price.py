@@ -9,21 +9,18 @@ from typing import Any
 
 from dpnb.answers.assembly import status
 from dpnb.answers.listing import (
-    Listing,
     plain_losses,
     price_share,
-    price_words,
     read_losses,
 )
 from dpnb.answers.question import Question
 from dpnb.errors import RequestError
-from dpnb.explain.influence import RELATIVE_UNIT
 from dpnb.explain.plan import ExplanationPlan
-from dpnb.explain.unbinned import unbinned_sentence
-from dpnb.formats import figure, percent
+from dpnb.formats import figure
 from dpnb.ledger.store import Store
 from dpnb.privacy.loss import Currency, PrivacyLoss
 from dpnb.private import Stamp
+from dpnb.results import Shown
 
 
 def scale_of(question: Question) -> tuple[float | None, str]:
@@ -47,8 +44,8 @@ def scale_of(question: Question) -> tuple[float | None, str]:
     return scale, ""
 
 
-@dataclass(frozen=True, slots=True)
-class ExplanationPrice:
+@dataclass(frozen=True, slots=True, repr=False)
+class ExplanationPrice(Shown):
     """What an explanation would cost, and its margins of error. Nothing was spent.
 
     Attributes
@@ -85,6 +82,8 @@ class ExplanationPrice:
     >>> session.price(question, rho=0.5).affordable
     True
     """
+
+    card = "explanation.PRICE"
 
     spent: PrivacyLoss
     remaining: PrivacyLoss
@@ -135,51 +134,6 @@ class ExplanationPrice:
             "20 % of the difference. Nothing was charged.",
         )
 
-    def listing(self) -> Listing:
-        """Return the price as a table.
-
-        Returns
-        -------
-        Listing
-            A table that prints, and shows in a notebook.
-        """
-
-        def shown(value: float) -> str:
-            if self.relative:
-                return f"{figure(100 * value, 100 * value)} %"
-            return figure(value, value)
-
-        unit = RELATIVE_UNIT.removeprefix("%") if self.relative else ""
-        rows = (
-            (
-                "influence",
-                f"margin of error {shown(self.half_width)}{unit} ({percent(self.confidence)} confidence)",
-            ),
-            ("rank", f"separates influences that differ by {shown(self.resolution)}"),
-            ("candidates", f"{self.candidates:,} predicates"),
-        )
-        caption, note = price_words(
-            self.spent, self.remaining, self.cap, self.currency, self.delta,
-            affordable=self.affordable,
-        )  # fmt: skip
-        default = (
-            "You gave no privacy cost: this explanation was already released to you."
-            if self.spent.rho == 0
-            else "You gave no privacy cost: it would use a fifth of what is left."
-        )
-        said = (
-            "" if self.valid else "The difference itself could be noise, or goes the other way.",
-            "The margin of error is more than three quarters of the difference: the influences would be "
-            "mostly noise."
-            if self.too_wide
-            else "",
-            unbinned_sentence(self.unbinned),
-            default if self.unsaid else "",
-            note,
-        )
-        notes = tuple(one for one in said if one)
-        return Listing(caption, ("", "expected"), rows, self.stamp, notes)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the price as plain data (JSON).
 
@@ -205,12 +159,6 @@ class ExplanationPrice:
             Equal to the original.
         """
         return cls(**read_losses(data))
-
-    def __repr__(self) -> str:
-        return repr(self.listing())
-
-    def _repr_html_(self) -> str:
-        return self.listing()._repr_html_()
 
 
 def price(

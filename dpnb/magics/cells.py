@@ -557,7 +557,7 @@ class Dpnb(Magics):
         and buttons that spend say so. Nothing exact is stored in the notebook. ``picker.epsilon`` and
         ``picker.rho`` hold your choice.
         """
-        from dpnb.display.picker import display_picker
+        from dpnb.display.cards.risk_widget import display_picker
 
         name, line = split_binding(line)
         line, statement = split_statement(line, cell)

@@ -12,7 +12,7 @@ from dpnb.magics.lines import Progress, find_session, listed, read_number
 from dpnb.session import Session
 
 if TYPE_CHECKING:
-    from dpnb.display.picker import RiskPicker
+    from dpnb.display.cards.risk_widget import RiskPicker
 
 
 def find_curator(

@@ -19,12 +19,10 @@ from dpnb.ledger.store import Store
 from dpnb.owner.rules import Rule, rules
 from dpnb.privacy.composition import epsilons, kov
 from dpnb.privacy.loss import Currency, PrivacyLoss, unit
+from dpnb.results import Result
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
-
-    from dpnb.display.provenance_widget import ProvenanceWidget
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +76,8 @@ class Spending:
     table: PrivacyLoss
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
+@dataclass(frozen=True, slots=True, repr=False)
+class Provenance(Result):
     """The provenance table at one moment, for the owner.
 
     Attributes
@@ -112,6 +110,8 @@ class Provenance:
     >>> list(curator.provenance.to_frame()["analyst"])
     ['alice', 'bob']
     """
+
+    card = "provenance.PROVENANCE"
 
     rows: tuple[Row, ...]
     columns: tuple[Column, ...]
@@ -289,57 +289,6 @@ class Provenance:
             for (row, column), known in self.cells.items()
         ]
         return data
-
-    def __repr__(self) -> str:
-        from dpnb.display.cards.provenance import provenance_text
-
-        return provenance_text(self)
-
-    def _repr_html_(self) -> str:
-        from dpnb.display.provenance import provenance_html
-
-        return provenance_html(self)
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw who knows how much of what, with the numbers; returns the matplotlib Axes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; by default a new figure.
-
-        Returns
-        -------
-        matplotlib Axes
-            To change or save the picture.
-        """
-        from dpnb.display.provenance_figures import plot_provenance
-
-        return plot_provenance(self, ax)
-
-    def widget(self) -> ProvenanceWidget:
-        """Return a live view that computes what any analysts learned together; it stores nothing.
-
-        Returns
-        -------
-        ProvenanceWidget
-            It shows itself as the last line of a cell.
-        """
-        from dpnb.display.provenance_widget import ProvenanceWidget
-
-        return ProvenanceWidget(self)
-
-    def to_html(self, path: str) -> None:
-        """Write the table as a page that needs nothing else.
-
-        Parameters
-        ----------
-        path : str
-            The file to write. An existing one is replaced.
-        """
-        from dpnb.display.elements import write_page
-
-        write_page(path, self._repr_html_())
 
 
 def _plain(value: Any) -> Any:

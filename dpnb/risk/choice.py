@@ -8,10 +8,8 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from dpnb.answers.listing import Listing
-from dpnb.answers.plain import listed
 from dpnb.answers.words import cost_text, interval_sentence
-from dpnb.formats import ends_text, figure, loss_text, percent
+from dpnb.formats import loss_text, percent
 from dpnb.privacy.loss import (
     Currency,
     Picked,
@@ -22,6 +20,7 @@ from dpnb.privacy.loss import (
 )
 from dpnb.privacy.path import LEAST_LEVEL
 from dpnb.private import Stamp
+from dpnb.results import Shown, listed
 from dpnb.risk.guesses import COIN, OVER, at_most_text, guesses_within, level_of_guesses
 from dpnb.risk.nouns import noun
 from dpnb.risk.safe_counts import share_at_most
@@ -39,8 +38,8 @@ BY_HAND = "by hand"
 """The method of a level that was picked in the picker."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+@dataclass(frozen=True, slots=True, repr=False)
+class Choice(Shown):
     """A level for a statement.
 
     Attributes
@@ -84,6 +83,8 @@ class Choice:
     >>> risk.suggest(guesses=60).conditional
     False
     """
+
+    card = "risk.CHOICE"
 
     sql: str
     level: Fraction | None
@@ -283,19 +284,9 @@ class Choice:
             values[name] = PrivacyLoss.from_dict(values[name])
         return cls(**values)
 
-    def __repr__(self) -> str:
-        from dpnb.display.text import stamps
 
-        return " ".join([*stamps(self.stamp, self.conditional), *self.sentences()])
-
-    def _repr_html_(self) -> str:
-        from dpnb.display.cards.risk import choice_html
-
-        return choice_html(self)
-
-
-@dataclass(frozen=True, slots=True)
-class RiskHistogram:
+@dataclass(frozen=True, slots=True, repr=False)
+class RiskHistogram(Shown):
     """How many rows have which share of the largest possible loss, with noise: safe to share.
 
     Attributes
@@ -316,6 +307,8 @@ class RiskHistogram:
     >>> risk.share(rho=0.005).spent.rho
     Fraction(1, 200)
     """
+
+    card = "risk.HISTOGRAM"
 
     sql: str
     edges: tuple[float, ...]
@@ -417,40 +410,3 @@ class RiskHistogram:
         )
         sure = percent(self.confidence)
         return [interval_sentence(sure, len(self.counts)), cost]
-
-    def listing(self) -> Listing:
-        """Return the histogram as a table.
-
-        Returns
-        -------
-        Listing
-            A table that prints, and shows in a notebook.
-        """
-        half = max(self.high) - max(self.counts)
-        rows = tuple(
-            (label, figure(count, half), ends_text(low, high, half, counts=True))
-            for label, count, low, high in zip(
-                self.labels(), self.counts, self.low, self.high, strict=True
-            )
-        )
-        who = f"Values of {self.ids}" if self.ids else "Rows"
-        caption = f"{who} by their share of the largest possible contribution"
-        return Listing(
-            caption, ("share", noun(self.ids), f"{percent(self.confidence)} interval"), rows
-        )
-
-    def __repr__(self) -> str:
-        from dpnb.display.text import stamps
-
-        said = [
-            *stamps(self.stamp, self.conditional),
-            repr(self.listing()),
-            "",
-            *self.sentences(),
-        ]
-        return "\n".join(said)
-
-    def _repr_html_(self) -> str:
-        from dpnb.display.cards.risk import histogram_html
-
-        return histogram_html(self)

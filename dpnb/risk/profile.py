@@ -22,6 +22,7 @@ from dpnb.privacy.calibrate import law
 from dpnb.privacy.loss import Currency, Picked, amount, is_picked, refuse_rho, rho_meant
 from dpnb.private import Stamp
 from dpnb.releases.plan import Plan
+from dpnb.results import display
 from dpnb.risk import choosing, preferences
 from dpnb.risk.choice import BY_HAND, Choice, RiskHistogram
 from dpnb.risk.choosing import Cost
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
     from dpnb.answers.answer import Answer
     from dpnb.answers.listing import BudgetStatus, Price
-    from dpnb.display.picker import RiskPicker
     from dpnb.interrupt import Progress
 
 
@@ -916,7 +916,7 @@ class RiskProfile:
         tau: object = None,
         guesses: object = None,
         candidates: Sequence[object] | None = None,
-    ) -> RiskPicker:
+    ) -> Any:
         """Return the picker: a live widget that stores nothing. See ``%%dprisk``.
 
         The limit is a ``tau``, or a number of ``guesses`` right of 100: 55 when nothing is said.
@@ -935,9 +935,9 @@ class RiskProfile:
         RiskPicker
             It shows itself as the last line of a cell.
         """
-        from dpnb.display.picker import RiskPicker
-
-        return RiskPicker(self, tau=tau, guesses=guesses, candidates=candidates)
+        return display("cards.risk_widget").RiskPicker(
+            self, tau=tau, guesses=guesses, candidates=candidates
+        )
 
     def plot(self, ax: Axes | None = None, *, reveal: bool = False) -> Axes:
         """Draw the histogram of contributions; of a sensitive table only with ``reveal=True``.
@@ -954,11 +954,10 @@ class RiskProfile:
         matplotlib Axes
             As secret as the data.
         """
-        from dpnb.display.figures import plot_risk
-
         self.check_reveal(reveal, "a picture in a cell is saved with the notebook")
         self.desk.note_look()
-        return plot_risk(self, ax)
+        drawn: Axes = display("cards.risk").plot_risk(self, ax)
+        return drawn
 
     def to_html(
         self, path: str, *, reveal: bool = False, tau: object = None, guesses: object = None
@@ -988,13 +987,11 @@ class RiskProfile:
         RequestError
             Unless ``reveal``, or the table is public.
         """
-        from dpnb.display.cards.risk import REVEALED, risk_page
-        from dpnb.display.elements import write_page
-
         self.check_reveal(reveal, "the page would be as secret as the data")
         self.desk.note_look()
-        write_page(path, risk_page(self, choosing.shown_limit(self, tau, guesses).guesses))
-        return REVEALED
+        limit = choosing.shown_limit(self, tau, guesses).guesses
+        revealed: str = display("cards.risk").write_risks(self, path, limit)
+        return revealed
 
     def check_reveal(self, reveal: bool, why: str) -> None:
         """Refuse to show exact values of a sensitive table without ``reveal``.
@@ -1029,14 +1026,17 @@ class RiskProfile:
                 "<RiskProfile: exact, for the owner only: widget() shows it in a notebook and stores nothing; "
                 "suggest(guesses=...) prints a level anywhere>"
             )
-        from dpnb.display.cards.risk import risk_text
-
-        return risk_text(self)
+        text: str = display("cards.risk").risk_text(self)
+        return text
 
     def _repr_html_(self) -> str:
-        from dpnb.display.cards.risk import notice_html, risk_html
+        html: str = display("cards.risk").profile_html(self)
+        return html
 
-        return risk_html(self) if self.public and not self._rows.closed else notice_html()
+    @property
+    def closed(self) -> bool:
+        """Whether the exact values are forgotten."""
+        return self._rows.closed
 
     def __reduce__(self) -> Any:
         raise TypeError("exact values cannot be pickled")

@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpnb.answers.listing import Listing
-from dpnb.answers.plain import listed
 from dpnb.answers.words import cost_text
 from dpnb.engines.contributions import Vector
 from dpnb.formats import percent, rounded_up
@@ -36,7 +34,7 @@ from dpnb.privacy.loss import (
 )
 from dpnb.privacy.noise import Noise
 from dpnb.private import Stamp
-from dpnb.risk.guesses import at_most_text
+from dpnb.results import Shown, listed
 from dpnb.risk.selection import STEPS
 from dpnb.views.view import LATTICE_BITS
 
@@ -194,8 +192,8 @@ class CountedLevel:
     ceiling: float
 
 
-@dataclass(frozen=True, slots=True)
-class SafeCounts:
+@dataclass(frozen=True, slots=True, repr=False)
+class SafeCounts(Shown):
     """How many people stand out how much, with noise, and what follows for each level.
 
     It may be published, and a level may be picked from it by eye: whatever limit or level is picked,
@@ -227,6 +225,8 @@ class SafeCounts:
     >>> len(counts.levels) == len(counts.counts)
     True
     """
+
+    card = "risk.COUNTS"
 
     sql: str
     limit: float
@@ -333,43 +333,6 @@ class SafeCounts:
             "You may choose a privacy cost from this table if you have seen no exact value.",
             cost,
         ]
-
-    def listing(self) -> Listing:
-        """Return the levels as a table.
-
-        Returns
-        -------
-        Listing
-            A table that prints, and shows in a notebook.
-        """
-        rows = tuple(
-            (
-                f"{unit(self.currency)} {amount_text(one.level, left=True)}",
-                f"{one.at_most:,}",
-                share_at_most(one.share),
-                at_most_text(one.ceiling),
-            )
-            for one in self.levels
-        )
-        limit = at_most_text(self.limit)
-        head = (
-            "privacy cost",
-            f"people above {limit} of 100, at most",
-            "share",
-            "guesses right, at most",
-        )
-        return Listing("Safe counts: how many people are above your limit", head, rows)
-
-    def __repr__(self) -> str:
-        from dpnb.display.text import stamps
-
-        above = stamps(self.stamp, self.conditional)
-        return "\n".join([*above, repr(self.listing()), "", *self.sentences()])
-
-    def _repr_html_(self) -> str:
-        from dpnb.display.cards.risk import counts_html
-
-        return counts_html(self)
 
 
 def share_at_most(share: float | None) -> str:

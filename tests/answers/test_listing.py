@@ -9,8 +9,11 @@ from fractions import Fraction
 import pytest
 
 import dpnb
-from dpnb.answers.listing import Listing, Price
+from dpnb.answers.listing import Price
+from dpnb.display.cards.budget import budget_listing
+from dpnb.display.cards.price import price_listing
 from dpnb.errors import BudgetError
+from dpnb.results import Listing
 
 pytestmark = pytest.mark.fast
 
@@ -83,7 +86,7 @@ class TestPrice:
         price = session.price(COUNT, rho=0.5)
         assert price.spent.rho == 0
         assert price.share() == 0
-        assert price.listing().caption == "Price: free"
+        assert price_listing(price).caption == "Price: free"
 
     def test_what_would_be_bought_where_that_is_less_than_is_asked_for(self, opened: Open) -> None:
         session = opened(epsilon=4)
@@ -97,7 +100,7 @@ class TestPrice:
 
     def test_too_dear_is_said_in_words(self, opened: Open) -> None:
         price = opened(rho=1).price(COUNT, rho=3)
-        assert "Only rho 1 is left." in price.listing().notes[0]
+        assert "Only rho 1 is left." in price_listing(price).notes[0]
         assert price.share() == 3
 
     def test_an_average_is_priced_for_two_sizes_or_the_one_named(self, opened: Open) -> None:
@@ -114,7 +117,7 @@ class TestBudgetStatus:
         session.query(COUNT, rho=0.25)
         status = session.budget
         assert status.spent.rho + status.remaining.rho == status.cap.rho == 1
-        assert [row[0] for row in status.listing()] == ["total", "spent", "left"]
-        assert "rho 0.75" in status.listing().rows[2][1]
-        assert "at delta 1e-6" in status.listing().rows[2][1]
-        assert "in this kernel only" in status.listing().notes[0]
+        assert [row[0] for row in budget_listing(status)] == ["total", "spent", "left"]
+        assert "rho 0.75" in budget_listing(status).rows[2][1]
+        assert "at delta 1e-6" in budget_listing(status).rows[2][1]
+        assert "in this kernel only" in budget_listing(status).notes[0]

@@ -12,7 +12,7 @@ from matplotlib import pyplot as plt
 import dpnb
 from dpnb.decide.words import kinds, rate_up
 from dpnb.display import widgets
-from dpnb.display.cards import decision_line
+from dpnb.display.cards import decision_line, decision_widget
 from dpnb.display.cards.decision import (
     cost_sentences,
     decision_body,
@@ -23,7 +23,7 @@ from dpnb.display.cards.decision import (
 )
 from dpnb.display.cards.decision_line import LANES, number_line, threshold_sentence
 from dpnb.display.cards.decision_offers import MULTIPLES, cost_at, expected_doubt, offers
-from dpnb.display.decision_widget import DecisionWidget, step_offer
+from dpnb.display.cards.decision_widget import DecisionWidget, step_offer
 from dpnb.display.text import CONDITIONAL, MAX_ROWS, NOT_PRIVATE
 from dpnb.display.widgets import display_result
 from dpnb.errors import RequestError, printable
@@ -590,7 +590,7 @@ class TestDisplay:
     def test_the_record_and_its_widget_know_each_other(self):
         with (
             mock.patch.object(widgets, "display") as display,
-            mock.patch.object(widgets, "DecisionWidget", wraps=DecisionWidget) as made,
+            mock.patch.object(decision_widget, "DecisionWidget", wraps=DecisionWidget) as made,
         ):
             display_result(sample.decision(), "widget")
         record, live = (call.args[0] for call in display.call_args_list)

@@ -11,15 +11,14 @@ from matplotlib import pyplot as plt
 
 import dpnb
 from dpnb.display import widgets
-from dpnb.display.cards.explanation import explanation_html
-from dpnb.display.text import (
-    CONDITIONAL,
-    MAX_ROWS,
+from dpnb.display.cards.explanation import (
     explanation_cells,
+    explanation_html,
     explanation_sentences,
-    stamps,
 )
-from dpnb.display.widgets import ExplanationWidget, display_result
+from dpnb.display.cards.explanation_widget import ExplanationWidget
+from dpnb.display.text import CONDITIONAL, MAX_ROWS, stamps
+from dpnb.display.widgets import display_result
 from dpnb.errors import printable
 from dpnb.explain.explanation import Explanation
 from dpnb.private import STAMPS

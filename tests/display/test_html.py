@@ -8,12 +8,14 @@ from html import unescape
 
 import pytest
 
-from dpnb.answers.listing import Listing
-from dpnb.display.html import answer_html, listing_html, question_html, view_data
+from dpnb.display.cards.answer import answer_html, sentences, table_cells, view_data
+from dpnb.display.cards.question import question_html
+from dpnb.display.html import listing_html
 from dpnb.display.marks import round_scale
-from dpnb.display.text import CONDITIONAL, MAX_ROWS, sentences, stamps, table_cells
+from dpnb.display.text import CONDITIONAL, MAX_ROWS, stamps
 from dpnb.errors import printable
 from dpnb.private import STAMPS
+from dpnb.results import Listing
 from tests.kit.html import Reading, compare, packed
 
 pytestmark = pytest.mark.fast

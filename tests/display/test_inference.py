@@ -17,6 +17,8 @@ import dpnb
 from dpnb.answers.inferred import Source
 from dpnb.answers.origin import Origin
 from dpnb.display import widgets
+from dpnb.display.cards import inference_widget
+from dpnb.display.cards.answer import EACH, answer_html, view_data
 from dpnb.display.cards.inference import (
     inference_body,
     inference_cells,
@@ -25,8 +27,7 @@ from dpnb.display.cards.inference import (
     inference_sentences,
 )
 from dpnb.display.cards.inference_curve import LEVELS, curve, has_levels, levels
-from dpnb.display.html import EACH, answer_html, view_data
-from dpnb.display.inference_widget import InferenceWidget, number_text
+from dpnb.display.cards.inference_widget import InferenceWidget, number_text
 from dpnb.display.text import CONDITIONAL, MAX_ROWS, NOT_PRIVATE
 from dpnb.display.widgets import display_result
 from dpnb.errors import printable
@@ -407,7 +408,7 @@ class TestDisplay:
         assert outputs() == [{"text/plain": repr(single), "text/html": single._repr_html_()}]
 
     def test_widget_is_two_outputs_that_know_each_other(self, single, outputs):
-        with mock.patch.object(widgets, "InferenceWidget", wraps=InferenceWidget) as made:
+        with mock.patch.object(inference_widget, "InferenceWidget", wraps=InferenceWidget) as made:
             display_result(single, "widget")
         record, live = outputs()
         assert packed(record["text/html"])["token"] == made.call_args.kwargs["token"]

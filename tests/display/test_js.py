@@ -11,7 +11,7 @@ import pytest
 
 from dpnb.answers.compare import difference
 from dpnb.answers.question import verdict
-from dpnb.display.html import view_data
+from dpnb.display.cards.answer import view_data
 from dpnb.formats import end_text, figure, percent
 
 JS = Path(__file__).parents[1] / "js"

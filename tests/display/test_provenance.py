@@ -18,11 +18,12 @@ import pytest
 from matplotlib import pyplot as plt
 
 import dpnb
-from dpnb.display.cards.provenance import MAX_COLUMNS, MOST_ALONE, coalition_text
+from dpnb.display.cards.budget import budget_listing
+from dpnb.display.cards.provenance import provenance_html
 from dpnb.display.cards.provenance_tables import heat_map, units
 from dpnb.display.cards.provenance_timeline import course, path, spread
-from dpnb.display.provenance import provenance_html
-from dpnb.display.provenance_widget import ProvenanceWidget
+from dpnb.display.cards.provenance_widget import ProvenanceWidget
+from dpnb.display.cards.provenance_words import MAX_COLUMNS, MOST_ALONE, coalition_text
 from dpnb.display.text import MAX_ROWS
 from dpnb.errors import LedgerError
 from dpnb.formats import share_text
@@ -743,11 +744,11 @@ class TestBudget:
             "The limit bounds what the answers to this analyst reveal. Answers that others pass on come "
             "on top. The owner's total budget bounds all analysts together."
         )
-        assert status.listing().notes[0] == told
+        assert budget_listing(status).notes[0] == told
         assert told in repr(status)
         reading = Reading(status._repr_html_())
         assert reading.captions == ["Privacy budget of alice"]
         assert told in reading.text
 
     def test_the_owner_is_told_of_all_together(self, curator):
-        assert curator.budget.listing().caption == "Privacy budget"
+        assert budget_listing(curator.budget).caption == "Privacy budget"

@@ -18,10 +18,10 @@ import pytest
 from matplotlib import pyplot as plt
 
 import dpnb
-from dpnb.display import picker as picker_module
+from dpnb.display.cards import risk_widget as picker_module
 from dpnb.display.cards.risk import NOTICE, REVEALED, risk_html
 from dpnb.display.cards.risk_tables import named
-from dpnb.display.picker import RiskPicker, display_picker
+from dpnb.display.cards.risk_widget import RiskPicker, display_picker
 from dpnb.display.text import EXACT
 from dpnb.privacy.loss import is_picked
 from dpnb.risk import frames, offers

@@ -10,7 +10,8 @@ import pytest
 
 import dpnb
 from dpnb.display import widgets
-from dpnb.display.widgets import AnswerWidget, display_result
+from dpnb.display.cards.answer_widget import AnswerWidget
+from dpnb.display.widgets import display_result
 from tests.kit.html import Reading
 
 pytestmark = pytest.mark.fast

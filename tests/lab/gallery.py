@@ -58,7 +58,7 @@ GAIN = "SELECT SUM(capital_gain) AS gain FROM adult"
 
 CELLS = {
     "risk: picker": (
-        "from dpnb.display.picker import display_picker\n"
+        "from dpnb.display.cards.risk_widget import display_picker\n"
         'display_picker(curated().risk("SELECT SUM(pay) AS pay FROM people", by="region").widget(),'
         " 'widget')"
     ),

@@ -29,7 +29,7 @@ SETUP = (
 )
 PICK = "%%dprisk --by sex -o picker\nSELECT SUM(gain) AS total FROM people"
 SECOND = """
-from dpnb.display.picker import display_picker
+from dpnb.display.cards.risk_widget import display_picker
 other = curated().risk("SELECT SUM(gain) AS total FROM people").widget()
 display_picker(other, 'widget')
 """

@@ -8,7 +8,7 @@ import pytest
 
 import dpnb
 from dpnb.display.cards.risk import NOTICE
-from dpnb.display.picker import RiskPicker
+from dpnb.display.cards.risk_widget import RiskPicker
 from dpnb.errors import DpnbError
 from dpnb.magics.completion import candidates
 from dpnb.privacy.loss import Picked

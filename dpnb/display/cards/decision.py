@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from dpnb.answers.listing import Listing
 from dpnb.decide import words
 from dpnb.decide.options import STUDY_MODES, TWO_PHASES
 from dpnb.display import elements
+from dpnb.display.cards import Card
 from dpnb.display.cards.decision_line import (
     legend_html,
     line_html,
@@ -36,12 +36,16 @@ from dpnb.errors import printable
 from dpnb.estimation.estimates import Estimates
 from dpnb.formats import loss_text, percent, share_text
 from dpnb.privacy.loss import amount_text
+from dpnb.results import Listing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from matplotlib.axes import Axes
+
     from dpnb.decide.decision import Decision, Test
     from dpnb.decide.price import DecisionPrice
+    from dpnb.display.cards.decision_widget import DecisionWidget
 
 SIMULATED = "NOT PRIVATE: a published method, simulated on public data."
 MAX_LINES = 6
@@ -408,3 +412,19 @@ def price_html(price: DecisionPrice) -> str:
     css = f"<style>{decision_css()}</style>"
     body = f"{elements.stamped(price.stamp, False)}{conditions}{said}"
     return elements.framed(f'{css}<div class="dpnb-body dpnb-decide">{body}</div>')
+
+
+def _plot(made: Decision, ax: Axes | None) -> Axes:
+    from dpnb.display.cards.decision_figure import plot_decision
+
+    return plot_decision(made, ax)
+
+
+def _widget(made: Decision, token: str = "") -> DecisionWidget:
+    from dpnb.display.cards.decision_widget import DecisionWidget
+
+    return DecisionWidget(made, token=token)
+
+
+DECISION = Card(decision_text, decision_html, decision_markdown, _plot, _widget)
+PRICE = Card(price_text, price_html)

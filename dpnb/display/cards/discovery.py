@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpnb.answers.listing import Listing
 from dpnb.answers.words import rest_sentence
 from dpnb.display import elements
+from dpnb.display.cards import Card
+from dpnb.display.cards.listing import as_listing
+from dpnb.display.cards.price import price_words
 from dpnb.display.figures import finished, formula_free, row_axes
 from dpnb.display.html import listing_body
 from dpnb.display.text import CONDITIONAL, MAX_ROWS, listing_text
 from dpnb.formats import percent
+from dpnb.results import Listing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dpnb.discover.discovery import Discovery
+    from dpnb.discover.discovery import Discovery, DiscoveryPrice
 
 _POINTS = 200
 
@@ -65,3 +68,22 @@ def plot_discovery(found: Discovery, ax: Axes | None = None) -> Axes:
     ax.set_xlabel(who)
     ax.set_ylabel(f"probability that a value of {formula_free(found.column)} is found")
     return finished(ax, found)
+
+
+def price_listing(price: DiscoveryPrice) -> Listing:
+    """Return the price of a discovery as a table."""
+    sure = percent(price.law.confidence)
+    rows = (
+        (f"count found with {sure} probability", f"{price.law.surely:,}"),
+        ("margin of error of the number of hidden values", f"± {price.hidden:,}"),
+    )
+    caption, note = price_words(
+        price.spent, price.remaining, price.cap, price.currency, price.delta,
+        affordable=price.affordable,
+    )  # fmt: skip
+    said = (note, price.law.sentence())
+    return Listing(caption, ("", "expected"), rows, price.stamp, said)
+
+
+DISCOVERY = Card(discovery_text, discovery_html, plot=plot_discovery)
+PRICE = as_listing(price_listing)

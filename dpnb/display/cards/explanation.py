@@ -8,16 +8,72 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dpnb.answers.words import rest_sentence
 from dpnb.display import elements
-from dpnb.display.html import verdict
+from dpnb.display.cards import Card
+from dpnb.display.cards.listing import as_listing
+from dpnb.display.cards.price import price_words
+from dpnb.display.cards.question import verdict
+from dpnb.display.figures import finished, formula_free, row_axes
 from dpnb.display.marks import GREY, Scale, bar_mark, round_scale
-from dpnb.display.text import MAX_ROWS, more_rows
+from dpnb.display.text import (
+    MAX_ROWS,
+    aligned,
+    markdown,
+    markdown_table,
+    stamps,
+    strong,
+)
 from dpnb.errors import printable
+from dpnb.explain.influence import RELATIVE_UNIT
 from dpnb.explain.unbinned import unbinned_sentence
-from dpnb.formats import figure
+from dpnb.formats import figure, percent
+from dpnb.results import Listing
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from dpnb.display.cards.explanation_widget import ExplanationWidget
     from dpnb.explain.explanation import Explanation, Row
+    from dpnb.explain.price import ExplanationPrice
+
+
+def explanation_cells(explanation: Explanation) -> tuple[list[str], list[list[str]]]:
+    """Return header and shown rows of an explanation as texts."""
+    rows = [
+        [row.predicate, explanation.influence_text(row), explanation.rank_text(row),
+         explanation.effect_text(row)]
+        for row in explanation.rows[:MAX_ROWS]
+    ]  # fmt: skip
+    return ["predicate", "influence", "rank", "effect"], rows
+
+
+def more_rows(explanation: Explanation) -> str:
+    """Return how many rows are not shown; empty when all are."""
+    return rest_sentence(len(explanation.rows) - MAX_ROWS, "rows")
+
+
+def explanation_sentences(explanation: Explanation) -> list[str]:
+    """Return what is said below an explanation, the same in every rendering."""
+    said = (more_rows(explanation), *explanation.sentences())
+    return [sentence for sentence in said if sentence]
+
+
+def explanation_text(explanation: Explanation) -> str:
+    """Return an explanation for a terminal: the verdict, the table, and what it means."""
+    above = [f"{stamp}\n" for stamp in stamps(explanation.stamp, explanation.conditional)]
+    above += [printable(explanation.title), printable(explanation.question.sentence), ""]
+    grid = aligned(*explanation_cells(explanation), (0, 3))
+    return "\n".join([*above, *grid, "", *map(printable, explanation_sentences(explanation))])
+
+
+def explanation_markdown(explanation: Explanation) -> str:
+    """Return an explanation as a Markdown table, its verdict above and its sentences below."""
+    stamped = stamps(explanation.stamp, explanation.conditional)
+    above = [*map(strong, [*stamped, explanation.title]), markdown(explanation.question.sentence)]
+    table = markdown_table(*explanation_cells(explanation), (0, 3))
+    said = map(markdown, explanation_sentences(explanation))
+    return "\n\n".join([*above, table, *said])
 
 
 def explanation_html(explanation: Explanation, token: str = "") -> str:
@@ -154,3 +210,95 @@ def _details(summary: str, *said: str) -> str:
     """Return sentences under a line that opens them; nothing where there is none."""
     text = "".join(elements.said(sentence, name="dpnb-more") for sentence in said)
     return elements.opened(summary, text) if text else ""
+
+
+def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
+    """Draw the intervals of influence with 0 marked, one row for each shown predicate.
+
+    The ranks stand at the right. Rows that tell nothing are grey, dashed, and say so.
+
+    Parameters
+    ----------
+    explanation : Explanation
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    """
+    rows = explanation.rows[:MAX_ROWS]
+    ax = row_axes(1.5 * len(rows), ax)
+    times = 100 if explanation.relative else 1
+    for place, row in enumerate(rows):
+        silent = explanation.indistinct(row)
+        ends = [times * row.influence_low, times * row.influence_high]
+        color, style = ("grey", (0, (2, 1))) if silent else ("C0", "-")
+        ax.plot(ends, [place, place], color=color, linewidth=3, linestyle=style)
+        ranks = f"rank {explanation.rank_text(row)}"
+        # beside the axes, not inside them
+        ax.annotate(
+            ranks, (1, place), (6, 0), xycoords=("axes fraction", "data"),
+            textcoords="offset points", va="center", color="grey" if silent else None,
+        )  # fmt: skip
+    labels = [
+        "\n".join(formula_free(text) for text in (row.predicate, explanation.effect_text(row)))
+        for row in rows
+    ]
+    ax.set_yticks(range(len(rows)), labels)
+    for tick, row in zip(ax.get_yticklabels(), rows, strict=True):
+        if explanation.indistinct(row):
+            tick.set_color("grey")
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.axvline(0, color=ax.xaxis.label.get_color(), linewidth=0.8)
+    unit = formula_free(explanation.influence_unit)
+    ax.set_xlabel(f"influence in {unit}, {percent(explanation.confidence)} confidence intervals")
+    return finished(ax, explanation)
+
+
+def price_listing(price: ExplanationPrice) -> Listing:
+    """Return the price of an explanation as a table."""
+
+    def shown(value: float) -> str:
+        if price.relative:
+            return f"{figure(100 * value, 100 * value)} %"
+        return figure(value, value)
+
+    unit = RELATIVE_UNIT.removeprefix("%") if price.relative else ""
+    rows = (
+        (
+            "influence",
+            f"margin of error {shown(price.half_width)}{unit} ({percent(price.confidence)} confidence)",
+        ),
+        ("rank", f"separates influences that differ by {shown(price.resolution)}"),
+        ("candidates", f"{price.candidates:,} predicates"),
+    )
+    caption, note = price_words(
+        price.spent, price.remaining, price.cap, price.currency, price.delta,
+        affordable=price.affordable,
+    )  # fmt: skip
+    default = (
+        "You gave no privacy cost: this explanation was already released to you."
+        if price.spent.rho == 0
+        else "You gave no privacy cost: it would use a fifth of what is left."
+    )
+    said = (
+        "" if price.valid else "The difference itself could be noise, or goes the other way.",
+        "The margin of error is more than three quarters of the difference: the influences would be "
+        "mostly noise."
+        if price.too_wide
+        else "",
+        unbinned_sentence(price.unbinned),
+        default if price.unsaid else "",
+        note,
+    )
+    notes = tuple(one for one in said if one)
+    return Listing(caption, ("", "expected"), rows, price.stamp, notes)
+
+
+def _widget(explanation: Explanation, token: str = "") -> ExplanationWidget:
+    from dpnb.display.cards.explanation_widget import ExplanationWidget
+
+    return ExplanationWidget(explanation, token=token)
+
+
+EXPLANATION = Card(
+    explanation_text, explanation_html, explanation_markdown, plot_explanation, _widget
+)
+PRICE = as_listing(price_listing)

@@ -10,9 +10,9 @@ import math
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from dpnb.answers.listing import Listing
 from dpnb.answers.words import rest_sentence
 from dpnb.display import elements
+from dpnb.display.cards import Card
 from dpnb.display.cards.inference_curve import (
     curve,
     density_at,
@@ -26,10 +26,14 @@ from dpnb.display.marks import GREY, Scale, bar_mark, interval_marks, scale
 from dpnb.display.text import MAX_ROWS, aligned, listing_text, stamps
 from dpnb.errors import printable
 from dpnb.formats import ends_text, figure, percent, share_text, whole
+from dpnb.results import Listing
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from dpnb.answers.inference import Inference
     from dpnb.answers.inferred import Inferred, Source
+    from dpnb.display.cards.inference_widget import InferenceWidget
 
 ORIGIN = "Past answers used"
 MAX_SOURCES = 20
@@ -286,3 +290,18 @@ def _source_cells(source: Source, narrow: int | None, *, single: bool) -> tuple[
 
 def _weight(weight: float) -> str:
     return f"{weight:.3g}" if math.isfinite(weight) else "unknown"
+
+
+def _plot(inference: Inference, ax: Axes | None) -> Axes:
+    from dpnb.display.cards.inference_figure import plot_inference
+
+    return plot_inference(inference, ax)
+
+
+def _widget(inference: Inference, token: str = "") -> InferenceWidget:
+    from dpnb.display.cards.inference_widget import InferenceWidget
+
+    return InferenceWidget(inference, token=token)
+
+
+INFERENCE = Card(inference_text, inference_html, plot=_plot, widget=_widget)

@@ -1,393 +1,111 @@
-"""The provenance table in words: what is said of it in every rendering, and all of it for terminals."""
+"""The provenance table as HTML, for the owner: who has learned how much of what.
+
+Tables that need neither scripts nor styles come first; the live view starts from the same ones.
+"""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from functools import cache
 from typing import TYPE_CHECKING
 
-from dpnb.answers.listing import Listing, minute
-from dpnb.display.text import MAX_ROWS, listing_text
-from dpnb.errors import printable
-from dpnb.formats import loss_text, share_text
-from dpnb.ledger.accounts import OWNER
-from dpnb.ledger.mechanism import NONE
-from dpnb.privacy.loss import PrivacyLoss, amount_text, counts_rho, unit
+from dpnb.display import elements
+from dpnb.display.cards import Card
+from dpnb.display.cards import provenance_tables as tables
+from dpnb.display.cards.provenance_timeline import timeline
+from dpnb.display.cards.provenance_words import (
+    coalition_sentence,
+    fairness_sentences,
+    provenance_text,
+    reading_sentences,
+    share,
+    summary_sentences,
+)
+from dpnb.display.marks import GREY
 
 if TYPE_CHECKING:
-    from dpnb.owner.report import Column, Provenance, Row
+    from matplotlib.axes import Axes
 
-MAX_COLUMNS = 30
-"""Columns shown before the rest is folded into one."""
-PAIRED = 5
-"""Most analysts of whom each pair is shown."""
-MOST_ALONE = 10
-"""Analysts shown alone where it is shown what was released to analysts together."""
-KINDS = {"declared": "view", "statement": "statement", "release": "one-off"}
-TOGETHER = "all together"
-OWN = "you (the owner)"
-RULES = "Your decisions"
-
-_NAME = 72
-"""Most characters of a name above a column."""
-_MECHANISMS = {
-    "path": "All answers from one view share their noise. Together they reveal what the most accurate of "
-    "them reveals.",
-    "additive": "All answers from one view are made from one noisy version of it. Together they reveal at "
-    "most what that version reveals.",
-    "vanilla": "Each answer has its own noise, so what they reveal adds up.",
-}
+    from dpnb.display.cards.provenance_widget import ProvenanceWidget
+    from dpnb.owner.report import Provenance
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of the table as shown: an analyst's row, or what the owner released herself."""
-
-    name: str
-    label: str
-    limit: PrivacyLoss
-    known: PrivacyLoss
-    row: Row | None
+def provenance_html(provenance: Provenance) -> str:
+    """Return the table as HTML that a notebook can keep."""
+    style = f"<style>{provenance_css()}</style>"
+    return elements.framed(f"{style}{provenance_body(provenance)}")
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """One column as shown: its number by size, its kind in a word, its name in full and cut."""
-
-    number: int
-    kind: str
-    name: str
-    short: str
-    column: Column
-
-
-@dataclass(frozen=True, slots=True)
-class Coalition:
-    """Some analysts, and what was released to them together."""
-
-    label: str
-    known: PrivacyLoss
-
-
-def said(provenance: Provenance, loss: PrivacyLoss, *, epsilon: bool = True) -> str:
-    """Return a loss in the ledger's currency, with its epsilon where there is a delta."""
-    return loss_text(loss, provenance.currency, provenance.delta if epsilon else None)
-
-
-def share(provenance: Provenance, loss: PrivacyLoss, limit: PrivacyLoss) -> float:
-    """Return a loss as a share of a limit; of no limit at all everything is the whole."""
-    level, most = (one.level(provenance.currency) for one in (loss, limit))
-    return float(level / most) if most else float(level > 0)
-
-
-def lines(provenance: Provenance) -> list[Line]:
-    """Return the rows, and a line for what the owner released where there is any."""
-    shown = [
-        Line(
-            row.name,
-            row.name if row.active else f"{row.name} (disabled)",
-            row.limit,
-            row.known,
-            row,
-        )
-        for row in provenance.rows
-    ]
-    if any(row == OWNER for row, _ in provenance.cells) and OWNER not in {
-        one.name for one in shown
-    }:
-        known = provenance.together([OWNER])
-        shown.append(Line(OWNER, OWN, provenance.cap, known, None))
-    return shown
-
-
-def heads(provenance: Provenance) -> list[Head]:
-    """Return the columns, those of which most was released first."""
-    found = sorted(
-        provenance.columns, key=lambda column: -column.known.level(provenance.currency)
-    )  # fmt: skip
-    times, seen = Counter(column.name for column in found), Counter[str]()
-    shown = []
-    for number, column in enumerate(found, 1):
-        name = " ".join(printable(column.name.replace("\n", " ").replace("\t", " ")).split())
-        seen[column.name] += 1
-        kind = KINDS[column.kind]
-        if times[column.name] > 1:
-            kind += f" ({seen[column.name]} of {times[column.name]})"
-        short = name if len(name) <= _NAME else f"{name[: _NAME - 1].rstrip()}…"
-        shown.append(Head(number, kind, name, short, column))
-    return shown
-
-
-def cell(provenance: Provenance, row: str, heads: Sequence[Head]) -> PrivacyLoss:
-    """Return what a row knows of some columns, at most."""
-    return sum((provenance.cells.get((row, one.column.id), NONE) for one in heads), NONE)
-
-
-def known_of(heads: Sequence[Head]) -> PrivacyLoss:
-    """Return what all together know of some columns, at most."""
-    return sum((one.column.known for one in heads), NONE)
-
-
-def coalitions(provenance: Provenance) -> list[Coalition]:
-    """Return analysts alone, those with most of many; each pair of few; and all together."""
-    names = list(dict.fromkeys(row.analyst for row in provenance.rows))
-    if len(names) < 2:
-        return []
-    alone = [_coalition(provenance, name) for name in names]
-    if len(alone) > MOST_ALONE:
-        alone = _largest_first(provenance, alone)[:MOST_ALONE]
-    pairs = combinations(names, 2) if 2 < len(names) <= PAIRED else ()
-    joined = _largest_first(provenance, [_coalition(provenance, *pair) for pair in pairs])
-    everyone = "both" if len(names) == 2 else f"all {len(names)}"
-    return [*alone, *joined, Coalition(f"{everyone} together", provenance.coalition(*names))]
-
-
-def _coalition(provenance: Provenance, *names: str) -> Coalition:
-    return Coalition(" + ".join(names), provenance.coalition(*names))
-
-
-def _largest_first(provenance: Provenance, groups: list[Coalition]) -> list[Coalition]:
-    return sorted(groups, key=lambda one: -one.known.level(provenance.currency))
-
-
-def summary_sentences(provenance: Provenance) -> list[str]:
-    """Return what was released to all together, the total budget, and what is left."""
-    whose = "all analysts together" if len(provenance.rows) > 1 else "the analyst"
-    if any(one.row is None for one in lines(provenance)):
-        whose = "all analysts and to you, together"
-    cap = said(provenance, provenance.cap)
-    left = loss_text(provenance.remaining, provenance.currency, None, left=True)
-    if provenance.spent == NONE:
-        return [f"Nothing was released to {whose} so far.", f"Total budget: {cap}."]
-    part = _of_cap(provenance, provenance.spent)
-    return [
-        f"Released to {whose}: at most {said(provenance, provenance.spent)}, {part}.",
-        f"Total budget: {cap}. Left: {left}.",
-    ]
-
-
-def _of_cap(provenance: Provenance, loss: PrivacyLoss) -> str:
-    if loss.exceeds(provenance.cap, provenance.currency):
-        return "more than the total budget, which was lowered"
-    return f"{share_text(share(provenance, loss, provenance.cap))} of the total budget"
-
-
-_RULES = {
-    "rdp": "Renyi DP",
-    "zcdp": "zCDP, sharp",
-    "gdp": "Gaussian DP, exact",
-    "basic": "sum of the epsilons",
-    "kov": "optimal, for charges fixed in advance",
-}
-
-
-def reading_sentences(provenance: Provenance) -> list[str]:
-    """Return how to read the tables."""
-    told = [_MECHANISMS[provenance.mechanism], _meaning(provenance)]
-    if any(row.spent != row.known for row in provenance.rows):
-        told.append(
-            "Spent is what counts against an analyst's limit. Released is what the analyst was shown. They "
-            "differ where one analyst used a grant of another."
-        )
-    told.append(sharing_sentence(provenance))
-    if counts_rho(provenance.currency) and provenance.delta is not None:
-        told.append(
-            "Rho adds up. Epsilon (ε) is what a rho means at the delta, and does not add up."
-        )
-    if found := provenance.epsilons:
-        rules = "; ".join(f"{_RULES[name]} {amount_text(value)}" for name, value in found.items())
-        told.append(f"Total epsilon by different composition rules: {rules}.")
-    told.append(
-        "Columns: you declared a view. A statement makes its own views, several if it counts or sums "
-        "several things. A one-off is a single release, such as an explanation."
-    )
-    return [sentence for sentence in told if sentence]
-
-
-def sharing_sentence(provenance: Provenance) -> str:
-    """Return why the total can be less than the sum of the columns; '' where it is the sum."""
-    if provenance.currency == "basic" or len(provenance.columns) < 2:
-        return ""
-    return (
-        "A row pays only for the views that cover it. The total is that of the row that is affected most, "
-        "so it can be less than the sum of the columns."
-    )
-
-
-def _meaning(provenance: Provenance) -> str:
-    """Return what the spent epsilon means for one person."""
-    if provenance.spent == NONE:
-        return ""
-    delta = provenance.delta
-    if not counts_rho(provenance.currency):
-        epsilon = float(provenance.spent.level(provenance.currency))
-        delta = float(provenance.spent.delta)
-    elif delta is None:
-        return ""
-    else:
-        epsilon = provenance.spent.epsilon_at(delta, provenance.currency)
-        delta += float(provenance.spent.delta)
-    if epsilon > 20:
-        return ""
-    beside = f", plus at most {amount_text(delta)}" if delta else ""
-    return (
-        "For one person this means: being in the table changes the probability of anything that the "
-        f"analysts saw by a factor of at most {amount_text(math.exp(epsilon))} (e to the epsilon)"
-        f"{beside}. A person is one row, or all rows of one id if the table has a privacy unit."
-    )
-
-
-def fairness_sentences(provenance: Provenance) -> list[str]:
-    """Return how much of what was answered went to the privileged, and how to read that."""
-    found, ends, even = provenance.ndcfg, provenance.ndcfg_range, provenance.ndcfg_even
-    if found is None or ends is None or even is None:
-        return ["There are no answers to compare yet."]
-    low, high = (f(row.privilege for row in provenance.rows) for f in (min, max))
-    if low == high:
-        return [f"All analysts have privilege {low}, so there is nothing to compare."]
-    if abs(found - even) < 0.005:
-        said = "analysts with more privilege got as many answers as the others"
-    else:
-        said = f"analysts with more privilege got {'more' if found > even else 'fewer'} answers than the others"
-    return [
-        f"Fairness (nDCFG): {found:.2f}, on a scale from {ends[0]:.2f} (only privilege {low} got answers) to "
-        f"{ends[1]:.2f} (only privilege {high} did).",
-        f"Equal numbers of answers would give {even:.2f}, so {said}. Only the number of answers counts, "
-        "not their accuracy.",
-    ]
-
-
-def coalition_sentence(provenance: Provenance) -> str:
-    """Return what the limit of a row promises, and what it does not."""
-    known = "upper bounds" if provenance.currency == "basic" else "exact"
-    several = len({row.analyst for row in provenance.rows}) < len(provenance.rows)
-    rows = (
-        "An analyst with several privileges has the largest of their limits in total. "
-        if several
-        else ""
-    )
-    return (
-        "A limit bounds what is released to its analyst, as long as no one else asks for them. "
-        f"{rows}For analysts who share their answers, the numbers here are {known}."
-    )
-
-
-def coalition_text(provenance: Provenance, names: Sequence[str]) -> str:
-    """Return what was released to some analysts together, and its share of the total budget."""
-    known = provenance.coalition(*names)
-    who = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-    both = "" if len(names) == 1 else " together"
-    if known == NONE:
-        return f"Nothing was released to {who}{both} so far."
-    part = _of_cap(provenance, known)
-    return f"Released to {who}{both}: at most {said(provenance, known)}, {part}."
-
-
-def timeline_sentence(provenance: Provenance) -> str:
-    """Return the course of spending in words."""
-    paid = [one for one in provenance.timeline if one.own != NONE or one.table != NONE]
-    if not paid:
-        return "Nothing was spent yet."
-    largest = max(paid, key=lambda one: one.table.level(provenance.currency))
-    name = OWN if largest.row == OWNER else largest.row
-    free = len(provenance.timeline) - len(paid)
-    told = (
-        f"{_times(len(paid))}, {span(paid[0].time, paid[-1].time)}. The total rose to "
-        f"{said(provenance, provenance.spent, epsilon=False)} of "
-        f"{amount_text(provenance.cap.level(provenance.currency))}. The largest increment was "
-        f"{amount_text(largest.table.level(provenance.currency))}, by {name}."
-    )
-    return f"{told} {free:,} more {'was' if free == 1 else 'were'} free." if free else told
-
-
-def span(first: str, last: str) -> str:
-    """Return two moments in UTC, the second one in short where the day is the same."""
-    start, end = minute(first), minute(last)
-    if start == end:
-        return f"at {start} UTC"
-    return f"{start} to {end[11:] if start[:10] == end[:10] else end} UTC"
-
-
-def _times(count: int) -> str:
-    return "1 charge" if count == 1 else f"{count:,} charges"
-
-
-def provenance_text(provenance: Provenance) -> str:
-    """Return the table for a terminal."""
-    name, currency = unit(provenance.currency), provenance.currency
-
-    def amount(loss: PrivacyLoss, *, left: bool = False) -> str:
-        return amount_text(loss.level(currency), left=left)
-
-    differ = any(row.spent != row.known for row in provenance.rows)
-    head = (
-        "analyst",
-        "privilege",
-        "limit",
-        "spent",
-        *(("released",) if differ else ()),
-        "left",
-        "answers",
-    )
-    rows = tuple(
-        (
-            row.name if row.active else f"{row.name} (disabled)",
-            str(row.privilege), amount(row.limit), amount(row.spent),
-            *((amount(row.known),) if differ else ()), amount(row.remaining, left=True), f"{row.answered:,}",
-        )
-        for row in provenance.rows[:MAX_ROWS]
-    )  # fmt: skip
-    parts = [
-        *summary_sentences(provenance), "",
-        listing_text(Listing(f"Analysts, in {name}", head, rows)),
-        *more(len(provenance.rows), MAX_ROWS, "analysts"),
-    ]  # fmt: skip
-    columns = heads(provenance)
-    if columns:
-        shown = [one for one in lines(provenance) if one.known != NONE][:MAX_ROWS]
-        known = tuple(
-            (one.short, one.kind, amount(one.column.known),
-             *(amount(cell(provenance, line.name, [one])) for line in shown))
-            for one in columns[:MAX_COLUMNS]
-        )  # fmt: skip
-        titles = ("column", "kind", TOGETHER, *(line.name for line in shown))
-        parts += [
-            "", listing_text(Listing(f"Released, by view and analyst, in {name}", titles, known)),
-            *more(len(columns), MAX_COLUMNS, "columns"), *filter(None, [sharing_sentence(provenance)]),
-        ]  # fmt: skip
-    if len(provenance.rows) > 1:
-        parts += ["", *fairness_sentences(provenance)]
-    groups = coalitions(provenance)
+def provenance_body(provenance: Provenance) -> str:
+    """Return the same without styles."""
+    first, *rest = summary_sentences(provenance)
+    part = share(provenance, provenance.spent, provenance.cap)
+    groups = tables.coalition_table(provenance)
     if groups:
-        told = tuple(
-            (one.label, said(provenance, one.known), share_text(share(provenance, one.known, provenance.cap)))
-            for one in groups
-        )  # fmt: skip
-        listing = Listing(
-            "Released to them together", ("who", "at most", "of the total budget"), told
+        groups = (
+            f"{elements.section('If analysts share their answers')}"
+            f"{elements.notes(coalition_sentence(provenance))}{groups}"
         )
-        parts += ["", listing_text(listing), coalition_sentence(provenance)]
-    if provenance.rules:
-        listing = Listing(RULES, ("UTC", "kind", "rule"), tuple(rule_lines(provenance, MAX_ROWS)))
-        parts += ["", listing_text(listing), *more_rules(provenance, MAX_ROWS)]
-    return "\n".join(parts)
+    reading = "".join(elements.said(one, name="dpnb-more") for one in reading_sentences(provenance))
+    return (
+        '<div class="dpnb-body dpnb-prov">'
+        f"{elements.title('How much was released to each analyst?')}{elements.strong(first)}"
+        f"{elements.meter(part)}"
+        f"{elements.notes(*rest)}{tables.analysts(provenance)}{_heat(provenance)}"
+        f"{timeline(provenance)}{tables.charge_list(provenance)}{_fairness(provenance)}"
+        f'<div class="dpnb-prov-coalitions">{groups}</div>'
+        f"{tables.rule_list(provenance)}{elements.opened('How to read this', reading)}</div>"
+    )
 
 
-def rule_lines(provenance: Provenance, most: int) -> list[tuple[str, str, str]]:
-    """Return the newest of what the owner decided, oldest first: since when, its kind, in words."""
-    return [(minute(one.time), one.kind, one.text) for one in provenance.rules[-most:]]
+def _heat(provenance: Provenance) -> str:
+    heat = tables.heat_map(provenance)
+    if not heat:
+        return ""
+    note = elements.notes(tables.heat_note(provenance, tables.units(provenance)[0]))
+    return f'<div class="dpnb-prov-map">{heat}</div>{note}{tables.column_list(provenance)}'
 
 
-def more_rules(provenance: Provenance, most: int) -> list[str]:
-    """Return how many older rules are not shown, as one sentence or none."""
-    hidden = len(provenance.rules) - most
-    what = "rule" if hidden == 1 else "rules"
-    return [f"{hidden:,} older {what}: see to_frame(rules=True)."] if hidden > 0 else []
+def _fairness(provenance: Provenance) -> str:
+    """Return how far the answers went to the privileged, as a place on a scale and in words."""
+    if len(provenance.rows) < 2:
+        return ""
+    found, ends, equal = provenance.ndcfg, provenance.ndcfg_range, provenance.ndcfg_even
+    drawn = ""
+    if found is not None and equal is not None and ends is not None and ends[1] > ends[0]:
+        place, even = (
+            f"{100 * (one - ends[0]) / (ends[1] - ends[0]):.2f}%" for one in (found, equal)
+        )
+        drawn = (
+            '<div class="dpnb-line" style="max-width:520px"><div class="dpnb-prov-scale" '
+            f'style="position:relative;height:12px;border-bottom:1px solid {GREY}">'
+            f'<span class="dpnb-mark" style="position:absolute;left:{place};bottom:-5px;width:10px;'
+            f'height:10px;margin-left:-5px;border-radius:5px;background:{GREY}"></span>'
+            f'<i class="dpnb-prov-even" style="left:{even}" data-label="equal numbers"></i></div>'
+            '<div class="dpnb-ends" style="display:flex;justify-content:space-between">'
+            f"<span>{ends[0]:.2f}</span> <span>{ends[1]:.2f}</span></div></div>"
+        )
+    return (
+        f"{elements.section('Fairness: who got answers')}"
+        f"{drawn}{elements.notes(*fairness_sentences(provenance))}"
+    )
 
 
-def more(count: int, shown: int, what: str) -> list[str]:
-    """Return how many are not shown, as one sentence or none."""
-    return [f"{count - shown:,} more {what}: see to_frame()."] if count > shown else []
+@cache
+def provenance_css() -> str:
+    """Return the styles of provenance, which stand beside those of every result."""
+    return (elements.STATIC / "provenance.css").read_text(encoding="utf-8")
+
+
+def _plot(provenance: Provenance, ax: Axes | None) -> Axes:
+    from dpnb.display.cards.provenance_figure import plot_provenance
+
+    return plot_provenance(provenance, ax)
+
+
+def _widget(provenance: Provenance) -> ProvenanceWidget:
+    from dpnb.display.cards.provenance_widget import ProvenanceWidget
+
+    return ProvenanceWidget(provenance)
+
+
+PROVENANCE = Card(provenance_text, provenance_html, plot=_plot, widget=_widget)

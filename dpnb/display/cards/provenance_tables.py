@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dpnb.answers.listing import minute
 from dpnb.display import elements
-from dpnb.display.cards.provenance import (
+from dpnb.display.cards.provenance_words import (
     MAX_COLUMNS,
     RULES,
     TOGETHER,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dpnb.answers.listing import minute
 from dpnb.display import elements
-from dpnb.display.cards.provenance import TOGETHER, timeline_sentence
+from dpnb.display.cards.provenance_words import TOGETHER, timeline_sentence
 from dpnb.display.marks import round_scale
 from dpnb.privacy.loss import amount_text, unit
 

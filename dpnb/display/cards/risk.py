@@ -11,16 +11,24 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from dpnb.answers.listing import Listing, Price
+from dpnb.answers.listing import Price
 from dpnb.display import elements
-from dpnb.display.cards import risk_tables
+from dpnb.display.cards import Card, risk_tables
+from dpnb.display.figures import formula_free, row_axes
 from dpnb.display.html import listing_table
 from dpnb.display.text import EXACT, listing_text, stamps
 from dpnb.errors import printable
+from dpnb.formats import ends_text, figure, percent
+from dpnb.privacy.loss import amount_text, unit
+from dpnb.results import Listing
 from dpnb.risk import frames, offers
-from dpnb.risk.guesses import LIMIT
+from dpnb.risk.guesses import LIMIT, at_most_text
+from dpnb.risk.nouns import noun
+from dpnb.risk.safe_counts import share_at_most
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from dpnb.risk.choice import Choice, RiskHistogram
     from dpnb.risk.profile import RiskProfile
     from dpnb.risk.safe_counts import SafeCounts
@@ -122,7 +130,7 @@ def choice_html(choice: Choice) -> str:
 def histogram_html(histogram: RiskHistogram) -> str:
     """Return a released histogram as a table, and what it promises."""
     said = elements.notes(*histogram.sentences())
-    table = listing_table(histogram.listing())
+    table = listing_table(histogram_listing(histogram))
     stamped = elements.stamped(histogram.stamp, histogram.conditional)
     return elements.framed(f'<div class="dpnb-body">{stamped}{table}{said}</div>')
 
@@ -135,7 +143,7 @@ def counts_html(counts: SafeCounts) -> str:
 
 def counts_body(counts: SafeCounts) -> str:
     """Return the same without styles and stamps."""
-    return listing_table(counts.listing()) + elements.notes(*counts.sentences())
+    return listing_table(counts_listing(counts)) + elements.notes(*counts.sentences())
 
 
 def picker_body(
@@ -213,3 +221,106 @@ def _badge(badge: str) -> str:
 def _stamp() -> str:
     box = "border:2px solid;padding:2px 8px;display:inline-block"
     return f'<p class="dpnb-stamp"><strong style="{box}">{EXACT}</strong></p>'
+
+
+def histogram_listing(histogram: RiskHistogram) -> Listing:
+    """Return the histogram as a table."""
+    half = max(histogram.high) - max(histogram.counts)
+    rows = tuple(
+        (label, figure(count, half), ends_text(low, high, half, counts=True))
+        for label, count, low, high in zip(
+            histogram.labels(), histogram.counts, histogram.low, histogram.high, strict=True
+        )
+    )
+    who = f"Values of {histogram.ids}" if histogram.ids else "Rows"
+    caption = f"{who} by their share of the largest possible contribution"
+    return Listing(
+        caption, ("share", noun(histogram.ids), f"{percent(histogram.confidence)} interval"), rows
+    )
+
+
+def counts_listing(counts: SafeCounts) -> Listing:
+    """Return the levels as a table."""
+    rows = tuple(
+        (
+            f"{unit(counts.currency)} {amount_text(one.level, left=True)}",
+            f"{one.at_most:,}",
+            share_at_most(one.share),
+            at_most_text(one.ceiling),
+        )
+        for one in counts.levels
+    )
+    limit = at_most_text(counts.limit)
+    head = (
+        "privacy cost",
+        f"people above {limit} of 100, at most",
+        "share",
+        "guesses right, at most",
+    )
+    return Listing("Safe counts: how many people are above your limit", head, rows)
+
+
+def choice_text(choice: Choice) -> str:
+    """Return a choice for a terminal."""
+    return " ".join([*stamps(choice.stamp, choice.conditional), *choice.sentences()])
+
+
+def histogram_text(histogram: RiskHistogram) -> str:
+    """Return a released histogram for a terminal, and what it promises."""
+    above = stamps(histogram.stamp, histogram.conditional)
+    table = listing_text(histogram_listing(histogram))
+    return "\n".join([*above, table, "", *histogram.sentences()])
+
+
+def counts_text(counts: SafeCounts) -> str:
+    """Return safe counts for a terminal, of what they speak, and what they cost."""
+    above = stamps(counts.stamp, counts.conditional)
+    return "\n".join([*above, listing_text(counts_listing(counts)), "", *counts.sentences()])
+
+
+def plot_risk(profile: RiskProfile, ax: Axes | None = None) -> Axes:
+    """Draw how many rows have which share of the largest possible contribution. Exact values.
+
+    Counts are logarithmic, or the many who add nothing would hide the few who stand out.
+
+    Parameters
+    ----------
+    profile : RiskProfile
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    """
+    found = profile.histogram()
+    low, high, rows = found["r_low"], found["r_high"], found[noun(profile.ids)]
+    width = high[1] - low[1]
+    ax = row_axes(6, ax)
+    if rows.any():
+        ax.set_yscale("log")
+    # those who add nothing have a place of their own
+    ax.bar(-1.5 * width, rows[0], width=width, color="grey")
+    ax.bar(
+        low[1:], rows[1:], width=width, align="edge", color="C0", edgecolor="white", linewidth=0.5
+    )
+    ax.set_ylim(0.5, max(2.0, 2 * float(rows.max())))
+    ax.set_xticks([-1.5 * width, 0.25, 0.5, 0.75, 1], ["none", "25 %", "50 %", "75 %", "100 %"])
+    ax.set_xlabel("share of the largest possible contribution to the answer")
+    ax.set_ylabel(formula_free(noun(profile.ids)))
+    ax.spines[["right", "top"]].set_visible(False)
+    said = [*stamps(profile.stamp, False), *([] if profile.public else [EXACT])]
+    ax.set_title("\n".join(said), loc="left", fontweight="bold")
+    return ax
+
+
+def profile_html(profile: RiskProfile) -> str:
+    """Return the risks of a public table; of a sensitive one a notice."""
+    return risk_html(profile) if profile.public and not profile.closed else notice_html()
+
+
+def write_risks(profile: RiskProfile, path: str, limit: float) -> str:
+    """Write the risks as a page, and return what it reveals."""
+    elements.write_page(path, risk_page(profile, limit))
+    return REVEALED
+
+
+CHOICE = Card(choice_text, choice_html)
+HISTOGRAM = Card(histogram_text, histogram_html)
+COUNTS = Card(counts_text, counts_html)

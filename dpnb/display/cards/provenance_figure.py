@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpnb.display.cards.provenance import (
+from dpnb.display.cards.provenance_tables import units
+from dpnb.display.cards.provenance_words import (
     MAX_COLUMNS,
     TOGETHER,
     cell,
@@ -17,7 +18,6 @@ from dpnb.display.cards.provenance import (
     more,
     share,
 )
-from dpnb.display.cards.provenance_tables import units
 from dpnb.display.figures import checked_axes
 from dpnb.display.text import MAX_ROWS
 from dpnb.errors import printable

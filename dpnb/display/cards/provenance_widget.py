@@ -13,9 +13,9 @@ import anywidget
 import traitlets
 
 from dpnb.display.cards import provenance_tables as tables
-from dpnb.display.cards.provenance import coalition_text, share
+from dpnb.display.cards.provenance import provenance_body, provenance_css
+from dpnb.display.cards.provenance_words import coalition_text, share
 from dpnb.display.elements import STATIC, module
-from dpnb.display.provenance import provenance_body, provenance_css
 from dpnb.errors import DpnbError, RequestError, given
 
 if TYPE_CHECKING:

@@ -1,0 +1,228 @@
+"""An answer as a table that needs nothing, which a short script makes interactive.
+
+The table needs neither scripts nor styles nor the network, so it is what a notebook keeps. Where scripts
+run, ``static/answer.js`` lets the reader pick two groups and ask about them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from dpnb.answers.compare import question_alpha
+from dpnb.answers.question import AMONG
+from dpnb.answers.words import rest_sentence
+from dpnb.display import elements
+from dpnb.display.cards import Card
+from dpnb.display.figures import finished, formula_free, name_rows, row_axes
+from dpnb.display.html import aggregate_cells, aggregate_head
+from dpnb.display.marks import interval_marks, scale
+from dpnb.display.text import MAX_ROWS, aligned, markdown, markdown_table, stamps, strong
+from dpnb.errors import printable
+from dpnb.estimation.intervals import combination_half_width, mean_around_zero
+from dpnb.formats import percent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from dpnb.answers.answer import Answer
+    from dpnb.display.cards.answer_widget import AnswerWidget
+    from dpnb.estimation.estimates import Estimates
+
+EACH = (
+    " These confidence intervals hold each on its own, so groups cannot be compared. "
+    "Ask without --each (in Python intervals='simultaneous')."
+)
+
+
+def table_cells(answer: Answer) -> tuple[list[str], list[list[str]]]:
+    """Return header and shown rows of an answer as texts."""
+    header = list(answer.keys)
+    for found in answer.estimates:
+        header += [found.alias, f"{percent(answer.confidence)} interval"]
+    rows = []
+    for row in answer.rows[:MAX_ROWS]:
+        cells = [str(value) for value in answer.groups[row]]
+        for found in answer.estimates:
+            cells += [found.text(row), found.interval_text(row)]
+        rows.append(cells)
+    return header, rows
+
+
+def sentences(answer: Answer) -> list[str]:
+    """Return what is said about an answer, the same in every rendering."""
+    said = [
+        answer.interval_sentence(), answer.cost_sentence(), answer.origin_sentence(), answer.note(),
+    ]  # fmt: skip
+    more = rest_sentence(len(answer.rows) - MAX_ROWS)
+    return [sentence for sentence in (more, *said) if sentence]
+
+
+def answer_text(answer: Answer) -> str:
+    """Return an answer for a terminal."""
+    header, rows = table_cells(answer)
+    above = [f"{stamp}\n" for stamp in stamps(answer.stamp, answer.conditional)]
+    grid = aligned(header, rows, range(len(answer.keys)))
+    return "\n".join([*above, *grid, "", *sentences(answer)])
+
+
+def answer_markdown(answer: Answer) -> str:
+    """Return an answer as a Markdown table, its sentences below."""
+    header, rows = table_cells(answer)
+    table = markdown_table(header, rows, range(len(answer.keys)))
+    above = map(strong, stamps(answer.stamp, answer.conditional))
+    return "\n\n".join([*above, table, *map(markdown, sentences(answer))])
+
+
+def answer_html(answer: Answer, token: str = "") -> str:
+    """Return an answer as a table that becomes interactive where scripts run.
+
+    Parameters
+    ----------
+    answer : Answer
+    token : str
+        Names the live widget that accompanies this record; while that is alive, the record is
+        folded to one line.
+    """
+    state = {"data": view_data(answer), "selected": [], "aggregate": ""}
+    return elements.framed(answer_body(answer) + elements.script("answer.js", state, token))
+
+
+def answer_body(answer: Answer) -> str:
+    """Return the table of an answer and what is said about it, without styles and scripts."""
+    rows = answer.rows[:MAX_ROWS]
+    axes = [scale(found, rows) for found in answer.estimates]
+    alone = len(axes) == 1
+    head = "".join(elements.head(key) for key in answer.keys or ("",)) + "".join(
+        aggregate_head(found, index, percent(answer.confidence), axis, alone=alone)
+        for index, (found, axis) in enumerate(zip(answer.estimates, axes, strict=True))
+    )
+    body = "".join(
+        f"<tr>{''.join(elements.row_head(str(value)) for value in answer.groups[row] or ('all rows',))}"
+        + "".join(
+            aggregate_cells(
+                found, index, row, axis, drawn=interval_marks(found, row, axis), alone=alone
+            )
+            for index, (found, axis) in enumerate(zip(answer.estimates, axes, strict=True))
+        )
+        + "</tr>"
+        for row in rows
+    )
+    names = " and ".join(found.alias for found in answer.estimates)
+    by = f" by {', '.join(answer.keys)}" if answer.keys else ""
+    caption = elements.caption(f"{names}{by}, from {answer.table}")
+    stamps = elements.stamped(answer.stamp, answer.conditional)
+    return (
+        f'<div class="dpnb-body">{stamps}<table class="dpnb-table">{caption}'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        f"{elements.notes(*sentences(answer))}</div>"
+    )
+
+
+def view_data(answer: Answer) -> dict[str, Any]:
+    """Return what the script needs to answer questions about the shown groups by subtraction.
+
+    Returns
+    -------
+    dict
+        ``groups`` (indices) and ``names`` of the shown groups, ``sure`` (the confidence as text) and
+        for each aggregate ``alias``, ``name`` (the alias as shown), ``among`` (which comparisons hold
+        together), ``note`` (on looks) and either ``value`` and ``half`` or ``low`` and ``high``, as
+        :func:`dpnb.answers.question.difference` uses them; infinite ends are texts.
+    """
+    rows = answer.rows[:MAX_ROWS]
+    return {
+        "groups": list(rows),
+        "names": [printable(answer.group_label(row)) for row in rows],
+        "sure": percent(answer.confidence),
+        "aggregates": [
+            {
+                "alias": found.alias,
+                "name": printable(found.alias),
+                "among": AMONG if found.function == "FORMULA" else "",
+                "note": answer.look_note(found),
+                **_pairs(answer, found),
+            }
+            for found in answer.estimates
+        ],
+    }
+
+
+def _pairs(answer: Answer, found: Estimates) -> dict[str, Any]:
+    """Return the parts of every pair's interval, after the fact.
+
+    Theorem 9 of docs/methods/estimation.md.
+    """
+    rows = answer.rows[:MAX_ROWS]
+    if len(rows) < 2:
+        return {}
+    if found.plain:
+        if answer.intervals != "simultaneous":
+            nothing = {"low": ["-Infinity"] * len(rows), "high": ["Infinity"] * len(rows)}
+            return {**nothing, "note": EACH}
+        return {"low": _ends(found.low, rows), "high": _ends(found.high, rows)}
+    alpha = question_alpha(answer, found, planned=False)
+    groups = len(answer.groups)
+    if found.total is not None and found.count is not None:
+        assert found.total_law is not None and found.count_law is not None  # noqa: S101, PT018
+        ends = [
+            mean_around_zero(
+                found.total[row], found.count[row], found.total_law, found.count_law,
+                found.reach, alpha / groups,
+            )
+            for row in rows
+        ]  # fmt: skip
+        return {"low": [low for low, _ in ends], "high": [high for _, high in ends]}
+    values = found.count if found.total is None else found.total
+    law = found.count_law if found.total is None else found.total_law
+    assert values is not None and law is not None  # noqa: S101, PT018
+    half = combination_half_width(law, alpha, (Fraction(1), Fraction(-1)), groups, planned=False)
+    return {"value": [values[row] for row in rows], "half": half}
+
+
+def _ends(ends: Sequence[float], rows: Sequence[int]) -> list[float | str]:
+    """Return ends as JSON; JavaScript reads the texts as numbers when it subtracts."""
+    shown = [ends[row] for row in rows]
+    return [end if math.isfinite(end) else "Infinity" if end > 0 else "-Infinity" for end in shown]
+
+
+def plot_answer(answer: Answer, ax: Axes | None = None) -> Axes:
+    """Draw the intervals of the first aggregate, one row for each shown group.
+
+    Groups with too few rows to tell say so beside their name and have no interval.
+
+    Parameters
+    ----------
+    answer : Answer
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    """
+    found = answer.estimates_of()
+    rows = answer.rows[:MAX_ROWS]
+    ax = row_axes(len(rows), ax)
+    for place, row in enumerate(rows):
+        value = found.estimate[row]
+        if value is not None:
+            ax.plot([found.low[row], found.high[row]], [place, place], color="C0", linewidth=2)
+            ax.plot(value, place, "o", color="C0", markersize=5)
+    told = [found.estimate[row] is not None for row in rows]
+    labels = [
+        formula_free(answer.group_label(row)) + ("" if known else " (too few rows to tell)")
+        for row, known in zip(rows, told, strict=True)
+    ]
+    name_rows(ax, labels, told)
+    ax.set_xlabel(f"{formula_free(found.alias)}, {percent(answer.confidence)} confidence intervals")
+    if found.function in ("COUNT", "SUM"):
+        ax.axvline(0, color="grey", linewidth=0.8)
+    return finished(ax, answer)
+
+
+def _widget(answer: Answer, token: str = "") -> AnswerWidget:
+    from dpnb.display.cards.answer_widget import AnswerWidget
+
+    return AnswerWidget(answer, token=token)
+
+
+ANSWER = Card(answer_text, answer_html, answer_markdown, plot_answer, _widget)

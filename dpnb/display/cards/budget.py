@@ -1,0 +1,56 @@
+"""The budget: what it is, what was spent of it, and what is left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpnb.answers.words import KERNEL, left_text
+from dpnb.display import elements
+from dpnb.display.cards import Card
+from dpnb.display.html import listing_body
+from dpnb.display.text import listing_text
+from dpnb.formats import loss_text, share_text
+from dpnb.results import Listing
+
+if TYPE_CHECKING:
+    from dpnb.answers.listing import BudgetStatus
+
+_BOUNDS = (
+    "The limit bounds what the answers to this analyst reveal. Answers that others pass on come on "
+    "top. The owner's total budget bounds all analysts together."
+)
+
+
+def budget_listing(status: BudgetStatus) -> Listing:
+    """Return the status as a table."""
+    rows = tuple(
+        (word, loss_text(loss, status.currency, status.delta, left=word == "left"))
+        for word, loss in (
+            ("total" if status.analyst is None else "limit", status.cap),
+            ("spent", status.spent),
+            ("left", status.remaining),
+        )
+    )
+    whose = "" if status.analyst is None else f" of {status.analyst}"
+    promise = () if status.analyst is None else (_BOUNDS,)
+    note = () if status.kept else (KERNEL,)
+    header = ("", "privacy loss")
+    return Listing(f"Privacy budget{whose}", header, rows, status.stamp, (*promise, *note))
+
+
+def budget_text(status: BudgetStatus) -> str:
+    """Return the budget for a terminal."""
+    return listing_text(budget_listing(status))
+
+
+def budget_html(status: BudgetStatus) -> str:
+    """Return the budget as a labelled bar above a table."""
+    cap, spent = status.cap.level(status.currency), status.spent.level(status.currency)
+    share = min(1.0, float(spent / cap)) if cap else 1.0
+    left = left_text(status.remaining, status.cap, status.currency)
+    bar = elements.meter(share) + elements.strong(f"Spent: {share_text(share)}. Left: {left}.")
+    body = listing_body(budget_listing(status), above=bar)
+    return elements.framed(f'<div class="dpnb-body">{body}</div>')
+
+
+BUDGET = Card(budget_text, budget_html)
