@@ -6,11 +6,13 @@ results need no screen, and without ``dpnb.display`` they still hold their numbe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from dpnb.privacy.loss import Currency, PrivacyLoss
 from dpnb.private import Stamp
 
 if TYPE_CHECKING:
@@ -98,6 +100,126 @@ def card_of(result: Shown) -> Any:
     """Return the card of a result, a ``dpnb.display.cards.Card``."""
     module, _, name = result.card.partition(".")
     return getattr(display(f"cards.{module}"), name)
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What a request cost, what it leaves, and what must be said of its result.
+
+    Attributes
+    ----------
+    spent, remaining, cap : PrivacyLoss
+        What the request cost now, what is left after it, and the limit.
+    currency : {'zcdp', 'gdp', 'basic', 'pure'}
+    delta : float or None
+        The session's delta, at which epsilons are shown.
+    stored : bool
+        Whether it was answered from the ledger.
+    kept : bool
+        Whether the ledger outlives the kernel.
+    stamp : str
+        Why these are not private numbers about real data, see ``dpnb.private``; '' if they are.
+    conditional : bool
+        True when the amount behind the numbers was picked by looking at the data: their guarantee
+        holds only for it given.
+    """
+
+    spent: PrivacyLoss
+    remaining: PrivacyLoss
+    cap: PrivacyLoss
+    currency: Currency
+    delta: float | None
+    stored: bool = False
+    kept: bool = True
+    stamp: Stamp = ""
+    conditional: bool = False
+
+    def share(self) -> float:
+        """Return the cost as a share of what is left; infinite when nothing is left."""
+        cost, left = self.spent.level(self.currency), self.remaining.level(self.currency)
+        if cost == 0:
+            return 0.0
+        return float(cost / left) if left else math.inf
+
+    @classmethod
+    def taken(cls, values: dict[str, Any]) -> Bill:
+        """Build a bill from plain data, and take its values out of them."""
+        found = {one.name: values.pop(one.name) for one in fields(cls)}
+        for name in ("spent", "remaining", "cap"):
+            found[name] = PrivacyLoss.from_dict(found[name])
+        return cls(**found)
+
+
+class Billed:
+    """Something with a bill, whose amounts it shows as its own."""
+
+    __slots__ = ()
+    bill: Bill
+
+    @property
+    def spent(self) -> PrivacyLoss:
+        """What it cost now, or would cost."""
+        return self.bill.spent
+
+    @property
+    def remaining(self) -> PrivacyLoss:
+        """What is left."""
+        return self.bill.remaining
+
+    @property
+    def cap(self) -> PrivacyLoss:
+        """The limit."""
+        return self.bill.cap
+
+    @property
+    def currency(self) -> Currency:
+        """How losses are counted."""
+        return self.bill.currency
+
+    @property
+    def delta(self) -> float | None:
+        """At which epsilons are shown; None without one."""
+        return self.bill.delta
+
+    @property
+    def stored(self) -> bool:
+        """Whether it was answered from the ledger."""
+        return self.bill.stored
+
+    @property
+    def kept(self) -> bool:
+        """Whether the ledger outlives the kernel."""
+        return self.bill.kept
+
+    @property
+    def stamp(self) -> Stamp:
+        """Why these are not private numbers about real data; '' if they are."""
+        return self.bill.stamp
+
+    @property
+    def conditional(self) -> bool:
+        """Whether the amount behind the numbers was picked by looking at the data."""
+        return self.bill.conditional
+
+
+B = TypeVar("B", bound=Billed)
+
+
+def rebilled(result: B, **changes: Any) -> B:
+    """Return a result with another bill."""
+    return replace(result, bill=replace(result.bill, **changes))  # type: ignore[type-var]
+
+
+def plain(value: Any) -> dict[str, Any]:
+    """Return a dataclass as plain data: the bill's values beside its own."""
+    data: dict[str, Any] = {}
+    for one in fields(value):
+        held = getattr(value, one.name)
+        if isinstance(held, Bill):
+            data |= plain(held)
+        else:
+            data[one.name] = held.to_dict() if isinstance(held, PrivacyLoss) else listed(held)
+    return data
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -20,6 +21,7 @@ from dpnb.formats import (
     share_text,
 )
 from dpnb.privacy.loss import PrivacyLoss, amount_text
+from dpnb.results import Bill
 
 pytestmark = pytest.mark.fast
 
@@ -163,10 +165,11 @@ def test_no_more_of_a_budget_is_said_to_be_left_than_is(share: Fraction) -> None
 
 
 def test_what_is_left_is_said_in_per_cent_too() -> None:
-    left, total = PrivacyLoss(rho=Fraction("0.789")), PrivacyLoss(rho=Fraction(1))
-    assert left_text(left, total, "zcdp") == "rho 0.789 of 1 (78 %)"
-    assert left_text(total, total, "zcdp") == "rho 1 of 1 (100 %)"
-    assert left_text(PrivacyLoss.none(), PrivacyLoss.none(), "zcdp") == "rho 0 of 0"
+    none, left, total = (PrivacyLoss(rho=Fraction(rho)) for rho in ("0", "0.789", "1"))
+    bill = Bill(none, left, total, "zcdp", None)
+    assert left_text(left, bill) == "rho 0.789 of 1 (78 %)"
+    assert left_text(total, bill) == "rho 1 of 1 (100 %)"
+    assert left_text(none, replace(bill, cap=none)) == "rho 0 of 0"
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ class TestWithoutDisplay:
     def test_a_result_prints_its_values_by_name(self, session: dpnb.Session) -> None:
         answer = session.query(SQL, rho=0.5)
         assert repr(answer).startswith(f"Answer(sql={SQL!r}, ")
-        assert repr(session.budget).startswith("BudgetStatus(cap=")
+        assert repr(session.budget).startswith("BudgetStatus(bill=Bill(spent=")
         assert repr(session.price(SQL, rho=0.1)).startswith("Price(sql=")
 
     def test_drawing_names_what_is_missing(self, session: dpnb.Session) -> None:

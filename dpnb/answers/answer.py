@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.bootstrap import Bootstrap, bootstrap
@@ -16,9 +16,8 @@ from dpnb.estimation.estimates import Estimates
 from dpnb.estimation.formula import text
 from dpnb.estimation.intervals import Mode
 from dpnb.formats import percent
-from dpnb.privacy.loss import Currency, PrivacyLoss, guarantee, unit
-from dpnb.private import Stamp
-from dpnb.results import Result, card_of, listed
+from dpnb.privacy.loss import guarantee, unit
+from dpnb.results import Bill, Billed, Result, card_of, listed, plain
 from dpnb.schema.schema import kept_note, unit_text
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Answer(Result):
+class Answer(Billed, Result):
     """The answer to one statement. Holds released values only.
 
     Attributes
@@ -46,23 +45,13 @@ class Answer(Result):
         Indices of the groups to show, after WHERE, ORDER BY and LIMIT.
     asked : int
         Number of groups that WHERE does not rule out.
-    spent, remaining : PrivacyLoss
-        What this request cost now, and what is left after it.
-    cap : PrivacyLoss
-    delta : float or None
-        The session's delta, at which epsilons are shown.
-    currency : {'zcdp', 'pure'}
+    bill : Bill
+        What it cost, what is left, and its stamps. ``answer.bill.spent`` is ``answer.spent``, too.
     confidence : float
     intervals : {'simultaneous', 'each'}
     looks : 1 or 'any'
-    stored, finer, kept : bool
-        Whether it was answered from the ledger; whether a more accurate answer was released before; whether the
-        ledger outlives the kernel.
-    stamp : str
-        Why these are not private numbers about real data, see ``dpnb.stamps``; '' if they are.
-    conditional : bool
-        True when the amount behind these numbers was picked by looking at the data: their guarantee
-        holds only for it given.
+    finer : bool
+        Whether a more accurate answer was released before.
     levels : mapping
         Level (rho or epsilon) of each view in use, by its id.
     definitions : mapping
@@ -95,19 +84,11 @@ class Answer(Result):
     estimates: tuple[Estimates, ...]
     rows: tuple[int, ...]
     asked: int
-    spent: PrivacyLoss
-    remaining: PrivacyLoss
-    cap: PrivacyLoss
-    delta: float | None
-    currency: Currency
+    bill: Bill
     confidence: float
     intervals: str
     looks: int | str
-    stored: bool
     finer: bool
-    kept: bool
-    stamp: Stamp
-    conditional: bool
     levels: Mapping[str, str]
     definitions: Mapping[str, Any]
     ledger: str
@@ -300,10 +281,8 @@ class Answer(Result):
         str
             Empty if there is nothing to say.
         """
-        cost = cost_text(
-            self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored,
-            worked_out=self.origin is not None and self.origin.way == "history",
-        )  # fmt: skip
+        worked_out = self.origin is not None and self.origin.way == "history"
+        cost = cost_text(self.bill, worked_out=worked_out)
         if self.bought is not None:
             cost = f"{cost} {bought_sentence([self.bought])}"
         if self.finer:
@@ -331,7 +310,7 @@ class Answer(Result):
         str
             Empty if there is nothing to say.
         """
-        return ledger_note(self.spent, self.currency, kept=self.kept)
+        return ledger_note(self.bill)
 
     def group_label(self, index: int) -> str:
         """Return a group's name as shown.
@@ -381,9 +360,7 @@ class Answer(Result):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        data = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name in ("spent", "remaining", "cap"):
-            data[name] = data[name].to_dict()
+        data = plain(self)
         data["estimates"] = [found.to_dict() for found in self.estimates]
         data["origin"] = None if self.origin is None else self.origin.to_dict()
         return {name: listed(value) for name, value in data.items()}
@@ -403,8 +380,7 @@ class Answer(Result):
             Equal to the original.
         """
         values = dict(data)
-        for name in ("spent", "remaining", "cap"):
-            values[name] = PrivacyLoss.from_dict(values[name])
+        values["bill"] = Bill.taken(values)
         values["keys"] = tuple(values["keys"])
         values["groups"] = tuple(tuple(group) for group in values["groups"])
         values["rows"] = tuple(values["rows"])

@@ -19,6 +19,7 @@ from dpnb.ledger.store import Store
 from dpnb.privacy.calibrate import Law
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.releases.plan import Part, Plan, half_width
+from dpnb.results import Bill
 from dpnb.schema.columns import Integer, Real
 from dpnb.schema.schema import Schema
 from dpnb.sql.formulas import Quantile, Statistic
@@ -41,16 +42,12 @@ def status(store: Store, row: str | None = None) -> BudgetStatus:
         cap = table.limit(row)
         if granted := table.granted(row, store.now()):
             cap = replace(cap + PrivacyLoss.of(granted, state.currency), delta=cap.delta)
-    return BudgetStatus(
-        cap=cap,
-        spent=spent,
-        remaining=left,
-        currency=state.currency,
-        delta=None if state.budget.noise_delta is None else float(state.budget.noise_delta),
-        kept=store.kept,
-        analyst=row if known else None,
+    delta = state.budget.noise_delta
+    bill = Bill(
+        spent, left, cap, state.currency, None if delta is None else float(delta), kept=store.kept,
         stamp=store.stamp,
-    )
+    )  # fmt: skip
+    return BudgetStatus(bill, row if known else None)
 
 
 def answer(
@@ -99,21 +96,17 @@ def answer(
         estimates=found,
         rows=ordered(query, told, places, {one.alias: one.estimate for one in found}),
         asked=len(told),
-        spent=charge.row if fresh else PrivacyLoss.none(),
-        remaining=budget.remaining,
-        cap=budget.cap,
-        delta=budget.delta,
-        currency=budget.currency,
+        bill=budget.charged(
+            charge.row if fresh else PrivacyLoss.none(),
+            stored=not fresh,
+            conditional=charge.conditional,
+        ),
         confidence=wanted.accuracy.confidence,
         intervals=wanted.accuracy.intervals,
         looks=wanted.accuracy.looks,
-        stored=not fresh,
         finer=any(
             state.level(charge.analyst, view) > level for view, level in charge.levels.items()
         ),
-        kept=budget.kept,
-        stamp=store.stamp,
-        conditional=charge.conditional,
         levels={view: str(level) for view, level in {**charge.past, **charge.levels}.items()},
         definitions={
             **{name: dict(state.definitions[name]) for name in charge.past},
@@ -294,15 +287,10 @@ def price(
     budget = status(store, analyst)
     return Price(
         sql=sql.strip(),
-        spent=cost,
-        remaining=left,
-        cap=budget.cap,
-        currency=budget.currency,
-        delta=budget.delta,
+        bill=replace(budget.charged(cost), remaining=left),
         confidence=wanted.accuracy.confidence,
         affordable=not cost.exceeds(left, budget.currency),
         widths=expected,
         origin=origin,
-        stamp=store.stamp,
         bought=() if bought is None else (bought,),
     )

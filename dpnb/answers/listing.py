@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.answers.origin import Origin
-from dpnb.privacy.loss import Currency, PrivacyLoss
-from dpnb.private import Stamp
-from dpnb.results import Shown, listed
+from dpnb.privacy.loss import PrivacyLoss
+from dpnb.results import Bill, Billed, Shown, plain
 
 if TYPE_CHECKING:
     pass
@@ -20,24 +19,20 @@ Width: TypeAlias = tuple[str, int | None, float | None]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Price(Shown):
+class Price(Billed, Shown):
     """What a statement would cost, and its margins of error. Nothing was spent.
 
     Attributes
     ----------
     sql : str
-    spent : PrivacyLoss
-        The increase it would cost now.
-    remaining : PrivacyLoss
-        What is left before it.
+    bill : Bill
+        What it would cost now, and what is left before it.
     affordable : bool
     widths : tuple of (alias, rows or None, margin of error or None)
         For each aggregate its margin of error; for AVG on groups of ``rows`` rows. None
         for formulas other than weighted sums: their intervals depend on the released values.
     origin : Origin or None
         How earlier answers to other statements would help.
-    stamp : str
-        As in ``Answer``.
     bought : tuple of str
         For each statement the epsilon that it would have, where that is less than it asks for: levels
         of a pure session lie on a grid.
@@ -52,16 +47,11 @@ class Price(Shown):
     card = "price.PRICE"
 
     sql: str
-    spent: PrivacyLoss
-    remaining: PrivacyLoss
-    cap: PrivacyLoss
-    currency: Currency
-    delta: float | None
+    bill: Bill
     confidence: float
     affordable: bool
     widths: tuple[Width, ...]
     origin: Origin | None = None
-    stamp: Stamp = ""
     bought: tuple[str, ...] = ()
 
     @classmethod
@@ -82,7 +72,7 @@ class Price(Shown):
         return replace(
             first,
             sql=";\n".join(price.sql for price in prices),
-            spent=sum((price.spent for price in prices[1:]), first.spent),
+            bill=replace(first.bill, spent=sum((price.spent for price in prices[1:]), first.spent)),
             affordable=all(price.affordable for price in prices),
             widths=tuple(
                 (f"{i}: {alias}", size, width)
@@ -101,7 +91,7 @@ class Price(Shown):
         float
             At least 0.
         """
-        return price_share(self.spent, self.remaining, self.currency)
+        return self.bill.share()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the price as plain data (JSON).
@@ -112,7 +102,7 @@ class Price(Shown):
             Texts, numbers, lists and dicts.
         """
         origin = None if self.origin is None else self.origin.to_dict()
-        return {**plain_losses(self), "origin": origin}
+        return {**plain(self), "origin": origin}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Price:
@@ -128,38 +118,13 @@ class Price(Shown):
         Price
             Equal to the original.
         """
-        values = read_losses(data)
+        values = dict(data)
+        values["bill"] = Bill.taken(values)
         origin = values["origin"]
         values["origin"] = None if origin is None else Origin.from_dict(origin)
         values["widths"] = tuple(tuple(width) for width in values["widths"])
         values["bought"] = tuple(values["bought"])
         return cls(**values)
-
-
-def plain_losses(value: Any) -> dict[str, Any]:
-    """Return a dataclass of plain values and losses as plain data."""
-    data = {field.name: getattr(value, field.name) for field in fields(value)}
-    return {
-        name: found.to_dict() if isinstance(found, PrivacyLoss) else listed(found)
-        for name, found in data.items()
-    }
-
-
-def read_losses(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that :func:`plain_losses` wrote; lists stay lists."""
-    losses = ("spent", "remaining", "cap")
-    return {
-        name: PrivacyLoss.from_dict(value) if name in losses else value
-        for name, value in data.items()
-    }
-
-
-def price_share(spent: PrivacyLoss, remaining: PrivacyLoss, currency: Currency) -> float:
-    """Return a cost as a share of what is left; infinite when nothing is left."""
-    cost, left = spent.level(currency), remaining.level(currency)
-    if cost == 0:
-        return 0.0
-    return float(cost / left) if left else float("inf")
 
 
 def minute(time: str) -> str:
@@ -178,30 +143,24 @@ class Asked:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the request as plain data (JSON)."""
-        return plain_losses(self)
+        return plain(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Asked:
         """Build the request from :meth:`to_dict`."""
-        return cls(**read_losses(data))
+        return cls(**{**data, "spent": PrivacyLoss.from_dict(data["spent"])})
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class BudgetStatus(Shown):
+class BudgetStatus(Billed, Shown):
     """Total budget, what was spent of it, and what remains.
 
     Attributes
     ----------
-    cap, spent, remaining : PrivacyLoss
-    currency : {'zcdp', 'gdp', 'basic', 'pure'}
-    delta : float or None
-        Where epsilons are shown.
-    kept : bool
-        Whether the ledger outlives the kernel.
+    bill : Bill
+        The total, what was spent of it, and what remains.
     analyst : str or None
         Whose row of the provenance table this is; None for the budget of all together.
-    stamp : str
-        As in ``Answer``.
 
     Examples
     --------
@@ -211,14 +170,29 @@ class BudgetStatus(Shown):
 
     card = "budget.BUDGET"
 
-    cap: PrivacyLoss
-    spent: PrivacyLoss
-    remaining: PrivacyLoss
-    currency: Currency
-    delta: float | None
-    kept: bool
+    bill: Bill
     analyst: str | None = None
-    stamp: Stamp = ""
+
+    def charged(
+        self, spent: PrivacyLoss, *, stored: bool = False, conditional: bool = False
+    ) -> Bill:
+        """Return the bill of a request after which this is the status.
+
+        Parameters
+        ----------
+        spent : PrivacyLoss
+            What the request cost.
+        stored : bool
+            Whether it was answered from the ledger.
+        conditional : bool
+            Whether its amount was picked by looking at the data.
+
+        Returns
+        -------
+        Bill
+            The same limit and rest.
+        """
+        return replace(self.bill, spent=spent, stored=stored, conditional=conditional)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the status as plain data (JSON).
@@ -228,7 +202,7 @@ class BudgetStatus(Shown):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        return plain_losses(self)
+        return plain(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BudgetStatus:
@@ -244,4 +218,5 @@ class BudgetStatus(Shown):
         BudgetStatus
             Equal to the original.
         """
-        return cls(**read_losses(data))
+        values = dict(data)
+        return cls(Bill.taken(values), **values)

@@ -6,40 +6,32 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dpnb.formats import loss_text, share_text
-from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text, unit
+from dpnb.privacy.loss import PrivacyLoss, amount_text, unit
+from dpnb.results import Bill
 
 KERNEL = "The ledger is in this kernel only. After a restart, the same answers cost budget again."
 """A warning where no file keeps the ledger."""
 
 
-def left_text(remaining: PrivacyLoss, cap: PrivacyLoss, currency: Currency) -> str:
-    """Return what is left of a budget, also in per cent."""
-    left, total = remaining.level(currency), cap.level(currency)
+def left_text(remaining: PrivacyLoss, bill: Bill) -> str:
+    """Return what is left of the budget of a bill, also in per cent."""
+    left, total = remaining.level(bill.currency), bill.cap.level(bill.currency)
     share = f" ({share_text(left / total, left=True)})" if total else ""
     beside = f", delta {amount_text(remaining.delta, left=True)}" if remaining.delta else ""
-    return f"{unit(currency)} {amount_text(left, left=True)} of {amount_text(total)}{share}{beside}"
+    return f"{unit(bill.currency)} {amount_text(left, left=True)} of {amount_text(total)}{share}{beside}"
 
 
-def cost_text(
-    spent: PrivacyLoss,
-    remaining: PrivacyLoss,
-    cap: PrivacyLoss,
-    currency: Currency,
-    delta: float | None,
-    *,
-    stored: bool,
-    worked_out: bool = False,
-) -> str:
+def cost_text(bill: Bill, *, worked_out: bool = False) -> str:
     """Return the privacy cost of a request and what is left, in words."""
     if worked_out:
         cost = "No privacy cost."
-    elif spent.level(currency):
-        cost = f"Privacy cost: {loss_text(spent, currency, delta)}."
-    elif stored:
+    elif bill.spent.level(bill.currency):
+        cost = f"Privacy cost: {loss_text(bill.spent, bill.currency, bill.delta)}."
+    elif bill.stored:
         cost = "This answer was already released: no privacy cost."
     else:
         cost = "No privacy cost: already paid for."
-    return f"{cost} Left: {left_text(remaining, cap, currency)}."
+    return f"{cost} Left: {left_text(bill.remaining, bill)}."
 
 
 def bought_sentence(bought: Sequence[str]) -> str:
@@ -48,9 +40,9 @@ def bought_sentence(bought: Sequence[str]) -> str:
     return f"In a pure session, epsilon is rounded down to a fixed grid, here to {amounts}."
 
 
-def ledger_note(spent: PrivacyLoss, currency: Currency, *, kept: bool) -> str:
+def ledger_note(bill: Bill) -> str:
     """Return a warning after a charge where no file keeps the ledger; else ''."""
-    return "" if kept or spent.level(currency) == 0 else KERNEL
+    return "" if bill.kept or bill.spent.level(bill.currency) == 0 else KERNEL
 
 
 def interval_sentence(sure: str, number: int, *, each: bool = False, credible: bool = False) -> str:

@@ -43,6 +43,7 @@ from dpnb.ledger.accountant import Charge
 from dpnb.ledger.store import Store
 from dpnb.privacy.loss import PrivacyLoss, amount_text, unit
 from dpnb.releases.request import P, R, Request
+from dpnb.results import rebilled
 from dpnb.schema.schema import Schema
 
 
@@ -131,7 +132,7 @@ class Decider:
             except DpnbError as error:
                 reason = self._stopped(error)
                 break
-            made = replace(
+            made = rebilled(
                 found, spent=made.spent + found.spent, stored=made.stored and found.stored
             )
             reason = self._done(made)
@@ -165,18 +166,13 @@ class Decider:
                 PrivacyLoss.of(plan.level(number), currency)
                 for number in range(1, 1 if self.studies else plan.steps + 1)
             ),
-            spent=PrivacyLoss.of(most, currency) if most else PrivacyLoss.none(),
+            bill=budget.charged(PrivacyLoss.of(most, currency) if most else PrivacyLoss.none()),
             first=first,
             response=None if plan.response is None else PrivacyLoss.of(plan.response, currency),
             ceiling=PrivacyLoss.of(plan.ceiling, currency),
             free=free,
             affordable=first.level(currency) <= left and first.level(currency) <= most,
-            remaining=budget.remaining,
-            cap=budget.cap,
-            currency=budget.currency,
-            delta=budget.delta,
             warnings=plan.warnings,
-            stamp=budget.stamp,
         )
 
     def _to_pay(self) -> tuple[PrivacyLoss, Fraction, bool]:
@@ -221,7 +217,7 @@ class Decider:
     def _step(self, step: int) -> StepRequest:
         def show(made: Stage, charge: Charge, fresh: bool) -> Decision:
             built = self._built(made, made.step)
-            return replace(
+            return rebilled(
                 built, spent=charge.row if fresh else PrivacyLoss.none(), stored=not fresh
             )
 
@@ -286,7 +282,7 @@ class Decider:
             return None
         built = decision(self.sql, made, (), found, self.store, self.schema, self.analyst)
         return replace(
-            built, status="certified", stored=True,
+            rebilled(built, stored=True), status="certified",
             next_cost=self.store.accountant.cost(
                 self.analyst, made.wishes(), made.definitions()
             ).row,
@@ -414,7 +410,7 @@ class Decider:
                 self.sql, at, (), None, self.store, self.schema, self.analyst, found, request.asked
             )
         spent = found.charge.row if found.fresh else PrivacyLoss.none()
-        return replace(made, spent=spent, stored=not found.fresh)
+        return rebilled(made, spent=spent, stored=not found.fresh)
 
     def _hybrid(self, serve: Serve, made: Decision) -> Decision:
         """Answer the groups that one pass leaves in doubt by randomised response."""
@@ -438,4 +434,4 @@ class Decider:
                 self.analyst, found, asked,
             )  # fmt: skip
         more = found.charge.row if found.fresh else PrivacyLoss.none()
-        return replace(whole, spent=made.spent + more, stored=made.stored and not found.fresh)
+        return rebilled(whole, spent=made.spent + more, stored=made.stored and not found.fresh)

@@ -12,15 +12,14 @@ from dpnb.decide import words
 from dpnb.decide.options import STUDY_MODES
 from dpnb.errors import BudgetError, RequestError
 from dpnb.privacy.calibrate import Law
-from dpnb.privacy.loss import Currency, PrivacyLoss, guarantee
-from dpnb.private import Stamp
-from dpnb.results import Result, card_of, listed
+from dpnb.privacy.loss import PrivacyLoss, guarantee
+from dpnb.results import Bill, Billed, Result, card_of, listed, plain
 
 if TYPE_CHECKING:
     import pandas as pd
 
 VERDICTS = {1: "surely yes", -1: "surely no", 0: "unknown"}
-_LOSSES = ("spent", "charged", "remaining", "cap", "first_cost", "worst_cost", "ceiling")
+_LOSSES = ("charged", "first_cost", "worst_cost", "ceiling")
 Group: TypeAlias = str | int | tuple[str | int, ...]
 
 
@@ -113,7 +112,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Decision(Result):
+class Decision(Billed, Result):
     """Which declared groups satisfy a condition. Holds released values only.
 
     Attributes
@@ -157,8 +156,10 @@ class Decision(Result):
         What that cost, '0' for nothing.
     past : bool
         Whether values that were seen before are part of the certificate.
-    spent, charged, remaining : PrivacyLoss
-        What this request cost now, what the decision cost in all, and what is left.
+    bill : Bill
+        What it cost, what is left, and its stamps, as in ``Answer``.
+    charged : PrivacyLoss
+        What the decision cost in all.
     next_cost : PrivacyLoss or None
         What one more step costs.
     first_cost, worst_cost, ceiling : PrivacyLoss
@@ -169,7 +170,7 @@ class Decision(Result):
         A lower bound of the least Shannon entropy, as a share of its maximum, that ``epsilons`` leave
         of which group a row is in; a figure for comparison, never a budget.
     warnings : tuple of str
-    cap, delta, currency, stored, kept, stamp, conditional, ledger, request
+    ledger, request : str
         As in ``Answer``.
     unit : str
         What is protected, in words.
@@ -211,10 +212,8 @@ class Decision(Result):
     responded: tuple[bool, ...]
     response: str
     past: bool
-    spent: PrivacyLoss
+    bill: Bill
     charged: PrivacyLoss
-    remaining: PrivacyLoss
-    cap: PrivacyLoss
     next_cost: PrivacyLoss | None
     first_cost: PrivacyLoss
     worst_cost: PrivacyLoss
@@ -222,12 +221,6 @@ class Decision(Result):
     epsilons: tuple[float, ...] | None
     min_entropy: float | None
     warnings: tuple[str, ...]
-    delta: float | None
-    currency: Currency
-    stored: bool
-    kept: bool
-    stamp: Stamp
-    conditional: bool
     ledger: str
     request: str
     unit: str = "row"
@@ -345,9 +338,7 @@ class Decision(Result):
         """
         if self.mode in STUDY_MODES:
             return "No privacy cost: this is a simulation on public data."
-        return cost_text(
-            self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
-        )
+        return cost_text(self.bill)
 
     def next_sentence(self) -> str:
         """Return what one more step would do, and what randomised response would have cost.
@@ -367,7 +358,7 @@ class Decision(Result):
         str
             Empty if there is nothing to say.
         """
-        return ledger_note(self.spent, self.currency, kept=self.kept)
+        return ledger_note(self.bill)
 
     # exports
 
@@ -423,10 +414,8 @@ class Decision(Result):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        data = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "further"}
-        for name in _LOSSES:
-            data[name] = data[name].to_dict()
-        data["next_cost"] = None if self.next_cost is None else self.next_cost.to_dict()
+        data = plain(self)
+        del data["further"]
         data["readings"] = [_plain_reading(one) for one in self.readings]
         data["tests"] = [{f.name: getattr(one, f.name) for f in fields(one)} for one in self.tests]
         data["taken"] = [
@@ -450,6 +439,7 @@ class Decision(Result):
             Equal to the original.
         """
         values = dict(data)
+        values["bill"] = Bill.taken(values)
         for name in _LOSSES:
             values[name] = PrivacyLoss.from_dict(values[name])
         cost = values["next_cost"]

@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from dpnb.answers.listing import price_share
 from dpnb.decide import words
 from dpnb.decide.decision import Test
-from dpnb.privacy.loss import Currency, PrivacyLoss
-from dpnb.private import Stamp
-from dpnb.results import Shown, listed
+from dpnb.privacy.loss import PrivacyLoss
+from dpnb.results import Bill, Billed, Shown, listed, plain
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DecisionPrice(Shown):
+class DecisionPrice(Billed, Shown):
     """The plan of a decision: what it will look at, how finely, and what each step costs. Free.
 
     Attributes
@@ -31,8 +29,9 @@ class DecisionPrice(Shown):
     readings : tuple of (alias, text)
     costs : tuple of PrivacyLoss
         By step: what the decision costs up to there.
-    spent : PrivacyLoss
-        The most that the decision may cost now, within ``most`` and ``steps``.
+    bill : Bill
+        The most that the decision may cost now, within ``most`` and ``steps``, and what is
+        left before it.
     first : PrivacyLoss
         What its next step costs now.
     response : PrivacyLoss or None
@@ -43,11 +42,7 @@ class DecisionPrice(Shown):
         Whether past answers alone decide.
     affordable : bool
         Whether the next step can be paid.
-    remaining, cap, currency, delta
-        As in ``Price``.
     warnings : tuple of str
-    stamp : str
-        As in ``Answer``.
 
     Examples
     --------
@@ -70,18 +65,13 @@ class DecisionPrice(Shown):
     implicants: tuple[tuple[int, ...], ...]
     readings: tuple[tuple[str, str], ...]
     costs: tuple[PrivacyLoss, ...]
-    spent: PrivacyLoss
+    bill: Bill
     first: PrivacyLoss
     response: PrivacyLoss | None
     ceiling: PrivacyLoss
     free: bool
     affordable: bool
-    remaining: PrivacyLoss
-    cap: PrivacyLoss
-    currency: Currency
-    delta: float | None
     warnings: tuple[str, ...]
-    stamp: Stamp = ""
 
     def share(self) -> float:
         """Return the most it may cost as a share of what is left; infinite when nothing is left.
@@ -91,7 +81,7 @@ class DecisionPrice(Shown):
         float
             At least 0.
         """
-        return price_share(self.spent, self.remaining, self.currency)
+        return self.bill.share()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain data (JSON).
@@ -101,10 +91,7 @@ class DecisionPrice(Shown):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        data = {one.name: getattr(self, one.name) for one in fields(self)}
-        for name in ("spent", "first", "ceiling", "remaining", "cap"):
-            data[name] = data[name].to_dict()
-        data["response"] = None if self.response is None else self.response.to_dict()
+        data = plain(self)
         data["costs"] = [one.to_dict() for one in self.costs]
         data["tests"] = [{f.name: getattr(one, f.name) for f in fields(one)} for one in self.tests]
         return {name: listed(value) for name, value in data.items()}
@@ -124,7 +111,8 @@ class DecisionPrice(Shown):
             Equal to the original.
         """
         values = dict(data)
-        for name in ("spent", "first", "ceiling", "remaining", "cap"):
+        values["bill"] = Bill.taken(values)
+        for name in ("first", "ceiling"):
             values[name] = PrivacyLoss.from_dict(values[name])
         cost = values["response"]
         values["response"] = None if cost is None else PrivacyLoss.from_dict(cost)

@@ -8,15 +8,13 @@ from decimal import ROUND_UP, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpnb.answers.listing import plain_losses, price_share, read_losses
 from dpnb.answers.words import cost_text, ledger_note
 from dpnb.engines.scans import MOST_LETTERS
 from dpnb.errors import SchemaError, given
 from dpnb.formats import percent
-from dpnb.privacy.loss import Currency, PrivacyLoss, guarantee
+from dpnb.privacy.loss import guarantee
 from dpnb.privacy.threshold import Threshold
-from dpnb.private import Stamp
-from dpnb.results import Result, Shown
+from dpnb.results import Bill, Billed, Result, Shown, plain
 from dpnb.schema.columns import Category
 from dpnb.schema.schema import unit_text
 
@@ -90,7 +88,7 @@ class ThresholdLaw:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Discovery(Result):
+class Discovery(Billed, Result):
     """Values of an undeclared column that many rows, or ids, have.
 
     Attributes
@@ -102,13 +100,9 @@ class Discovery(Result):
         Ends of an interval for the number of values that are hidden, which holds with ``confidence``.
     law : ThresholdLaw
         How likely a value is to be shown.
-    spent : PrivacyLoss
-        rho, and the part of ``key_delta``; nothing when the release was stored.
-    remaining, cap : PrivacyLoss
-    delta : float or None
-        Where epsilons are shown.
-    stored, kept, conditional : bool
-    stamp, ledger : str
+    bill : Bill
+        What it cost, rho and a part of ``key_delta``, what is left, and its stamps, as in ``Answer``.
+    ledger : str
         As in ``Answer``.
     definition : dict
         What was released, as the ledger has it.
@@ -128,15 +122,7 @@ class Discovery(Result):
     hidden_low: int
     hidden_high: int
     law: ThresholdLaw
-    spent: PrivacyLoss
-    remaining: PrivacyLoss
-    cap: PrivacyLoss
-    currency: Currency
-    delta: float | None
-    stored: bool
-    kept: bool
-    stamp: Stamp
-    conditional: bool
+    bill: Bill
     ledger: str
     definition: Mapping[str, Any]
 
@@ -178,10 +164,8 @@ class Discovery(Result):
         sure, low, high = percent(self.confidence), self.hidden_low, self.hidden_high
         some = f"{high:,}" if low == high else f"{low:,} to {high:,}"
         hidden = f"Hidden values: {some} (with {sure} confidence)."
-        cost = cost_text(
-            self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
-        )
-        note = ledger_note(self.spent, self.currency, kept=self.kept)
+        cost = cost_text(self.bill)
+        note = ledger_note(self.bill)
         order = ["The values that seem most common come first."] if len(self.keys) > 1 else []
         then = [_THEN] if self.keys else []
         return [*order, hidden, self.law.sentence(), *then, cost, *([note] if note else [])]
@@ -212,7 +196,7 @@ class Discovery(Result):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        return {**plain_losses(self), "law": asdict(self.law), "definition": dict(self.definition)}
+        return {**plain(self), "law": asdict(self.law), "definition": dict(self.definition)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Discovery:
@@ -228,7 +212,8 @@ class Discovery(Result):
         Discovery
             Equal to the original.
         """
-        values = read_losses(data)
+        values = dict(data)
+        values["bill"] = Bill.taken(values)
         return cls(
             **{**values, "keys": tuple(values["keys"]), "law": ThresholdLaw(**values["law"])}
         )
@@ -257,7 +242,7 @@ class Discovery(Result):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DiscoveryPrice(Shown):
+class DiscoveryPrice(Billed, Shown):
     """What a discovery would cost, and which values it would show. Nothing was spent.
 
     Attributes
@@ -265,11 +250,9 @@ class DiscoveryPrice(Shown):
     law : ThresholdLaw
     hidden : int
         Half-width of the interval for the number of hidden values.
-    spent, remaining, cap : PrivacyLoss
-    currency : 'zcdp'
-    delta : float or None
+    bill : Bill
+        What it would cost now, and what is left before it.
     affordable : bool
-    stamp : str
 
     Examples
     --------
@@ -281,13 +264,8 @@ class DiscoveryPrice(Shown):
 
     law: ThresholdLaw
     hidden: int
-    spent: PrivacyLoss
-    remaining: PrivacyLoss
-    cap: PrivacyLoss
-    currency: Currency
-    delta: float | None
+    bill: Bill
     affordable: bool
-    stamp: Stamp = ""
 
     def share(self) -> float:
         """Return the cost as a share of what is left, of rho or of delta; infinite when nothing is.
@@ -297,7 +275,7 @@ class DiscoveryPrice(Shown):
         float
             At least 0.
         """
-        share = price_share(self.spent, self.remaining, self.currency)
+        share = self.bill.share()
         if self.spent.delta == 0:
             return share
         left = self.remaining.delta
@@ -311,7 +289,7 @@ class DiscoveryPrice(Shown):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        return {**plain_losses(self), "law": asdict(self.law)}
+        return {**plain(self), "law": asdict(self.law)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DiscoveryPrice:
@@ -327,5 +305,6 @@ class DiscoveryPrice(Shown):
         DiscoveryPrice
             Equal to the original.
         """
-        values = read_losses(data)
+        values = dict(data)
+        values["bill"] = Bill.taken(values)
         return cls(**{**values, "law": ThresholdLaw(**values["law"])})

@@ -241,15 +241,11 @@ class DiscoveryRequest:
             hidden_low=max(0, hidden - half),
             hidden_high=max(0, hidden + half),
             law=plan.law,
-            spent=charge.row if fresh else PrivacyLoss.none(),
-            remaining=budget.remaining,
-            cap=budget.cap,
-            currency=budget.currency,
-            delta=budget.delta,
-            stored=not fresh,
-            kept=budget.kept,
-            stamp=self.store.stamp,
-            conditional=plan.conditional or charge.conditional,
+            bill=budget.charged(
+                charge.row if fresh else PrivacyLoss.none(),
+                stored=not fresh,
+                conditional=plan.conditional or charge.conditional,
+            ),
             ledger=self.store.name,
             definition={**plan.definition(), "noise": drawn["noise"]},
         )
@@ -263,13 +259,8 @@ class DiscoveryRequest:
         return DiscoveryPrice(
             law=plan.law,
             hidden=plan.threshold.half_width(plan.confidence),
-            spent=cost,
-            remaining=budget.remaining,
-            cap=budget.cap,
-            currency=budget.currency,
-            delta=budget.delta,
+            bill=budget.charged(cost),
             affordable=not cost.exceeds(budget.remaining, budget.currency),
-            stamp=self.store.stamp,
         )
 
 

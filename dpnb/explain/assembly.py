@@ -274,17 +274,14 @@ def explanation(
             / float(tight.unit * tight.lattice.sensitivity),
             "rank": plan.resolution / tight.resolution if tight.resolution else 1.0,
         },
-        spent=charge.row if fresh else PrivacyLoss.none(),
-        remaining=budget.remaining,
-        cap=budget.cap,
-        delta=budget.delta,
+        bill=budget.charged(
+            charge.row if fresh else PrivacyLoss.none(),
+            stored=not fresh,
+            conditional=plan.conditional or charge.conditional,
+        ),
         rho=plan.budgets.to_dict(),
         half_width=half / divisor,
         resolution=plan.resolution / divisor,
-        stored=not fresh,
-        kept=budget.kept,
-        stamp=store.stamp,
-        conditional=plan.conditional or charge.conditional,
         definition={**plan.definition(), "noise": drawn["noise"]},
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,8 @@ from dpnb.explain.influence import RELATIVE_UNIT
 from dpnb.explain.remaining import factor
 from dpnb.explain.unbinned import unbinned_sentence
 from dpnb.formats import end_text, figure, percent
-from dpnb.privacy.loss import PrivacyLoss, amount_text, guarantee
-from dpnb.private import Stamp
-from dpnb.results import Result, card_of, listed
+from dpnb.privacy.loss import amount_text, guarantee
+from dpnb.results import Bill, Billed, Result, card_of, plain
 from dpnb.schema.schema import unit_text
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Explanation(Result):
+class Explanation(Billed, Result):
     """The predicates with the largest influence on a difference. Holds released values only.
 
     Attributes
@@ -82,17 +81,15 @@ class Explanation(Result):
     mode : {'tight', 'paper'}
     sharper : mapping of str to float
         How many times narrower ``mode='tight'`` would make the intervals of influence and of rank.
-    spent, remaining, cap : PrivacyLoss
-        What this request cost now, and what is left after it.
-    delta : float or None
+    bill : Bill
+        What it cost, what is left, and its stamps, as in ``Answer``; an explanation of a conditional
+        question is conditional, too.
     rho : mapping of str to str
         Budget of each part: topk, influence, rank.
     half_width : float
         Of the influences' intervals, as shown.
     resolution : float
         How far influences lie apart that ranks tell apart, as shown.
-    stored, kept, stamp, conditional
-        As in an Answer; an explanation of a conditional question is conditional, too.
     definition : mapping
         Public definition and noise, for the record.
 
@@ -119,17 +116,10 @@ class Explanation(Result):
     joint: bool
     mode: str
     sharper: Mapping[str, float]
-    spent: PrivacyLoss
-    remaining: PrivacyLoss
-    cap: PrivacyLoss
-    delta: float | None
+    bill: Bill
     rho: Mapping[str, str]
     half_width: float
     resolution: float
-    stored: bool
-    kept: bool
-    stamp: Stamp
-    conditional: bool
     definition: Mapping[str, Any]
 
     # facts in words, the same in text, HTML and widgets
@@ -416,9 +406,7 @@ class Explanation(Result):
         """
         parts = {"topk": "selection", "influence": "influences", "rank": "ranks"}
         split = ", ".join(f"{amount_text(Fraction(self.rho[n]))} {w}" for n, w in parts.items())
-        text = cost_text(
-            self.spent, self.remaining, self.cap, "zcdp", self.delta, stored=self.stored
-        )
+        text = cost_text(self.bill)
         return text if self.spent.rho == 0 else f"{text} Split: {split}."
 
     def note(self) -> str:
@@ -429,7 +417,7 @@ class Explanation(Result):
         str
             Empty if there is nothing to say.
         """
-        return ledger_note(self.spent, "zcdp", kept=self.kept)
+        return ledger_note(self.bill)
 
     def doubt_sentence(self) -> str:
         """Return a warning when the question itself may be due to noise; empty otherwise.
@@ -501,12 +489,10 @@ class Explanation(Result):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        data = plain(self)
         data["question"] = self.question.to_dict()
         data["rows"] = [asdict(row) for row in self.rows]
-        for name in ("spent", "remaining", "cap"):
-            data[name] = data[name].to_dict()
-        return {name: listed(value) for name, value in data.items()}
+        return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Explanation:
@@ -526,8 +512,7 @@ class Explanation(Result):
         values["question"] = Question.from_dict(values["question"])
         values["rows"] = tuple(Row(**row) for row in values["rows"])
         values["attributes"] = tuple(values["attributes"])
-        for name in ("spent", "remaining", "cap"):
-            values[name] = PrivacyLoss.from_dict(values[name])
+        values["bill"] = Bill.taken(values)
         return cls(**values)
 
     def record(self) -> dict[str, Any]:

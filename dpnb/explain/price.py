@@ -8,19 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpnb.answers.assembly import status
-from dpnb.answers.listing import (
-    plain_losses,
-    price_share,
-    read_losses,
-)
 from dpnb.answers.question import Question
 from dpnb.errors import RequestError
 from dpnb.explain.plan import ExplanationPlan
 from dpnb.formats import figure
 from dpnb.ledger.store import Store
-from dpnb.privacy.loss import Currency, PrivacyLoss
-from dpnb.private import Stamp
-from dpnb.results import Shown
+from dpnb.privacy.loss import PrivacyLoss
+from dpnb.results import Bill, Billed, Shown, plain
 
 
 def scale_of(question: Question) -> tuple[float | None, str]:
@@ -45,16 +39,13 @@ def scale_of(question: Question) -> tuple[float | None, str]:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ExplanationPrice(Shown):
+class ExplanationPrice(Billed, Shown):
     """What an explanation would cost, and its margins of error. Nothing was spent.
 
     Attributes
     ----------
-    spent : PrivacyLoss
-        The increase it would cost now.
-    remaining, cap : PrivacyLoss
-    currency : 'zcdp'
-    delta : float or None
+    bill : Bill
+        What it would cost now, and what is left before it.
     affordable : bool
     unsaid : bool
         Whether nobody said what it may cost: an explanation that was released before costs nothing,
@@ -74,8 +65,6 @@ class ExplanationPrice(Shown):
         Of the influences' intervals, as they would be shown.
     resolution : float
         How far influences must lie apart for ranks to tell them apart.
-    stamp : str
-        As in ``Answer``.
 
     Examples
     --------
@@ -85,11 +74,7 @@ class ExplanationPrice(Shown):
 
     card = "explanation.PRICE"
 
-    spent: PrivacyLoss
-    remaining: PrivacyLoss
-    cap: PrivacyLoss
-    currency: Currency
-    delta: float | None
+    bill: Bill
     affordable: bool
     unsaid: bool
     candidates: int
@@ -100,7 +85,6 @@ class ExplanationPrice(Shown):
     relative: bool
     half_width: float
     resolution: float
-    stamp: Stamp = ""
 
     def share(self) -> float:
         """Return the cost as a share of what is left; infinite when nothing is left.
@@ -110,7 +94,7 @@ class ExplanationPrice(Shown):
         float
             At least 0.
         """
-        return price_share(self.spent, self.remaining, self.currency)
+        return self.bill.share()
 
     @property
     def too_wide(self) -> bool:
@@ -142,7 +126,7 @@ class ExplanationPrice(Shown):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        return plain_losses(self)
+        return plain(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ExplanationPrice:
@@ -158,7 +142,8 @@ class ExplanationPrice(Shown):
         ExplanationPrice
             Equal to the original.
         """
-        return cls(**read_losses(data))
+        values = dict(data)
+        return cls(bill=Bill.taken(values), **values)
 
 
 def price(
@@ -169,11 +154,7 @@ def price(
     scale, _ = scale_of(question)
     divisor = 1.0 if scale is None else scale
     return ExplanationPrice(
-        spent=cost,
-        remaining=budget.remaining,
-        cap=budget.cap,
-        currency=budget.currency,
-        delta=budget.delta,
+        bill=budget.charged(cost),
         affordable=cost.rho <= budget.remaining.rho,
         unsaid=plan.unsaid,
         candidates=plan.space.size,
@@ -184,5 +165,4 @@ def price(
         relative=scale is not None,
         half_width=plan.half_width / divisor,
         resolution=plan.resolution / divisor,
-        stamp=store.stamp,
     )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dpnb.answers.words import cost_text, interval_sentence
 from dpnb.formats import loss_text, percent
 from dpnb.privacy.loss import (
-    Currency,
     Picked,
     PickedRational,
     PrivacyLoss,
@@ -19,8 +18,7 @@ from dpnb.privacy.loss import (
     unit,
 )
 from dpnb.privacy.path import LEAST_LEVEL
-from dpnb.private import Stamp
-from dpnb.results import Shown, listed
+from dpnb.results import Bill, Billed, Shown, plain
 from dpnb.risk.guesses import COIN, OVER, at_most_text, guesses_within, level_of_guesses
 from dpnb.risk.nouns import noun
 from dpnb.risk.safe_counts import share_at_most
@@ -39,7 +37,7 @@ BY_HAND = "by hand"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Choice(Shown):
+class Choice(Billed, Shown):
     """A level for a statement.
 
     Attributes
@@ -48,9 +46,9 @@ class Choice(Shown):
         The statement.
     level : Fraction or None
         rho, or epsilon in a pure session; None when no candidate would do.
-    currency : {'zcdp', 'pure'}
-    delta : float or None
-        At which epsilons are shown.
+    bill : Bill
+        What choosing cost, what is left, and its stamps, as in ``Answer``; it is conditional where it
+        looked at sensitive data: whatever is released at this level is marked.
     source : {'rule', 'private', 'data'}
         A rule that needs no data, a private selection, or a look at exact values.
     method : str
@@ -64,14 +62,6 @@ class Choice(Shown):
         What was released on the way, and the options.
     affordable : bool
         Whether an answer at the level costs no more than is left.
-    spent, remaining, cap : PrivacyLoss
-        What choosing cost now, and what is left.
-    stored, kept : bool
-        Answered from the ledger; the ledger outlives the kernel.
-    stamp : str
-        As in ``Answer``.
-    conditional : bool
-        The choice looked at sensitive data: whatever is released at this level is marked.
     ledger : str
         Public name of the ledger.
     ids : str
@@ -88,21 +78,13 @@ class Choice(Shown):
 
     sql: str
     level: Fraction | None
-    currency: Currency
-    delta: float | None
+    bill: Bill
     source: Source
     method: str
     tau: float
     guesses: float
     detail: Mapping[str, Any]
     affordable: bool
-    spent: PrivacyLoss
-    remaining: PrivacyLoss
-    cap: PrivacyLoss
-    stored: bool
-    kept: bool
-    stamp: Stamp
-    conditional: bool
     ledger: str
     ids: str = ""
 
@@ -238,9 +220,7 @@ class Choice(Shown):
         """
         cost = "No privacy cost."
         if self.source == "private":
-            cost = cost_text(
-                self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
-            )
+            cost = cost_text(self.bill)
         badge = BADGES[self.source]
         if self.source == "rule" and self.conditional:
             badge = (
@@ -256,11 +236,9 @@ class Choice(Shown):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        data = plain(self)
         data["level"] = None if self.level is None else str(self.level)
-        for name in ("spent", "remaining", "cap"):
-            data[name] = data[name].to_dict()
-        return {name: listed(value) for name, value in data.items()}
+        return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Choice:
@@ -278,15 +256,14 @@ class Choice(Shown):
         """
         values = dict(data)
         if values["level"] is not None:
-            kind = PickedRational if values["conditional"] else Fraction
+            kind = PickedRational if data["conditional"] else Fraction
             values["level"] = kind(values["level"])
-        for name in ("spent", "remaining", "cap"):
-            values[name] = PrivacyLoss.from_dict(values[name])
+        values["bill"] = Bill.taken(values)
         return cls(**values)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RiskHistogram(Shown):
+class RiskHistogram(Billed, Shown):
     """How many rows have which share of the largest possible loss, with noise: safe to share.
 
     Attributes
@@ -297,9 +274,10 @@ class RiskHistogram(Shown):
         Released counts, and the ends of their intervals.
     confidence : float
         That all intervals contain their exact counts.
-    spent, remaining, cap : PrivacyLoss
-    currency, delta, stored, kept, stamp, conditional, ledger, sql, ids
-        As in ``Answer``.
+    bill : Bill
+        What it cost, what is left, and its stamps, as in ``Answer``.
+    ledger, sql, ids : str
+        As in ``Choice``.
 
     Examples
     --------
@@ -316,15 +294,7 @@ class RiskHistogram(Shown):
     low: tuple[float, ...]
     high: tuple[float, ...]
     confidence: float
-    currency: Currency
-    delta: float | None
-    spent: PrivacyLoss
-    remaining: PrivacyLoss
-    cap: PrivacyLoss
-    stored: bool
-    kept: bool
-    stamp: Stamp
-    conditional: bool
+    bill: Bill
     ledger: str
     ids: str = ""
 
@@ -371,10 +341,7 @@ class RiskHistogram(Shown):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        data = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name in ("spent", "remaining", "cap"):
-            data[name] = data[name].to_dict()
-        return {name: listed(value) for name, value in data.items()}
+        return plain(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RiskHistogram:
@@ -391,8 +358,7 @@ class RiskHistogram(Shown):
             Equal to the original.
         """
         values = dict(data)
-        for name in ("spent", "remaining", "cap"):
-            values[name] = PrivacyLoss.from_dict(values[name])
+        values["bill"] = Bill.taken(values)
         for name in ("edges", "counts", "low", "high"):
             values[name] = tuple(values[name])
         return cls(**values)
@@ -405,8 +371,6 @@ class RiskHistogram(Shown):
         list of str
             At least one.
         """
-        cost = cost_text(
-            self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
-        )
+        cost = cost_text(self.bill)
         sure = percent(self.confidence)
         return [interval_sentence(sure, len(self.counts)), cost]

@@ -242,8 +242,7 @@ def counted(
         least_n=least,
         confidence=1 - FAILURE,
         levels=tuple(levels),
-        conditional=conditional,
-        **_released(profile, drawn),
+        **_released(profile, drawn, conditional=conditional),
     )
 
 
@@ -435,21 +434,13 @@ def choice(
     return Choice(
         sql=profile.sql.strip(),
         level=level,
-        currency=profile.currency,
-        delta=budget.delta,
+        bill=budget.charged(spent, stored=stored, conditional=conditional),
         source=source,
         method=method,
         tau=wanted.tau,
         guesses=wanted.guesses,
         detail=detail,
         affordable=level is None or _affordable(profile, Fraction(level)),
-        spent=spent,
-        remaining=budget.remaining,
-        cap=budget.cap,
-        stored=stored,
-        kept=budget.kept,
-        stamp=profile.stamp,
-        conditional=conditional,
         ledger=profile.ledger,
         ids=profile.ids,
     )
@@ -469,26 +460,15 @@ def shared(profile: RiskProfile, bins: int, cost: Cost, progress: Progress | Non
         low=tuple(max(0.0, value - half) for value in drawn.values),
         high=tuple(max(0.0, value + half) for value in drawn.values),
         confidence=0.95,
-        conditional=drawn.charge.conditional,
-        **_released(profile, drawn),
+        **_released(profile, drawn, conditional=drawn.charge.conditional),
     )
 
 
-def _released(profile: RiskProfile, drawn: Drawn) -> dict[str, Any]:
+def _released(profile: RiskProfile, drawn: Drawn, *, conditional: bool) -> dict[str, Any]:
     """Return what every result of a release says of its cost and origin."""
-    budget = profile.budget
-    return {
-        "currency": profile.currency,
-        "delta": budget.delta,
-        "spent": drawn.charge.spent if drawn.fresh else PrivacyLoss.none(),
-        "remaining": budget.remaining,
-        "cap": budget.cap,
-        "stored": not drawn.fresh,
-        "kept": budget.kept,
-        "stamp": profile.stamp,
-        "ledger": profile.ledger,
-        "ids": profile.ids,
-    }
+    spent = drawn.charge.spent if drawn.fresh else PrivacyLoss.none()
+    bill = profile.budget.charged(spent, stored=not drawn.fresh, conditional=conditional)
+    return {"bill": bill, "ledger": profile.ledger, "ids": profile.ids}
 
 
 def _affordable(profile: RiskProfile, level: Fraction) -> bool:

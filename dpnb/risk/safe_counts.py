@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
@@ -27,14 +27,12 @@ from dpnb.privacy.calibrate import safe_scale
 from dpnb.privacy.loss import (
     Currency,
     PickedRational,
-    PrivacyLoss,
     amount_text,
     ceiling_digits,
     unit,
 )
 from dpnb.privacy.noise import Noise
-from dpnb.private import Stamp
-from dpnb.results import Shown, listed
+from dpnb.results import Bill, Billed, Shown, plain
 from dpnb.risk.selection import STEPS
 from dpnb.views.view import LATTICE_BITS
 
@@ -193,7 +191,7 @@ class CountedLevel:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SafeCounts(Shown):
+class SafeCounts(Billed, Shown):
     """How many people stand out how much, with noise, and what follows for each level.
 
     It may be published, and a level may be picked from it by eye: whatever limit or level is picked,
@@ -215,8 +213,10 @@ class SafeCounts(Shown):
     levels : tuple of CountedLevel, shape (K + 1,)
         The rule's level, and 4, 16, 64 times its rho, or 2, 4, 8 times its epsilon; none where the
         limit is used up.
-    currency, delta, spent, remaining, cap, stored, kept, stamp, conditional, ledger, ids
-        As in ``Answer``.
+    bill : Bill
+        What it cost, what is left, and its stamps, as in ``Answer``.
+    ledger, ids : str
+        As in ``Choice``.
 
     Examples
     --------
@@ -235,15 +235,7 @@ class SafeCounts(Shown):
     least_n: int
     confidence: float
     levels: tuple[CountedLevel, ...]
-    currency: Currency
-    delta: float | None
-    spent: PrivacyLoss
-    remaining: PrivacyLoss
-    cap: PrivacyLoss
-    stored: bool
-    kept: bool
-    stamp: Stamp
-    conditional: bool
+    bill: Bill
     ledger: str
     ids: str = ""
 
@@ -255,9 +247,7 @@ class SafeCounts(Shown):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        data = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name in ("spent", "remaining", "cap"):
-            data[name] = data[name].to_dict()
+        data = plain(self)
         data["levels"] = [
             {
                 "level": str(one.level),
@@ -267,7 +257,7 @@ class SafeCounts(Shown):
             }
             for one in self.levels
         ]
-        return {name: listed(value) for name, value in data.items()}
+        return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SafeCounts:
@@ -284,9 +274,8 @@ class SafeCounts(Shown):
             Equal to the original.
         """
         values = dict(data)
-        for name in ("spent", "remaining", "cap"):
-            values[name] = PrivacyLoss.from_dict(values[name])
-        kind = PickedRational if values["conditional"] else Fraction
+        values["bill"] = Bill.taken(values)
+        kind = PickedRational if data["conditional"] else Fraction
         values["levels"] = tuple(
             CountedLevel(kind(one["level"]), one["at_most"], one["share"], one["ceiling"])
             for one in values["levels"]
@@ -322,9 +311,7 @@ class SafeCounts(Shown):
         list of str
             At least one.
         """
-        cost = cost_text(
-            self.spent, self.remaining, self.cap, self.currency, self.delta, stored=self.stored
-        )
+        cost = cost_text(self.bill)
         if not self.levels:
             return ["Your limit is used up: it allows no further answer.", cost]
         return [

@@ -198,7 +198,13 @@ class TestPlainData:
     def test_an_answer_cannot_be_changed(self, opened: Open) -> None:
         answer = opened().query(COUNT, rho=1)
         with pytest.raises(dataclasses.FrozenInstanceError):
+            answer.table = ""  # type: ignore[misc]
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            answer.bill.stamp = ""  # type: ignore[misc]
+        # Python refuses what is no field of a class with slots in other words
+        with pytest.raises((AttributeError, TypeError)):
             answer.stamp = ""  # type: ignore[misc]
+        assert answer.stamp == "test"
 
 
 class TestSentences:

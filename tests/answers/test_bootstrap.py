@@ -17,6 +17,7 @@ from dpnb.display.text import CONDITIONAL
 from dpnb.errors import RequestError
 from dpnb.estimation.estimates import derived
 from dpnb.privacy.calibrate import Law
+from dpnb.results import rebilled
 from dpnb.sql.formulas import Combined, Leaf
 from tests.kit.noise import ContinuousNoise
 
@@ -138,7 +139,7 @@ class TestResult:
 
     def test_a_picked_level_is_told(self, answer: Answer) -> None:
         assert CONDITIONAL not in repr(answer.bootstrap())
-        found = replace(answer, conditional=True).bootstrap()
+        found = rebilled(answer, conditional=True).bootstrap()
         assert found.conditional
         for shown in (repr(found), found._repr_html_()):
             assert CONDITIONAL in shown

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -23,6 +22,7 @@ from dpnb.errors import RequestError
 from dpnb.estimation.estimates import estimate
 from dpnb.estimation.intervals import combination_half_width, combine, mean_around_zero, mean_in_box
 from dpnb.privacy.calibrate import Law
+from dpnb.results import rebilled
 from tests.kit.noise import ContinuousNoise
 
 Open = Callable[..., dpnb.Session]
@@ -217,7 +217,7 @@ class TestSentences:
 
     def test_a_question_about_a_conditional_answer_is_conditional(self, answer: Answer) -> None:
         assert not answer.compare("north", "east").conditional
-        question = replace(answer, conditional=True).compare("north", "east")
+        question = rebilled(answer, conditional=True).compare("north", "east")
         again = Question.from_dict(json.loads(json.dumps(question.to_dict())))
         for found in (question, question.flipped(), again):
             assert found.conditional

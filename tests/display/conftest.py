@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pandas as pd
 import pytest
 
 import dpnb
+from dpnb.results import rebilled
 from tests.kit.loaded import loaded_once  # noqa: F401
 from tests.kit.one_database import one_database  # noqa: F401
 
@@ -57,7 +56,7 @@ def not_private(adult):
 @pytest.fixture(scope="session")
 def answer(not_private):
     """The same numbers as if they were noisy: rendered without the stamp."""
-    return replace(not_private, stamp="")
+    return rebilled(not_private, stamp="")
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,7 @@ from dpnb.display.cards.decision_widget import DecisionWidget, step_offer
 from dpnb.display.text import CONDITIONAL, MAX_ROWS, NOT_PRIVATE
 from dpnb.display.widgets import display_result
 from dpnb.errors import RequestError, printable
+from dpnb.results import rebilled
 from tests.kit import decisions as sample
 from tests.kit.html import Reading, compare, packed
 
@@ -136,7 +137,7 @@ class TestFacts:
         assert "about 12 of 12 groups in doubt" in json.dumps(packed(html))
 
     def test_what_it_cost_stands_in_its_order(self):
-        text = Reading(decision_html(replace(sample.hostile(), kept=False))).text
+        text = Reading(decision_html(rebilled(sample.hostile(), kept=False))).text
         places = [text.index(words) for words in (
             "Privacy cost: epsilon", "Total privacy cost", "One more step would halve", "warned", "One step was",
             "in this kernel only",
@@ -457,7 +458,7 @@ class TestOffers:
         assert doubts[-1] > 11
 
     def test_more_than_is_left_is_said(self):
-        found = offers(replace(sample.decision(), remaining=sample.loss(0.1)))
+        found = offers(rebilled(sample.decision(), remaining=sample.loss(0.1)))
         assert "epsilon 0.1366 (more than is left)" in found[4][1]
 
     def test_of_several_conditions_it_is_an_upper_estimate(self):
@@ -563,7 +564,7 @@ class TestWidget:
         assert step_offer(first)["closed"] == ""
         assert step_offer(sample.refined())["closed"] == "This decision has no more steps."
         assert "session" in step_offer(sample.decision())["closed"]
-        poor = replace(first, remaining=sample.loss("0.01"))
+        poor = rebilled(first, remaining=sample.loss("0.01"))
         assert step_offer(poor)["closed"] == (
             "One more step costs epsilon 0.0683, but only epsilon 0.01 is left."
         )

@@ -22,6 +22,7 @@ from dpnb.display.widgets import display_result
 from dpnb.errors import printable
 from dpnb.explain.explanation import Explanation
 from dpnb.private import STAMPS
+from dpnb.results import rebilled
 from tests.kit import explanations as sample
 from tests.kit.html import Reading, compare, packed
 
@@ -106,7 +107,7 @@ class TestFacts:
             assert "opacity" not in row
 
     def test_test_noise_is_stamped_and_real_noise_is_not(self, explanation):
-        fake = replace(explanation, stamp="test")
+        fake = rebilled(explanation, stamp="test")
         for rendered in (fake._repr_html_(), repr(fake), fake.to_markdown()):
             assert "NOT PRIVATE" in rendered
         for rendered in (explanation._repr_html_(), repr(explanation), explanation.to_markdown()):
@@ -114,7 +115,7 @@ class TestFacts:
 
     def test_a_picked_level_is_stamped_above_everything(self, explanation):
         for stamp in STAMPS:
-            marked = replace(explanation, stamp=stamp, conditional=True)
+            marked = rebilled(explanation, stamp=stamp, conditional=True)
             wanted = stamps(stamp, True)
             for rendered in (
                 Reading(marked._repr_html_()).text,

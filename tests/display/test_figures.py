@@ -8,6 +8,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from dpnb.display.text import CONDITIONAL, NOT_PRIVATE
+from dpnb.results import rebilled
 
 pytestmark = pytest.mark.fast
 
@@ -57,15 +58,15 @@ def test_test_noise_is_stamped(not_private, answer):
 
 
 def test_a_picked_level_is_stamped(answer):
-    marked = replace(answer, conditional=True)
+    marked = rebilled(answer, conditional=True)
     for shown in (marked, marked.compare("Separated", "Widowed")):
         assert shown.plot().get_title(loc="left").replace("\n", " ") == CONDITIONAL
-    both = replace(marked, stamp="test").plot().get_title(loc="left")
+    both = rebilled(marked, stamp="test").plot().get_title(loc="left")
     assert both.replace("\n", " ") == f"{NOT_PRIVATE} {CONDITIONAL}"
 
 
 def test_a_stamp_fits_beside_long_names(answer):
-    marked = replace(answer, stamp="test", conditional=True)
+    marked = rebilled(answer, stamp="test", conditional=True)
     figure = marked.plot().figure
     figure.canvas.draw()
     stamp = figure.axes[0]._left_title.get_window_extent()

@@ -15,7 +15,7 @@ from dpnb.display.marks import round_scale
 from dpnb.display.text import CONDITIONAL, MAX_ROWS, stamps
 from dpnb.errors import printable
 from dpnb.private import STAMPS
-from dpnb.results import Listing
+from dpnb.results import Listing, rebilled
 from tests.kit.html import Reading, compare, packed
 
 pytestmark = pytest.mark.fast
@@ -102,7 +102,7 @@ class TestFacts:
 
     @pytest.mark.parametrize("stamp", STAMPS)
     def test_a_picked_level_is_stamped_above_everything(self, answer, stamp):
-        marked = replace(answer, stamp=stamp, conditional=True)
+        marked = rebilled(answer, stamp=stamp, conditional=True)
         question = marked.compare("Separated", "Widowed")
         boxes = [f'padding:2px 8px">{stamp}</strong>' for stamp in stamps(stamp, True)]
         for html, rest in (

@@ -14,7 +14,6 @@ import shutil
 import sqlite3
 import sys
 import tempfile
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -43,6 +42,7 @@ from dpnb.ledger.accountant import Accountant
 from dpnb.ledger.ledger import Ledger
 from dpnb.ledger.sqlite import SQLiteStorage
 from dpnb.privacy.loss import PrivacyLoss
+from dpnb.results import rebilled
 from tests.kit.noise import BlindNoise
 
 LONG = os.environ.get("DPNB_LONG") == "1"
@@ -569,7 +569,7 @@ def mispriced(monkeypatch):
     def cheaper(self, requests):
         found = price(self, requests)
         held = {charge.sql for charge in self._store.accountant.charges.values()}
-        return [replace(p, spent=PrivacyLoss.none()) if p.sql in held else p for p in found]
+        return [rebilled(p, spent=PrivacyLoss.none()) if p.sql in held else p for p in found]
 
     monkeypatch.setattr(Curator, "_priced", cheaper)
 

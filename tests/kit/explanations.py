@@ -12,6 +12,7 @@ from dpnb.answers.question import Question
 from dpnb.explain.explanation import Explanation, Row
 from dpnb.explain.remaining import remaining
 from dpnb.privacy.loss import PrivacyLoss
+from tests.kit.bills import built, changed
 
 ROWS = (
     ("occupation = 'Exec-managerial'", 0.0325, 0.1012, 1, 9),
@@ -75,7 +76,8 @@ def question(**changes):
 def explanation(**changes):
     """Return the explanation of Fig. 1(d): five rows in percent, the last one due to noise."""
     spent, cap = PrivacyLoss(rho=Fraction(2)), PrivacyLoss(rho=Fraction(5, 2))
-    made = Explanation(
+    made = built(
+        Explanation,
         question=question(),
         rows=tuple(row(*values) for values in ROWS),
         relative=True,
@@ -93,6 +95,7 @@ def explanation(**changes):
         spent=spent,
         remaining=PrivacyLoss(rho=Fraction(1, 2)),
         cap=cap,
+        currency="zcdp",
         delta=1e-6,
         rho={"topk": "1/20", "influence": "1/20", "rank": "19/10"},
         half_width=0.03435,
@@ -103,7 +106,7 @@ def explanation(**changes):
         conditional=False,
         definition={"mechanism": "DPXPlain"},
     )
-    return replace(made, **changes)
+    return changed(made, **changes)
 
 
 def absolute():

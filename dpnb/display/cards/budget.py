@@ -47,7 +47,7 @@ def budget_html(status: BudgetStatus) -> str:
     """Return the budget as a labelled bar above a table."""
     cap, spent = status.cap.level(status.currency), status.spent.level(status.currency)
     share = min(1.0, float(spent / cap)) if cap else 1.0
-    left = left_text(status.remaining, status.cap, status.currency)
+    left = left_text(status.remaining, status.bill)
     bar = elements.meter(share) + elements.strong(f"Spent: {share_text(share)}. Left: {left}.")
     body = listing_body(budget_listing(status), above=bar)
     return elements.framed(f'<div class="dpnb-body">{body}</div>')

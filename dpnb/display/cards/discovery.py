@@ -77,10 +77,7 @@ def price_listing(price: DiscoveryPrice) -> Listing:
         (f"count found with {sure} probability", f"{price.law.surely:,}"),
         ("margin of error of the number of hidden values", f"± {price.hidden:,}"),
     )
-    caption, note = price_words(
-        price.spent, price.remaining, price.cap, price.currency, price.delta,
-        affordable=price.affordable,
-    )  # fmt: skip
+    caption, note = price_words(price.bill, affordable=price.affordable)
     said = (note, price.law.sentence())
     return Listing(caption, ("", "expected"), rows, price.stamp, said)
 

@@ -269,10 +269,7 @@ def price_listing(price: ExplanationPrice) -> Listing:
         ("rank", f"separates influences that differ by {shown(price.resolution)}"),
         ("candidates", f"{price.candidates:,} predicates"),
     )
-    caption, note = price_words(
-        price.spent, price.remaining, price.cap, price.currency, price.delta,
-        affordable=price.affordable,
-    )  # fmt: skip
+    caption, note = price_words(price.bill, affordable=price.affordable)
     default = (
         "You gave no privacy cost: this explanation was already released to you."
         if price.spent.rho == 0

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from dpnb.answers.words import bought_sentence, left_text
 from dpnb.display.cards.listing import as_listing
 from dpnb.formats import figure, loss_text
-from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text, unit
-from dpnb.results import Listing
+from dpnb.privacy.loss import amount_text, unit
+from dpnb.results import Bill, Listing
 
 if TYPE_CHECKING:
     from dpnb.answers.listing import Price
@@ -24,10 +24,7 @@ def price_listing(price: Price) -> Listing:
         )
         for alias, size, width in price.widths
     )
-    caption, note = price_words(
-        price.spent, price.remaining, price.cap, price.currency, price.delta,
-        affordable=price.affordable,
-    )  # fmt: skip
+    caption, note = price_words(price.bill, affordable=price.affordable)
     notes = [note]
     if price.bought:
         notes.append(bought_sentence(price.bought))
@@ -37,25 +34,18 @@ def price_listing(price: Price) -> Listing:
     return Listing(caption, header, rows, price.stamp, tuple(notes))
 
 
-def price_words(
-    spent: PrivacyLoss,
-    remaining: PrivacyLoss,
-    cap: PrivacyLoss,
-    currency: Currency,
-    delta: float | None,
-    *,
-    affordable: bool,
-) -> tuple[str, str]:
+def price_words(bill: Bill, *, affordable: bool) -> tuple[str, str]:
     """Return a price, and what it would leave."""
+    spent, remaining, currency = bill.spent, bill.remaining, bill.currency
     left = remaining.level(currency)
     if affordable:
-        after = f"This would leave {left_text(remaining - spent, cap, currency)}"
+        after = f"This would leave {left_text(remaining - spent, bill)}"
     elif spent.level(currency) <= left:
         after = f"Only delta {amount_text(remaining.delta, left=True)} is left"
     else:
         after = f"Only {unit(currency)} {amount_text(left, left=True)} is left"
     free = spent.level(currency) == 0
-    cost = "free" if free else loss_text(spent, currency, delta)
+    cost = "free" if free else loss_text(spent, currency, bill.delta)
     return f"Price: {cost}", f"{after}. Nothing was spent."
 
 
