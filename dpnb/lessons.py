@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -181,11 +182,17 @@ def _link(server: subprocess.Popen[bytes]) -> str:
 
     while server.poll() is None:
         for found in list_running_servers():
-            if found["pid"] == server.pid:
+            if found["pid"] == server.pid and _listens(found["port"]):
                 token = f"?token={found['token']}" if found["token"] else ""
                 return f"{found['url']}lab/tree/{quote(FIRST)}{token}"
         time.sleep(0.1)
     return ""
+
+
+def _listens(port: int) -> bool:
+    """Return whether connections are accepted: JupyterLab writes down its port a moment before."""
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _show(cell: NotebookNode) -> None:
