@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
+import sys
 import webbrowser
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +17,8 @@ from dpnb.cli import main
 from tests.kit import notebooks
 
 LINK = "http://127.0.0.1:8888/lab/tree/01_first_private_query.ipynb?token=t"
+LINK_OF = lessons._link
+"""As it is: the fixture below puts another in its place."""
 
 
 class Server:
@@ -271,3 +276,24 @@ def test_a_page_that_cannot_be_written_is_told(tmp_path, capsys, monkeypatch):
 def test_the_first_lesson_has_such_cells():
     cells = json.loads((lessons.lesson_files()[0]).read_text())["cells"]
     assert sum("".join(cell["source"]).startswith("%%dp") for cell in cells) >= 5
+
+
+def test_the_link_is_said_when_somebody_listens(monkeypatch):
+    """JupyterLab writes down its port before it listens on it."""
+    asked = []
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+
+        def running():
+            asked.append(port)
+            if len(asked) == 3:
+                one.listen()
+            return [{"pid": 7, "port": port, "url": f"http://127.0.0.1:{port}/", "token": "t"}]
+
+        app = SimpleNamespace(list_running_servers=running)
+        monkeypatch.setitem(sys.modules, "jupyter_server", SimpleNamespace(serverapp=app))
+        monkeypatch.setitem(sys.modules, "jupyter_server.serverapp", app)
+        link = LINK_OF(SimpleNamespace(pid=7, poll=lambda: None))
+    assert link == LINK.replace("8888", str(port))
+    assert len(asked) == 3
