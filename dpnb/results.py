@@ -210,11 +210,17 @@ def rebilled(result: B, **changes: Any) -> B:
     return replace(result, bill=replace(result.bill, **changes))  # type: ignore[type-var]
 
 
-def plain(value: Any) -> dict[str, Any]:
-    """Return a dataclass as plain data: the bill's values beside its own."""
+def plain(value: Any, **written: Any) -> dict[str, Any]:
+    """Return a dataclass as plain data, with the values of its bill among its own.
+
+    ``written`` are values that the class writes in its own way. What does not count when two are
+    compared is left out.
+    """
     data: dict[str, Any] = {}
     for one in fields(value):
-        held = getattr(value, one.name)
+        if not one.compare:
+            continue
+        held = written[one.name] if one.name in written else getattr(value, one.name)
         if isinstance(held, Bill):
             data |= plain(held)
         else:

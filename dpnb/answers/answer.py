@@ -17,7 +17,7 @@ from dpnb.estimation.formula import text
 from dpnb.estimation.intervals import Mode
 from dpnb.formats import percent
 from dpnb.privacy.loss import guarantee, unit
-from dpnb.results import Bill, Billed, Result, card_of, listed, plain
+from dpnb.results import Bill, Billed, Result, card_of, plain
 from dpnb.schema.schema import kept_note, unit_text
 
 if TYPE_CHECKING:
@@ -360,10 +360,11 @@ class Answer(Billed, Result):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        data = plain(self)
-        data["estimates"] = [found.to_dict() for found in self.estimates]
-        data["origin"] = None if self.origin is None else self.origin.to_dict()
-        return {name: listed(value) for name, value in data.items()}
+        return plain(
+            self,
+            estimates=[found.to_dict() for found in self.estimates],
+            origin=None if self.origin is None else self.origin.to_dict(),
+        )
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from dpnb.answers.inferred import Inferred, Missing, Source, Test
@@ -16,7 +16,7 @@ from dpnb.estimation.joint import Joint, Operator, Quantity, compared
 from dpnb.estimation.mixed import ratio
 from dpnb.formats import percent
 from dpnb.private import Stamp
-from dpnb.results import Result, listed
+from dpnb.results import Result, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -600,13 +600,14 @@ class Inference(Result):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        data = {field.name: getattr(self, field.name) for field in fields(self)}
-        data["aggregates"] = [found.to_dict() for found in self.aggregates]
-        data["shares"] = [[asdict(one) for one in part] for part in self.shares]
-        data["missing"] = [asdict(one) for one in self.missing]
-        data["joint"] = self.joint.to_dict()
-        data["consistency"] = self.consistency.to_dict()
-        return {name: listed(value) for name, value in data.items()}
+        return plain(
+            self,
+            aggregates=[found.to_dict() for found in self.aggregates],
+            shares=[[asdict(one) for one in part] for part in self.shares],
+            missing=[asdict(one) for one in self.missing],
+            joint=self.joint.to_dict(),
+            consistency=self.consistency.to_dict(),
+        )
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Inference:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from dpnb.answers.origin import Origin
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.results import Bill, Billed, Shown, plain
-
-if TYPE_CHECKING:
-    pass
-
 
 Width: TypeAlias = tuple[str, int | None, float | None]
 """An aggregate, the group size or None, and the margin of error of its intervals or None."""
@@ -102,7 +98,7 @@ class Price(Billed, Shown):
             Texts, numbers, lists and dicts.
         """
         origin = None if self.origin is None else self.origin.to_dict()
-        return {**plain(self), "origin": origin}
+        return plain(self, origin=origin)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Price:

@@ -6,7 +6,7 @@ import datetime
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpnb.answers.comparison import Group
 from dpnb.errors import given
@@ -14,9 +14,6 @@ from dpnb.estimation.intervals import Mode
 from dpnb.formats import end_text, percent
 from dpnb.private import Stamp
 from dpnb.results import Result, listed
-
-if TYPE_CHECKING:
-    pass
 
 _ENDS = {"low": -math.inf, "high": math.inf, "joint_low": -math.inf, "joint_high": math.inf}
 """Ends of intervals; one that is infinite is None in plain data."""

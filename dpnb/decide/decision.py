@@ -13,7 +13,7 @@ from dpnb.decide.options import STUDY_MODES
 from dpnb.errors import BudgetError, RequestError
 from dpnb.privacy.calibrate import Law
 from dpnb.privacy.loss import PrivacyLoss, guarantee
-from dpnb.results import Bill, Billed, Result, card_of, listed, plain
+from dpnb.results import Bill, Billed, Result, card_of, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -414,15 +414,12 @@ class Decision(Billed, Result):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        data = plain(self)
-        del data["further"]
-        data["readings"] = [_plain_reading(one) for one in self.readings]
-        data["tests"] = [{f.name: getattr(one, f.name) for f in fields(one)} for one in self.tests]
-        data["taken"] = [
-            {**{f.name: getattr(one, f.name) for f in fields(one)}, "spent": one.spent.to_dict()}
-            for one in self.taken
-        ]
-        return {name: listed(value) for name, value in data.items()}
+        return plain(
+            self,
+            readings=[_plain_reading(one) for one in self.readings],
+            tests=[plain(one) for one in self.tests],
+            taken=[plain(one) for one in self.taken],
+        )
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Decision:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from dpnb.decide import words
 from dpnb.decide.decision import Test
 from dpnb.privacy.loss import PrivacyLoss
-from dpnb.results import Bill, Billed, Shown, listed, plain
+from dpnb.results import Bill, Billed, Shown, plain
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -91,10 +91,11 @@ class DecisionPrice(Billed, Shown):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        data = plain(self)
-        data["costs"] = [one.to_dict() for one in self.costs]
-        data["tests"] = [{f.name: getattr(one, f.name) for f in fields(one)} for one in self.tests]
-        return {name: listed(value) for name, value in data.items()}
+        return plain(
+            self,
+            costs=[one.to_dict() for one in self.costs],
+            tests=[plain(one) for one in self.tests],
+        )
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DecisionPrice:

@@ -196,7 +196,7 @@ class Discovery(Billed, Result):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        return {**plain(self), "law": asdict(self.law), "definition": dict(self.definition)}
+        return plain(self, law=asdict(self.law))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Discovery:
@@ -289,7 +289,7 @@ class DiscoveryPrice(Billed, Shown):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        return {**plain(self), "law": asdict(self.law)}
+        return plain(self, law=asdict(self.law))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DiscoveryPrice:

@@ -10,7 +10,12 @@ from dpnb.private import STAMPS, Stamp
 from dpnb.results import Listing
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Sequence
+
+    from dpnb.answers.answer import Answer
+    from dpnb.answers.inference import Inference
+    from dpnb.answers.inferred import Inferred
+    from dpnb.estimation.estimates import Estimates
 
 
 MAX_ROWS = 40
@@ -29,6 +34,22 @@ def stamps(stamp: Stamp, conditional: bool) -> list[str]:
     """Return what stands in strong lines at the top of a result, the same in every rendering."""
     marks = (STAMPS[stamp], CONDITIONAL if conditional else "")
     return [mark for mark in marks if mark]
+
+
+def group_cells(
+    result: Answer | Inference, found: Sequence[Estimates] | Sequence[Inferred], sure: str
+) -> tuple[list[str], list[list[str]]]:
+    """Return header and shown rows of values by group as texts, each with its interval."""
+    header = list(result.keys)
+    for one in found:
+        header += [one.alias, f"{sure} interval"]
+    rows = []
+    for row in result.rows[:MAX_ROWS]:
+        cells = [str(value) for value in result.groups[row]]
+        for one in found:
+            cells += [one.text(row), one.interval_text(row)]
+        rows.append(cells)
+    return header, rows
 
 
 def aligned(header: list[str], rows: list[list[str]], left: Container[int]) -> list[str]:

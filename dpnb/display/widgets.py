@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from IPython.core.getipython import get_ipython
@@ -11,9 +10,6 @@ from ipywidgets.widgets.widget_string import HTML
 
 from dpnb.errors import RequestError, given
 from dpnb.results import Result, card_of
-
-if TYPE_CHECKING:
-    pass
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 

@@ -489,10 +489,9 @@ class Explanation(Billed, Result):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        data = plain(self)
-        data["question"] = self.question.to_dict()
-        data["rows"] = [asdict(row) for row in self.rows]
-        return data
+        return plain(
+            self, question=self.question.to_dict(), rows=[asdict(row) for row in self.rows]
+        )
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Explanation:

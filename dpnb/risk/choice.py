@@ -236,9 +236,7 @@ class Choice(Billed, Shown):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        data = plain(self)
-        data["level"] = None if self.level is None else str(self.level)
-        return data
+        return plain(self, level=None if self.level is None else str(self.level))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Choice:

@@ -247,17 +247,8 @@ class SafeCounts(Billed, Shown):
         dict of str to value
             Texts, numbers, lists and dicts.
         """
-        data = plain(self)
-        data["levels"] = [
-            {
-                "level": str(one.level),
-                "at_most": one.at_most,
-                "share": one.share,
-                "ceiling": one.ceiling,
-            }
-            for one in self.levels
-        ]
-        return data
+        levels = [plain(one, level=str(one.level)) for one in self.levels]
+        return plain(self, levels=levels)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SafeCounts:

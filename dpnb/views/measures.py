@@ -8,17 +8,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from dpnb.codes import Interval
 from dpnb.schema.schema import Schema
 from dpnb.sql.canonical import plain_value
 from dpnb.sql.query import Predicate
 from dpnb.sql.values import Bounds, Column, Value, bounds_of
-
-if TYPE_CHECKING:
-    pass
-
 
 MAX_ROWS = 2**40
 """Sums of one measure over this many rows still fit 64 bits."""

@@ -19,7 +19,15 @@ from dpnb.display.cards import Card
 from dpnb.display.figures import finished, formula_free, name_rows, row_axes
 from dpnb.display.html import aggregate_cells, aggregate_head
 from dpnb.display.marks import interval_marks, scale
-from dpnb.display.text import MAX_ROWS, aligned, markdown, markdown_table, stamps, strong
+from dpnb.display.text import (
+    MAX_ROWS,
+    aligned,
+    group_cells,
+    markdown,
+    markdown_table,
+    stamps,
+    strong,
+)
 from dpnb.errors import printable
 from dpnb.estimation.intervals import combination_half_width, mean_around_zero
 from dpnb.formats import percent
@@ -39,16 +47,7 @@ EACH = (
 
 def table_cells(answer: Answer) -> tuple[list[str], list[list[str]]]:
     """Return header and shown rows of an answer as texts."""
-    header = list(answer.keys)
-    for found in answer.estimates:
-        header += [found.alias, f"{percent(answer.confidence)} interval"]
-    rows = []
-    for row in answer.rows[:MAX_ROWS]:
-        cells = [str(value) for value in answer.groups[row]]
-        for found in answer.estimates:
-            cells += [found.text(row), found.interval_text(row)]
-        rows.append(cells)
-    return header, rows
+    return group_cells(answer, answer.estimates, percent(answer.confidence))
 
 
 def sentences(answer: Answer) -> list[str]:

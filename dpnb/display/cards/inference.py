@@ -23,7 +23,7 @@ from dpnb.display.cards.inference_curve import (
 )
 from dpnb.display.html import aggregate_cells, aggregate_head
 from dpnb.display.marks import GREY, Scale, bar_mark, interval_marks, scale
-from dpnb.display.text import MAX_ROWS, aligned, listing_text, stamps
+from dpnb.display.text import MAX_ROWS, aligned, group_cells, listing_text, stamps
 from dpnb.errors import printable
 from dpnb.formats import ends_text, figure, percent, share_text, whole
 from dpnb.results import Listing
@@ -47,16 +47,7 @@ _NARROW = 60
 
 def inference_cells(inference: Inference) -> tuple[list[str], list[list[str]]]:
     """Return header and shown rows of an inference as texts."""
-    header = list(inference.keys)
-    for found in inference.aggregates:
-        header += [found.alias, f"{inference.sure} interval"]
-    rows = []
-    for row in inference.rows[:MAX_ROWS]:
-        cells = [str(value) for value in inference.groups[row]]
-        for found in inference.aggregates:
-            cells += [found.text(row), found.interval_text(row)]
-        rows.append(cells)
-    return header, rows
+    return group_cells(inference, inference.aggregates, inference.sure)
 
 
 def inference_sentences(inference: Inference) -> list[str]:
