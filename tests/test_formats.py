@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpnb.answers.words import left_text
+from dpnb.display.cards.words import left_text
 from dpnb.formats import (
     decimals,
     end_text,

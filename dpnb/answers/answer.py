@@ -10,15 +10,13 @@ from dpnb.answers.bootstrap import Bootstrap, bootstrap
 from dpnb.answers.compare import compare
 from dpnb.answers.origin import Origin
 from dpnb.answers.question import Question, label
-from dpnb.answers.words import bought_sentence, cost_text, interval_sentence, ledger_note
 from dpnb.errors import RequestError, given, nearest
 from dpnb.estimation.estimates import Estimates
 from dpnb.estimation.formula import text
 from dpnb.estimation.intervals import Mode
-from dpnb.formats import percent
-from dpnb.privacy.loss import guarantee, unit
+from dpnb.privacy.loss import guarantee
 from dpnb.results import Bill, Billed, Result, card_of, plain
-from dpnb.schema.schema import kept_note, unit_text
+from dpnb.schema.schema import unit_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -245,72 +243,6 @@ class Answer(Billed, Result):
         if self.origin is None and not self.shared:
             return ""
         return " This assumes that you did not choose the question by looking at past answers."
-
-    # facts in words, the same in text, HTML and widgets
-
-    def interval_sentence(self) -> str:
-        """Return what the intervals promise.
-
-        Returns
-        -------
-        str
-            Empty if there is nothing to say.
-        """
-        number = self.asked * len(self.estimates)
-        sure = percent(self.confidence)
-        meaning = interval_sentence(sure, number, each=self.intervals == "each")
-        meaning += kept_note(self.unit) + self.past_note()
-        holds = "the interval holds" if number == 1 else "the intervals hold"
-        if self.looks == "any":
-            return (
-                f"{meaning} Look {self.look} of this answer: {holds} at all looks together, if you "
-                "chose their accuracies beforehand. You may stop whenever you like."
-            )
-        if self.look > 1:
-            return (
-                f"{meaning} Look {self.look} of this answer: {holds} only if you planned this look "
-                "beforehand. To stop whenever you like, ask with --any-look (in Python looks='any')."
-            )
-        return meaning
-
-    def cost_sentence(self) -> str:
-        """Return what was spent and what is left.
-
-        Returns
-        -------
-        str
-            Empty if there is nothing to say.
-        """
-        worked_out = self.origin is not None and self.origin.way == "history"
-        cost = cost_text(self.bill, worked_out=worked_out)
-        if self.bought is not None:
-            cost = f"{cost} {bought_sentence([self.bought])}"
-        if self.finer:
-            more = f"a higher {unit(self.currency)}, up to the one that was paid, is free"
-            return f"{cost} A more accurate answer was already released: {more}."
-        return cost
-
-    def origin_sentence(self) -> str:
-        """Return how earlier answers helped; else ''.
-
-        Returns
-        -------
-        str
-            Empty if there is nothing to say.
-        """
-        if self.origin is None:
-            return ""
-        return self.origin.sentence(self.spent, self.currency, self.delta)
-
-    def note(self) -> str:
-        """Return a warning after a charge where no file keeps the ledger.
-
-        Returns
-        -------
-        str
-            Empty if there is nothing to say.
-        """
-        return ledger_note(self.bill)
 
     def group_label(self, index: int) -> str:
         """Return a group's name as shown.

@@ -9,21 +9,15 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from dpnb.answers.inferred import Inferred, Missing, Source, Test
 from dpnb.answers.question import label, shown_label
-from dpnb.answers.words import interval_sentence
 from dpnb.errors import RequestError, given, nearest
 from dpnb.estimation.history import Consistency
 from dpnb.estimation.joint import Joint, Operator, Quantity, compared
 from dpnb.estimation.mixed import ratio
-from dpnb.formats import percent
 from dpnb.private import Stamp
 from dpnb.results import Result, plain
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-MOST_SURE = 0.9999
-"""A confidence that was found is not shown more exactly."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -441,8 +435,6 @@ class Inference(Result):
             nearest(label(wanted), [label(labels) for labels in self.groups]),
         )
 
-    # in words
-
     @property
     def told(self) -> bool:
         """Whether earlier answers determine every value."""
@@ -456,102 +448,6 @@ class Inference(Result):
         from dpnb.estimation.prior import AtMost, NonNegative, read_prior
 
         return not isinstance(read_prior(self.prior), NonNegative | AtMost)
-
-    @property
-    def sure(self) -> str:
-        """The confidence as shown."""
-        most = self.confidence > MOST_SURE
-        return f"more than {percent(MOST_SURE)}" if most else percent(self.confidence)
-
-    def interval_sentence(self) -> str:
-        """Return what the intervals promise.
-
-        Returns
-        -------
-        str
-            Empty if there is nothing to say.
-        """
-        if self.look == 1:
-            return self._promise()
-        return (
-            f"{self._promise()} Look {self.look} of this answer: this assumes that past answers were "
-            "refined to accuracies chosen before the first look."
-        )
-
-    def _promise(self) -> str:
-        sure, number = self.sure, self.asked * len(self.aggregates)
-        if self.method == "guaranteed":
-            lie = "All values lie within their" if number > 1 else "The value lies within its"
-            return (
-                f"{lie} bounds, with {sure} confidence, however you chose the question. "
-                "This assumes that no past question was chosen by looking at such bounds."
-            )
-        meaning = interval_sentence(
-            sure, number, each=self.intervals == "each", credible=self.informed
-        )
-        if self.informed:
-            meaning += " The probability is an average over the prior."
-        if self.chosen == "any":
-            return (
-                f"{meaning} This holds for any question that past answers determine, even one chosen by "
-                "looking at them. It assumes that no past question was chosen by looking at such intervals."
-            )
-        if self.chosen != 1:
-            return (
-                f"{meaning} This holds if you picked the question from {self.chosen:,} after seeing their "
-                "answers. It assumes that no past question was chosen by looking at answers."
-            )
-        return (
-            f"{meaning} This assumes that neither this question nor a past one was chosen by looking at "
-            "answers."
-        )
-
-    def cost_sentence(self) -> str:
-        """Return where the numbers come from, and that they cost nothing.
-
-        Returns
-        -------
-        str
-            Empty if there is nothing to say.
-        """
-        # a prior, or bounds, rest on everything that is linked
-        weighted = self.method == "blue" and self.prior is None
-        linked = {name.rpartition("/")[0] for name in self.joint.names}
-        number = len(self.joint.used if weighted else linked)
-        if not number:
-            return "No past answer helps here. No privacy cost."
-        past = "one past answer" if number == 1 else f"{number} past answers"
-        return f"Computed from {past}, without reading the data. No privacy cost."
-
-    def notes(self) -> tuple[str, ...]:
-        """Return what else has to be said, one sentence each.
-
-        Returns
-        -------
-        tuple of str
-            Empty if there is nothing to say.
-        """
-        found = []
-        if self.consistency.alarmed:
-            found.append(
-                "The past answers disagree more than noise explains: was one changed, rounded, or entered twice?"
-            )
-        if self.missing:
-            found.append("Past answers do not determine every value.")
-        found += [one.statement for one in self.missing[:3]]
-        if self.left_out:
-            found.append(f"Left out for lack of room: {'; '.join(self.left_out[:5])}.")
-        if self.prior is not None:
-            from dpnb.estimation.prior import prior_text
-
-            found.append(f"Prior: {prior_text(self.prior)}.")
-        if self.met is not None:
-            found.append(
-                "The target margin of error is reached."
-                if self.met
-                else "The target margin of error is not reached."
-            )
-        return tuple(found)
 
     def group_label(self, index: int) -> str:
         """Return a group's name as shown.

@@ -7,13 +7,10 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpnb.answers.question import label
-from dpnb.answers.words import cost_text, ledger_note
-from dpnb.decide import words
-from dpnb.decide.options import STUDY_MODES
 from dpnb.errors import BudgetError, RequestError
 from dpnb.privacy.calibrate import Law
 from dpnb.privacy.loss import PrivacyLoss, guarantee
-from dpnb.results import Bill, Billed, Result, card_of, plain
+from dpnb.results import Bill, Billed, Result, card_of, display, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -306,8 +303,6 @@ class Decision(Billed, Result):
             raise BudgetError("the step was not taken", found.reason or "Nothing was charged.")
         return found
 
-    # facts in words, the same in text, HTML and widgets
-
     def statements(self) -> tuple[tuple[str, str], ...]:
         """Return what is said of each error: a short name, and the statement.
 
@@ -316,49 +311,8 @@ class Decision(Billed, Result):
         tuple of pairs of str
             At least one for each of the two errors.
         """
-        return words.statements(self)
-
-    def headline(self) -> str:
-        """Return the result in one sentence.
-
-        Returns
-        -------
-        str
-            One sentence.
-        """
-        return words.headline(self)
-
-    def cost_sentence(self) -> str:
-        """Return what was spent and what is left.
-
-        Returns
-        -------
-        str
-            Empty if there is nothing to say.
-        """
-        if self.mode in STUDY_MODES:
-            return "No privacy cost: this is a simulation on public data."
-        return cost_text(self.bill)
-
-    def next_sentence(self) -> str:
-        """Return what one more step would do, and what randomised response would have cost.
-
-        Returns
-        -------
-        str
-            Empty if there is nothing to say.
-        """
-        return words.next_sentence(self)
-
-    def note(self) -> str:
-        """Return where the ledger lives, when that matters for what was just spent.
-
-        Returns
-        -------
-        str
-            Empty if there is nothing to say.
-        """
-        return ledger_note(self.bill)
+        said: tuple[tuple[str, str], ...] = display("cards.decision_words").statements(self)
+        return said
 
     # exports
 

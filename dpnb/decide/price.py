@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dpnb.decide import words
 from dpnb.decide.decision import Test
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.results import Bill, Billed, Shown, plain
@@ -125,13 +124,3 @@ class DecisionPrice(Billed, Shown):
             values[name] = tuple(tuple(one) for one in values[name])
         values["warnings"] = tuple(values["warnings"])
         return cls(**values)
-
-    def sentences(self) -> list[str]:
-        """Return the plan in words.
-
-        Returns
-        -------
-        list of str
-            At least one.
-        """
-        return words.plan_sentences(self)

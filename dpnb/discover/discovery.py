@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from decimal import ROUND_UP, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpnb.answers.words import cost_text, ledger_note
-from dpnb.engines.scans import MOST_LETTERS
 from dpnb.errors import SchemaError, given
-from dpnb.formats import percent
 from dpnb.privacy.loss import guarantee
 from dpnb.privacy.threshold import Threshold
 from dpnb.results import Bill, Billed, Result, Shown, plain
@@ -20,12 +16,6 @@ from dpnb.schema.schema import unit_text
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-_THEN = (
-    "To group by these values, declare the column (.category()) instead of listing it as undeclared, and open "
-    "the ledger with new_version=True (--new-version)."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,33 +48,6 @@ class ThresholdLaw:
     def surely(self) -> int:
         """Rows, or ids, with which a value is shown with a probability of ``confidence``."""
         return self.threshold.surely(self.confidence)
-
-    def counted(self, count: int) -> str:
-        """Return which value is meant, by who counts for it."""
-        if not self.ids:
-            return f"with {count:,} {'row' if count == 1 else 'rows'}"
-        if count == 1:
-            return f"counted for a single {self.ids}"
-        return f"counted for {count:,} different {self.ids}"
-
-    def sentence(self) -> str:
-        """Return which values are found, in words."""
-        # upward: it is a promise
-        up, delta = Context(prec=6, rounding=ROUND_UP), self.threshold.delta
-        alone = f"{up.divide(Decimal(delta.numerator), Decimal(delta.denominator)):.6g}"
-        said = (
-            f"A value {self.counted(self.surely)} is found with a probability of at least "
-            f"{percent(self.confidence)}. A value {self.counted(1)} is found with a probability of at "
-            f"most {alone}."
-        )
-        long = f"texts of more than {MOST_LETTERS} letters"
-        if not self.ids:
-            return f"{said} {long.capitalize()} are neither found nor included in the number of hidden values."
-        times = "one value" if self.groups == 1 else f"{self.groups:,} values"
-        return (
-            f"{said} Each {self.ids} counts for at most {times}, chosen in secret. Values for which none "
-            f"counts, and {long}, are neither found nor included in the number of hidden values."
-        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -152,29 +115,6 @@ class Discovery(Billed, Result):
         if other in self.keys:
             raise SchemaError(f"{given(other)} is one of the values found", "Choose another name.")
         return Category([*self.keys, other], other=other)
-
-    def sentences(self) -> list[str]:
-        """Return what is said about the discovery, the same in every rendering.
-
-        Returns
-        -------
-        list of str
-            At least one.
-        """
-        sure, low, high = percent(self.confidence), self.hidden_low, self.hidden_high
-        some = f"{high:,}" if low == high else f"{low:,} to {high:,}"
-        hidden = f"Hidden values: {some} (with {sure} confidence)."
-        cost = cost_text(self.bill)
-        note = ledger_note(self.bill)
-        order = ["The values that seem most common come first."] if len(self.keys) > 1 else []
-        then = [_THEN] if self.keys else []
-        return [*order, hidden, self.law.sentence(), *then, cost, *([note] if note else [])]
-
-    @property
-    def title(self) -> str:
-        """What was found, in words."""
-        many = {0: "No value", 1: "1 value"}.get(len(self.keys), f"{len(self.keys):,} values")
-        return f"{many} of {self.column} found in {self.table}"
 
     def to_frame(self) -> pd.DataFrame:
         """Return the values as a data frame with one column.

@@ -13,7 +13,7 @@ from IPython.core.magic_arguments import argument, magic_arguments
 from traitlets import Enum, Float
 
 from dpnb.answers.listing import Price
-from dpnb.answers.words import KERNEL
+from dpnb.display.cards.words import KERNEL
 from dpnb.errors import DpnbError, RequestError, given
 from dpnb.formats import loss_text
 from dpnb.ledger.mechanism import NONE

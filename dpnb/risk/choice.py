@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from dpnb.answers.words import cost_text, interval_sentence
 from dpnb.formats import loss_text, percent
 from dpnb.privacy.loss import (
     Picked,
@@ -27,11 +26,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Source: TypeAlias = Literal["rule", "private", "data"]
-BADGES: dict[Source, str] = {
-    "rule": "Rule fixed in advance: the data were not read.",
-    "private": "Private selection.",
-    "data": "Chosen by looking at the data.",
-}
 BY_HAND = "by hand"
 """The method of a level that was picked in the picker."""
 
@@ -210,24 +204,6 @@ class Choice(Billed, Shown):
         three = at_most_text(guesses_within(total, self.currency, 3))
         return f"This counts single rows. Someone with 3 rows may be guessed right {three} times in 100."
 
-    def sentences(self) -> list[str]:
-        """Return the choice in words, how it came about, and what it cost.
-
-        Returns
-        -------
-        list of str
-            At least one.
-        """
-        cost = "No privacy cost."
-        if self.source == "private":
-            cost = cost_text(self.bill)
-        badge = BADGES[self.source]
-        if self.source == "rule" and self.conditional:
-            badge = (
-                "Rule fixed in advance. Its terms, or what was spent so far, depend on the data."
-            )
-        return [self.sentence, *self.notes(), badge, cost]
-
     def to_dict(self) -> dict[str, Any]:
         """Return the choice as plain data (JSON).
 
@@ -360,15 +336,3 @@ class RiskHistogram(Billed, Shown):
         for name in ("edges", "counts", "low", "high"):
             values[name] = tuple(values[name])
         return cls(**values)
-
-    def sentences(self) -> list[str]:
-        """Return what the intervals promise, and what the histogram cost.
-
-        Returns
-        -------
-        list of str
-            At least one.
-        """
-        cost = cost_text(self.bill)
-        sure = percent(self.confidence)
-        return [interval_sentence(sure, len(self.counts)), cost]

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpnb.answers.words import cost_text
 from dpnb.engines.contributions import Vector
-from dpnb.formats import percent, rounded_up
+from dpnb.formats import rounded_up
 from dpnb.privacy.calibrate import safe_scale
 from dpnb.privacy.loss import (
     Currency,
@@ -293,24 +292,6 @@ class SafeCounts(Billed, Shown):
                 "guesses_at_most": [one.ceiling for one in self.levels],
             }
         )
-
-    def sentences(self) -> list[str]:
-        """Return what the counts say, of what they speak, and what they cost.
-
-        Returns
-        -------
-        list of str
-            At least one.
-        """
-        cost = cost_text(self.bill)
-        if not self.levels:
-            return ["Your limit is used up: it allows no further answer.", cost]
-        return [
-            f"All of this holds at once, with {percent(self.confidence)} confidence, for each answer on "
-            "its own.",
-            "You may choose a privacy cost from this table if you have seen no exact value.",
-            cost,
-        ]
 
 
 def share_at_most(share: float | None) -> str:

@@ -14,6 +14,8 @@ import pytest
 
 import dpnb
 from dpnb.answers.answer import Answer
+from dpnb.display.cards.answer import cost_sentence, interval_sentence
+from dpnb.display.cards.words import ledger_note
 from dpnb.display.text import CONDITIONAL
 from dpnb.errors import RequestError
 from dpnb.estimation.estimates import estimate
@@ -128,8 +130,8 @@ class TestOrder:
         assert shown == ["north", "south"]
         assert len(answer.groups) == 4
         assert answer.estimates[0].half_width(0) == whole.estimates[0].half_width(0)
-        assert answer.interval_sentence() == whole.interval_sentence()
-        assert "All 4 confidence intervals" in answer.interval_sentence()
+        assert interval_sentence(answer) == interval_sentence(whole)
+        assert "All 4 confidence intervals" in interval_sentence(answer)
 
     def test_limit_zero_and_beyond(self, opened: Open) -> None:
         assert self.query(opened, "LIMIT 0")[1] == []
@@ -233,7 +235,7 @@ class TestSentences:
     def test_what_the_intervals_promise(
         self, opened: Open, sql: str, wished: dict[str, Any], words: str
     ) -> None:
-        assert words in opened().query(sql, rho=1, **wished).interval_sentence()
+        assert words in interval_sentence(opened().query(sql, rho=1, **wished))
 
     def test_a_later_look_says_so(self, opened: Open) -> None:
         session = opened()
@@ -242,44 +244,44 @@ class TestSentences:
         assert second.look == 2
         assert (
             "Look 2 of this answer: the intervals hold only if you planned this look beforehand."
-            in (second.interval_sentence())
+            in (interval_sentence(second))
         )
-        assert "ask with --any-look (in Python looks='any')" in second.interval_sentence()
+        assert "ask with --any-look (in Python looks='any')" in interval_sentence(second)
         assert session.query(COUNT, rho=3, looks="any").look == 3
 
     def test_what_was_spent_and_what_is_left(self, opened: Open) -> None:
         session = opened(rho=2, delta=1e-6)
-        assert session.query(COUNT, rho=0.5).cost_sentence() == (
+        assert cost_sentence(session.query(COUNT, rho=0.5)) == (
             "Privacy cost: rho 0.5 (epsilon 5.222 at delta 1e-6). Left: rho 1.5 of 2 (75 %)."
         )
         refined = session.query(COUNT, rho=0.75)
-        assert refined.cost_sentence().startswith("Privacy cost: rho 0.25 ")
+        assert cost_sentence(refined).startswith("Privacy cost: rho 0.25 ")
         again = session.query(COUNT, rho=0.5)
-        assert again.cost_sentence() == (
+        assert cost_sentence(again) == (
             "This answer was already released: no privacy cost. Left: rho 1.25 of 2 (62 %). "
             "A more accurate answer was already released: a higher rho, up to the one that was paid, is free."
         )
         coarser = session.query(COUNT, rho=0.6)
-        assert coarser.cost_sentence().startswith("No privacy cost: already paid for.")
+        assert cost_sentence(coarser).startswith("No privacy cost: already paid for.")
         assert coarser.estimates == refined.estimates
 
     def test_in_pure_epsilon(self, opened: Open) -> None:
         answer = opened(epsilon=2).query(COUNT, epsilon=0.5)
-        assert answer.cost_sentence() == "Privacy cost: epsilon 0.5. Left: epsilon 1.5 of 2 (75 %)."
-        assert "After a restart, the same answers cost budget again." in answer.note()
+        assert cost_sentence(answer) == "Privacy cost: epsilon 0.5. Left: epsilon 1.5 of 2 (75 %)."
+        assert "After a restart, the same answers cost budget again." in ledger_note(answer.bill)
 
     def test_what_was_bought_where_that_is_less_than_was_asked_for(self, opened: Open) -> None:
         session = opened(epsilon=4)
         less = session.query(COUNT, epsilon="0.9999")
-        assert less.cost_sentence() == (
+        assert cost_sentence(less) == (
             "Privacy cost: epsilon 0.8409. Left: epsilon 3.159 of 4 (78 %). "
             "In a pure session, epsilon is rounded down to a fixed grid, here to 0.8409."
         )
         assert Answer.from_dict(json.loads(json.dumps(less.to_dict()))) == less
-        assert "fixed grid" in session.query(COUNT, epsilon="0.9999").cost_sentence()
+        assert "fixed grid" in cost_sentence(session.query(COUNT, epsilon="0.9999"))
         # the sum of its views' levels; then one that the grid has
         mean = session.query("SELECT AVG(score) AS m FROM people", epsilon=1)
-        assert "fixed grid, here to 0.9482." in mean.cost_sentence()
+        assert "fixed grid, here to 0.9482." in cost_sentence(mean)
         assert session.query(COUNT, epsilon=1).bought is None
         # who holds more than she asks for gets that
         assert session.query(COUNT, epsilon="0.98").bought is None

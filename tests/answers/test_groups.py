@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dpnb.display.cards import answer, inference
+
 pytestmark = pytest.mark.fast
 
 SHOWN = {
@@ -44,8 +46,10 @@ def test_the_promise_is_about_the_groups_that_were_asked_for(where, opened):
     sql = f"SELECT region, COUNT(*) AS n, SUM(score) AS s FROM people {where} GROUP BY region"
     session, number = opened(), 2 * len(SHOWN[where].split())
     for told in (session.query(sql, rho=1), session.query(f"{sql} LIMIT 1", rho=1)):
-        assert f"All {number} confidence intervals hold" in told.interval_sentence()
-    assert f"All {number} confidence intervals hold" in session.infer(sql).interval_sentence()
+        assert f"All {number} confidence intervals hold" in answer.interval_sentence(told)
+    assert f"All {number} confidence intervals hold" in inference.interval_sentence(
+        session.infer(sql)
+    )
 
 
 def test_a_total_is_always_shown(opened):

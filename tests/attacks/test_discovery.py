@@ -20,6 +20,7 @@ import dpnb
 from dpnb import Budget, Integer, Schema, Table, Unit
 from dpnb.curator import Curator
 from dpnb.discover.request import draw
+from dpnb.display.cards.discovery import law_sentence
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.scans import Tally
 from dpnb.privacy.noise import SecureNoise
@@ -125,7 +126,7 @@ def said(frame, path, caplog, unit):
             for column, options in asked:
                 try:
                     found = session.discover(column, **options)
-                    lines += [repr(found.spent), repr(found.law), found.law.sentence()]
+                    lines += [repr(found.spent), repr(found.law), law_sentence(found.law)]
                 except dpnb.DpnbError as error:
                     lines.append(str(error))
             lines += [repr(session), repr(session.budget)]

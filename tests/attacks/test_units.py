@@ -22,6 +22,7 @@ import pytest
 import dpnb
 from dpnb import Category, Integer, Real, Schema, Table, Unit
 from dpnb.curator import Curator
+from dpnb.display.cards.risk import choice_sentences
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import LedgerError, SqlError
 from dpnb.views.definitions import read_view
@@ -362,7 +363,7 @@ def script(curator, currency):
         if isinstance(profile, tuple):
             yield profile
             continue
-        yield outcome(lambda p=profile: p.suggest(0.9).sentences())
+        yield outcome(lambda p=profile: choice_sentences(p.suggest(0.9)))
         yield outcome(lambda p=profile: plain(p.choose(0.9, mode="paper")))
         yield outcome(lambda p=profile: told(p.choose(0.9, method="tail", mode="paper")))
     ways = [{}] + [{"mode": mode, "beta": 0.4, "alpha": 0.4} for mode in ("rr", "hybrid")]

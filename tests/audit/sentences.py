@@ -11,6 +11,7 @@ import pandas as pd
 
 import dpnb
 from dpnb import Category, Integer, Schema, Table
+from dpnb.display.cards.explanation_words import effect_text
 from dpnb.explain.explanation import Explanation, Row
 from dpnb.explain.remaining import remaining
 from tests.kit.sentences import differences, is_true
@@ -91,7 +92,7 @@ def _said(defect: str, found: Explanation, row: Row, before: float, after: float
         ends = (before * (1 - row.influence_high), before * (1 - row.influence_low))
         return after is not None and min(ends) <= after <= max(ends)
     made, changed = _defective(defect, found, row)
-    return is_true(made.effect_text(changed), before, after)
+    return is_true(effect_text(made, changed), before, after)
 
 
 def told(name: str, runs: int, *defects: str) -> dict[str, list[tuple[int, int]]]:

@@ -22,6 +22,7 @@ from dpnb import Category, Decision, Integer, Real, Schema, Table
 from dpnb.decide import apportion
 from dpnb.decide.options import STEPS
 from dpnb.decide.price import DecisionPrice
+from dpnb.display.cards import decision_words
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import BudgetError, EngineError, InterruptedRequestError, RequestError, SqlError
 from tests.kit.noise import NoNoise
@@ -340,7 +341,7 @@ def test_what_was_seen_before_decides_for_free_but_bounds_nothing(currency):
     assert (made.fnr_bound, made.past, made.taken) == (None, True, ())
     assert made.selected == ["a", "b", "c", "d", "e"]
     assert "released before you wrote the statement" in " ".join(
-        text for _, text in made.statements()
+        text for _, text in decision_words.statements(made)
     )
     assert made.readings[0].values[0] == pytest.approx((FRAME.city == "a").sum(), abs=5)
     # with a bound on misses it takes noise of its own
@@ -579,7 +580,7 @@ def test_hybrid_shows_its_first_pass_when_the_second_is_refused():
     made = session.decide(sql, mode="hybrid", **options)
     assert made.status == "partial"
     assert (made.fnr_bound, made.fpr_bound) == (0.025, None)
-    assert "not paid for" in " ".join(text for _, text in made.statements())
+    assert "not paid for" in " ".join(text for _, text in decision_words.statements(made))
     assert "is left" in made.reason
     assert session.budget.spent.rho == need
 
@@ -671,23 +672,26 @@ def test_an_interrupted_decision_shows_what_was_paid():
 @pytest.mark.parametrize("mode", ["rr", "margin", "certified"])
 def test_bounds_are_rounded_up(session, mode):
     made = session.decide(SQL, mode=mode, beta=0.0124, alpha=0.0124, steps=1)
-    said = made.statements()[0][1]
+    said = decision_words.statements(made)[0][1]
     assert "at most 1.3 %" in said
     assert "1.2 %" not in said
 
 
 def test_which_error_is_bounded_can_be_read(session):
     made = session.decide(SQL, steps=1)
-    names = [name for name, _ in made.statements()]
+    names = [name for name, _ in decision_words.statements(made)]
     assert len(names) == 3
-    texts = [text for _, text in made.statements()]
+    texts = [text for _, text in decision_words.statements(made)]
     assert "at most 5 % of being left out, whatever the data" in texts[0]
     assert "With 95 % confidence, this result selects" in texts[1]
     assert "no bound" in names[2] or "only estimated" in names[2]
     response = session.decide(SQL, mode="rr")
-    assert "Both errors" in response.statements()[0][0]
+    assert "Both errors" in decision_words.statements(response)[0][0]
     margin = session.decide(SQL, mode="margin")
-    assert "Closer to the thresholds, false positives are not bounded" in margin.statements()[0][1]
+    assert (
+        "Closer to the thresholds, false positives are not bounded"
+        in decision_words.statements(margin)[0][1]
+    )
 
 
 def test_an_average_alone_warns_of_empty_groups(session):
@@ -727,7 +731,7 @@ def test_conditions_keep_their_own_words(session):
     """Not the made-up names of results, which drop filters."""
     price = session.price(FILTERED, rows=100, mode="certified")
     assert price.condition == WORDS
-    assert price.sentences()[-2] == (
+    assert decision_words.plan_sentences(price)[-2] == (
         "Use these aliases in options: count in COUNT(*) FILTER (WHERE sex = 'F') > 200, "
         "avg_age in AVG(age) FILTER (WHERE sex = 'M') >= 50."
     )
@@ -740,9 +744,9 @@ def test_conditions_keep_their_own_words(session):
     assert "count" in made.to_frame()
     response = session.decide(FILTERED, mode="rr")
     assert response.condition == WORDS
-    assert session.price(f"{SQL} AND SUM(pay) > 5 OR n > 500", mode="certified").sentences()[
-        -2
-    ] == ("Use these aliases in options: avg_age in AVG(age) > 40, sum_pay in SUM(pay) > 5.")
+    assert decision_words.plan_sentences(
+        session.price(f"{SQL} AND SUM(pay) > 5 OR n > 500", mode="certified")
+    )[-2] == ("Use these aliases in options: avg_age in AVG(age) > 40, sum_pay in SUM(pay) > 5.")
 
 
 def test_words_that_are_the_name_of_a_result_stay(session):
@@ -779,7 +783,7 @@ def test_a_dry_run_spends_nothing_and_shows_the_plan(session):
     assert sum(one.share for one in price.tests) == pytest.approx(0.05)
     assert len(price.costs) == 6
     assert session.budget.spent.level(session.budget.currency) == 0
-    assert "Randomised response" in " ".join(price.sentences())
+    assert "Randomised response" in " ".join(decision_words.plan_sentences(price))
     assert DecisionPrice.from_dict(json.loads(json.dumps(price.to_dict()))) == price
 
 

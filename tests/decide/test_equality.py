@@ -11,6 +11,7 @@ import pytest
 
 import dpnb
 from dpnb import Integer, Real, Schema, Table
+from dpnb.display.cards import decision_words
 from dpnb.errors import RequestError
 from tests.kit.noise import NoNoise
 
@@ -115,9 +116,9 @@ def test_a_threshold_within_the_rounding_of_values_leaves_nobody_out(threshold, 
     """Of a Real, distances from the threshold are rounded."""
     made, truth = said(f"AVG(w) >= {threshold}", mode, frame="at 10")
     assert len(truth) == len(made.selected) == 8
-    assert "are rounded to the nearest 3.8e-06" in made.statements()[0][1]
+    assert "are rounded to the nearest 3.8e-06" in decision_words.statements(made)[0][1]
 
 
 def test_whole_numbers_are_not_said_to_be_rounded():
     made, _ = said("AVG(v) >= 10 AND COUNT(*) >= 2", "rr")
-    assert "rounded" not in made.statements()[0][1]
+    assert "rounded" not in decision_words.statements(made)[0][1]

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpnb.decide import words
+from dpnb.display.cards import decision_words
 from tests.benchmarks.probe import intro
 from tests.kit.cells import fresh
 
@@ -88,8 +88,8 @@ class TestCell:
         assert made.status == "certified"
         assert {"old: met", "young: met"} <= set(made.selected)
         assert not any(name.startswith(("middle", "rare", "none")) for name in made.strict)
-        assert words.kinds(made) == ("bound", "certificate", "estimate")
-        for name, text in made.statements():
+        assert decision_words.kinds(made) == ("bound", "certificate", "estimate")
+        for name, text in decision_words.statements(made):
             assert name in shown
             assert text in shown
         again, _ = shell(f"%%dpdecide --yes --alpha {intro.ALPHA}\n{intro.SQL}")

@@ -12,6 +12,7 @@ import pytest
 import dpnb
 from dpnb import Budget, Discovery, Integer, Schema, Table, Unit
 from dpnb.curator import Curator
+from dpnb.display.cards.discovery import law_sentence
 from dpnb.errors import BudgetError, RequestError, SchemaError, SqlError
 from dpnb.privacy.loss import Picked
 from tests.kit.loaded import loaded_once  # noqa: F401
@@ -207,7 +208,9 @@ class TestWhatIsFound:
     def test_it_says_whose_values_it_speaks_of(self, frame):
         unit = Unit("customer_id", max_rows=20, max_groups=3)
         with dpnb.Session(table(frame, unit), budget=BUDGET) as session:
-            said = session.price_discovery("country", rho="0.05", delta="1.0549e-8").law.sentence()
+            said = law_sentence(
+                session.price_discovery("country", rho="0.05", delta="1.0549e-8").law
+            )
         assert "different customer_id is found" in said
         assert (
             "counted for a single customer_id is found with a probability of at most 1.0549e-8"

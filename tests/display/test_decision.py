@@ -10,9 +10,8 @@ import pytest
 from matplotlib import pyplot as plt
 
 import dpnb
-from dpnb.decide.words import kinds, rate_up
 from dpnb.display import widgets
-from dpnb.display.cards import decision_line, decision_widget
+from dpnb.display.cards import decision_line, decision_widget, decision_words
 from dpnb.display.cards.decision import (
     cost_sentences,
     decision_body,
@@ -24,6 +23,7 @@ from dpnb.display.cards.decision import (
 from dpnb.display.cards.decision_line import LANES, number_line, threshold_sentence
 from dpnb.display.cards.decision_offers import MULTIPLES, cost_at, expected_doubt, offers
 from dpnb.display.cards.decision_widget import DecisionWidget, step_offer
+from dpnb.display.cards.decision_words import kinds, rate_up
 from dpnb.display.text import CONDITIONAL, MAX_ROWS, NOT_PRIVATE
 from dpnb.display.widgets import display_result
 from dpnb.errors import RequestError, printable
@@ -77,7 +77,11 @@ class TestFacts:
         text = " ".join(reading.text.split())
         for cell in (cell for row in decision_cells(made)[1] for cell in row):
             assert printable(cell) in text
-        said = [made.headline(), *(words for _, words in made.statements()), *cost_sentences(made)]
+        said = [
+            decision_words.headline(made),
+            *(words for _, words in decision_words.statements(made)),
+            *cost_sentences(made),
+        ]
         for sentence in said:
             assert printable(sentence) in text
             assert printable(sentence) in repr(made)
@@ -168,16 +172,16 @@ class TestErrors:
         shown = replace(sample.decision(), false=1.0)
         cells = Reading(decision_html(shown)).cells
         assert cells[cells.index("False positives") + 2] == "no useful bound"
-        said = dict(shown.statements())["Both errors, certified for this result"]
+        said = dict(decision_words.statements(shown))["Both errors, certified for this result"]
         assert "selects an unknown share of the groups that do not satisfy" in said
         assert "100 %" not in said
 
     def test_nothing_is_bounded_by_values_seen_before(self):
         past = sample.mirrored()
         assert kinds(past)[0] == "none"
-        assert dict(past.statements())["Both errors, not bounded in advance"].startswith(
-            "The decision uses values that were released before"
-        )
+        assert dict(decision_words.statements(past))[
+            "Both errors, not bounded in advance"
+        ].startswith("The decision uses values that were released before")
         cells = Reading(decision_html(past)).cells
         assert cells[cells.index("False negatives") + 1] == "not bounded"
 
@@ -187,17 +191,19 @@ class TestErrors:
 
     def test_false_alarms_may_be_the_error_that_is_bounded(self):
         shown = replace(sample.decision(), protect="fpr")
-        names = [name for name, _ in shown.statements()]
+        names = [name for name, _ in decision_words.statements(shown)]
         assert names[0] == "False positives, bounded in advance"
         assert "False negatives have no such bound." in repr(shown)
-        assert "The target for false negatives could not be certified." in shown.headline()
+        assert "The target for false negatives could not be certified." in decision_words.headline(
+            shown
+        )
 
     @pytest.mark.parametrize("mode", ["margin", "hybrid", "naive"])
     def test_other_modes_say_what_they_bound(self, mode):
         shown = replace(sample.decision(), mode=mode, status="answered")
-        first = shown.statements()[0][1]
+        first = decision_words.statements(shown)[0][1]
         assert ("10 %" in first) == (mode != "naive")
-        assert replace(shown, fnr_bound=None, mode="naive").statements()[0][1] == (
+        assert decision_words.statements(replace(shown, fnr_bound=None, mode="naive"))[0][1] == (
             "This method does not bound them."
         )
 
@@ -210,7 +216,10 @@ class TestErrors:
     def test_no_estimate_is_said(self):
         shown = replace(sample.decision(), estimate=None)
         assert kinds(shown)[-1] == "none"
-        assert shown.statements()[-1] == ("False positives, not estimated", "There is no estimate.")
+        assert decision_words.statements(shown)[-1] == (
+            "False positives, not estimated",
+            "There is no estimate.",
+        )
 
     @pytest.mark.parametrize(
         ("share", "shown"),

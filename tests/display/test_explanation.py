@@ -11,6 +11,7 @@ from matplotlib import pyplot as plt
 
 import dpnb
 from dpnb.display import widgets
+from dpnb.display.cards import explanation_words
 from dpnb.display.cards.explanation import (
     explanation_cells,
     explanation_html,
@@ -82,12 +83,12 @@ class TestFacts:
         text = Reading(explanation._repr_html_()).text
         order = [
             explanation.question.sentence,
-            explanation.title,
+            explanation_words.title(explanation),
             explanation.rows[0].predicate,
-            explanation.noise_sentence(),
-            explanation.caution_sentence(),
-            explanation.meaning_sentences()[0],
-            explanation.cost_sentence(),
+            explanation_words.noise_sentence(explanation),
+            explanation_words.caution_sentence(explanation),
+            explanation_words.meaning_sentences(explanation)[0],
+            explanation_words.cost_sentence(explanation),
         ]
         places = [text.index(part) for part in order]
         assert places == sorted(places)
@@ -125,7 +126,7 @@ class TestFacts:
                 places = [rendered.index(stamp) for stamp in wanted]
                 assert places == sorted(places)
                 assert places[-1] < rendered.index(marked.question.sentence)
-                assert places[-1] < rendered.index(marked.title)
+                assert places[-1] < rendered.index(explanation_words.title(marked))
             assert marked.widget().data["body"].count("dpnb-stamp") == len(wanted)
 
     def test_more_rows_than_fit_are_counted(self, explanation):
@@ -148,7 +149,7 @@ class TestRowSentence:
 
     def said(self, low, high, best=1, worst=9):
         made = sample.explanation(rows=(sample.row("a = 1", low, high, best, worst),))
-        return made.row_sentence(made.rows[0])
+        return explanation_words.row_sentence(made, made.rows[0])
 
     def test_a_row_above_0_lowers_the_difference(self):
         said = "Leaving out the rows with a = 1 lowers the difference to 0.390 or less: "
@@ -173,7 +174,7 @@ class TestStructure:
 
     def test_the_table_has_a_caption_and_scoped_heads(self, made):
         reading = Reading(made._repr_html_())
-        assert reading.captions == [printable(made.title)]
+        assert reading.captions == [printable(explanation_words.title(made))]
         scopes = [attrs["scope"] for tag, attrs in reading.tags if tag == "th"]
         assert scopes == ["col"] * 5 + ["row"] * len(made.rows)
 
@@ -200,7 +201,9 @@ class TestStructure:
     def test_the_longer_meanings_open_without_scripts(self, explanation):
         html = explanation._repr_html_()
         opened = re.findall(r"<details>.*?</details>", html)
-        assert [plain in opened[0] for plain in explanation.meaning_sentences()] == [True] * 3
+        assert [
+            plain in opened[0] for plain in explanation_words.meaning_sentences(explanation)
+        ] == [True] * 3
         assert "What helps" in opened[1]
 
     def test_a_page_of_its_own_is_whole(self, explanation, tmp_path):
@@ -265,7 +268,9 @@ class TestWidget:
         html = explanation._repr_html_()
         assert data.pop("body") in html
         assert data == packed(html)["data"]
-        assert data["said"] == [explanation.row_sentence(row) for row in explanation.rows]
+        assert data["said"] == [
+            explanation_words.row_sentence(explanation, row) for row in explanation.rows
+        ]
 
     def test_it_reads_as_the_explanation(self, widget, explanation):
         assert isinstance(widget, ExplanationWidget)
@@ -311,7 +316,9 @@ class TestFigure:
 
     def test_ranks_and_effects_are_said(self, explanation):
         ax = explanation.plot()
-        ranks = [f"rank {explanation.rank_text(row)}" for row in explanation.rows]
+        ranks = [
+            f"rank {explanation_words.rank_text(explanation, row)}" for row in explanation.rows
+        ]
         assert [text.get_text() for text in ax.texts] == ranks
         names = [tick.get_text() for tick in ax.get_yticklabels()]
         assert names[0] == "occupation = 'Exec-managerial'\nlowers the difference to 0.389 or less"

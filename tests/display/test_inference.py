@@ -18,7 +18,7 @@ from dpnb.answers.inferred import Source
 from dpnb.answers.origin import Origin
 from dpnb.display import widgets
 from dpnb.display.cards import inference_widget
-from dpnb.display.cards.answer import EACH, answer_html, view_data
+from dpnb.display.cards.answer import EACH, answer_html, origin_sentence, view_data
 from dpnb.display.cards.inference import (
     inference_body,
     inference_cells,
@@ -426,10 +426,10 @@ class TestAnswers:
     def test_how_they_were_come_by_is_said_after_the_cost(self, answer, way):
         shown = self.origin(answer, way)
         for text in (repr(shown), Reading(answer_html(shown)).text, shown.to_markdown()):
-            said = shown.origin_sentence().split(";")[0]
+            said = origin_sentence(shown).split(";")[0]
             assert said
             assert text.index("Left: rho") < text.index(said)
-        assert answer.origin_sentence() == ""
+        assert origin_sentence(answer) == ""
 
     def worked_out(self, answer, **changes):
         """The same numbers with intervals alone, as those that were worked out have."""

@@ -19,7 +19,7 @@ from matplotlib import pyplot as plt
 
 import dpnb
 from dpnb.display.cards import risk_widget as picker_module
-from dpnb.display.cards.risk import NOTICE, REVEALED, risk_html
+from dpnb.display.cards.risk import NOTICE, REVEALED, choice_sentences, risk_html
 from dpnb.display.cards.risk_tables import named
 from dpnb.display.cards.risk_widget import RiskPicker, display_picker
 from dpnb.display.text import EXACT
@@ -936,7 +936,7 @@ class TestChoice:
         text = Reading(choice._repr_html_()).text
         assert text.startswith("DATA-DEPENDENT")
         assert text.index("DATA-DEPENDENT") < text.index(choice.sentence)
-        for sentence in choice.sentences():
+        for sentence in choice_sentences(choice):
             assert sentence in text
 
     def test_what_needs_no_stamp_has_none(self, profile):

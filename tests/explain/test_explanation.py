@@ -16,6 +16,7 @@ import pytest
 
 import dpnb
 from dpnb import Category, Integer, Real, Schema, Table
+from dpnb.display.cards import explanation_words
 from dpnb.errors import BudgetError, DpnbError, LedgerError, RequestError
 from dpnb.explain.explanation import Explanation
 from dpnb.explain.unbinned import remedy, unbinned_sentence
@@ -320,7 +321,7 @@ class TestDoubt:
         with pytest.raises(RequestError, match="Nothing was charged"):
             session.explain(question)
         assert session.budget.spent == spent
-        assert session.explain(question, anyway=True).doubt_sentence()
+        assert explanation_words.doubt_sentence(session.explain(question, anyway=True))
 
     def test_what_points_the_other_way_is_not_either(self, session):
         question = session.query(SQL, rho=1).compare("south", "north", "n")
@@ -760,16 +761,16 @@ def test_the_words_follow_the_difference_that_there_is(opened):
     found = session.explain(question, k=3, rho=1)
     other = session.explain(question.flipped(), k=3, rho=1, anyway=True)
     assert other.reversed
-    assert "The answer shows the opposite" in other.doubt_sentence()
+    assert "The answer shows the opposite" in explanation_words.doubt_sentence(other)
     for row in other.rows:
-        words = other.effect_text(row)
+        words = explanation_words.effect_text(other, row)
         if row.influence_low > 0:
             assert "lowers" in words or "rank is" in words
         elif row.influence_high < 0:
             assert "raises" in words or "rank is" in words
     assert not found.reversed
     said = f"how far {question.right} is above {question.left} in n"
-    assert said in other.meaning_sentences()[0]
+    assert said in explanation_words.meaning_sentences(other)[0]
 
 
 class TestLimits:

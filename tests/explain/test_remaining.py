@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 import dpnb
+from dpnb.display.cards.explanation_words import effect_text
 from dpnb.explain.remaining import factor, remaining
 from tests.kit import explanations as sample
 from tests.kit.sentences import differences, is_true
@@ -95,7 +96,7 @@ class TestThePapersQuestions:
         (table,) = session._channel.tables
         sql = f"SELECT {key}, AVG({value}) AS m FROM {table} GROUP BY {key}"
         found = explained(session, sql, left, right, k=40)
-        words = [found.effect_text(row) for row in found.rows]
+        words = [effect_text(found, row) for row in found.rows]
         before, *after = differences(
             rows, key, value, found.question, [row.predicate for row in found.rows]
         )
@@ -128,7 +129,7 @@ class TestCountsAndSums:
             duckdb.read_parquet(path), "country", "*", found.question, predicates
         )
         for row, rest in zip(found.rows, after, strict=True):
-            assert is_true(found.effect_text(row), before, rest)
+            assert is_true(effect_text(found, row), before, rest)
         first = found.rows[0]
         assert first.influence_high < 0.01
         assert after[0] < 0.7 * before
@@ -148,7 +149,7 @@ class TestCountsAndSums:
             f"WHEN trip_distance > 15 THEN '{far}' END"
         )
         before, *after = differences(rows, label, "*", question, [r.predicate for r in found.rows])
-        words = [found.effect_text(row) for row in found.rows]
+        words = [effect_text(found, row) for row in found.rows]
         assert all(is_true(w, before, rest) for w, rest in zip(words, after, strict=True))
         assert {w.split()[0] for w in words} == {"raises", "lowers", "reverses"}
 
@@ -168,7 +169,7 @@ class TestCountsAndSums:
             duckdb.from_df(twelve.source), "g", value, question, predicates
         )
         for row, rest in zip(found.rows, after, strict=True):
-            assert is_true(found.effect_text(row), before, rest)
+            assert is_true(effect_text(found, row), before, rest)
 
 
 class TestWhatFollows:
@@ -195,9 +196,9 @@ class TestWhatFollows:
     def test_only_what_is_proved_is_said_to_reverse(self):
         """More than 100 % for certain, but the difference itself is not above 0 for certain."""
         made = sample.explanation(rows=(sample.row("a = 1", 1.1, 1.2, 1, 2),))
-        assert made.effect_text(made.rows[0]).startswith("reverses the difference, to -")
+        assert effect_text(made, made.rows[0]).startswith("reverses the difference, to -")
         unsure = replace(made, question=replace(made.question, joint_low=-0.01))
         assert made.rows[0].left_high < 0
-        assert unsure.effect_text(made.rows[0]).startswith("lowers the difference to -")
+        assert effect_text(unsure, made.rows[0]).startswith("lowers the difference to -")
         nearly = sample.explanation(rows=(sample.row("a = 1", 0.9, 1.2, 1, 2),))
-        assert nearly.effect_text(nearly.rows[0]).startswith("lowers the difference to 0.")
+        assert effect_text(nearly, nearly.rows[0]).startswith("lowers the difference to 0.")

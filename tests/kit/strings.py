@@ -24,7 +24,7 @@ SURFACES = {
     "statements": ("sql/*",),
     "answers": ("answers/*", "estimation/*", "formats.py", "results.py", "display/html.py", "display/text.py",
                 "display/elements.py", "display/cards/answer*.py", "display/cards/bootstrap.py",
-                "display/cards/question.py", "display/marks.py", "display/figures.py",
+                "display/cards/question.py", "display/cards/words.py", "display/marks.py", "display/figures.py",
                 "display/widgets.py", "releases/accuracy.py",
                 "releases/plan.py", "interrupt.py", "errors.py", "arguments.py", "spelling.py"),
     "prices, budgets, histories": ("privacy/*", "ledger/accountant.py", "ledger/mechanism.py", "releases/request.py",

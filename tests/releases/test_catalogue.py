@@ -10,6 +10,7 @@ import pytest
 
 from dpnb.answers.answer import Answer
 from dpnb.curator import Curator
+from dpnb.display.cards.answer import interval_sentence
 from dpnb.ledger.policy import Policy
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import PrivacyLoss
@@ -48,10 +49,10 @@ class TestChoice:
             first.query(ONE, rho="0.1"),
             first.query(groups, rho="0.1"),
         ]
-        assert [note in each.interval_sentence() for each in shown] == [False, True, False]
-        assert note in Answer.from_dict(shown[1].to_dict()).interval_sentence()
+        assert [note in interval_sentence(each) for each in shown] == [False, True, False]
+        assert note in interval_sentence(Answer.from_dict(shown[1].to_dict()))
         # what others were shown is not what she saw
-        assert note not in second.query(ONE, rho="0.05").interval_sentence()
+        assert note not in interval_sentence(second.query(ONE, rho="0.05"))
 
     def test_then_the_one_with_the_least_noise(self, opened: Opened) -> None:
         views: list[Any] = [["sex", "n", "job"], ["sex", "job"], ["sex"], ["sex", "n"]]

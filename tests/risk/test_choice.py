@@ -21,6 +21,7 @@ import pytest
 
 from dpnb import Budget, Integer, Schema, Table
 from dpnb.curator import Curator
+from dpnb.display.cards.risk import choice_sentences
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import BudgetError, DpnbError, LedgerError, RequestError
 from dpnb.privacy.loss import Picked, PrivacyLoss, epsilon_of_rho
@@ -243,7 +244,7 @@ class TestSuggest:
 
     def test_rows_are_not_people(self, opened, four):
         """Statement 13: 60 for one row, 77.6 for three."""
-        said = opened(four, rho=9).risk(SUM).suggest(guesses=60).sentences()
+        said = choice_sentences(opened(four, rho=9).risk(SUM).suggest(guesses=60))
         assert "Someone with 3 rows may be guessed right 78 times in 100." in " ".join(said)
 
     @pytest.mark.parametrize("tau", [-0.1, 1.1, math.nan, math.inf, "x", None, True, [0.5]])

@@ -8,8 +8,8 @@ import pytest
 
 import dpnb
 from dpnb import Category, Decision, Integer, Schema, Table
-from dpnb.decide import words
 from dpnb.decide.options import STUDY_MODES, TWO_PHASES
+from dpnb.display.cards import decision_words
 from dpnb.display.cards.decision import decision_html
 from dpnb.studies import study
 
@@ -89,7 +89,7 @@ def test_a_method_that_stops_early_used_a_wider_region(session, runs):
 def test_nothing_is_bounded_where_nothing_was_run(session, mode):
     made = session.decide(SQL, mode=mode, most="0.0001")
     assert (made.status, made.selected, made.fnr_bound) == ("DENIED_PLAN", [], None)
-    assert words.kinds(made) == ("none",)
+    assert decision_words.kinds(made) == ("none",)
     assert [test.share for test in made.tests] == [0, 0, 0, 0]
     for shown in (repr(made), decision_html(made), made.to_markdown()):
         assert "being left out" not in shown

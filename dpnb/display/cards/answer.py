@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.compare import question_alpha
 from dpnb.answers.question import AMONG
-from dpnb.answers.words import rest_sentence
 from dpnb.display import elements
-from dpnb.display.cards import Card
+from dpnb.display.cards import Card, words
 from dpnb.display.figures import finished, formula_free, name_rows, row_axes
 from dpnb.display.html import aggregate_cells, aggregate_head
 from dpnb.display.marks import interval_marks, scale
@@ -30,7 +29,9 @@ from dpnb.display.text import (
 )
 from dpnb.errors import printable
 from dpnb.estimation.intervals import combination_half_width, mean_around_zero
-from dpnb.formats import percent
+from dpnb.formats import loss_text, percent
+from dpnb.privacy.loss import PrivacyLoss, unit
+from dpnb.schema.schema import kept_note
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,10 +54,62 @@ def table_cells(answer: Answer) -> tuple[list[str], list[list[str]]]:
 def sentences(answer: Answer) -> list[str]:
     """Return what is said about an answer, the same in every rendering."""
     said = [
-        answer.interval_sentence(), answer.cost_sentence(), answer.origin_sentence(), answer.note(),
+        interval_sentence(answer), cost_sentence(answer), origin_sentence(answer),
+        words.ledger_note(answer.bill),
     ]  # fmt: skip
-    more = rest_sentence(len(answer.rows) - MAX_ROWS)
+    more = words.rest_sentence(len(answer.rows) - MAX_ROWS)
     return [sentence for sentence in (more, *said) if sentence]
+
+
+def interval_sentence(answer: Answer) -> str:
+    """Return what the intervals promise."""
+    number = answer.asked * len(answer.estimates)
+    sure = percent(answer.confidence)
+    meaning = words.interval_sentence(sure, number, each=answer.intervals == "each")
+    meaning += kept_note(answer.unit) + answer.past_note()
+    holds = "the interval holds" if number == 1 else "the intervals hold"
+    if answer.looks == "any":
+        return (
+            f"{meaning} Look {answer.look} of this answer: {holds} at all looks together, if you "
+            "chose their accuracies beforehand. You may stop whenever you like."
+        )
+    if answer.look > 1:
+        return (
+            f"{meaning} Look {answer.look} of this answer: {holds} only if you planned this look "
+            "beforehand. To stop whenever you like, ask with --any-look (in Python looks='any')."
+        )
+    return meaning
+
+
+def cost_sentence(answer: Answer) -> str:
+    """Return what was spent and what is left."""
+    worked_out = answer.origin is not None and answer.origin.way == "history"
+    cost = words.cost_text(answer.bill, worked_out=worked_out)
+    if answer.bought is not None:
+        cost = f"{cost} {words.bought_sentence([answer.bought])}"
+    if answer.finer:
+        more = f"a higher {unit(answer.currency)}, up to the one that was paid, is free"
+        return f"{cost} A more accurate answer was already released: {more}."
+    return cost
+
+
+def origin_sentence(answer: Answer) -> str:
+    """Return which way the answer went, what it saved, and what it would have cost alone; else ''."""
+    origin, currency = answer.origin, answer.currency
+    if origin is None:
+        return ""
+    past = "one past answer" if origin.past == 1 else f"{origin.past} past answers"
+    saved = origin.alone.level(currency) - answer.spent.level(currency)
+    alone = f"Asked alone, it would have cost {loss_text(origin.alone, currency, answer.delta)}"
+    if origin.way == "history" and not origin.past:
+        return f"This follows from the declared values: no row can match. {alone}."
+    if origin.way == "history":
+        return f"Computed from {past}, without reading the data. {alone}."
+    bought = "A past release was refined" if origin.way == "refined" else "A new release was made"
+    merged = f"{bought} and combined with {past}."
+    if saved <= 0:
+        return merged
+    return f"{merged} {alone}. This saved {loss_text(PrivacyLoss.of(saved, currency), currency, None)}."
 
 
 def answer_text(answer: Answer) -> str:

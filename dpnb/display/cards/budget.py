@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpnb.answers.words import KERNEL, left_text
 from dpnb.display import elements
-from dpnb.display.cards import Card
+from dpnb.display.cards import Card, words
 from dpnb.display.html import listing_body
 from dpnb.display.text import listing_text
 from dpnb.formats import loss_text, share_text
@@ -33,7 +32,7 @@ def budget_listing(status: BudgetStatus) -> Listing:
     )
     whose = "" if status.analyst is None else f" of {status.analyst}"
     promise = () if status.analyst is None else (_BOUNDS,)
-    note = () if status.kept else (KERNEL,)
+    note = () if status.kept else (words.KERNEL,)
     header = ("", "privacy loss")
     return Listing(f"Privacy budget{whose}", header, rows, status.stamp, (*promise, *note))
 
@@ -47,7 +46,7 @@ def budget_html(status: BudgetStatus) -> str:
     """Return the budget as a labelled bar above a table."""
     cap, spent = status.cap.level(status.currency), status.spent.level(status.currency)
     share = min(1.0, float(spent / cap)) if cap else 1.0
-    left = left_text(status.remaining, status.bill)
+    left = words.left_text(status.remaining, status.bill)
     bar = elements.meter(share) + elements.strong(f"Spent: {share_text(share)}. Left: {left}.")
     body = listing_body(budget_listing(status), above=bar)
     return elements.framed(f'<div class="dpnb-body">{body}</div>')

@@ -9,10 +9,9 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from dpnb.decide import words
 from dpnb.decide.options import STUDY_MODES, TWO_PHASES
 from dpnb.display import elements
-from dpnb.display.cards import Card
+from dpnb.display.cards import Card, decision_words, words
 from dpnb.display.cards.decision_line import (
     legend_html,
     line_html,
@@ -138,7 +137,7 @@ def decision_cells(made: Decision) -> tuple[list[str], list[list[str]]]:
 
 def overview(made: Decision) -> Listing:
     """Return which error is bounded, which certified and which only estimated, in figures."""
-    return Listing("Both errors in numbers", *words.overview(made))
+    return Listing("Both errors in numbers", *decision_words.overview(made))
 
 
 def steps_listing(made: Decision) -> Listing | None:
@@ -153,8 +152,8 @@ def steps_listing(made: Decision) -> Listing | None:
         (
             f"{one.number} of {made.steps}",
             loss_text(one.spent, made.currency, None),
-            words.at_most(one.false),
-            words.at_most(one.missed),
+            decision_words.at_most(one.false),
+            decision_words.at_most(one.missed),
             f"{one.unknown:,}",
         )
         for one in made.taken
@@ -176,13 +175,18 @@ def charged_sentence(made: Decision) -> str:
 def after_sentences(made: Decision) -> list[str]:
     """Return what would follow, and what else is to be known."""
     reason = made.reason if made.status in ("partial", "not certified") else ""
-    said = [made.next_sentence(), *made.warnings, reason, made.note()]
+    said = [
+        decision_words.next_sentence(made),
+        *made.warnings,
+        reason,
+        words.ledger_note(made.bill),
+    ]
     return [sentence for sentence in said if sentence]
 
 
 def cost_sentences(made: Decision) -> list[str]:
     """Return what it cost, and what stands after that."""
-    return [made.cost_sentence(), charged_sentence(made), *after_sentences(made)]
+    return [decision_words.cost_sentence(made), charged_sentence(made), *after_sentences(made)]
 
 
 # text and Markdown
@@ -192,12 +196,12 @@ def decision_text(made: Decision) -> str:
     """Return a decision for a terminal."""
     header, rows = decision_cells(made)
     lines = [f"{stamp}\n" for stamp in stamps_of(made)]
-    lines += [printable(made.headline()), ""]
+    lines += [printable(decision_words.headline(made)), ""]
     if rows:
         lines += [*aligned(header, rows, range(max(len(made.keys), 1) + 2)), ""]
     lines += [*rest_sentences(made), "", *condition_sentences(made)]
     lines += ["", listing_text(overview(made)), ""]
-    lines += [f"{name}: {printable(said)}" for name, said in made.statements()]
+    lines += [f"{name}: {printable(said)}" for name, said in decision_words.statements(made)]
     steps = steps_listing(made)
     if steps is not None:
         lines += ["", listing_text(steps)]
@@ -214,13 +218,13 @@ def condition_sentences(made: Decision) -> list[str]:
 def decision_markdown(made: Decision) -> str:
     """Return the groups that are selected or in doubt as a Markdown table, with the statements."""
     header, rows = decision_cells(made)
-    found = [*map(strong, stamps_of(made)), strong(made.headline())]
+    found = [*map(strong, stamps_of(made)), strong(decision_words.headline(made))]
     if rows:
         found.append(markdown_table(header, rows, range(max(len(made.keys), 1) + 2)))
     found += map(markdown, [*rest_sentences(made), *condition_sentences(made)])
     errors = overview(made)
     found.append(markdown_table(list(errors.header), list(map(list, errors.rows)), range(4)))
-    found += [f"{strong(name)}: {markdown(said)}" for name, said in made.statements()]
+    found += [f"{strong(name)}: {markdown(said)}" for name, said in decision_words.statements(made)]
     return "\n\n".join([*found, *map(markdown, cost_sentences(made))])
 
 
@@ -270,9 +274,9 @@ def decision_body(made: Decision) -> str:
     steps = steps_listing(made)
     return (
         f'<div class="dpnb-body dpnb-decide">{"".join(map(elements.boxed, stamps_of(made)))}'
-        f"{elements.strong(made.headline())}"
+        f"{elements.strong(decision_words.headline(made))}"
         f"{_groups(made)}{elements.notes(*rest_sentences(made))}{_lines(made)}{_errors(made)}"
-        f"{listing_table(steps, part=True) if steps else ''}{elements.notes(made.cost_sentence())}{_ledger(made)}"
+        f"{listing_table(steps, part=True) if steps else ''}{elements.notes(decision_words.cost_sentence(made))}{_ledger(made)}"
         f"{elements.notes(*after_sentences(made))}</div>"
     )
 
@@ -334,7 +338,9 @@ def _errors(made: Decision) -> str:
         f'<dd style="margin-left:16px">{elements.text(text)}</dd>'
         for kind, (error, _, what), text in (
             (kind, name.partition(", "), text)
-            for kind, (name, text) in zip(words.kinds(made), made.statements(), strict=True)
+            for kind, (name, text) in zip(
+                decision_words.kinds(made), decision_words.statements(made), strict=True
+            )
         )
     )
     return (
@@ -363,7 +369,7 @@ def plan_listings(price: DecisionPrice) -> list[Listing]:
     found = [
         Listing(
             f"Plan (mode {price.mode}): {price.condition}, for {price.groups:,} groups",
-            ("condition", "first uncertain region", f"share of the error bound {name} ({words.rate(bound)}){phase}"),
+            ("condition", "first uncertain region", f"share of the error bound {name} ({decision_words.rate(bound)}){phase}"),
             tuple((test.text, region_text(test), _share(test)) for test in price.tests),
         )
     ]  # fmt: skip
@@ -377,7 +383,7 @@ def plan_listings(price: DecisionPrice) -> list[Listing]:
 
 
 def _share(test: Test) -> str:
-    return words.rate(test.share)
+    return decision_words.rate(test.share)
 
 
 def ways_sentences(price: DecisionPrice) -> list[str]:
@@ -399,7 +405,11 @@ def price_text(price: DecisionPrice) -> str:
     lines = [line for one in plan_listings(price) for line in (listing_text(one), "")]
     above = [f"{stamp}\n" for stamp in stamps(price.stamp, False)]
     return "\n".join(
-        [*above, *lines, *map(printable, [*ways_sentences(price), *price.sentences()])]
+        [
+            *above,
+            *lines,
+            *map(printable, [*ways_sentences(price), *decision_words.plan_sentences(price)]),
+        ]
     )
 
 
@@ -408,7 +418,7 @@ def price_html(price: DecisionPrice) -> str:
     conditions, *costs = (
         listing_table(one, part=place > 0) for place, one in enumerate(plan_listings(price))
     )
-    said = f"{elements.notes(*ways_sentences(price))}{''.join(costs)}{elements.notes(*price.sentences())}"
+    said = f"{elements.notes(*ways_sentences(price))}{''.join(costs)}{elements.notes(*decision_words.plan_sentences(price))}"
     css = f"<style>{decision_css()}</style>"
     body = f"{elements.stamped(price.stamp, False)}{conditions}{said}"
     return elements.framed(f'{css}<div class="dpnb-body dpnb-decide">{body}</div>')

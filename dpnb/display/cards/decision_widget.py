@@ -10,6 +10,7 @@ import traitlets
 
 from dpnb.display.cards.decision import START, decision_body, decision_css, decision_data
 from dpnb.display.cards.decision_offers import MULTIPLES
+from dpnb.display.cards.decision_words import cost_sentence
 from dpnb.display.elements import INTERRUPTED, STATIC, module
 from dpnb.errors import DpnbError, RequestError, given
 from dpnb.formats import loss_text
@@ -114,7 +115,7 @@ class DecisionWidget(anywidget.AnyWidget):
         self.decision = self.decision.refine()
         self.data = _shown(self.decision)
         return {
-            "refined": f"Done. {self.decision.cost_sentence()} The new decision is in widget.decision."
+            "refined": f"Done. {cost_sentence(self.decision)} The new decision is in widget.decision."
         }
 
 

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_UP, Context, Decimal
 from typing import TYPE_CHECKING
 
-from dpnb.answers.words import rest_sentence
 from dpnb.display import elements
-from dpnb.display.cards import Card
+from dpnb.display.cards import Card, words
 from dpnb.display.cards.listing import as_listing
 from dpnb.display.cards.price import price_words
 from dpnb.display.figures import finished, formula_free, row_axes
 from dpnb.display.html import listing_body
 from dpnb.display.text import CONDITIONAL, MAX_ROWS, listing_text
+from dpnb.engines.scans import MOST_LETTERS
 from dpnb.formats import percent
 from dpnb.results import Listing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dpnb.discover.discovery import Discovery, DiscoveryPrice
+    from dpnb.discover.discovery import Discovery, DiscoveryPrice, ThresholdLaw
 
+_THEN = (
+    "To group by these values, declare the column (.category()) instead of listing it as undeclared, and open "
+    "the ledger with new_version=True (--new-version)."
+)
 _POINTS = 200
 
 
@@ -27,9 +32,56 @@ def _listing(found: Discovery) -> Listing:
     """Return the values as a table, with what is said about them."""
     shown = found.keys[:MAX_ROWS]
     rows = tuple((f"{place:,}", value) for place, value in enumerate(shown, start=1))
-    more = rest_sentence(len(found.keys) - MAX_ROWS, "values")
-    notes = tuple(one for one in (more, *found.sentences()) if one)
-    return Listing(found.title, ("", found.column), rows, found.stamp, notes)
+    more = words.rest_sentence(len(found.keys) - MAX_ROWS, "values")
+    notes = tuple(one for one in (more, *discovery_sentences(found)) if one)
+    return Listing(title(found), ("", found.column), rows, found.stamp, notes)
+
+
+def discovery_sentences(found: Discovery) -> list[str]:
+    """Return what is said about the discovery, the same in every rendering."""
+    sure, low, high = percent(found.confidence), found.hidden_low, found.hidden_high
+    some = f"{high:,}" if low == high else f"{low:,} to {high:,}"
+    hidden = f"Hidden values: {some} (with {sure} confidence)."
+    cost = words.cost_text(found.bill)
+    note = words.ledger_note(found.bill)
+    order = ["The values that seem most common come first."] if len(found.keys) > 1 else []
+    then = [_THEN] if found.keys else []
+    return [*order, hidden, law_sentence(found.law), *then, cost, *([note] if note else [])]
+
+
+def title(found: Discovery) -> str:
+    """Return what was found, in words."""
+    many = {0: "No value", 1: "1 value"}.get(len(found.keys), f"{len(found.keys):,} values")
+    return f"{many} of {found.column} found in {found.table}"
+
+
+def _counted(law: ThresholdLaw, count: int) -> str:
+    """Return which value is meant, by who counts for it."""
+    if not law.ids:
+        return f"with {count:,} {'row' if count == 1 else 'rows'}"
+    if count == 1:
+        return f"counted for a single {law.ids}"
+    return f"counted for {count:,} different {law.ids}"
+
+
+def law_sentence(law: ThresholdLaw) -> str:
+    """Return which values are found, in words."""
+    # upward: it is a promise
+    up, delta = Context(prec=6, rounding=ROUND_UP), law.threshold.delta
+    alone = f"{up.divide(Decimal(delta.numerator), Decimal(delta.denominator)):.6g}"
+    said = (
+        f"A value {_counted(law, law.surely)} is found with a probability of at least "
+        f"{percent(law.confidence)}. A value {_counted(law, 1)} is found with a probability of at "
+        f"most {alone}."
+    )
+    long = f"texts of more than {MOST_LETTERS} letters"
+    if not law.ids:
+        return f"{said} {long.capitalize()} are neither found nor included in the number of hidden values."
+    times = "one value" if law.groups == 1 else f"{law.groups:,} values"
+    return (
+        f"{said} Each {law.ids} counts for at most {times}, chosen in secret. Values for which none "
+        f"counts, and {long}, are neither found nor included in the number of hidden values."
+    )
 
 
 def discovery_text(found: Discovery) -> str:
@@ -78,7 +130,7 @@ def price_listing(price: DiscoveryPrice) -> Listing:
         ("margin of error of the number of hidden values", f"± {price.hidden:,}"),
     )
     caption, note = price_words(price.bill, affordable=price.affordable)
-    said = (note, price.law.sentence())
+    said = (note, law_sentence(price.law))
     return Listing(caption, ("", "expected"), rows, price.stamp, said)
 
 

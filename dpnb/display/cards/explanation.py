@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpnb.answers.words import rest_sentence
 from dpnb.display import elements
-from dpnb.display.cards import Card
+from dpnb.display.cards import Card, explanation_words, words
 from dpnb.display.cards.listing import as_listing
 from dpnb.display.cards.price import price_words
 from dpnb.display.cards.question import verdict
@@ -41,8 +40,8 @@ if TYPE_CHECKING:
 def explanation_cells(explanation: Explanation) -> tuple[list[str], list[list[str]]]:
     """Return header and shown rows of an explanation as texts."""
     rows = [
-        [row.predicate, explanation.influence_text(row), explanation.rank_text(row),
-         explanation.effect_text(row)]
+        [row.predicate, explanation_words.influence_text(explanation, row), explanation_words.rank_text(explanation, row),
+         explanation_words.effect_text(explanation, row)]
         for row in explanation.rows[:MAX_ROWS]
     ]  # fmt: skip
     return ["predicate", "influence", "rank", "effect"], rows
@@ -50,19 +49,23 @@ def explanation_cells(explanation: Explanation) -> tuple[list[str], list[list[st
 
 def more_rows(explanation: Explanation) -> str:
     """Return how many rows are not shown; empty when all are."""
-    return rest_sentence(len(explanation.rows) - MAX_ROWS, "rows")
+    return words.rest_sentence(len(explanation.rows) - MAX_ROWS, "rows")
 
 
 def explanation_sentences(explanation: Explanation) -> list[str]:
     """Return what is said below an explanation, the same in every rendering."""
-    said = (more_rows(explanation), *explanation.sentences())
+    said = (more_rows(explanation), *explanation_words.sentences(explanation))
     return [sentence for sentence in said if sentence]
 
 
 def explanation_text(explanation: Explanation) -> str:
     """Return an explanation for a terminal: the verdict, the table, and what it means."""
     above = [f"{stamp}\n" for stamp in stamps(explanation.stamp, explanation.conditional)]
-    above += [printable(explanation.title), printable(explanation.question.sentence), ""]
+    above += [
+        printable(explanation_words.title(explanation)),
+        printable(explanation.question.sentence),
+        "",
+    ]
     grid = aligned(*explanation_cells(explanation), (0, 3))
     return "\n".join([*above, *grid, "", *map(printable, explanation_sentences(explanation))])
 
@@ -70,7 +73,10 @@ def explanation_text(explanation: Explanation) -> str:
 def explanation_markdown(explanation: Explanation) -> str:
     """Return an explanation as a Markdown table, its verdict above and its sentences below."""
     stamped = stamps(explanation.stamp, explanation.conditional)
-    above = [*map(strong, [*stamped, explanation.title]), markdown(explanation.question.sentence)]
+    above = [
+        *map(strong, [*stamped, explanation_words.title(explanation)]),
+        markdown(explanation.question.sentence),
+    ]
     table = markdown_table(*explanation_cells(explanation), (0, 3))
     said = map(markdown, explanation_sentences(explanation))
     return "\n\n".join([*above, table, *said])
@@ -98,25 +104,29 @@ def explanation_body(explanation: Explanation) -> str:
     body = "".join(
         _predicate_row(explanation, row, influences, ranks) for row in explanation.rows[:MAX_ROWS]
     )
-    doubt = elements.said(explanation.doubt_sentence())
+    doubt = elements.said(explanation_words.doubt_sentence(explanation))
     below = (
         elements.said(
-            more_rows(explanation), explanation.noise_sentence(), explanation.caution_sentence()
+            more_rows(explanation),
+            explanation_words.noise_sentence(explanation),
+            explanation_words.caution_sentence(explanation),
         )
         + _details(
             "How to read this",
-            *explanation.meaning_sentences(),
-            explanation.level_sentence(),
+            *explanation_words.meaning_sentences(explanation),
+            explanation_words.level_sentence(explanation),
             unbinned_sentence(explanation.unbinned),
         )
-        + _details("How to make it more precise", explanation.advice_sentence())
-        + elements.notes(explanation.cost_sentence(), explanation.note())
+        + _details("How to make it more precise", explanation_words.advice_sentence(explanation))
+        + elements.notes(
+            explanation_words.cost_sentence(explanation), words.ledger_note(explanation.bill)
+        )
     )
     stamps = elements.stamped(explanation.stamp, explanation.conditional)
     return (
         f'<div class="dpnb-body">{stamps}'
         f"{verdict(explanation.question)}{doubt}"
-        f'<table class="dpnb-table dpnb-why">{elements.caption(explanation.title)}'
+        f'<table class="dpnb-table dpnb-why">{elements.caption(explanation_words.title(explanation))}'
         f"<thead>{_explanation_head(explanation, influences)}</thead>"
         f"<tbody>{body}</tbody></table>{below}</div>"
     )
@@ -129,7 +139,7 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
         "predicate": [printable(row.predicate) for row in rows],
         "influence": [row.influence_high for row in rows],
         "rank": [row.rank_high for row in rows],
-        "said": [printable(explanation.row_sentence(row)) for row in rows],
+        "said": [printable(explanation_words.row_sentence(explanation, row)) for row in rows],
     }
 
 
@@ -160,7 +170,7 @@ def _explanation_head(explanation: Explanation, axis: Scale) -> str:
     )
     heads = (
         _sorted_head("predicate", "left", ""),
-        _sorted_head("influence", "right", explanation.influence_unit),
+        _sorted_head("influence", "right", explanation_words.influence_unit(explanation)),
         f'<th scope="col" class="dpnb-plot dpnb-signed" style="min-width:100px;text-align:left">{marked}'
         "</th>",
         _sorted_head("rank", "right", f"of {explanation.candidates:,}"),
@@ -183,7 +193,7 @@ def _sorted_head(name: str, side: str, unit: str) -> str:
 def _predicate_row(explanation: Explanation, row: Row, influences: Scale, ranks: Scale) -> str:
     silent = explanation.indistinct(row)
     faint = ' class="dpnb-faint" style="opacity:.72"' if silent else ""
-    effect = elements.text(explanation.effect_text(row))
+    effect = elements.text(explanation_words.effect_text(explanation, row))
     effect = f"<i>{effect}</i>" if silent else effect
     start, end, _ = influences
     zero = f"{-100 * start / (end - start):.2f}%"
@@ -191,7 +201,7 @@ def _predicate_row(explanation: Explanation, row: Row, influences: Scale, ranks:
         f"background:linear-gradient({GREY},{GREY}) no-repeat {zero} 50%;background-size:1px 300%;"
         "background-origin:content-box"
     )
-    interval = elements.text(explanation.influence_text(row))
+    interval = elements.text(explanation_words.influence_text(explanation, row))
     place = "text-align:left;white-space:nowrap"
     drawn = bar_mark(row.influence_low, row.influence_high, influences, opened=silent)
     ranked = bar_mark(row.rank_low - 0.5, row.rank_high + 0.5, ranks, opened=silent)
@@ -201,7 +211,7 @@ def _predicate_row(explanation: Explanation, row: Row, influences: Scale, ranks:
         f'<span class="dpnb-effect" style="display:block">{effect}</span></span></th>'
         f'<td style="text-align:right"><span{faint}>{interval}</span></td>'
         f'<td class="dpnb-plot dpnb-signed" style="{place};{line};--dpnb-zero:{zero}">{drawn}</td>'
-        f'<td style="text-align:right"><span{faint}>{explanation.rank_text(row)}</span></td>'
+        f'<td style="text-align:right"><span{faint}>{explanation_words.rank_text(explanation, row)}</span></td>'
         f'<td class="dpnb-plot dpnb-ranks" style="{place}">{ranked}</td></tr>'
     )
 
@@ -231,14 +241,17 @@ def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
         ends = [times * row.influence_low, times * row.influence_high]
         color, style = ("grey", (0, (2, 1))) if silent else ("C0", "-")
         ax.plot(ends, [place, place], color=color, linewidth=3, linestyle=style)
-        ranks = f"rank {explanation.rank_text(row)}"
+        ranks = f"rank {explanation_words.rank_text(explanation, row)}"
         # beside the axes, not inside them
         ax.annotate(
             ranks, (1, place), (6, 0), xycoords=("axes fraction", "data"),
             textcoords="offset points", va="center", color="grey" if silent else None,
         )  # fmt: skip
     labels = [
-        "\n".join(formula_free(text) for text in (row.predicate, explanation.effect_text(row)))
+        "\n".join(
+            formula_free(text)
+            for text in (row.predicate, explanation_words.effect_text(explanation, row))
+        )
         for row in rows
     ]
     ax.set_yticks(range(len(rows)), labels)
@@ -247,7 +260,7 @@ def plot_explanation(explanation: Explanation, ax: Axes | None = None) -> Axes:
             tick.set_color("grey")
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.axvline(0, color=ax.xaxis.label.get_color(), linewidth=0.8)
-    unit = formula_free(explanation.influence_unit)
+    unit = formula_free(explanation_words.influence_unit(explanation))
     ax.set_xlabel(f"influence in {unit}, {percent(explanation.confidence)} confidence intervals")
     return finished(ax, explanation)
 

@@ -10,9 +10,8 @@ import math
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from dpnb.answers.words import rest_sentence
 from dpnb.display import elements
-from dpnb.display.cards import Card
+from dpnb.display.cards import Card, words
 from dpnb.display.cards.inference_curve import (
     curve,
     density_at,
@@ -40,6 +39,8 @@ MAX_SOURCES = 20
 """Past answers shown before the rest is only counted; ``sources`` has them all."""
 TEXT_SOURCES = 5
 """The same in text."""
+MOST_SURE = 0.9999
+"""A confidence that was found is not shown more exactly."""
 _WIDTH, _HEIGHT = 480, 84
 _NARROW = 60
 """Most characters of a statement in a terminal."""
@@ -47,16 +48,98 @@ _NARROW = 60
 
 def inference_cells(inference: Inference) -> tuple[list[str], list[list[str]]]:
     """Return header and shown rows of an inference as texts."""
-    return group_cells(inference, inference.aggregates, inference.sure)
+    return group_cells(inference, inference.aggregates, sure_text(inference))
 
 
 def inference_sentences(inference: Inference) -> list[str]:
     """Return what is said about an inference, the same in every rendering."""
-    said = [inference.interval_sentence(), inference.cost_sentence(), *inference.notes()]
+    said = [interval_sentence(inference), cost_sentence(inference), *notes(inference)]
     hidden = len(inference.rows) - MAX_ROWS
     if hidden > 0:
-        said.insert(0, rest_sentence(hidden))
+        said.insert(0, words.rest_sentence(hidden))
     return [sentence for sentence in said if sentence]
+
+
+def sure_text(inference: Inference) -> str:
+    """Return the confidence as shown."""
+    most = inference.confidence > MOST_SURE
+    return f"more than {percent(MOST_SURE)}" if most else percent(inference.confidence)
+
+
+def interval_sentence(inference: Inference) -> str:
+    """Return what the intervals promise."""
+    if inference.look == 1:
+        return _promise(inference)
+    return (
+        f"{_promise(inference)} Look {inference.look} of this answer: this assumes that past answers were "
+        "refined to accuracies chosen before the first look."
+    )
+
+
+def _promise(inference: Inference) -> str:
+    sure, number = sure_text(inference), inference.asked * len(inference.aggregates)
+    if inference.method == "guaranteed":
+        lie = "All values lie within their" if number > 1 else "The value lies within its"
+        return (
+            f"{lie} bounds, with {sure} confidence, however you chose the question. "
+            "This assumes that no past question was chosen by looking at such bounds."
+        )
+    meaning = words.interval_sentence(
+        sure, number, each=inference.intervals == "each", credible=inference.informed
+    )
+    if inference.informed:
+        meaning += " The probability is an average over the prior."
+    if inference.chosen == "any":
+        return (
+            f"{meaning} This holds for any question that past answers determine, even one chosen by "
+            "looking at them. It assumes that no past question was chosen by looking at such intervals."
+        )
+    if inference.chosen != 1:
+        return (
+            f"{meaning} This holds if you picked the question from {inference.chosen:,} after seeing their "
+            "answers. It assumes that no past question was chosen by looking at answers."
+        )
+    return (
+        f"{meaning} This assumes that neither this question nor a past one was chosen by looking at "
+        "answers."
+    )
+
+
+def cost_sentence(inference: Inference) -> str:
+    """Return where the numbers come from, and that they cost nothing."""
+    # a prior, or bounds, rest on everything that is linked
+    weighted = inference.method == "blue" and inference.prior is None
+    linked = {name.rpartition("/")[0] for name in inference.joint.names}
+    number = len(inference.joint.used if weighted else linked)
+    if not number:
+        return "No past answer helps here. No privacy cost."
+    past = "one past answer" if number == 1 else f"{number} past answers"
+    return f"Computed from {past}, without reading the data. No privacy cost."
+
+
+def notes(inference: Inference) -> tuple[str, ...]:
+    """Return what else has to be said, one sentence each."""
+    found = []
+    if inference.consistency.alarmed:
+        found.append(
+            "The past answers disagree more than noise explains: was one changed, rounded, or entered twice?"
+        )
+    if inference.missing:
+        found.append("Past answers do not determine every value.")
+    found += [one.statement for one in inference.missing[:3]]
+    if inference.left_out:
+        found.append(f"Left out for lack of room: {'; '.join(inference.left_out[:5])}.")
+    if inference.prior is not None:
+        from dpnb.estimation.prior import prior_text
+
+        found.append(f"Prior: {prior_text(inference.prior)}.")
+    if inference.met is not None:
+        found.append(
+            "The target margin of error is reached."
+            if inference.met
+            else "The target margin of error is not reached."
+        )
+    return tuple(found)
 
 
 def inference_text(inference: Inference) -> str:
@@ -92,7 +175,7 @@ def inference_body(inference: Inference) -> str:
     axes = [scale(found, rows, bounds=bounds) for found in aggregates]
     alone = len(aggregates) == 1
     heads = "".join(elements.head(key) for key in inference.keys or ("",)) + "".join(
-        aggregate_head(found, index, inference.sure, axis, alone=alone)
+        aggregate_head(found, index, sure_text(inference), axis, alone=alone)
         for index, (found, axis) in enumerate(zip(aggregates, axes, strict=True))
     )
     body = "".join(

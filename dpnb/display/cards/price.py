@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpnb.answers.words import bought_sentence, left_text
+from dpnb.display.cards import words
 from dpnb.display.cards.listing import as_listing
 from dpnb.formats import figure, loss_text
-from dpnb.privacy.loss import amount_text, unit
+from dpnb.privacy.loss import Currency, amount_text, unit
 from dpnb.results import Bill, Listing
 
 if TYPE_CHECKING:
     from dpnb.answers.listing import Price
+    from dpnb.answers.origin import Origin
 
 
 def price_listing(price: Price) -> Listing:
@@ -27,9 +28,9 @@ def price_listing(price: Price) -> Listing:
     caption, note = price_words(price.bill, affordable=price.affordable)
     notes = [note]
     if price.bought:
-        notes.append(bought_sentence(price.bought))
+        notes.append(words.bought_sentence(price.bought))
     if price.origin is not None:
-        notes.append(price.origin.forecast(price.currency, price.delta))
+        notes.append(_forecast(price.origin, price.currency, price.delta))
     header = ("aggregate", "group size", "expected margin of error")
     return Listing(caption, header, rows, price.stamp, tuple(notes))
 
@@ -39,7 +40,7 @@ def price_words(bill: Bill, *, affordable: bool) -> tuple[str, str]:
     spent, remaining, currency = bill.spent, bill.remaining, bill.currency
     left = remaining.level(currency)
     if affordable:
-        after = f"This would leave {left_text(remaining - spent, bill)}"
+        after = f"This would leave {words.left_text(remaining - spent, bill)}"
     elif spent.level(currency) <= left:
         after = f"Only delta {amount_text(remaining.delta, left=True)} is left"
     else:
@@ -47,6 +48,16 @@ def price_words(bill: Bill, *, affordable: bool) -> tuple[str, str]:
     free = spent.level(currency) == 0
     cost = "free" if free else loss_text(spent, currency, bill.delta)
     return f"Price: {cost}", f"{after}. Nothing was spent."
+
+
+def _forecast(origin: Origin, currency: Currency, delta: float | None) -> str:
+    """Return how the answer would reach the error, and what it would cost alone."""
+    alone = f"Asked alone, it would cost {loss_text(origin.alone, currency, delta)}."
+    if origin.way == "history" and not origin.past:
+        return f"This follows from the declared values: no row can match. {alone}"
+    past = "One past answer gives" if origin.past == 1 else f"{origin.past} past answers give"
+    part = "this" if origin.way == "history" else "a part of this"
+    return f"{past} {part}. {alone}"
 
 
 PRICE = as_listing(price_listing)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.listing import Price
 from dpnb.display import elements
-from dpnb.display.cards import Card, risk_tables
+from dpnb.display.cards import Card, risk_tables, words
 from dpnb.display.figures import formula_free, row_axes
 from dpnb.display.html import listing_table
 from dpnb.display.text import EXACT, listing_text, stamps
@@ -29,7 +29,7 @@ from dpnb.risk.safe_counts import share_at_most
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dpnb.risk.choice import Choice, RiskHistogram
+    from dpnb.risk.choice import Choice, RiskHistogram, Source
     from dpnb.risk.profile import RiskProfile
     from dpnb.risk.safe_counts import SafeCounts
 
@@ -43,6 +43,11 @@ REVEALED = (
 )
 PUBLIC = "Exact values of a table that is declared public."
 UNSEEN = "No exact value is shown yet. Set the limit first."
+BADGES: dict[Source, str] = {
+    "rule": "Rule fixed in advance: the data were not read.",
+    "private": "Private selection.",
+    "data": "Chosen by looking at the data.",
+}
 LIVE = "Exact values, for the owner only. Nothing shown here is saved in the notebook."
 
 
@@ -119,9 +124,40 @@ def risk_text(
     return "\n".join([*above, listing_text(ranges), "", *said, "", listing_text(standing)])
 
 
+def choice_sentences(choice: Choice) -> list[str]:
+    """Return the choice in words, how it came about, and what it cost."""
+    cost = "No privacy cost."
+    if choice.source == "private":
+        cost = words.cost_text(choice.bill)
+    badge = BADGES[choice.source]
+    if choice.source == "rule" and choice.conditional:
+        badge = "Rule fixed in advance. Its terms, or what was spent so far, depend on the data."
+    return [choice.sentence, *choice.notes(), badge, cost]
+
+
+def histogram_sentences(histogram: RiskHistogram) -> list[str]:
+    """Return what the intervals promise, and what the histogram cost."""
+    cost = words.cost_text(histogram.bill)
+    sure = percent(histogram.confidence)
+    return [words.interval_sentence(sure, len(histogram.counts)), cost]
+
+
+def counts_sentences(counts: SafeCounts) -> list[str]:
+    """Return what the counts say, of what they speak, and what they cost."""
+    cost = words.cost_text(counts.bill)
+    if not counts.levels:
+        return ["Your limit is used up: it allows no further answer.", cost]
+    return [
+        f"All of this holds at once, with {percent(counts.confidence)} confidence, for each answer on "
+        "its own.",
+        "You may choose a privacy cost from this table if you have seen no exact value.",
+        cost,
+    ]
+
+
 def choice_html(choice: Choice) -> str:
     """Return a choice: its stamps, the level in words, how it came about and what it cost."""
-    sentence, *notes = choice.sentences()
+    sentence, *notes = choice_sentences(choice)
     said = elements.strong(sentence) + elements.notes(*notes)
     stamped = elements.stamped(choice.stamp, choice.conditional)
     return elements.framed(f'<div class="dpnb-body">{stamped}{said}</div>')
@@ -129,7 +165,7 @@ def choice_html(choice: Choice) -> str:
 
 def histogram_html(histogram: RiskHistogram) -> str:
     """Return a released histogram as a table, and what it promises."""
-    said = elements.notes(*histogram.sentences())
+    said = elements.notes(*histogram_sentences(histogram))
     table = listing_table(histogram_listing(histogram))
     stamped = elements.stamped(histogram.stamp, histogram.conditional)
     return elements.framed(f'<div class="dpnb-body">{stamped}{table}{said}</div>')
@@ -143,7 +179,7 @@ def counts_html(counts: SafeCounts) -> str:
 
 def counts_body(counts: SafeCounts) -> str:
     """Return the same without styles and stamps."""
-    return listing_table(counts_listing(counts)) + elements.notes(*counts.sentences())
+    return listing_table(counts_listing(counts)) + elements.notes(*counts_sentences(counts))
 
 
 def picker_body(
@@ -262,20 +298,20 @@ def counts_listing(counts: SafeCounts) -> Listing:
 
 def choice_text(choice: Choice) -> str:
     """Return a choice for a terminal."""
-    return " ".join([*stamps(choice.stamp, choice.conditional), *choice.sentences()])
+    return " ".join([*stamps(choice.stamp, choice.conditional), *choice_sentences(choice)])
 
 
 def histogram_text(histogram: RiskHistogram) -> str:
     """Return a released histogram for a terminal, and what it promises."""
     above = stamps(histogram.stamp, histogram.conditional)
     table = listing_text(histogram_listing(histogram))
-    return "\n".join([*above, table, "", *histogram.sentences()])
+    return "\n".join([*above, table, "", *histogram_sentences(histogram)])
 
 
 def counts_text(counts: SafeCounts) -> str:
     """Return safe counts for a terminal, of what they speak, and what they cost."""
     above = stamps(counts.stamp, counts.conditional)
-    return "\n".join([*above, listing_text(counts_listing(counts)), "", *counts.sentences()])
+    return "\n".join([*above, listing_text(counts_listing(counts)), "", *counts_sentences(counts)])
 
 
 def plot_risk(profile: RiskProfile, ax: Axes | None = None) -> Axes:

@@ -18,6 +18,7 @@ import traitlets
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
+from dpnb.display.cards.answer import cost_sentence
 from dpnb.display.cards.risk import (
     counts_body,
     losses_html,
@@ -424,7 +425,7 @@ class RiskPicker(anywidget.AnyWidget):
         if shown is None or price.spent != shown.spent:
             return {"failed": _CHANGED}
         self.answer = self.profile.answer(choice)
-        told = f"Answered. {self.answer.cost_sentence()} The answer is in picker.answer."
+        told = f"Answered. {cost_sentence(self.answer)} The answer is in picker.answer."
         if self.profile.cumulative:
             told += " Run the cell again to include it."
         self._answered = {

@@ -13,6 +13,7 @@ import pytest
 import dpnb
 from dpnb import Category, Integer, Schema, Strategy, Table
 from dpnb.answers.answer import Answer
+from dpnb.display.cards.answer import origin_sentence
 from dpnb.errors import BudgetError, DpnbError, LedgerError, RequestError
 
 SCHEMA = Schema(
@@ -59,7 +60,7 @@ class TestNoRows:
     def test_alone_it_is_free_and_says_why(self, session):
         answer = session.query("SELECT COUNT(*) AS n FROM t WHERE sex = 'M' AND sex = 'F'", error=5)
         assert (answer.estimates[0].estimate, answer.estimates[0].high) == ((0.0,), (0.0,))
-        assert "no row can match" in answer.origin_sentence()
+        assert "no row can match" in origin_sentence(answer)
         assert answer.spent.level(answer.currency) == 0
 
 

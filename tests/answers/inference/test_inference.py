@@ -14,6 +14,7 @@ from scipy import stats
 
 from dpnb import Category, Integer, Schema, Table
 from dpnb.answers.inference import Inference
+from dpnb.display.cards.inference import interval_sentence
 from dpnb.errors import RequestError, SqlError
 from dpnb.estimation.joint import compared
 from dpnb.estimation.noise import Mixture
@@ -254,7 +255,7 @@ class TestIntervals:
         for chosen in (1, 10, 1000):
             found = session.infer(sql, chosen=chosen)
             widths.append(found.high - found.low)
-            assert ("if you picked the question from" in found.interval_sentence()) == (chosen > 1)
+            assert ("if you picked the question from" in interval_sentence(found)) == (chosen > 1)
         assert widths == sorted(widths)
         assert widths[0] < widths[1] < widths[2]
 
@@ -291,7 +292,7 @@ class TestIntervals:
 
     def test_a_refined_past_says_so(self, own_session):
         assert own_session.infer(BY_REGION).look == 1
-        assert "look" not in own_session.infer(BY_REGION).interval_sentence().replace("looking", "")
+        assert "look" not in interval_sentence(own_session.infer(BY_REGION)).replace("looking", "")
         more = {name: 2 * level for name, level in LEVELS[own_session.budget.currency].items()}
         own_session.query(BY_BOTH, **more)
         for options in ({}, {"chosen": 5}, {"chosen": "any"}, {"guaranteed": True}):
@@ -299,7 +300,7 @@ class TestIntervals:
             assert found.look == 2
             assert (
                 "Look 2 of this answer: this assumes that past answers were refined to accuracies chosen"
-                in (found.interval_sentence())
+                in (interval_sentence(found))
             )
             assert Inference.from_dict(json.loads(json.dumps(found.to_dict()))).look == 2
 
@@ -310,7 +311,7 @@ class TestIntervals:
         for low, high, inner, outer in zip(sure.low, sure.high, plain.low, plain.high, strict=True):
             assert low <= inner
             assert high >= outer
-        assert "however you chose the question" in sure.interval_sentence()
+        assert "however you chose the question" in interval_sentence(sure)
 
     def test_guaranteed_bounds_tell_what_is_not_estimable(self, session):
         with pytest.raises(RequestError, match="do not determine"):
@@ -440,10 +441,10 @@ class TestPriors:
         assert found.prior == {"normal": [280.0, 5.0]}
         assert "Prior: " in repr(found)
         average = "an average over the prior"
-        assert average in found.interval_sentence()
-        assert found.interval_sentence().startswith("The credible interval holds with 95 % probab")
+        assert average in interval_sentence(found)
+        assert interval_sentence(found).startswith("The credible interval holds with 95 % probab")
         for prior in (None, "nonnegative", AtMost(1000.0)):
-            assert average not in gaussian.infer(self.SQL, prior=prior).interval_sentence()
+            assert average not in interval_sentence(gaussian.infer(self.SQL, prior=prior))
 
     def test_bounds_cut_the_interval(self, session):
         plain = session.infer(self.SQL)

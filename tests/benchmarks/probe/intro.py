@@ -27,8 +27,8 @@ import pandas as pd
 from scipy import stats
 
 import dpnb
-from dpnb.decide import words
 from dpnb.decide.decision import Decision
+from dpnb.display.cards import decision_words
 from tests.kit.verdicts import finish, must
 
 CHANCE = 1e-9
@@ -240,7 +240,9 @@ def show(currency: str, count: int, steps: int | None) -> None:
 def statements() -> None:
     """Print what one decision says."""
     made = decide("zcdp")
-    for kind, (name, text) in zip(words.kinds(made), made.statements(), strict=True):
+    for kind, (name, text) in zip(
+        decision_words.kinds(made), decision_words.statements(made), strict=True
+    ):
         print(f"[{kind}] {name}: {text}")
 
 

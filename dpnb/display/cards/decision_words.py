@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dpnb.decide.options import STUDY_MODES
+from dpnb.display.cards import words
 from dpnb.formats import loss_text, percent, rounded_up, share_text
 from dpnb.schema.schema import kept_note
 
@@ -247,6 +248,13 @@ def _estimated(made: Decision) -> tuple[str, str]:
         f"{about(made.estimate).capitalize()} of the groups that do not satisfy the condition are selected, if "
         "true values spread evenly around the noisy ones. This may be far off, and is not guaranteed."
     )
+
+
+def cost_sentence(made: Decision) -> str:
+    """Return what was spent and what is left."""
+    if made.mode in STUDY_MODES:
+        return "No privacy cost: this is a simulation on public data."
+    return words.cost_text(made.bill)
 
 
 def next_sentence(made: Decision) -> str:

@@ -1,0 +1,225 @@
+"""What an explanation says of itself: what its table means, and what may be concluded from it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpnb.display.cards import words
+from dpnb.explain.influence import RELATIVE_UNIT
+from dpnb.explain.remaining import factor
+from dpnb.explain.unbinned import unbinned_sentence
+from dpnb.formats import end_text, figure, percent
+from dpnb.privacy.loss import amount_text
+
+if TYPE_CHECKING:
+    from dpnb.explain.explanation import Explanation, Row
+
+
+def influence_text(explanation: Explanation, row: Row) -> str:
+    """Return the confidence interval of a row's influence as shown."""
+    return f"{_amount(explanation, row.influence_low, -1)} to {_amount(explanation, row.influence_high, 1)}"
+
+
+def rank_text(explanation: Explanation, row: Row) -> str:
+    """Return the confidence interval of a row's rank as shown."""
+    if row.rank_low == row.rank_high:
+        return f"{row.rank_low:,}"
+    return f"{row.rank_low:,} to {row.rank_high:,}"
+
+
+def effect_text(explanation: Explanation, row: Row) -> str:
+    """Return in words what leaving out the rows of a predicate does."""
+    if row.influence_low <= 0 <= row.influence_high:
+        return "could be noise"
+    if explanation.indistinct(row):
+        return "rank is uncertain"
+    if row.influence_high < 0:
+        return f"raises the difference{_left(explanation, row.left_low, -1)}"
+    if explanation.reverses(row):
+        return f"reverses the difference,{_left(explanation, row.left_high, 1)}"
+    return f"lowers the difference{_left(explanation, row.left_high, 1)}"
+
+
+def _left(explanation: Explanation, end: float | None, side: int) -> str:
+    """Return what the difference is at most (side 1) or at least without some rows, as shown."""
+    if end is None:
+        return ""
+    question = explanation.question
+    sharp = explanation.half_width * explanation.scale / factor(question)
+    half = sharp + (question.joint_high - question.joint_low) / 2
+    return f" to {end_text(end, half, side)} or {'less' if side > 0 else 'more'}"
+
+
+def _amount(explanation: Explanation, value: float, side: int = 0) -> str:
+    """Return an influence as shown; an end of an interval is rounded to its side."""
+    times, unit = (100, " %") if explanation.relative else (1, "")
+    shown = times * value, times * explanation.half_width
+    return (end_text(*shown, side) if side else figure(*shown)) + unit
+
+
+def influence_unit(explanation: Explanation) -> str:
+    """Return in what influences are given."""
+    name, function = explanation.question.aggregate, explanation.question.function
+    if explanation.relative:
+        return RELATIVE_UNIT
+    if function == "AVG":
+        return f"{name} × rows left"
+    return f"{'rows' if function == 'COUNT' else name} × share of rows left"
+
+
+def meaning_sentences(explanation: Explanation) -> tuple[str, ...]:
+    """Return what the columns mean, in plain words."""
+    question = explanation.question
+    share = " (as a share of the released difference)" if explanation.relative else ""
+    group = "smallest" if question.function == "AVG" else "largest"
+    part = f" as a share of the {group} group,"
+    if question.function == "AVG" and not explanation.relative:
+        part = ""
+    return (
+        f"The difference is how far {question.left} is above {question.right} in "
+        f"{question.aggregate}; a negative one means that it is below.",
+        f"Influence: how much the difference falls without the rows of a predicate{share}. This is "
+        f"multiplied by the rows left in the group that keeps the fewest,{part} so the difference "
+        "itself can fall by far more. A negative influence means that the difference rises.",
+        f"Rank: the position by influence among {_candidates(explanation)}; rank 1 has the largest.",
+    )
+
+
+def caution_sentence(explanation: Explanation) -> str:
+    """Return what may not be concluded from any row."""
+    sums = "Percentages do not add up. " if explanation.relative else f"{explanation.reason} "
+    return f"{sums}This tells what goes together in the data, not what causes what."
+
+
+def row_sentence(explanation: Explanation, row: Row) -> str:
+    """Return what may be concluded from one row, for a reader who knows no statistics."""
+    influence, ranks = influence_text(explanation, row), rank_text(explanation, row)
+    if row.influence_low <= 0 <= row.influence_high:
+        return (
+            f"No conclusion about {row.predicate}: leaving out its rows could lower or raise "
+            f"the difference (influence {influence})."
+        )
+    if explanation.indistinct(row):
+        return (
+            f"No conclusion about {row.predicate}: its rank is anything from {ranks} of "
+            f"{explanation.candidates:,}, so many other predicates may matter more."
+        )
+    return (
+        f"Leaving out the rows with {row.predicate} {effect_text(explanation, row)}: "
+        f"influence {influence}, rank {ranks} of {explanation.candidates:,}."
+    )
+
+
+def _candidates(explanation: Explanation) -> str:
+    if not explanation.attributes:
+        return f"the {explanation.candidates:,} listed predicates"
+    joined = {1: "", 2: " of two attributes", 3: " of three attributes"}[explanation.length]
+    named = ", ".join(explanation.attributes)
+    return f"all {explanation.candidates:,} predicates{joined} on {named}"
+
+
+def level_sentence(explanation: Explanation) -> str:
+    """Return what the intervals promise."""
+    sure = percent(explanation.confidence)
+    if explanation.joint and len(explanation.rows) > 1:
+        said = (
+            f"All {len(explanation.rows)} confidence intervals of influence hold at once, with {sure} "
+            "confidence. Separately, the same holds for those of rank."
+        )
+    else:
+        # a row has two: of influence and of rank
+        said = words.interval_sentence(sure, 2 * len(explanation.rows), each=True)
+    ends = [end for row in explanation.rows for end in (row.left_low, row.left_high)]
+    if all(end is None for end in ends):
+        return said
+    question = explanation.question
+    lesser = percent(min(explanation.confidence, question.confidence))
+    picked = question.planned or question.mode == "paper"
+    before = ", if the groups were picked before seeing the answer" if picked else ""
+    return (
+        f"{said} Each bound on the difference without the rows holds on its own, with {lesser} "
+        f"confidence{before}."
+    )
+
+
+def noise_sentence(explanation: Explanation) -> str:
+    """Return which rows are too uncertain; empty when none is."""
+    silent = sum(map(explanation.indistinct, explanation.rows))
+    if not silent:
+        return ""
+    if silent == len(explanation.rows):
+        which = "All predicates are"
+    else:
+        which = f"{silent} of {len(explanation.rows)} predicates {'is' if silent == 1 else 'are'}"
+    whose = "its" if silent == 1 else "their"
+    return (
+        f"{which} too uncertain for a conclusion: {whose} influence could be 0, or {whose} rank "
+        "could be in either half of all candidates."
+    )
+
+
+def advice_sentence(explanation: Explanation) -> str:
+    """Return what limits the table and what would help; empty if nothing much does."""
+    if not noise_sentence(explanation):
+        return ""
+    rows = explanation.rows
+    vague = sum(row.influence_low <= 0 <= row.influence_high for row in rows)
+    part = "influence" if 2 * vague >= sum(map(explanation.indistinct, rows)) else "rank"
+    margin = explanation.half_width if part == "influence" else explanation.resolution
+    shown = _amount(explanation, margin)
+    what = {
+        "influence": f"Influences are the weakest part: their margin of error is about {shown}.",
+        "rank": f"Ranks are the weakest part: they separate influences that differ by {shown}.",
+    }[part]
+    ways = ["four times the rho makes them twice as precise"]
+    if len(explanation.rows) > 1:
+        fewer = max(1, len(explanation.rows) // 2)
+        gain = (len(explanation.rows) / fewer) ** 0.5
+        ways.append(f"k={fewer} makes them {gain:.1f} times as precise at no extra cost")
+    if explanation.sharper[part] > 1.05:
+        ways.append(
+            f"mode='tight' makes them {explanation.sharper[part]:.1f} times as precise at no extra cost"
+        )
+    if explanation.question.function != "COUNT":
+        ways.append("narrower declared bounds help in proportion")
+    return f"{what} What helps: {'; '.join(ways)}."
+
+
+def cost_sentence(explanation: Explanation) -> str:
+    """Return what was spent, on what, and what is left."""
+    parts = {"topk": "selection", "influence": "influences", "rank": "ranks"}
+    split = ", ".join(f"{amount_text(Fraction(explanation.rho[n]))} {w}" for n, w in parts.items())
+    text = words.cost_text(explanation.bill)
+    return text if explanation.spent.rho == 0 else f"{text} Split: {split}."
+
+
+def doubt_sentence(explanation: Explanation) -> str:
+    """Return a warning when the question itself may be due to noise; empty otherwise."""
+    if explanation.question.valid:
+        return ""
+    if explanation.reversed:
+        return f"The answer shows the opposite: {explanation.question.left} is below, not above."
+    return "The difference itself could be noise, so this explanation may be meaningless."
+
+
+def sentences(explanation: Explanation) -> tuple[str, ...]:
+    """Return what is said below the table, in order; the same in every rendering."""
+    said = (
+        doubt_sentence(explanation),
+        noise_sentence(explanation),
+        caution_sentence(explanation),
+        *meaning_sentences(explanation),
+        level_sentence(explanation),
+        unbinned_sentence(explanation.unbinned),
+        advice_sentence(explanation),
+        cost_sentence(explanation),
+        words.ledger_note(explanation.bill),
+    )
+    return tuple(sentence for sentence in said if sentence)
+
+
+def title(explanation: Explanation) -> str:
+    """Return what is explained, as a caption."""
+    question = explanation.question
+    return f"Why is {question.left} above {question.right} in {question.aggregate}?"
