@@ -2,7 +2,7 @@
 
 Begin with `Table`, `Schema` and `Session`; an owner of data who lets several people ask, with `Curator`.
 What a session answers is an `Answer`, `Question`, `Explanation`, `Inference`, `Decision` or `Discovery`; a
-price is one of `dpnb.answers.listing`, `dpnb.explain.price` or `dpnb.decide.price`. The magics are described
+price is one of `dpnb.answers.price`, `dpnb.explain.price` or `dpnb.decide.price`. The magics are described
 at `dpnb.magics.cells`, all errors at `dpnb.errors`, the data for a first try at `dpnb.datasets`.
 
 Examples use names that they do not define: `table`, a `Table` of 600 people with the columns sex, age, job and wage,

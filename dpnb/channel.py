@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dpnb.answers.answer import Answer
-from dpnb.answers.listing import Asked, BudgetStatus, Price
+from dpnb.answers.price import Price
 from dpnb.answers.question import Question
 from dpnb.curator import Curator
+from dpnb.results import Asked, BudgetStatus
 from dpnb.schema.table import Table
 
 if TYPE_CHECKING:

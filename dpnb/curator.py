@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpnb.answers import assembly
 from dpnb.answers.answer import Answer
-from dpnb.answers.listing import Asked, BudgetStatus, Price
+from dpnb.answers.price import Price
 from dpnb.answers.past import Shelf
 from dpnb.answers.pricing import priced
 from dpnb.answers.query import AnswerRequest
@@ -47,6 +47,7 @@ from dpnb.privacy.noise import Noise, SecureNoise
 from dpnb.private import Stamp
 from dpnb.releases.catalogue import DeclaredViews
 from dpnb.releases.request import P, R, Request, definitions_of, header
+from dpnb.results import Asked, BudgetStatus
 from dpnb.risk.looks import Looks
 from dpnb.schema.joins import joined
 from dpnb.schema.table import Table

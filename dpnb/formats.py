@@ -172,3 +172,8 @@ def loss_text(
         return f"{text}{beside}"
     epsilon = amount_text(loss.epsilon_at(delta, currency), left=left)
     return f"{text} (epsilon {epsilon} at delta {amount_text(delta)}){beside}"
+
+
+def label(group: tuple[str | int, ...]) -> str:
+    """Return a group's name as shown; several keys are joined by a comma."""
+    return ", ".join(str(value) for value in group) if group else "all rows"

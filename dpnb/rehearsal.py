@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-from dpnb.answers.listing import BudgetStatus
 from dpnb.channel import LocalChannel
 from dpnb.curator import Curator
 from dpnb.ledger.accounts import ANALYST
 from dpnb.ledger.policy import Policy
 from dpnb.privacy.budget import Budget
+from dpnb.results import BudgetStatus
 from dpnb.schema.columns import Kind
 from dpnb.schema.synthetic import generated
 from dpnb.schema.table import Table

@@ -282,3 +282,98 @@ def listed(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [listed(item) for item in value]
     return value
+
+
+def minute(time: str) -> str:
+    """Return a time of the ledger as day, hour and minute."""
+    return time[:16].replace("T", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One answered request, as its analyst sees it in the history."""
+
+    time: str
+    sql: str
+    spent: PrivacyLoss
+    conditional: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the request as plain data (JSON)."""
+        return plain(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Asked:
+        """Build the request from :meth:`to_dict`."""
+        return cls(**{**data, "spent": PrivacyLoss.from_dict(data["spent"])})
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class BudgetStatus(Billed, Shown):
+    """Total budget, what was spent of it, and what remains.
+
+    Attributes
+    ----------
+    bill : Bill
+        The total, what was spent of it, and what remains.
+    analyst : str or None
+        Whose row of the provenance table this is; None for the budget of all together.
+
+    Examples
+    --------
+    >>> session.budget.spent.rho
+    Fraction(0, 1)
+    """
+
+    card = "budget.BUDGET"
+
+    bill: Bill
+    analyst: str | None = None
+
+    def charged(
+        self, spent: PrivacyLoss, *, stored: bool = False, conditional: bool = False
+    ) -> Bill:
+        """Return the bill of a request after which this is the status.
+
+        Parameters
+        ----------
+        spent : PrivacyLoss
+            What the request cost.
+        stored : bool
+            Whether it was answered from the ledger.
+        conditional : bool
+            Whether its amount was picked by looking at the data.
+
+        Returns
+        -------
+        Bill
+            The same limit and rest.
+        """
+        return replace(self.bill, spent=spent, stored=stored, conditional=conditional)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the status as plain data (JSON).
+
+        Returns
+        -------
+        dict of str to value
+            Texts, numbers, lists and dicts.
+        """
+        return plain(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> BudgetStatus:
+        """Build the status from :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        BudgetStatus
+            Equal to the original.
+        """
+        values = dict(data)
+        return cls(Bill.taken(values), **values)

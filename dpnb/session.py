@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from dpnb.answers.answer import Answer
-from dpnb.answers.listing import Asked, BudgetStatus, Price, minute
+from dpnb.answers.price import Price
 from dpnb.answers.question import Question
 from dpnb.arguments import checked
 from dpnb.channel import Channel, LocalChannel
@@ -24,7 +24,7 @@ from dpnb.ledger.accounts import ANALYST
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import PICKED
 from dpnb.private import STAMPS
-from dpnb.results import Listing
+from dpnb.results import Asked, BudgetStatus, Listing, minute
 from dpnb.schema.table import Table, protection
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ import dpnb
 from dpnb import datasets
 from dpnb.answers import inferred
 from dpnb.answers.bootstrap import Bootstrap
-from dpnb.answers.listing import BudgetStatus, Price
+from dpnb.answers.price import Price
 from dpnb.decide.price import DecisionPrice
 from dpnb.discover.discovery import DiscoveryPrice
 from dpnb.estimation.joint import Quantity
 from dpnb.explain.price import ExplanationPrice
-from dpnb.results import Listing
+from dpnb.results import BudgetStatus, Listing
 from dpnb.risk.choice import Choice, RiskHistogram
 from dpnb.risk.exact import Exact, Indicators
 from dpnb.risk.safe_counts import SafeCounts

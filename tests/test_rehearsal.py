@@ -13,7 +13,7 @@ from matplotlib import pyplot as plt
 from dpnb import Budget, Category, Curator, Date, Integer, Real, Schema, Session, Table, Unit
 from dpnb.answers.answer import Answer
 from dpnb.answers.inference import Inference
-from dpnb.answers.listing import BudgetStatus, Price
+from dpnb.answers.price import Price
 from dpnb.answers.question import Question
 from dpnb.decide.decision import Decision
 from dpnb.decide.price import DecisionPrice
@@ -24,6 +24,7 @@ from dpnb.explain.explanation import Explanation
 from dpnb.explain.price import ExplanationPrice
 from dpnb.ledger.policy import Policy
 from dpnb.private import STAMPS
+from dpnb.results import BudgetStatus
 from dpnb.schema.synthetic import generated
 from tests.kit.loaded import loaded_once  # noqa: F401
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.bootstrap import Bootstrap, bootstrap
 from dpnb.answers.compare import compare
-from dpnb.answers.origin import Origin
-from dpnb.answers.question import Question, label
+from dpnb.answers.price import Origin
+from dpnb.answers.question import Question
 from dpnb.errors import RequestError, given, nearest
 from dpnb.estimation.estimates import Estimates
 from dpnb.estimation.formula import text
 from dpnb.estimation.intervals import Mode
+from dpnb.formats import label
 from dpnb.privacy.loss import guarantee
 from dpnb.results import Bill, Billed, Result, card_of, plain
 from dpnb.schema.schema import unit_text

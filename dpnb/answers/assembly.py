@@ -8,8 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpnb.answers.answer import Answer
-from dpnb.answers.listing import BudgetStatus, Price, Width
-from dpnb.answers.origin import Origin
+from dpnb.answers.price import Origin, Price, Width
 from dpnb.estimation.estimates import Estimates, counted, derived, estimate
 from dpnb.estimation.intervals import Told
 from dpnb.estimation.quantile import quantiles
@@ -19,7 +18,7 @@ from dpnb.ledger.store import Store
 from dpnb.privacy.calibrate import Law
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.releases.plan import Part, Plan, half_width
-from dpnb.results import Bill
+from dpnb.results import Bill, BudgetStatus
 from dpnb.schema.columns import Integer, Real
 from dpnb.schema.schema import Schema
 from dpnb.sql.formulas import Quantile, Statistic

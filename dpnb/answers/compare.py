@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.comparison import Comparison, Group, exact, sides
-from dpnb.answers.question import Question, label, sentence_of, shown_label
+from dpnb.answers.question import Question, sentence_of, shown_label
 from dpnb.answers.reading import read
 from dpnb.codes import truth
 from dpnb.errors import RequestError, given, nearest
@@ -22,6 +22,7 @@ from dpnb.estimation.intervals import (
     mean_around_zero,
     mean_in_box,
 )
+from dpnb.formats import label
 
 if TYPE_CHECKING:
     from dpnb.answers.answer import Answer
@@ -284,6 +285,47 @@ def difference(
     half = combination_half_width(law, alpha, shares, groups, planned=planned)
     centre = math.fsum(float(w) * values[i] for i, w in weights.items()) - float(constant)
     return centre - half, centre + half
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """From what the interval of the difference of any two groups follows, picked after the fact.
+
+    Either both ends of each group, of which opposite ones are subtracted, or a value of each and half the
+    width of every difference. Theorem 9 of docs/methods/estimation.md.
+    """
+
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    value: tuple[float, ...] = ()
+    half: float = 0.0
+
+
+def pairs(answer: Answer, found: Estimates, rows: Sequence[int]) -> Pairs:
+    """Return the parts of all differences of some groups, as :func:`difference` uses them."""
+    if found.plain:
+        low, high = (tuple(end[row] for row in rows) for end in (found.low, found.high))
+        return Pairs(low, high)
+    alpha, groups = question_alpha(answer, found, planned=False), len(answer.groups)
+    total_law, count_law = found.total_law, found.count_law
+    if found.total is not None and found.count is not None:
+        assert total_law is not None and count_law is not None  # noqa: S101, PT018
+        ends = [
+            mean_around_zero(
+                found.total[row],
+                found.count[row],
+                total_law,
+                count_law,
+                found.reach,
+                alpha / groups,
+            )
+            for row in rows
+        ]
+        return Pairs(tuple(low for low, _ in ends), tuple(high for _, high in ends))
+    values, law = (found.count, count_law) if found.total is None else (found.total, total_law)
+    assert values is not None and law is not None  # noqa: S101, PT018
+    half = combination_half_width(law, alpha, (Fraction(1), Fraction(-1)), groups, planned=False)
+    return Pairs(value=tuple(values[row] for row in rows), half=half)
 
 
 def released_difference(

@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from dpnb.answers.inferred import Inferred, Missing, Source, Test
-from dpnb.answers.question import label, shown_label
+from dpnb.answers.question import shown_label
 from dpnb.errors import RequestError, given, nearest
 from dpnb.estimation.history import Consistency
 from dpnb.estimation.joint import Joint, Operator, Quantity, compared
 from dpnb.estimation.mixed import ratio
+from dpnb.formats import label
 from dpnb.private import Stamp
 from dpnb.results import Result, plain
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpnb.answers import assembly
-from dpnb.answers.listing import Price
 from dpnb.answers.past import Held, planned
+from dpnb.answers.price import Price
 from dpnb.answers.query import AnswerRequest
 from dpnb.answers.reuse import OnlineRequest
 from dpnb.ledger.store import Store

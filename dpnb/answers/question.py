@@ -11,7 +11,7 @@ from typing import Any
 from dpnb.answers.comparison import Group
 from dpnb.errors import given
 from dpnb.estimation.intervals import Mode
-from dpnb.formats import end_text, percent
+from dpnb.formats import end_text, label, percent
 from dpnb.private import Stamp
 from dpnb.results import Result, listed
 
@@ -180,11 +180,6 @@ class Question(Result):
         for name, end in _ENDS.items():
             values[name] = end if values[name] is None else values[name]
         return cls(**values)
-
-
-def label(group: tuple[str | int, ...]) -> str:
-    """Return a group's name as shown; several keys are joined by a comma."""
-    return ", ".join(str(value) for value in group) if group else "all rows"
 
 
 def shown_label(group: object) -> str:

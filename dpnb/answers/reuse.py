@@ -14,9 +14,8 @@ from typing import Any, ClassVar
 
 from dpnb.answers.answer import Answer
 from dpnb.answers.assembly import answer
-from dpnb.answers.listing import Width
-from dpnb.answers.origin import Origin, Way
 from dpnb.answers.past import Held, Shelf
+from dpnb.answers.price import Origin, Way, Width
 from dpnb.answers.query import AnswerRequest
 from dpnb.engines.scans import Engine
 from dpnb.estimation.estimates import Estimates

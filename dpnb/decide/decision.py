@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpnb.answers.question import label
 from dpnb.errors import BudgetError, RequestError
+from dpnb.formats import label
 from dpnb.privacy.calibrate import Law
 from dpnb.privacy.loss import PrivacyLoss, guarantee
 from dpnb.results import Bill, Billed, Result, card_of, display, plain

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from dpnb.answers.assembly import status
-from dpnb.answers.question import Question, label
+from dpnb.answers.question import Question
 from dpnb.errors import RequestError, given
 from dpnb.explain.explanation import Explanation, Row
 from dpnb.explain.plan import (
@@ -25,6 +25,7 @@ from dpnb.explain.predicates import space
 from dpnb.explain.price import scale_of
 from dpnb.explain.remaining import remaining
 from dpnb.explain.target import Target
+from dpnb.formats import label
 from dpnb.ledger.accountant import Charge
 from dpnb.ledger.store import Store
 from dpnb.privacy.loss import PrivacyLoss

@@ -12,7 +12,7 @@ from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 from traitlets import Enum, Float
 
-from dpnb.answers.listing import Price
+from dpnb.answers.price import Price
 from dpnb.display.cards.words import KERNEL
 from dpnb.errors import DpnbError, RequestError, given
 from dpnb.formats import loss_text

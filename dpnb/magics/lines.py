@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from dpnb.answers.listing import Price
+from dpnb.answers.price import Price
 from dpnb.arguments import MOST
 from dpnb.curator import Curator
 from dpnb.decide.price import DecisionPrice

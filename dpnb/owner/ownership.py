@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 from dpnb.answers.assembly import status
-from dpnb.answers.listing import BudgetStatus
 from dpnb.errors import RequestError, given, nearest
 from dpnb.ledger.store import Store
 from dpnb.owner.administration import Administration
 from dpnb.owner.report import Provenance, report
 from dpnb.privacy.loss import Amount, PrivacyLoss
 from dpnb.releases.catalogue import DeclaredViews
+from dpnb.results import BudgetStatus
 from dpnb.schema.table import Table
 from dpnb.views.histogram import Strategy
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from dpnb.answers.answer import Answer
 from dpnb.answers.assembly import status
-from dpnb.answers.listing import BudgetStatus, Price
+from dpnb.answers.price import Price
 from dpnb.answers.query import AnswerRequest
 from dpnb.engines.contributions import ContributionScan
 from dpnb.engines.scans import Engine, guarded
@@ -24,6 +24,7 @@ from dpnb.privacy.loss import Picked, unit
 from dpnb.privacy.path import snap
 from dpnb.releases.plan import Plan, shares
 from dpnb.releases.request import Request
+from dpnb.results import BudgetStatus
 from dpnb.risk.looks import Looks
 from dpnb.risk.request import Drawn, SelectionRequest
 from dpnb.risk.selection import Mechanism

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpnb.answers.listing import Price
+from dpnb.answers.price import Price
 from dpnb.formats import figure
 from dpnb.privacy.loss import Currency, amount_text, unit
 

@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dpnb.answers.answer import Answer
-    from dpnb.answers.listing import BudgetStatus, Price
+    from dpnb.answers.price import Price
     from dpnb.interrupt import Progress
+    from dpnb.results import BudgetStatus
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpnb.answers.answer import Answer
-from dpnb.answers.listing import Asked, BudgetStatus, Price
+from dpnb.answers.price import Price
 from dpnb.answers.question import Question
 from dpnb.errors import DpnbError, RequestError, ServiceError, given
+from dpnb.results import Asked, BudgetStatus
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
 from dpnb.server.access import find_token, read_address

@@ -15,7 +15,7 @@ from scipy import stats
 
 import dpnb
 from dpnb.answers.inferred import Source
-from dpnb.answers.origin import Origin
+from dpnb.answers.price import Origin
 from dpnb.display import widgets
 from dpnb.display.cards import inference_widget
 from dpnb.display.cards.answer import EACH, answer_html, origin_sentence, view_data

@@ -107,7 +107,9 @@ class TestLive:
                 break
             page.wait_for_timeout(50)
         said = linked.locator("output").inner_text()
-        told = ask_kernel(page, "ascii(explanation.row_sentence(widget.row)).encode().hex()")
+        words = "__import__('importlib').import_module('dpnb.display.cards.explanation_words')"
+        sentence = f"{words}.row_sentence(explanation, widget.row)"
+        told = ask_kernel(page, f"ascii({sentence}).encode().hex()")
         assert said in bytes.fromhex(told).decode()
         ask_kernel(page, "setattr(widget, 'selected', 1)")
         expect(linked.locator(".dpnb-picked")).to_contain_text("education = 'Bachelors'")

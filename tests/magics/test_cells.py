@@ -13,7 +13,7 @@ from IPython.core.completer import provisionalcompleter
 
 import dpnb
 from dpnb.answers.answer import Answer
-from dpnb.answers.listing import Price
+from dpnb.answers.price import Price
 from dpnb.display.text import CONDITIONAL
 from dpnb.errors import DpnbError
 from dpnb.privacy.loss import Picked

@@ -24,8 +24,9 @@ import dpnb
 ROOT = Path(__file__).parents[2]
 PAGES = (
     "dpnb.errors",
+    "dpnb.results",
     "dpnb.magics.cells",
-    "dpnb.answers.listing",
+    "dpnb.answers.price",
     "dpnb.explain.price",
     "dpnb.decide.price",
     "dpnb.server.auth",

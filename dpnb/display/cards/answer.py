@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpnb.answers.compare import question_alpha
+from dpnb.answers.compare import pairs
 from dpnb.answers.question import AMONG
 from dpnb.display import elements
 from dpnb.display.cards import Card, words
@@ -28,7 +27,6 @@ from dpnb.display.text import (
     strong,
 )
 from dpnb.errors import printable
-from dpnb.estimation.intervals import combination_half_width, mean_around_zero
 from dpnb.formats import loss_text, percent
 from dpnb.privacy.loss import PrivacyLoss, unit
 from dpnb.schema.schema import kept_note
@@ -195,49 +193,30 @@ def view_data(answer: Answer) -> dict[str, Any]:
                 "name": printable(found.alias),
                 "among": AMONG if found.function == "FORMULA" else "",
                 "note": answer.look_note(found),
-                **_pairs(answer, found),
+                **_parts(answer, found),
             }
             for found in answer.estimates
         ],
     }
 
 
-def _pairs(answer: Answer, found: Estimates) -> dict[str, Any]:
-    """Return the parts of every pair's interval, after the fact.
-
-    Theorem 9 of docs/methods/estimation.md.
-    """
+def _parts(answer: Answer, found: Estimates) -> dict[str, Any]:
+    """Return what the script subtracts to tell the difference of any two shown groups."""
     rows = answer.rows[:MAX_ROWS]
     if len(rows) < 2:
         return {}
-    if found.plain:
-        if answer.intervals != "simultaneous":
-            nothing = {"low": ["-Infinity"] * len(rows), "high": ["Infinity"] * len(rows)}
-            return {**nothing, "note": EACH}
-        return {"low": _ends(found.low, rows), "high": _ends(found.high, rows)}
-    alpha = question_alpha(answer, found, planned=False)
-    groups = len(answer.groups)
-    if found.total is not None and found.count is not None:
-        assert found.total_law is not None and found.count_law is not None  # noqa: S101, PT018
-        ends = [
-            mean_around_zero(
-                found.total[row], found.count[row], found.total_law, found.count_law,
-                found.reach, alpha / groups,
-            )
-            for row in rows
-        ]  # fmt: skip
-        return {"low": [low for low, _ in ends], "high": [high for _, high in ends]}
-    values = found.count if found.total is None else found.total
-    law = found.count_law if found.total is None else found.total_law
-    assert values is not None and law is not None  # noqa: S101, PT018
-    half = combination_half_width(law, alpha, (Fraction(1), Fraction(-1)), groups, planned=False)
-    return {"value": [values[row] for row in rows], "half": half}
+    if found.plain and answer.intervals != "simultaneous":
+        nothing = {"low": ["-Infinity"] * len(rows), "high": ["Infinity"] * len(rows)}
+        return {**nothing, "note": EACH}
+    parts = pairs(answer, found, rows)
+    if parts.value:
+        return {"value": list(parts.value), "half": parts.half}
+    return {"low": _ends(parts.low), "high": _ends(parts.high)}
 
 
-def _ends(ends: Sequence[float], rows: Sequence[int]) -> list[float | str]:
+def _ends(ends: Sequence[float]) -> list[float | str]:
     """Return ends as JSON; JavaScript reads the texts as numbers when it subtracts."""
-    shown = [ends[row] for row in rows]
-    return [end if math.isfinite(end) else "Infinity" if end > 0 else "-Infinity" for end in shown]
+    return [end if math.isfinite(end) else "Infinity" if end > 0 else "-Infinity" for end in ends]
 
 
 def plot_answer(answer: Answer, ax: Axes | None = None) -> Axes:

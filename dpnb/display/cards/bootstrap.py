@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpnb.answers.question import label
 from dpnb.display.cards.listing import as_listing
 from dpnb.display.text import stamps
-from dpnb.formats import ends_text, figure, percent
+from dpnb.formats import ends_text, figure, label, percent
 from dpnb.results import Listing
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from dpnb.formats import loss_text, share_text
 from dpnb.results import Listing
 
 if TYPE_CHECKING:
-    from dpnb.answers.listing import BudgetStatus
+    from dpnb.results import BudgetStatus
 
 _BOUNDS = (
     "The limit bounds what the answers to this analyst reveal. Answers that others pass on come on "

@@ -11,8 +11,7 @@ from dpnb.privacy.loss import Currency, amount_text, unit
 from dpnb.results import Bill, Listing
 
 if TYPE_CHECKING:
-    from dpnb.answers.listing import Price
-    from dpnb.answers.origin import Origin
+    from dpnb.answers.price import Origin, Price
 
 
 def price_listing(price: Price) -> Listing:

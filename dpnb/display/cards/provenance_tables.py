@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpnb.answers.listing import minute
 from dpnb.display import elements
 from dpnb.display.cards.provenance_words import (
     MAX_COLUMNS,
@@ -35,6 +34,7 @@ from dpnb.formats import share_text
 from dpnb.ledger.accounts import OWNER
 from dpnb.ledger.mechanism import NONE
 from dpnb.privacy.loss import PrivacyLoss, amount_text, counts_rho, unit
+from dpnb.results import minute
 
 if TYPE_CHECKING:
     from dpnb.owner.report import Provenance, Row

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from dpnb.answers.listing import minute
 from dpnb.display import elements
 from dpnb.display.cards.provenance_words import TOGETHER, timeline_sentence
 from dpnb.display.marks import round_scale
 from dpnb.privacy.loss import amount_text, unit
+from dpnb.results import minute
 
 if TYPE_CHECKING:
     from dpnb.owner.report import Provenance, Spending

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from dpnb.answers.listing import minute
 from dpnb.display.text import MAX_ROWS, listing_text
 from dpnb.errors import printable
 from dpnb.formats import loss_text, share_text
 from dpnb.ledger.accounts import OWNER
 from dpnb.ledger.mechanism import NONE
 from dpnb.privacy.loss import PrivacyLoss, amount_text, counts_rho, unit
-from dpnb.results import Listing
+from dpnb.results import Listing, minute
 
 if TYPE_CHECKING:
     from dpnb.owner.report import Column, Provenance, Row

@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from dpnb.answers.listing import Price
+from dpnb.answers.price import Price
 from dpnb.display import elements
 from dpnb.display.cards import Card, risk_tables, words
 from dpnb.display.figures import formula_free, row_axes

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpnb.answers.listing import Price
+from dpnb.answers.price import Price
 from dpnb.display import elements
 from dpnb.display.marks import GREY, bar_mark
 from dpnb.formats import percent

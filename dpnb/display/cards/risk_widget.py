@@ -38,7 +38,7 @@ from dpnb.risk.preferences import descending
 
 if TYPE_CHECKING:
     from dpnb.answers.answer import Answer
-    from dpnb.answers.listing import Price
+    from dpnb.answers.price import Price
     from dpnb.risk.choice import Choice
     from dpnb.risk.profile import RiskProfile
     from dpnb.risk.safe_counts import SafeCounts

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 import dpnb
-from dpnb.answers.listing import Price
+from dpnb.answers.price import Price
 from dpnb.display.cards.budget import budget_listing
 from dpnb.display.cards.price import price_listing
 from dpnb.errors import BudgetError

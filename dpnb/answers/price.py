@@ -1,17 +1,48 @@
-"""Small tables of public facts: prices, budget, history, declared columns."""
+"""What a statement would cost, and how it would be answered: from past answers, a refined one, or a new one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from dpnb.answers.origin import Origin
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.results import Bill, Billed, Shown, plain
 
 Width: TypeAlias = tuple[str, int | None, float | None]
 """An aggregate, the group size or None, and the margin of error of its intervals or None."""
+
+
+Way: TypeAlias = Literal["history", "refined", "new"]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The way an answer went, and what past answers saved.
+
+    Attributes
+    ----------
+    way : {'history', 'refined', 'new'}
+        'history': past answers were accurate enough, nothing was bought. 'refined': an old release was
+        made more accurate. 'new': a new release. The latter two are merged with past answers.
+    alone : PrivacyLoss
+        What the answer would have cost at that moment without past answers to other statements.
+    past : int
+        How many past answers to other statements it rests on.
+    """
+
+    way: Way
+    alone: PrivacyLoss
+    past: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the origin as plain data (JSON)."""
+        return {"way": self.way, "alone": self.alone.to_dict(), "past": self.past}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Origin:
+        """Build an origin from :meth:`to_dict`."""
+        return cls(data["way"], PrivacyLoss.from_dict(data["alone"]), int(data["past"]))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -121,98 +152,3 @@ class Price(Billed, Shown):
         values["widths"] = tuple(tuple(width) for width in values["widths"])
         values["bought"] = tuple(values["bought"])
         return cls(**values)
-
-
-def minute(time: str) -> str:
-    """Return a time of the ledger as day, hour and minute."""
-    return time[:16].replace("T", " ")
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One answered request, as its analyst sees it in the history."""
-
-    time: str
-    sql: str
-    spent: PrivacyLoss
-    conditional: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the request as plain data (JSON)."""
-        return plain(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Asked:
-        """Build the request from :meth:`to_dict`."""
-        return cls(**{**data, "spent": PrivacyLoss.from_dict(data["spent"])})
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class BudgetStatus(Billed, Shown):
-    """Total budget, what was spent of it, and what remains.
-
-    Attributes
-    ----------
-    bill : Bill
-        The total, what was spent of it, and what remains.
-    analyst : str or None
-        Whose row of the provenance table this is; None for the budget of all together.
-
-    Examples
-    --------
-    >>> session.budget.spent.rho
-    Fraction(0, 1)
-    """
-
-    card = "budget.BUDGET"
-
-    bill: Bill
-    analyst: str | None = None
-
-    def charged(
-        self, spent: PrivacyLoss, *, stored: bool = False, conditional: bool = False
-    ) -> Bill:
-        """Return the bill of a request after which this is the status.
-
-        Parameters
-        ----------
-        spent : PrivacyLoss
-            What the request cost.
-        stored : bool
-            Whether it was answered from the ledger.
-        conditional : bool
-            Whether its amount was picked by looking at the data.
-
-        Returns
-        -------
-        Bill
-            The same limit and rest.
-        """
-        return replace(self.bill, spent=spent, stored=stored, conditional=conditional)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the status as plain data (JSON).
-
-        Returns
-        -------
-        dict of str to value
-            Texts, numbers, lists and dicts.
-        """
-        return plain(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> BudgetStatus:
-        """Build the status from :meth:`to_dict`.
-
-        Parameters
-        ----------
-        data : mapping of str to value
-            What :meth:`to_dict` returned.
-
-        Returns
-        -------
-        BudgetStatus
-            Equal to the original.
-        """
-        values = dict(data)
-        return cls(Bill.taken(values), **values)
