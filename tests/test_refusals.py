@@ -106,7 +106,7 @@ ASKED: list[tuple[Callable[[Session], object], str]] = [
     (lambda s: s.query(BY_SEX, rho=1).compare("F", "M", planned=1), "planned"),
     (lambda s: s.query(BY_SEX, rho=1).compare("F", "M", 5), "aggregate"),
     (lambda s: read_question("a", None, SimpleNamespace(of=None, planned=False),
-                             {"a": s.query(BY_SEX, rho=1)}), "there is no question"),
+                             {"a": s.query(BY_SEX, rho=1)}, "tight"), "there is no question"),
 ]  # fmt: skip
 
 

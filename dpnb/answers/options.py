@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from dpnb.codes import truth
 from dpnb.errors import RequestError, given
+from dpnb.releases.accuracy import EACH
+from dpnb.releases.options import AMOUNT, LIST, NUMBER, SHARE, TRUTH, Option, or_null, whole
 
 Method: TypeAlias = Literal["blue", "mc", "pc", "guaranteed"]
 MOST_CHOSEN = 10**6
+OPTIONS = (
+    Option("confidence", or_null(SHARE), None, "number", "of the confidence intervals; 0.95 by default",
+           metavar="C"),
+    Option("error", or_null(AMOUNT), None, "number", "margin of error: with what confidence does it hold?",
+           metavar="E"),
+    Option("between", or_null({**LIST, "items": NUMBER, "minItems": 2, "maxItems": 2}), None, "pair",
+           "with what confidence does the value lie in here?", metavar=("LOW", "HIGH")),
+    replace(EACH, help="confidence for each interval on its own"),
+    Option("guaranteed", TRUTH, False, "alone", "wider intervals that hold whatever you asked before"),
+    Option("method", {"enum": ["blue", "mc", "pc"]}, "blue", "text",
+           "blue (the default); mc or pc: published methods, for comparison"),
+    Option("prior", {"description": "'nonnegative', or public knowledge as an object; null for none."},
+           None, "alone", "use that the value is 0 or more", flag="nonnegative", means="nonnegative"),
+    Option("chosen", {"anyOf": [whole(1), {"const": "any"}]}, 1, "any or whole",
+           "out of how many results you picked this one; 1 by default; any: no limit", metavar="N"),
+)  # fmt: skip
+"""What an inference can be told."""
 
 
 @dataclass(frozen=True, slots=True)

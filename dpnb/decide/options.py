@@ -10,6 +10,18 @@ from typing import Any, Literal, TypeAlias
 from dpnb.codes import scalar, truth
 from dpnb.errors import RequestError, given
 from dpnb.privacy.loss import amount, is_picked
+from dpnb.releases.accuracy import HISTORY
+from dpnb.releases.options import (
+    AMOUNT,
+    LIST,
+    NUMBER,
+    POSITIVE,
+    SHARE,
+    Option,
+    by_name,
+    or_null,
+    whole,
+)
 
 Mode: TypeAlias = Literal["certified", "margin", "rr", "hybrid"]
 MODES: tuple[Mode, ...] = ("certified", "margin", "rr", "hybrid")
@@ -22,6 +34,39 @@ STEPS = 6
 """Steps of a decision, the first one included."""
 LEAST_SHARE = 1e-9
 """Smallest bound on an error: coins of randomised response are exact to 2**-64."""
+_SIZE = {"anyOf": [POSITIVE, by_name(POSITIVE)]}
+_WIDTHS = {"anyOf": [POSITIVE, {**LIST, "items": NUMBER, "minItems": 2, "maxItems": 2}]}
+_GROUP = {**LIST, "items": {"type": ["string", "integer"]}, "minItems": 1}
+_THRESHOLD = {**LIST, "prefixItems": [_GROUP, NUMBER], "minItems": 2, "maxItems": 2}
+OPTIONS = (
+    Option("beta", SHARE, 0.05, "number",
+           "false negatives: how often a group that meets the condition may be left out; 0.05 by default"),
+    Option("alpha", SHARE, 0.1, "number", "share of false positives allowed; 0.1 by default"),
+    Option("mode", {"enum": [*MODES, *STUDY_MODES]}, "certified", "text",
+           "certified (the default): step by step until false positives are proven rare; margin: one "
+           "step, errors bounded except near the threshold; rr: randomized response, which bounds both "
+           "errors; hybrid: one step, then rr for groups in doubt"),
+    Option("protect", {"enum": ["fnr", "fpr"]}, "fnr", "text",
+           "fnr (the default) bounds false negatives of each group in advance; fpr bounds false positives"),
+    Option("u", or_null(_SIZE), None, "by alias",
+           "distance from the threshold within which a value is in doubt at first: 50, or n=100,mean=2"),
+    Option("ranges", or_null({"anyOf": [_WIDTHS, by_name(_WIDTHS)]}), None, "by alias",
+           "instead of u, which is 30% of it: the range of the values"),
+    Option("rows", or_null(_SIZE), None, "by alias",
+           "size of the groups for which the u of an AVG holds: 200, or mean=200"),
+    Option("confidence", SHARE, 0.95, "number", "of the final certificate; 0.95 by default"),
+    Option("steps", or_null(whole(1, STEPS)), None, "whole", "stop after this many steps", metavar="N"),
+    Option("most", or_null(AMOUNT), None, "amount", "highest total privacy cost, or :name",
+           metavar="AMOUNT"),
+    Option("thresholds",
+           {**or_null(by_name({**LIST, "items": _THRESHOLD})),
+            "description": "For :name in HAVING, a number for each group."},
+           None, "mapping",
+           "variable with a number for each group: {'quota': {'a': 100, 'b': 50}} for :quota",
+           metavar="NAME"),
+    HISTORY,
+)  # fmt: skip
+"""What a decision can be told."""
 _LEAST, _BITS = 1e-30, 512
 
 PerAlias: TypeAlias = Mapping[str, Any]

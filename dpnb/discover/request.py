@@ -19,9 +19,20 @@ from dpnb.privacy.loss import PrivacyLoss, amount, amount_text, is_picked, rho_m
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.threshold import Threshold
 from dpnb.releases.accuracy import read_confidence
+from dpnb.releases.options import AMOUNT, SHARE, TEXT, Option, or_null
 from dpnb.schema.table import Table
 
 _CHUNK = 2**20
+OPTIONS = (
+    Option("table", or_null(TEXT), None, "text",
+           "table of the column, if several tables have such a column", metavar="NAME"),
+    Option("rho", or_null(AMOUNT), None, "amount",
+           "privacy cost in zCDP, or :name; a larger one finds rarer values"),
+    Option("epsilon", or_null(AMOUNT), None, "amount", "privacy cost as epsilon, or :name"),
+    Option("delta", or_null(AMOUNT), None, "text", "part of the budget's key_delta; a tenth by default"),
+    Option("confidence", SHARE, 0.95, "number", "from 0.5 to below 1; 0.95 by default"),
+)  # fmt: skip
+"""What a discovery can be told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,24 +12,24 @@ from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 from traitlets import Enum, Float
 
+from dpnb.answers.options import OPTIONS as INFERENCE
 from dpnb.answers.price import Price
+from dpnb.decide.options import OPTIONS as DECISION
+from dpnb.discover.request import OPTIONS as DISCOVERY
 from dpnb.display.cards.words import KERNEL
 from dpnb.errors import DpnbError, RequestError, given
+from dpnb.explain.options import OPTIONS as EXPLANATION
 from dpnb.formats import loss_text
 from dpnb.ledger.mechanism import NONE
-from dpnb.magics.deciding import decision_options
-from dpnb.magics.explaining import explanation_options, hint, read_question
-from dpnb.magics.inferring import inference_options
+from dpnb.magics.arguments import arguments, read
+from dpnb.magics.explaining import hint, read_question
 from dpnb.magics.lines import (
     Progress,
-    accuracy_options,
     confirm,
     find_session,
     is_new,
     name_of,
     open_session,
-    read_amount,
-    read_number,
     read_options,
     read_whole,
     refuse_tokens,
@@ -39,6 +39,8 @@ from dpnb.magics.lines import (
 )
 from dpnb.magics.risking import find_curator, open_picker
 from dpnb.private import STAMPS
+from dpnb.releases.accuracy import OPTIONS as QUERY
+from dpnb.releases.options import Options
 from dpnb.schema.table import protection
 from dpnb.session import Session
 from dpnb.spelling import with_options
@@ -99,36 +101,12 @@ def _spending(magic: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-def _accuracy(magic: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for the accuracy of an answer."""
-    return _taking(
-        magic,
-        argument(
-            "--rho", help="privacy cost in zCDP, such as 0.02; :name takes the value of a variable"
-        ),
-        argument("--epsilon", help="privacy cost as an epsilon instead, or :name"),
-        argument("--error", help="margin of error instead: 50, or n=50,mean=0.1"),
-        argument(
-            "--rows", help="with --error: size of the groups for which the error of an AVG holds"
-        ),
-        argument(
-            "--confidence",
-            default="0.95",
-            help="of the confidence intervals, between 0 and 1; 0.95 by default",
-        ),
-        argument(
-            "--each",
-            action="store_true",
-            help="confidence for each interval on its own, not for all at once",
-        ),
-        argument(
-            "--any-look",
-            action="store_true",
-            help="intervals that hold at every look, if you chose the accuracies beforehand",
-        ),
-        argument("--no-history", action="store_true", help="with --error: ignore past answers"),
-        argument("--on", metavar="NAME", help="session to use; the one opened last by default"),
-    )
+def _declared(options: Options) -> Callable[..., Any]:
+    """Add the options that a request declares."""
+    return lambda magic: _taking(magic, *arguments(options))
+
+
+_on = argument("--on", metavar="NAME", help="session to use; the one opened last by default")
 
 
 @magics_class
@@ -285,7 +263,8 @@ class Dpnb(Magics):
     @no_var_expand
     @line_cell_magic
     @magic_arguments("%dpquery")
-    @_accuracy
+    @_declared(QUERY)
+    @_on
     @_spending
     def dpquery(self, line: str, cell: str | None = None) -> Any:
         """Answer one SELECT privately, with confidence intervals.
@@ -306,7 +285,7 @@ class Dpnb(Magics):
         name = _variable(name, options)
         session = self._session(options.on)
         params = self._namespace
-        accuracy = accuracy_options(options, params)
+        accuracy = read(QUERY, options, params)
         statements = split_statements(statement)
         prices = session.price(statements, params=params, **accuracy)
         price = prices[0] if len(prices) == 1 else Price.together(prices)
@@ -323,29 +302,8 @@ class Dpnb(Magics):
     @no_var_expand
     @line_cell_magic
     @magic_arguments("%dpinfer")
-    @argument("--confidence", metavar="C", help="of the confidence intervals; 0.95 by default")
-    @argument("--error", metavar="E", help="margin of error: with what confidence does it hold?")
-    @argument(
-        "--between",
-        nargs=2,
-        metavar=("LOW", "HIGH"),
-        help="with what confidence does the value lie in here?",
-    )
-    @argument("--each", action="store_true", help="confidence for each interval on its own")
-    @argument(
-        "--guaranteed",
-        action="store_true",
-        help="wider intervals that hold whatever you asked before",
-    )
-    @argument("--method", help="blue (the default); mc or pc: published methods, for comparison")
-    @argument("--nonnegative", action="store_true", help="use that the value is 0 or more")
-    @argument(
-        "--chosen",
-        default="1",
-        metavar="N",
-        help="out of how many results you picked this one; 1 by default; any: no limit",
-    )
-    @argument("--on", metavar="NAME", help="session to use; the one opened last by default")
+    @_declared(INFERENCE)
+    @_on
     @_showing
     def dpinfer(self, line: str, cell: str | None = None) -> Any:
         """Estimate a SELECT from your past answers. Free, and never looks at the data.
@@ -367,7 +325,7 @@ class Dpnb(Magics):
         line, statement = split_statement(line, cell)
         options = read_options(self.dpinfer, line)
         name = _variable(name, options)
-        given = inference_options(options)
+        given = read(INFERENCE, options, self._namespace)
         session = self._session(options.on)
         found = session.infer(statement, params=self._namespace, **given)
         return self._told(found, name, options, cell)
@@ -381,34 +339,8 @@ class Dpnb(Magics):
     @argument(
         "--planned", action="store_true", help="you chose the groups before you saw the answer"
     )
-    @argument("--k", default="5", help="predicates to show, at most; 5 by default")
-    @argument(
-        "--rho",
-        help="privacy cost in zCDP: 0.05, :name, or topk=0.05,influence=0.05,rank=0.1; a fifth of what is left by default",
-    )
-    @argument("--epsilon", help="privacy cost as epsilon, or :name")
-    @argument("--error", help="margin of error of the influences as shown: 2%%")
-    @argument(
-        "--confidence",
-        default="0.95",
-        help="of the confidence intervals, between 0 and 1; 0.95 by default",
-    )
-    @argument("--joint", action="store_true", help="confidence for all lines of the table at once")
-    @argument(
-        "--mode", default="tight", help="tight (the default), or paper for the published method"
-    )
-    @argument(
-        "--lower",
-        default="0.1",
-        help="share of the rank's cost for the lower ends; 0.1 by default",
-    )
+    @_declared(EXPLANATION)
     @argument("--anyway", action="store_true", help="explain even if the difference could be noise")
-    @argument("--attributes", metavar="A,B", help="columns to explain with; all others by default")
-    @argument("--exclude", default="", metavar="A,B", help="columns to leave out; none by default")
-    @argument("--length", default="1", help="attributes in one predicate, 1 to 3; 1 by default")
-    @argument("--any-of", action="store_true", help="join attributes by OR instead of AND")
-    @argument("--ranges", action="store_true", help="also ranges of neighbouring bins")
-    @argument("--predicates", metavar="NAME", help="variable with a list of conditions as in WHERE")
     @argument("--on", metavar="NAME", help="session to ask; the answer's own by default")
     @_spending
     def dpexplain(self, line: str, cell: str | None = None) -> Any:
@@ -428,8 +360,8 @@ class Dpnb(Magics):
         options = read_options(self.dpexplain, line)
         name = _variable(name, options)
         names = self._namespace
-        question = read_question(options.answer, cell, options, names)
-        given = explanation_options(options, names)
+        given = read(EXPLANATION, options, names)
+        question = read_question(options.answer, cell, options, names, given["mode"])
         session = self._origin(question, options.on)
         if options.dry_run:
             return session.price(question, **given)
@@ -450,40 +382,8 @@ class Dpnb(Magics):
     @no_var_expand
     @line_cell_magic
     @magic_arguments("%dpdecide")
-    @argument(
-        "--beta",
-        default="0.05",
-        help="false negatives: how often a group that meets the condition may be left out; 0.05 by default",
-    )
-    @argument("--alpha", default="0.1", help="share of false positives allowed; 0.1 by default")
-    @argument(
-        "--mode",
-        default="certified",
-        help="certified (the default): step by step until false positives are proven rare; margin: one "
-        "step, errors bounded except near the threshold; rr: randomized response, which bounds both "
-        "errors; hybrid: one step, then rr for groups in doubt",
-    )
-    @argument(
-        "--protect",
-        default="fnr",
-        help="fnr (the default) bounds false negatives of each group in advance; fpr bounds false positives",
-    )
-    @argument(
-        "--u",
-        help="distance from the threshold within which a value is in doubt at first: 50, or n=100,mean=2",
-    )
-    @argument("--ranges", help="instead of u, which is 30%% of it: the range of the values")
-    @argument("--rows", help="size of the groups for which the u of an AVG holds: 200, or mean=200")
-    @argument("--confidence", default="0.95", help="of the final certificate; 0.95 by default")
-    @argument("--steps", metavar="N", help="stop after this many steps")
-    @argument("--most", metavar="AMOUNT", help="highest total privacy cost, or :name")
-    @argument(
-        "--thresholds",
-        metavar="NAME",
-        help="variable with a number for each group: {'quota': {'a': 100, 'b': 50}} for :quota",
-    )
-    @argument("--no-history", action="store_true", help="ignore past answers")
-    @argument("--on", metavar="NAME", help="session to use; the one opened last by default")
+    @_declared(DECISION)
+    @_on
     @_spending
     def dpdecide(self, line: str, cell: str | None = None) -> Any:
         """Decide which groups meet a condition, with bounds on both kinds of error.
@@ -504,7 +404,7 @@ class Dpnb(Magics):
         options = read_options(self.dpdecide, line)
         name = _variable(name, options)
         session, params = self._session(options.on), self._namespace
-        given = decision_options(options, params)
+        given = read(DECISION, options, params)
         if options.dry_run:
             return session.price(statement, params=params, **given)
         if not options.yes:
@@ -629,14 +529,8 @@ class Dpnb(Magics):
     @line_magic
     @magic_arguments("dpdiscover")
     @argument("column", help="a column whose values are not declared")
-    @argument(
-        "--table", metavar="NAME", help="table of the column, if several tables have such a column"
-    )
-    @argument("--rho", help="privacy cost in zCDP, or :name; a larger one finds rarer values")
-    @argument("--epsilon", help="privacy cost as epsilon, or :name")
-    @argument("--delta", help="part of the budget's key_delta; a tenth by default")
-    @argument("--confidence", default="0.95", help="from 0.5 to below 1; 0.95 by default")
-    @argument("--on", metavar="NAME", help="session to use; the one opened last by default")
+    @_declared(DISCOVERY)
+    @_on
     @argument("--dry-run", action="store_true", help="show the privacy cost, spend nothing")
     @argument("--yes", action="store_true", help="spend without asking")
     @argument("-o", "--out", metavar="NAME", help="variable for the result")
@@ -652,13 +546,7 @@ class Dpnb(Magics):
         options = read_options(self.dpdiscover, line)
         name = _variable(name, options)
         session, names = self._session(options.on), self._namespace
-        given = {
-            "table": options.table,
-            "rho": read_amount(options.rho, "--rho", names),
-            "epsilon": read_amount(options.epsilon, "--epsilon", names),
-            "delta": options.delta,
-            "confidence": read_number(options.confidence, "--confidence"),
-        }
+        given = read(DISCOVERY, options, names)
         column = options.column.strip("'\"")
         price = session.price_discovery(column, **given)
         if options.dry_run:
@@ -674,7 +562,7 @@ class Dpnb(Magics):
     @no_var_expand
     @line_magic
     @magic_arguments("dpbudget")
-    @argument("--on", metavar="NAME", help="session to use; the one opened last by default")
+    @_on
     def dpbudget(self, line: str) -> Any:
         """Show what is spent and what is left. Free.
 
@@ -686,7 +574,7 @@ class Dpnb(Magics):
     @no_var_expand
     @line_magic
     @magic_arguments("dptables")
-    @argument("--on", metavar="NAME", help="session to use; the one opened last by default")
+    @_on
     def dptables(self, line: str) -> Any:
         """Show the declared tables and columns. Free.
 
@@ -698,7 +586,7 @@ class Dpnb(Magics):
     @no_var_expand
     @line_magic
     @magic_arguments("dphistory")
-    @argument("--on", metavar="NAME", help="session to use; the one opened last by default")
+    @_on
     def dphistory(self, line: str) -> Any:
         """Show the requests answered so far and their privacy costs. Free.
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dpnb.answers.answer import Answer
+from dpnb.magics.cells import Dpnb
+from dpnb.magics.lines import options_of
 from dpnb.schema.columns import Category
 from dpnb.schema.schema import Schema
 from dpnb.session import Session
@@ -18,32 +20,6 @@ _WORDS = (
     "BETWEEN", "IS NULL", "FILTER (WHERE", "COUNT(*)", "COUNT(", "SUM(", "AVG(", "AS", "DESC",
     "MEDIAN(", "QUANTILE(", "VARIANCE(", "STDDEV(", "CASE WHEN", "THEN", "ELSE", "END", "EXP(", "LN(",
     "SQRT(",
-)  # fmt: skip
-_OPTIONS = (
-    "--rho", "--epsilon", "--error", "--rows", "--confidence", "--each", "--any-look", "--no-history",
-    "--on", "--dry-run", "--yes", "--out", "--quiet", "--widget", "--static",
-)  # fmt: skip
-_INFER_OPTIONS = (
-    "--confidence", "--error", "--between", "--each", "--guaranteed", "--method", "--nonnegative",
-    "--chosen", "--on", "--out", "--quiet", "--widget", "--static",
-)  # fmt: skip
-_EXPLAIN_OPTIONS = (
-    "--of", "--k", "--rho", "--epsilon", "--error", "--confidence", "--joint", "--planned",
-    "--anyway", "--attributes", "--exclude", "--length", "--any-of", "--ranges", "--predicates",
-    "--mode", "--lower", "--on", "--dry-run", "--yes", "--out", "--quiet", "--widget", "--static",
-)  # fmt: skip
-_DECIDE_OPTIONS = (
-    "--beta", "--alpha", "--mode", "--protect", "--u", "--ranges", "--rows", "--confidence", "--steps",
-    "--most", "--thresholds", "--no-history", "--on", "--dry-run", "--yes", "--out", "--quiet",
-    "--widget", "--static",
-)  # fmt: skip
-_RISK_OPTIONS = (
-    "--guesses", "--tau", "--by", "--candidates", "--cumulative", "--form", "--on", "--out", "--quiet", "--static",
-)  # fmt: skip
-
-_DISCOVER_OPTIONS = (
-    "--table", "--rho", "--epsilon", "--delta", "--confidence", "--on", "--dry-run", "--yes", "--out",
-    "--quiet",
 )  # fmt: skip
 
 
@@ -70,13 +46,12 @@ def candidates(
         if re.search(r"--thresholds\s+\S*$", first):
             held = {k: v for k, v in (names or {}).items() if isinstance(v, Mapping)}
             return [name for name in held if name[:1] != "_"]
-        kinds = {
-            "dprisk": _RISK_OPTIONS, "dpinfer": _INFER_OPTIONS, "dpdecide": _DECIDE_OPTIONS,
-        }  # fmt: skip
-        if "dpdiscover" in first:
+        magic = _MAGIC.match(first)
+        flags = options_of(getattr(Dpnb, magic[1] if magic else "dpquery"))
+        if magic and magic[1] == "dpdiscover":
             found = (column for schema in schemas.values() for column in schema.undeclared)
-            return [*dict.fromkeys(found), *_DISCOVER_OPTIONS]
-        return list(next((kinds[name] for name in kinds if name in first), _OPTIONS))
+            return [*dict.fromkeys(found), *flags]
+        return flags
     if body.count("'") % 2 == 1:
         return _values(body, schemas.values())
     if re.search(r"\bfrom\s+\w*$", body, re.IGNORECASE):
@@ -91,7 +66,9 @@ def _explain_candidates(
     answers = {k: v for k, v in names.items() if isinstance(v, Answer) and k[:1] != "_"}
     if "\n" not in before:
         return (
-            list(sessions) if re.search(r"--on\s+\S*$", before) else [*answers, *_EXPLAIN_OPTIONS]
+            list(sessions)
+            if re.search(r"--on\s+\S*$", before)
+            else [*answers, *options_of(Dpnb.dpexplain)]
         )
     if name not in answers or before.count("'") % 2 == 0:
         return []

@@ -1,4 +1,4 @@
-"""What ``%%dpexplain`` reads: the question in its body, and the options of an explanation."""
+"""What ``%%dpexplain`` reads in its body: a question about an answer."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from dpnb.answers.answer import Answer
 from dpnb.answers.question import Question
 from dpnb.answers.reading import read
 from dpnb.errors import RequestError, given, nearest
-from dpnb.magics.lines import listed, read_amount, read_number, read_whole
 
 
-def read_question(name: str, body: str | None, options: Any, names: Mapping[str, Any]) -> Question:
+def read_question(
+    name: str, body: str | None, options: Any, names: Mapping[str, Any], mode: Any
+) -> Question:
     """Return the question that a cell asks about the answer called ``name``.
 
     ``name`` may also be that of a question; the body is empty then.
@@ -38,9 +39,7 @@ def read_question(name: str, body: str | None, options: Any, names: Mapping[str,
         raise RequestError(f"there is no answer named {given(name)}", hint)
     if not body:
         raise RequestError("there is no question", "Write 'a' > 'b' below, with groups as shown.")
-    return held.compare(
-        read(body), aggregate=options.of, planned=options.planned, mode=options.mode
-    )
+    return held.compare(read(body), aggregate=options.of, planned=options.planned, mode=mode)
 
 
 def hint(question: Question) -> str:
@@ -48,48 +47,3 @@ def hint(question: Question) -> str:
     if question.high < 0:
         return "Swap the groups, or add --anyway to explain it as it is."
     return "Ask the query more accurately first, or add --anyway to explain it anyway."
-
-
-def explanation_options(options: Any, names: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of ``Session.explain`` from a magic's options."""
-    found: dict[str, Any] = {
-        "k": read_whole(options.k, "--k"),
-        "rho": None if options.rho is None else _rho(options.rho, names),
-        "epsilon": read_amount(options.epsilon, "--epsilon", names),
-        "error": None if options.error is None else _error(options.error),
-        "confidence": read_number(options.confidence, "--confidence"),
-        "joint": options.joint,
-        "mode": options.mode,
-        "lower": options.lower,
-        "length": read_whole(options.length, "--length"),
-        "connective": "or" if options.any_of else "and",
-        "ranges": options.ranges,
-        "exclude": listed(options.exclude),
-    }
-    if options.attributes is not None:
-        found["attributes"] = listed(options.attributes)
-    if options.predicates is not None:
-        if options.predicates not in names:
-            raise RequestError(
-                f"there is no list named {given(options.predicates)}",
-                'Name a variable with a list of conditions, such as ["age > 30"].',
-            )
-        found["predicates"] = names[options.predicates]
-    return found
-
-
-def _rho(text: str, names: Mapping[str, Any]) -> Any:
-    if "=" not in text:
-        return read_amount(text, "--rho", names)
-    pairs = [part.partition("=") for part in text.split(",")]
-    named = {part.strip(): read_amount(rho.strip(), "--rho", names) for part, _, rho in pairs}
-    if len(named) < len(pairs):
-        raise RequestError("--rho names a part twice", "Write topk=0.05,influence=0.05,rank=0.1.")
-    return named
-
-
-def _error(text: str) -> float:
-    """Return 0.02 for '2%' and for '0.02'."""
-    if text.strip().endswith("%"):
-        return read_number(text.strip()[:-1], "--error") / 100
-    return read_number(text, "--error")

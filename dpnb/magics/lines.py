@@ -55,7 +55,7 @@ def read_options(magic: Callable[..., Any], line: str) -> Any:
     except ValueError:
         problem = "a quote is not closed"
     assigned = _ASSIGNED.fullmatch(problem)
-    if assigned and f"--{assigned[1]}" in _options_of(magic):
+    if assigned and f"--{assigned[1]}" in options_of(magic):
         raise RequestError(
             f"%{name}: options begin with two hyphens", f"Write --{assigned[1]} {assigned[2]}."
         )
@@ -72,7 +72,8 @@ def _unquoted(options: Any) -> Any:
     return options
 
 
-def _options_of(magic: Any) -> list[str]:
+def options_of(magic: Any) -> list[str]:
+    """Return the options of a magic, as they are written."""
     return [option for option in magic.parser._option_string_actions if option[:2] == "--"]
 
 
@@ -82,7 +83,7 @@ def _meant(magic: Any, problem: str) -> str | None:
     if needed:
         return _HOW.get(needed[1])
     found = _UNKNOWN.fullmatch(problem)
-    known = _options_of(magic)
+    known = options_of(magic)
     if found and found[1] in ("--rho", "--epsilon") and "--most" in known:
         return MOST
     close = closest(found[1], known, alike=0.7) if found else ""
@@ -112,22 +113,6 @@ def split_statements(text: str) -> list[str]:
             start = mark.end()
     found.append(text[start:])
     return [one for one in found if one.strip()] or [text]
-
-
-def accuracy_options(options: Any, names: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the accuracy arguments of ``Session.query`` from a magic's options."""
-    given: dict[str, Any] = {
-        "rho": read_amount(options.rho, "--rho", names),
-        "epsilon": read_amount(options.epsilon, "--epsilon", names),
-    }
-    given["error"] = None if options.error is None else _error(options.error)
-    given["rows"] = None if options.rows is None else read_number(options.rows, "--rows")
-    given["confidence"] = read_number(options.confidence, "--confidence")
-    given["looks"] = "any" if options.any_look else 1
-    given["intervals"] = "each" if options.each else "simultaneous"
-    if options.no_history:
-        given["history"] = False
-    return given
 
 
 def read_number(text: str, option: str) -> float:
@@ -162,13 +147,6 @@ def read_amount(text: str | None, option: str, names: Mapping[str, Any]) -> Any:
             f"{option} {text} has no value", "Define it in the notebook, or write a number."
         )
     return names[text[1:]]
-
-
-def _error(text: str) -> float | dict[str, float]:
-    if "=" not in text:
-        return read_number(text, "--error")
-    pairs = [part.partition("=") for part in text.split(",")]
-    return {alias.strip(): read_number(value, "--error") for alias, _, value in pairs}
 
 
 def find_session(

@@ -4,18 +4,48 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from dpnb.codes import scalar, truth
 from dpnb.errors import RequestError, given
 from dpnb.privacy.loss import Currency, amount, counts_rho, is_picked, refuse_rho, rho_meant, unit
+from dpnb.releases.options import AMOUNT, SHARE, TRUTH, Option, by_name, or_null, whole
 from dpnb.sql.query import Aggregate, Query
 
 Intervals: TypeAlias = Literal["simultaneous", "each"]
 ANY_LOOK = 6 / math.pi**2
 """Share of the failure probability of look 1; look i gets ANY_LOOK / i^2, and they add up to 1."""
+
+EACH = Option(
+    "intervals", {"enum": ["simultaneous", "each"]}, "simultaneous", "alone",
+    "confidence for each interval on its own, not for all at once", flag="each", means="each",
+)  # fmt: skip
+HISTORY = Option(
+    "history", TRUTH, True, "alone", "ignore past answers", flag="no-history", means=False
+)
+CONFIDENCE = Option(
+    "confidence", SHARE, 0.95, "number",
+    "of the confidence intervals, between 0 and 1; 0.95 by default",
+)  # fmt: skip
+OPTIONS = (
+    Option("rho", or_null(AMOUNT), None, "amount",
+           "privacy cost in zCDP, such as 0.02; :name takes the value of a variable"),
+    Option("epsilon", or_null(AMOUNT), None, "amount", "privacy cost as an epsilon instead, or :name"),
+    Option("error", or_null({"anyOf": [AMOUNT, by_name(AMOUNT)]}), None, "by alias",
+           "margin of error instead: 50, or n=50,mean=0.1"),
+    Option("rows", or_null(whole(1)), None, "number",
+           "with --error: size of the groups for which the error of an AVG holds"),
+    CONFIDENCE,
+    EACH,
+    Option("looks", {"enum": [1, "any"]}, 1, "alone",
+           "intervals that hold at every look, if you chose the accuracies beforehand",
+           flag="any-look", means="any"),
+    replace(HISTORY, help="with --error: ignore past answers"),
+    Option("split", or_null(AMOUNT), None),
+)  # fmt: skip
+"""What a query can be told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,37 +11,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from dpnb.answers.options import OPTIONS as INFERENCE
 from dpnb.answers.question import Question
+from dpnb.decide.options import OPTIONS as DECISION
+from dpnb.discover.request import OPTIONS as DISCOVERY
 from dpnb.errors import RequestError, given, nearest
+from dpnb.explain.options import OPTIONS as EXPLANATION
 from dpnb.private import STAMPS
+from dpnb.releases.accuracy import OPTIONS as ACCURACY
+from dpnb.releases.options import Options, names
 from dpnb.server import wire
 from dpnb.server.thresholds import read_thresholds
 
 if TYPE_CHECKING:
     from dpnb.curator import Curator
-
-ACCURACY = ("rho", "epsilon", "error", "rows", "confidence", "looks", "intervals", "split",
-            "history")  # fmt: skip
-INFERENCE = (
-    "confidence",
-    "error",
-    "between",
-    "intervals",
-    "method",
-    "guaranteed",
-    "prior",
-    "chosen",
-)
-OPTIONS = (
-    "k", "rho", "epsilon", "error", "confidence", "joint", "mode", "attributes", "exclude", "length",
-    "connective", "ranges", "predicates", "lower",
-)  # fmt: skip
-DECISION = (
-    "beta", "alpha", "u", "ranges", "rows", "mode", "protect", "confidence", "thresholds", "steps",
-    "most", "history",
-)  # fmt: skip
-
-DISCOVERY = ("table", "rho", "epsilon", "delta", "confidence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +201,7 @@ def _dated(value: Any) -> Any:
 
 
 def _explained(body: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
-    return read_question(body["question"]), _names(body.get("options"), OPTIONS, "options")
+    return read_question(body["question"]), _names(body.get("options"), EXPLANATION, "options")
 
 
 def _decided(body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -228,11 +211,12 @@ def _decided(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**options, "thresholds": read_thresholds(options["thresholds"])}
 
 
-def _names(options: Any, known: tuple[str, ...], entry: str) -> Mapping[str, Any]:
+def _names(options: Any, declared: Options, entry: str) -> Mapping[str, Any]:
     if options is None:
         return {}
     if not isinstance(options, Mapping):
         raise wire.malformed(f"{entry!r} must be a JSON object")
+    known = names(declared)
     for name in options:
         if name not in known:
             raise RequestError(f"unknown option {given(name)}", nearest(name[:60], known))

@@ -217,7 +217,7 @@ class TestQuery:
         monkeypatch.setattr(dpnb.Session, "query", query)
         assert opened.run(f"%%dpquery --error 60 --yes\n{SQL}").error is None
         assert opened.run(f"%%dpquery --error 50 --no-history --yes\n{SQL}").error is None
-        assert "history" not in given[0]
+        assert given[0]["history"] is True
         assert given[1]["history"] is False
 
 

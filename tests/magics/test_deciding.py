@@ -15,6 +15,7 @@ from IPython.core.completer import provisionalcompleter
 
 import dpnb
 from dpnb.decide.decision import Decision
+from dpnb.decide.options import OPTIONS
 from dpnb.decide.price import DecisionPrice
 from dpnb.errors import DpnbError, InterruptedRequestError
 from dpnb.magics.lines import confirm
@@ -192,9 +193,7 @@ class TestOptions:
 
         return run
 
-    PLAIN = {  # noqa: RUF012
-        "beta": 0.05, "alpha": 0.1, "confidence": 0.95, "mode": "certified", "protect": "fnr",
-    }  # fmt: skip
+    PLAIN = {option.name: option.default for option in OPTIONS}  # noqa: RUF012
 
     @pytest.mark.parametrize(
         ("line", "options"),

@@ -9,6 +9,7 @@ from IPython.core.completer import provisionalcompleter
 
 import dpnb
 from dpnb.answers.inference import Inference
+from dpnb.answers.options import OPTIONS
 from dpnb.errors import DpnbError
 
 BY_SEX = "SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex"
@@ -94,7 +95,7 @@ class TestOptions:
 
         return run
 
-    PLAIN = {"intervals": "simultaneous", "guaranteed": False, "chosen": 1}  # noqa: RUF012
+    PLAIN = {option.name: option.default for option in OPTIONS}  # noqa: RUF012
 
     @pytest.mark.parametrize(
         ("line", "options"),

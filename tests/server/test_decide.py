@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import threading
 from fractions import Fraction
@@ -14,12 +13,12 @@ import pytest
 
 import dpnb
 from dpnb.decide.decision import Decision
-from dpnb.decide.options import read_options
+from dpnb.decide.options import OPTIONS
 from dpnb.decide.price import DecisionPrice
 from dpnb.errors import DpnbError, InterruptedRequestError, RequestError
 from dpnb.privacy.loss import Picked
+from dpnb.releases.options import names
 from dpnb.server import wire
-from dpnb.server.endpoints import DECISION
 from dpnb.server.thresholds import read_thresholds, send_thresholds
 
 SQL = "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex HAVING COUNT(*) > 2000"
@@ -331,11 +330,6 @@ class TestInterrupted:
 
 
 class TestDescription:
-    def test_the_options_are_those_of_the_session(self):
-        known = set(inspect.signature(dpnb.Session.decide).parameters)
-        assert known - {"self", "sql", "params", "progress"} == set(DECISION)
-        assert set(inspect.signature(read_options).parameters) == set(DECISION)
-
     def test_what_is_described_is_what_is_said(self, house):
         # takes two seconds to load
         from jsonschema import Draft202012Validator
@@ -348,7 +342,7 @@ class TestDescription:
             operation = described["paths"][path]["post"]
             entries = operation["requestBody"]["content"]["application/json"]["schema"]
             options = entries["properties"]["options"]["$ref"].rpartition("/")[2]
-            assert set(schemas[options]["properties"]) == set(DECISION)
+            assert set(schemas[options]["properties"]) == set(names(OPTIONS))
             body = {**described, **entries}
             for options in (
                 {}, {"u": 50, "ranges": [0, 9], "most": "0.1", "steps": 6},
