@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpnb.answers import assembly
 from dpnb.answers.answer import Answer
-from dpnb.answers.price import Price
 from dpnb.answers.past import Shelf
+from dpnb.answers.price import Price
 from dpnb.answers.pricing import priced
 from dpnb.answers.query import AnswerRequest
 from dpnb.answers.question import Question
@@ -48,7 +48,6 @@ from dpnb.private import Stamp
 from dpnb.releases.catalogue import DeclaredViews
 from dpnb.releases.request import P, R, Request, definitions_of, header
 from dpnb.results import Asked, BudgetStatus
-from dpnb.risk.looks import Looks
 from dpnb.schema.joins import joined
 from dpnb.schema.table import Table
 from dpnb.sql.query import Query
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
     from dpnb.explain.explanation import Explanation
     from dpnb.explain.price import ExplanationPrice
     from dpnb.explain.request import ExplanationRequest
+    from dpnb.risk.looks import Looks
     from dpnb.risk.profile import RiskProfile
     from dpnb.server.service import Service
     from dpnb.session import Session
@@ -176,7 +176,7 @@ class Curator(Ownership):
         self._lock = threading.RLock()
         self._statements: dict[object, AnswerRequest] = {}
         self._shelf = Shelf()
-        self._looks = Looks()
+        self._looks: Looks | None = None
         self._store = Store(ledger, anchor, new_anchor=new_anchor)
         self._engines: dict[str, Engine] = {}
         try:
@@ -920,9 +920,9 @@ class Curator(Ownership):
         """
         from dpnb.risk import plan as exposure
         from dpnb.risk.context import Desk
-        from dpnb.studies import rdr
+        from dpnb.risk.looks import Looks
 
-        rdr.family(mechanism)
+        exposure.family(mechanism)
         if not isinstance(mode, str) or mode not in ("tight", "paper"):
             raise RequestError(
                 f"mode must be 'tight' or 'paper', got {given(mode)}", "Write mode='tight'."
@@ -933,6 +933,7 @@ class Curator(Ownership):
             level = {unit(self._store.accountant.currency): 1}
             request = self._statement(OWNER, sql, params, {**level, "split": split})
             plan, engine = request.plan(), self._engines[request.query.table]
+            self._looks = self._looks or Looks()
             desk = Desk(
                 sql, plan, self._store, engine, self._tables, self._serve, self._priced,
                 _interruptible, self._lock, self._looks,

@@ -15,6 +15,7 @@ from dpnb.errors import RequestError
 from dpnb.estimation.joint import Joint
 from dpnb.estimation.mixed import Pair, Width, count_interval, mean_and_interval
 from dpnb.estimation.noise import Mixture
+from dpnb.published import published
 
 if TYPE_CHECKING:
     from dpnb.answers.domain import Ints, Values
@@ -65,18 +66,21 @@ def _half_width(law: Mixture, options: Options, alpha: float, evidence: Evidence
         return evidence.any_factor(alpha) * law.sd + law.margin
     if options.method == "blue":
         return law.half_width(alpha)
-    from dpnb.studies.bayes import grid, monte_carlo_half_width
-
+    bayes = published("bayes")
     if options.method == "mc":
         if alpha * SIMULATED < 100:
             raise RequestError(
                 "method='mc' cannot find intervals with such a high confidence",
                 "Use method='blue'.",
             )
-        return monte_carlo_half_width(law, alpha, SIMULATED, 0)
+        simulated: float = bayes.monte_carlo_half_width(law, alpha, SIMULATED, 0)
+        return simulated
     if law.variance:
         raise RequestError("method='pc' needs Laplace noise", "Use method='blue'.")
-    return grid(law.scales).half_width(alpha) + law.margin if law.scales else law.margin
+    if not law.scales:
+        return law.margin
+    convolved: float = bayes.grid(law.scales).half_width(alpha)
+    return convolved + law.margin
 
 
 def _mean(

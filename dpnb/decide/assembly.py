@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from dpnb.decide.certificate import (
 )
 from dpnb.decide.conditions import Bools, Node, Tree
 from dpnb.decide.decision import Decision, Reading, Taken, Test
+from dpnb.decide.entropy import min_entropy
 from dpnb.decide.findings import Found, held_before
 from dpnb.decide.naming import aggregate_text, atom_text, name_of
 from dpnb.decide.plan import DecisionPlan, Term
@@ -24,9 +26,8 @@ from dpnb.decide.stage import Stage
 from dpnb.ledger.accountant import Charge
 from dpnb.ledger.store import Store
 from dpnb.privacy.loss import PrivacyLoss, amount_text, epsilon_shown
+from dpnb.published import published
 from dpnb.schema.schema import Schema, unit_text
-from dpnb.studies.cases import Studied
-from dpnb.studies.entropy import min_entropy
 from dpnb.views.measures import Sum
 from dpnb.views.view import View
 
@@ -124,8 +125,7 @@ def studied(
     analyst: str,
 ) -> Decision:
     """Return what a published method finds in a simulation on public data; stamped not private."""
-    from dpnb.studies import cases, study
-
+    cases, study = published("cases"), published("study")
     options = plan.options
     most = cases.MOST if options.most is None else float(options.most)
     values = [line.view.values(exact[line.view.id]) for line in plan.lines]
@@ -133,7 +133,7 @@ def studied(
         plan.condition, plan.places, plan.reaches, tuple(term.u for term in plan.terms),
         plan.limits, np.asarray(values)[:, list(plan.order)], options.beta, options.alpha, most,
     )  # fmt: skip
-    found = study.run(options.mode, case, study.generator())  # type: ignore[arg-type]
+    found = study.run(options.mode, case, study.generator())
     at = Stage(plan, 1, (Fraction(0),) * len(plan.lines), ())
     bare = decision(sql, at, (), None, store, schema, analyst)
     epsilons = tuple(found.epsilons.tolist())
@@ -156,7 +156,7 @@ def studied(
     )  # fmt: skip
 
 
-def _as_run(place: int, test: Test, found: Studied) -> Test:
+def _as_run(place: int, test: Test, found: Any) -> Test:
     """Return a condition as a simulation tested it: by its newest region; with no share if it did not."""
     rows = [row for row in found.rows if row.place == place]
     return replace(

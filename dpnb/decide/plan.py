@@ -30,11 +30,11 @@ from dpnb.errors import RequestError, given, nearest
 from dpnb.privacy import response
 from dpnb.privacy.loss import Currency
 from dpnb.privacy.path import LEAST_LEVEL
+from dpnb.published import published
 from dpnb.releases.plan import MOST_LEVEL
 from dpnb.schema.schema import Schema, Unit
 from dpnb.sql.canonical import describe, plain, plain_value
 from dpnb.sql.query import Query
-from dpnb.studies.charges import first_shares
 
 LATTICE_SHARE = 0.001
 """Part of a grey width that is kept back for the lattice of the noise."""
@@ -265,7 +265,8 @@ def _shares(
     """Return each condition's share of the bound on false negatives in one step, and of that on false positives."""
     if options.mode in STUDY_MODES:
         weights = [bar.sensitivity / bar.u for bar in bars]
-        return first_shares(options.mode, condition, weights, options.bound), [None] * len(bars)
+        first = published("charges").first_shares(options.mode, condition, weights, options.bound)
+        return first, [None] * len(bars)
     halved = 2 if options.mode == "hybrid" else 1
     shares = apportion(condition, bars, options.bound / halved / steps, currency)
     if options.mode not in ("margin", "hybrid"):

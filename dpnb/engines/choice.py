@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpnb.engines.scans import Engine
 from dpnb.errors import SchemaError
-from dpnb.schema.table import Table, is_database
+from dpnb.schema.table import Table, is_database, is_spark
 
 
 def engine_of(table: Table) -> Engine:
@@ -15,9 +15,6 @@ def engine_of(table: Table) -> Engine:
     SchemaError
         When a package is missing, or the source does not fit the schema.
     """
-    from dpnb.engines.duckdb import DuckDBEngine
-    from dpnb.engines.spark import SparkEngine, is_spark
-
     if is_database(table.source):
         try:
             from dpnb.engines.postgres import PostgresEngine
@@ -26,4 +23,10 @@ def engine_of(table: Table) -> Engine:
                 "a table in PostgreSQL needs psycopg", "Run pip install 'dpnb[postgres]'."
             ) from None
         return PostgresEngine(table)
-    return SparkEngine(table) if is_spark(table.source) else DuckDBEngine(table)
+    if is_spark(table.source):
+        from dpnb.engines.spark import SparkEngine
+
+        return SparkEngine(table)
+    from dpnb.engines.duckdb import DuckDBEngine
+
+    return DuckDBEngine(table)

@@ -47,12 +47,6 @@ _LIMB_BITS = 22
 """A hash is summed in parts of so many bits, so that the sums fit 64 bits for 2**41 rows."""
 
 
-def is_spark(source: object) -> bool:
-    """Return whether a table's source is a data frame of Spark."""
-    module = type(source).__module__
-    return module.startswith("pyspark.sql.") and type(source).__name__ == "DataFrame"
-
-
 _silent = threading.local()
 """Marks the threads whose errors are not to be logged."""
 

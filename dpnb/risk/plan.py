@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from dpnb.errors import RequestError, given, nearest
 from dpnb.ledger.store import Store
 from dpnb.privacy.calibrate import law
 from dpnb.privacy.loss import Currency, unit
+from dpnb.published import published
 from dpnb.releases.accuracy import read_accuracy
 from dpnb.releases.plan import Plan, plan, shares
 from dpnb.risk.context import Desk
@@ -29,8 +31,6 @@ from dpnb.schema.columns import cell_count
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
 from dpnb.sql.canonical import read
-from dpnb.studies import rdr
-from dpnb.studies.rdr import PaperProfile
 from dpnb.views.view import View, view_keys
 
 MOST_LINES = 4_096
@@ -39,6 +39,11 @@ MOST_GROUPS = 4_096
 """More groups than this cannot be told apart."""
 MOST_JOINT_LINES = 1 << 20
 """The same, where contributions to earlier releases are told apart too, or shown one by one."""
+
+
+Mechanism: TypeAlias = Literal["laplace", "gaussian"]
+MECHANISMS: tuple[Mechanism, ...] = ("laplace", "gaussian")
+"""Whose noise a profile is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,15 @@ def profile(desk: Desk, asked: Options) -> RiskProfile:
     )
 
 
-def paper_look(desk: Desk, mechanism: str) -> Callable[[], PaperProfile]:
+def family(name: object) -> Mechanism:
+    """Return a mechanism by its name."""
+    found = next((known for known in MECHANISMS if isinstance(name, str) and known == name), None)
+    if found is None:
+        raise RequestError(f"there is no mechanism {given(name)}", "Use 'laplace' or 'gaussian'.")
+    return found
+
+
+def paper_look(desk: Desk, mechanism: str) -> Callable[[], Any]:
     """Return the look of RDR's algorithms as printed; not private (docs/methods/rdr.md, E1, E2)."""
     query = desk.plan.query
     if not desk.table.public:
@@ -133,9 +146,9 @@ def paper_look(desk: Desk, mechanism: str) -> Callable[[], PaperProfile]:
             "the printed algorithms treat each row as a person",
             "They run on tables without a privacy unit; leave mode='paper' out.",
         )
-    family = rdr.family(mechanism)
+    rdr = published("rdr")
     version, schema = desk.store.version(query.table), desk.table.schema
-    return lambda: rdr.measure(query, schema, version, desk.engine, family)
+    return lambda: rdr.measure(query, schema, version, desk.engine, family(mechanism))
 
 
 def _part(view: View, weight: float, currency: Currency) -> Part:

@@ -21,6 +21,12 @@ def is_database(source: object) -> bool:
     return isinstance(source, str) and source.startswith(("postgresql://", "postgres://"))
 
 
+def is_spark(source: object) -> bool:
+    """Return whether a table's source is a data frame of Spark."""
+    module = type(source).__module__
+    return module.startswith("pyspark.sql.") and type(source).__name__ == "DataFrame"
+
+
 def check_name(name: object) -> None:
     """Refuse what cannot be the name of a table.
 

@@ -11,16 +11,17 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from dpnb.engines.contributions import Contributions, ContributionScan, Part, Vector
 from dpnb.engines.scans import Engine, engine_failure
-from dpnb.errors import RequestError, given
+from dpnb.errors import RequestError
 from dpnb.privacy.noise import Noise
 from dpnb.risk import preferences
+from dpnb.risk.plan import Mechanism
 from dpnb.risk.selection import FIRST
 from dpnb.schema.schema import Schema
 from dpnb.sql.canonical import simplify
@@ -29,8 +30,6 @@ from dpnb.views.measures import Count, Sum
 from dpnb.views.view import view_keys, views_of
 
 Floats: TypeAlias = npt.NDArray[np.float64]
-Mechanism: TypeAlias = Literal["laplace", "gaussian"]
-MECHANISMS: tuple[Mechanism, ...] = ("laplace", "gaussian")
 
 CANDIDATES = tuple(float(level) for level in preferences.CANDIDATES)
 """The 37 epsilons of the paper's experiments: 10, ..., 1, 0.9, ..., 0.001."""
@@ -165,14 +164,6 @@ def _drawn(noise: Noise, mechanism: Mechanism, count: int = 1) -> Floats:
     """Return noise of scale 1, shape (count,)."""
     draw = noise.laplace if mechanism == "laplace" else noise.gaussian
     return np.asarray(draw([0] * count, LATTICE), dtype=np.float64) / LATTICE
-
-
-def family(name: object) -> Mechanism:
-    """Return a mechanism by its name."""
-    found = next((known for known in MECHANISMS if isinstance(name, str) and known == name), None)
-    if found is None:
-        raise RequestError(f"there is no mechanism {given(name)}", "Use 'laplace' or 'gaussian'.")
-    return found
 
 
 def measure(

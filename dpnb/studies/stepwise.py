@@ -16,9 +16,9 @@ import numpy as np
 
 from dpnb.decide.certificate import Floats
 from dpnb.decide.conditions import Bools
+from dpnb.decide.entropy import greedy
 from dpnb.studies.cases import Case, Mode, Row, Status, Studied, denied
 from dpnb.studies.charges import DeniedError, Meter, first_shares, level_of, traverse
-from dpnb.studies.entropy import greedy
 from dpnb.studies.probe import false_positives, smaller_region
 from dpnb.studies.refinement import finer, predicted
 

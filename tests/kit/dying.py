@@ -24,7 +24,7 @@ IMPORTED = (
     "duckdb", "encodings.utf_8_sig", "opendp._data", "opendp.measurements", "pandas", "scipy.special",
     "sqlglot.dialects.duckdb", "sqlglot.generators.duckdb", "sqlglot.parsers.duckdb",
     "sqlglot.typing.duckdb", "dpnb.curator", "dpnb.engines.choice", "dpnb.engines.duckdb",
-    "dpnb.engines.spark", "dpnb.explain.assembly", "dpnb.explain.request", "dpnb.privacy.gaussian",
+    "dpnb.explain.assembly", "dpnb.explain.request", "dpnb.privacy.gaussian",
     "dpnb.privacy.gumbel", "dpnb.risk.plan", "dpnb.session", "dpnb.sql.parser",
 )  # fmt: skip
 """What children would import each for itself."""

@@ -19,8 +19,9 @@ import pytest
 from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.scans import engine_failure
-from dpnb.engines.spark import SparkEngine, is_spark
+from dpnb.engines.spark import SparkEngine
 from dpnb.errors import EngineError, SchemaError
+from dpnb.schema.table import is_spark
 from tests.kit.engines import Units
 
 pytestmark = pytest.mark.spark

@@ -19,6 +19,7 @@ from dpnb import Category, Integer, Real, Schema, Table
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import RequestError
 from dpnb.privacy.noise import SecureNoise
+from dpnb.risk.plan import family
 from dpnb.risk.selection import FIRST
 from dpnb.sql.parser import parse
 from dpnb.studies import rdr
@@ -298,10 +299,10 @@ class TestMeasure:
             self.found("SELECT COUNT(*) FROM t", self.FRAME.iloc[:0])
 
     def test_mechanisms_are_known_by_name(self):
-        assert [rdr.family(name) for name in ("laplace", "gaussian")] == ["laplace", "gaussian"]
+        assert [family(name) for name in ("laplace", "gaussian")] == ["laplace", "gaussian"]
         for name in ("Laplace", "", None, ["laplace"]):
             with pytest.raises(RequestError, match="there is no mechanism"):
-                rdr.family(name)
+                family(name)
 
     def test_a_profile_shows_no_numbers_and_cannot_be_pickled(self, adult):
         found = adult["gaussian"]["Q5"]

@@ -84,7 +84,7 @@ Run = Callable[[np.random.Generator], Studied]
 
 def repeat(run: Run, truth: np.ndarray, runs: int, seed: Sequence[int], *, even=False) -> Outcome:
     """Run many times; denied runs count with what they found."""
-    from dpnb.studies.entropy import min_entropy
+    from dpnb.decide.entropy import min_entropy
 
     generator = np.random.default_rng(seed)
     spent, missed, false, evenness = (np.zeros(runs) for _ in range(4))

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from dpnb.studies.entropy import box, dual, enumerated, greedy, min_entropy
+from dpnb.decide.entropy import box, dual, enumerated, greedy, min_entropy
 
 pytestmark = pytest.mark.fast
 
