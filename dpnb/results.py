@@ -102,8 +102,8 @@ def card_of(result: Shown) -> Any:
     return getattr(display(f"cards.{module}"), name)
 
 
-@dataclass(frozen=True, slots=True)
-class Bill:
+@dataclass(frozen=True, slots=True, repr=False)
+class Bill(Shown):
     """What a request cost, what it leaves, and what must be said of its result.
 
     Attributes
@@ -123,6 +123,8 @@ class Bill:
         True when the amount behind the numbers was picked by looking at the data: their guarantee
         holds only for it given.
     """
+
+    card = "bill.BILL"
 
     spent: PrivacyLoss
     remaining: PrivacyLoss

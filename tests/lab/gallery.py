@@ -182,6 +182,7 @@ CELLS = {
     ),
     "provenance: nobody asked": "curated().provenance",
     "coalition": 'curator.coalition("alice", "bob")',
+    "bill": "adult.budget.bill",
     "budget": "adult.budget",
     "budget: of one analyst": "bob.budget",
     "history": "adult.history",

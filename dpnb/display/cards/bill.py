@@ -1,0 +1,33 @@
+"""A bill: what a request cost, what is left, and the limit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpnb.display.cards import words
+from dpnb.display.cards.listing import as_listing
+from dpnb.display.text import CONDITIONAL
+from dpnb.formats import loss_text
+from dpnb.results import Listing
+
+if TYPE_CHECKING:
+    from dpnb.results import Bill
+
+
+def bill_listing(bill: Bill) -> Listing:
+    """Return a bill as a table."""
+    rows = tuple(
+        (word, loss_text(loss, bill.currency, bill.delta, left=word == "left"))
+        for word, loss in (
+            ("privacy cost", bill.spent),
+            ("left", bill.remaining),
+            ("limit", bill.cap),
+        )
+    )
+    picked = (CONDITIONAL,) if bill.conditional else ()
+    kernel = words.ledger_note(bill)
+    notes = (*picked, *((kernel,) if kernel else ()))
+    return Listing("Bill", ("", "privacy loss"), rows, bill.stamp, notes)
+
+
+BILL = as_listing(bill_listing)
