@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ import dpnb
 PACKAGE = Path(dpnb.__file__).parent
 FLOORS = (
     {"errors"},
-    {"arguments", "codes", "interrupt", "private", "spelling"},
+    {"arguments", "codes", "interrupt", "private", "published", "spelling"},
     {"schema"},
     {"privacy"},
     {"formats"},
@@ -43,11 +45,7 @@ FLOORS = (
 """The folders and files of ``dpnb/``, from the ground up. Rooms of one floor do not import each other."""
 FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names}
 OWED: dict[str, set[str]] = {
-    "answers.measuring": {"studies.bayes"},
     "channel": {"curator"},
-    "decide.assembly": {"studies.cases", "studies.entropy", "studies.study"},
-    "decide.plan": {"studies.charges"},
-    "risk.plan": {"studies.rdr"},
     "server.app": {"curator"},
     "server.endpoints": {"curator"},
     "server.service": {"curator"},
@@ -289,3 +287,18 @@ def test_every_public_name_is_there():
     assert set(dpnb.__all__) <= set(dir(dpnb))
     with pytest.raises(AttributeError, match="no attribute 'nope'"):
         dpnb.nope  # noqa: B018
+
+
+def test_the_page_on_the_architecture_names_the_floors_and_real_files():
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text("utf-8")
+    floors = page.partition("## Floors")[2].partition("\n## ")[0]
+    rows = [
+        re.findall(r"`(\w+)`", line.split("|")[1])
+        for line in re.findall(r"^\|.*`.*$", floors, re.MULTILINE)
+    ]
+    places = [[FLOOR[name] for name in row] for row in rows]
+    assert sorted(name for row in rows for name in row) == sorted(FLOOR)
+    assert all(max(below) < min(above) for below, above in pairwise(places))
+    for name in re.findall(r"`([\w/]+(?:\.py|/))`", page):
+        root = PACKAGE.parent if name.startswith("tests/") else PACKAGE
+        assert (root / name).exists(), name

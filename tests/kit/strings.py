@@ -20,7 +20,7 @@ SURFACES = {
                 "schema/*", "codes.py", "rehearsal.py", "datasets/*", "engines/*", "session.py", "curator.py",
                 "private.py", "ledger/configuration.py", "ledger/locks.py", "ledger/ledger.py", "ledger/postgres.py",
                 "ledger/sqlite.py", "ledger/store.py"),
-    "help of magics": ("magics/cells.py",),
+    "help of magics": ("magics/cells.py", "magics/arguments.py", "releases/options.py"),
     "statements": ("sql/*",),
     "answers": ("answers/*", "estimation/*", "formats.py", "results.py", "display/html.py", "display/text.py",
                 "display/elements.py", "display/cards/answer*.py", "display/cards/bootstrap.py",
@@ -28,14 +28,13 @@ SURFACES = {
                 "display/widgets.py", "releases/accuracy.py",
                 "releases/plan.py", "interrupt.py", "errors.py", "arguments.py", "spelling.py"),
     "prices, budgets, histories": ("privacy/*", "ledger/accountant.py", "ledger/mechanism.py", "releases/request.py",
-                                   "display/cards/budget.py", "display/cards/price.py", "display/cards/listing.py"),
+                                   "display/cards/bill.py", "display/cards/budget.py", "display/cards/price.py", "display/cards/listing.py"),
     "explanations": ("explain/*", "magics/explaining.py", "display/cards/explanation*.py"),
-    "decisions": ("decide/*", "privacy/response.py", "studies/*", "magics/deciding.py", "display/cards/decision*.py"),
+    "decisions": ("decide/*", "privacy/response.py", "studies/*", "display/cards/decision*.py"),
     "inferences": ("answers/domain.py", "answers/evidence.py", "answers/fresh.py", "answers/infer*.py",
                    "answers/marginals.py", "answers/measuring.py", "answers/merging.py", "answers/options.py",
                    "answers/past.py", "answers/pricing.py", "answers/reuse.py", "estimation/history.py",
-                   "estimation/prior.py", "owner/claims.py", "studies/bayes.py", "magics/inferring.py",
-                   "display/cards/inference*.py"),
+                   "estimation/prior.py", "owner/claims.py", "studies/bayes.py", "display/cards/inference*.py"),
     "risk": ("risk/*", "studies/rdr.py", "magics/risking.py", "display/cards/risk*.py"),
     "discovery": ("discover/*", "display/cards/discovery.py"),
     "provenance": ("ledger/*", "views/*", "releases/*", "owner/*", "display/cards/provenance*.py"),
@@ -43,7 +42,7 @@ SURFACES = {
     "command line": ("cli.py", "server/tokens.py", "lessons.py", "__main__.py"),
 }  # fmt: skip
 """Where texts are made. The longest pattern counts."""
-SILENT = {"display/__init__.py", "display/cards/__init__.py"}
+SILENT = {"display/__init__.py", "display/cards/__init__.py", "published.py"}
 """Modules without texts."""
 _WORD = re.compile(r"[^\W\d]{2,}")
 _SQL = re.compile(

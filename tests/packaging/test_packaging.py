@@ -199,8 +199,8 @@ class TestArchives:
         (sdist,) = built.glob("*.tar.gz")
         others = {name for name in names_in(sdist) if not name.startswith("dpnb/")}
         assert others == {
-            ".gitignore", "CHANGELOG.md", "CITATION.cff", "CODE_OF_CONDUCT.md", "LICENSE", "PKG-INFO",
-            "README.md", "SECURITY.md", "pyproject.toml", "tests/data/online_retail.parquet",
+            ".gitignore", "CHANGELOG.md", "CITATION.cff", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md",
+            "LICENSE", "PKG-INFO", "README.md", "SECURITY.md", "pyproject.toml", "tests/data/online_retail.parquet",
             *(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")),
             *(f"notebooks/{name}" for name in LESSONS),
         }  # fmt: skip
