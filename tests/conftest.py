@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import settings
 from hypothesis.configuration import set_hypothesis_home_dir
 
@@ -147,6 +148,22 @@ def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
     return sorted(items, key=turn)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item, nextitem) -> bool | None:
+    """Let a process of pytest-xdist report each test once.
+
+    Five messages about each of thousands of tests took more of a processor than many tests do. What
+    does not pass is reported as ever, and so is everything when somebody wants times or names.
+    """
+    option = item.config.option
+    if not hasattr(item.config, "workerinput") or option.durations or option.verbose > 0:
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Give each process whole files, and some of them whole folders."""
@@ -156,6 +173,12 @@ def pytest_xdist_make_scheduler(config, log):
         def _split_scope(self, nodeid: str) -> str:
             folder = nodeid.partition("tests/")[2].partition("/")[0]
             return folder if folder in _TOGETHER[:3] else super()._split_scope(nodeid)
+
+        def _pending_of(self, workload: dict[str, dict[str, bool]]) -> int:
+            # asked after each test: files that are done would be counted every time
+            for scope in [scope for scope, unit in workload.items() if all(unit.values())]:
+                del workload[scope]
+            return super()._pending_of(workload)
 
     return Folders(config, log)
 
