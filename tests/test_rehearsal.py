@@ -27,6 +27,7 @@ from dpnb.private import STAMPS
 from dpnb.results import BudgetStatus
 from dpnb.schema.synthetic import generated
 from tests.kit.loaded import loaded_once  # noqa: F401
+from tests.kit.one_database import one_database  # noqa: F401
 
 WORDS = "GENERATED DATA: nothing here is real."
 SCHEMA = Schema(

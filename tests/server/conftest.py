@@ -23,6 +23,7 @@ from dpnb.engines.scans import engine_failure
 from dpnb.server import tokens
 from dpnb.server.service import Service
 from tests.kit.loaded import loaded_once  # noqa: F401
+from tests.kit.one_database import one_database  # noqa: F401
 from tests.kit.services import one_certificate, quick_ends  # noqa: F401
 
 SQL = "SELECT sex, COUNT(*) AS n, AVG(wage) AS m FROM people GROUP BY sex"
