@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.kit.dying import Workers
+from tests.kit.loaded import loaded_once  # noqa: F401
 
 
 @pytest.fixture(scope="session")

@@ -121,11 +121,10 @@ def work(order):
     own = Path(f"{order['acks']}.{os.getpid()}")
     with own.open("a", encoding="utf-8") as acks:
         opened = session(order["ledger"], order.get("cap"))
-        while time.time() < order.get("start", 0):
-            time.sleep(0.001)
-        if order.get("step"):
-            die_at(order["step"])
+        time.sleep(max(0.0, order.get("start", 0) - time.time()))
         for number in range(order["first"], order["first"] + order["requests"]):
+            if number == order.get("dies"):
+                die_at(order["step"])
             sql, rho = order["request"] if "request" in order else request(number)
             outcome = {"sql": sql, "rho": rho}
             try:
