@@ -103,6 +103,16 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    # nothing that is made meanwhile is garbage
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish():
     # what was collected lives to the end, so nothing in it is garbage before; after that full collections, which
     # took 4 % of a run, come more seldom
@@ -124,14 +134,19 @@ def pytest_xdist_auto_num_workers(config) -> int | None:
 
 
 def pytest_collection_modifyitems(config, items):
-    def is_wanted(item: pytest.Item) -> bool:
-        if config.getoption("-m") == "fast" and not _SAMPLES.isdisjoint(item.fixturenames):
-            return False
-        return _everything(config) or not any(item.get_closest_marker(name) for name in _NEEDS)
+    fast, everything = config.getoption("-m") == "fast", _everything(config)
 
-    left_out = [item for item in items if not is_wanted(item)]
+    def is_wanted(item: pytest.Item) -> bool:
+        if fast and not _SAMPLES.isdisjoint(item.fixturenames):
+            return False
+        return everything or not any(mark.name in _NEEDS for mark in item.iter_markers())
+
+    wanted: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        (wanted if is_wanted(item) else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
-    items[:] = _spread([item for item in items if is_wanted(item)])
+    items[:] = _spread(wanted)
 
 
 def _everything(config) -> bool:
