@@ -922,7 +922,7 @@ class Curator(Ownership):
         from dpnb.risk.context import Desk
         from dpnb.risk.looks import Looks
 
-        exposure.family(mechanism)
+        known = exposure.family(mechanism)
         if not isinstance(mode, str) or mode not in ("tight", "paper"):
             raise RequestError(
                 f"mode must be 'tight' or 'paper', got {given(mode)}", "Write mode='tight'."
@@ -939,7 +939,7 @@ class Curator(Ownership):
                 _interruptible, self._lock, self._looks,
             )  # fmt: skip
             if mode == "paper":
-                look: Callable[[], Any] = exposure.paper_look(desk, mechanism)
+                look: Callable[[], Any] = exposure.paper_look(desk, known)
             else:
                 options = exposure.options(desk, by, cumulative, form)
                 look = partial(exposure.profile, desk, options)

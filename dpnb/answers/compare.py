@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -268,15 +268,13 @@ def difference(
     if estimates.total is not None and estimates.count is not None:
         assert total_law is not None and count_law is not None  # noqa: S101, PT018
         each = alpha / (len(weights) if planned else groups)
-        ends = []
-        for i in weights:
-            total, count = estimates.total[i], estimates.count[i]
-            if mode == "paper":
-                ends.append(mean_in_box(total, count, total_law, count_law, each))
-            else:
-                ends.append(
-                    mean_around_zero(total, count, total_law, count_law, estimates.reach, each)
-                )
+        if mode == "paper":
+            ends = [
+                mean_in_box(estimates.total[i], estimates.count[i], total_law, count_law, each)
+                for i in weights
+            ]
+        else:
+            ends = _means(estimates, weights, each)
         # released sums are centred, so their middle returns here; in contrasts it cancels exactly
         return combine(ends, shares, Fraction(estimates.middle) * sum(shares) - constant)
     values = estimates.count if estimates.total is None else estimates.total
@@ -285,6 +283,17 @@ def difference(
     half = combination_half_width(law, alpha, shares, groups, planned=planned)
     centre = math.fsum(float(w) * values[i] for i, w in weights.items()) - float(constant)
     return centre - half, centre + half
+
+
+def _means(found: Estimates, rows: Iterable[int], alpha: float) -> list[Pair]:
+    """Return an interval of each group's AVG, around the middle, that fails with ``alpha``."""
+    total, count, total_law, count_law = found.total, found.count, found.total_law, found.count_law
+    assert total is not None and count is not None  # noqa: S101, PT018
+    assert total_law is not None and count_law is not None  # noqa: S101, PT018
+    return [
+        mean_around_zero(total[row], count[row], total_law, count_law, found.reach, alpha)
+        for row in rows
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,22 +316,11 @@ def pairs(answer: Answer, found: Estimates, rows: Sequence[int]) -> Pairs:
         low, high = (tuple(end[row] for row in rows) for end in (found.low, found.high))
         return Pairs(low, high)
     alpha, groups = question_alpha(answer, found, planned=False), len(answer.groups)
-    total_law, count_law = found.total_law, found.count_law
     if found.total is not None and found.count is not None:
-        assert total_law is not None and count_law is not None  # noqa: S101, PT018
-        ends = [
-            mean_around_zero(
-                found.total[row],
-                found.count[row],
-                total_law,
-                count_law,
-                found.reach,
-                alpha / groups,
-            )
-            for row in rows
-        ]
-        return Pairs(tuple(low for low, _ in ends), tuple(high for _, high in ends))
-    values, law = (found.count, count_law) if found.total is None else (found.total, total_law)
+        low, high = zip(*_means(found, rows, alpha / groups), strict=True)
+        return Pairs(low, high)
+    total = found.total is not None
+    values, law = (found.total, found.total_law) if total else (found.count, found.count_law)
     assert values is not None and law is not None  # noqa: S101, PT018
     half = combination_half_width(law, alpha, (Fraction(1), Fraction(-1)), groups, planned=False)
     return Pairs(value=tuple(values[row] for row in rows), half=half)

@@ -54,13 +54,18 @@ def by_alias(text: str, option: str, names: Names) -> float | dict[str, float]:
     """Return 50 for '50', and a number for each aggregate for 'n=100,mean=2'."""
     if "=" not in text:
         return read_number(text, option)
-    pairs = [part.partition("=") for part in text.split(",")]
-    found = {alias.strip(): read_number(number, option) for alias, _, number in pairs}
-    if len(found) < len(pairs):
+    found = [(alias, read_number(number, option)) for alias, number in _named(text)]
+    if len(dict(found)) < len(found):
         raise RequestError(
             f"{option} names an aggregate twice", f"Write {option} n=100,mean=2, each once."
         )
-    return found
+    return dict(found)
+
+
+def _named(text: str) -> list[tuple[str, str]]:
+    """Return the names and texts of 'n=100,mean=2'."""
+    pairs = [part.partition("=") for part in text.split(",")]
+    return [(name.strip(), written.strip()) for name, _, written in pairs]
 
 
 def _percent(text: str, option: str, names: Names) -> float:
@@ -74,31 +79,30 @@ def _parts(text: str, option: str, names: Names) -> Any:
     """Return an amount, or one for each part of an explanation."""
     if "=" not in text:
         return read_amount(text, option, names)
-    pairs = [part.partition("=") for part in text.split(",")]
-    named = {part.strip(): read_amount(rho.strip(), option, names) for part, _, rho in pairs}
-    if len(named) < len(pairs):
+    found = [(part, read_amount(rho, option, names)) for part, rho in _named(text)]
+    if len(dict(found)) < len(found):
         raise RequestError(
             f"{option} names a part twice", "Write topk=0.05,influence=0.05,rank=0.1."
         )
-    return named
+    return dict(found)
 
 
-def _mapping(text: str, option: str, names: Names) -> Mapping[str, Any]:
-    held = names.get(text)
+def _mapping(name: str, option: str, names: Names) -> Mapping[str, Any]:
+    held = names.get(name)
     if isinstance(held, Mapping):
         return held
     known = [key for key, value in names.items() if isinstance(value, Mapping) and key[:1] != "_"]
-    hint = nearest(text, known) if known else "Write limits = {'quota': {'a': 100, 'b': 50}} first."
-    raise RequestError(f"there is no dict named {given(text)}", hint)
+    hint = nearest(name, known) if known else "Write limits = {'quota': {'a': 100, 'b': 50}} first."
+    raise RequestError(f"there is no dict named {given(name)}", hint)
 
 
-def _list(text: str, option: str, names: Names) -> Any:
-    if text not in names:
+def _list(name: str, option: str, names: Names) -> Any:
+    if name not in names:
         raise RequestError(
-            f"there is no list named {given(text)}",
+            f"there is no list named {given(name)}",
             'Name a variable with a list of conditions, such as ["age > 30"].',
         )
-    return names[text]
+    return names[name]
 
 
 _READERS: dict[Written, Callable[[Any, str, Names], Any]] = {

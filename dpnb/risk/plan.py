@@ -133,7 +133,7 @@ def family(name: object) -> Mechanism:
     return found
 
 
-def paper_look(desk: Desk, mechanism: str) -> Callable[[], Any]:
+def paper_look(desk: Desk, mechanism: Mechanism) -> Callable[[], Any]:
     """Return the look of RDR's algorithms as printed; not private (docs/methods/rdr.md, E1, E2)."""
     query = desk.plan.query
     if not desk.table.public:
@@ -148,7 +148,7 @@ def paper_look(desk: Desk, mechanism: str) -> Callable[[], Any]:
         )
     rdr = published("rdr")
     version, schema = desk.store.version(query.table), desk.table.schema
-    return lambda: rdr.measure(query, schema, version, desk.engine, family(mechanism))
+    return lambda: rdr.measure(query, schema, version, desk.engine, mechanism)
 
 
 def _part(view: View, weight: float, currency: Currency) -> Part:

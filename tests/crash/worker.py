@@ -119,12 +119,14 @@ def die_at(step):
 def work(order):
     """Ask until told or killed; acknowledge each answer."""
     own = Path(f"{order['acks']}.{os.getpid()}")
-    with own.open("a", encoding="utf-8") as acks:
-        opened = session(order["ledger"], order.get("cap"))
+    with (
+        own.open("a", encoding="utf-8") as acks,
+        session(order["ledger"], order.get("cap")) as opened,
+    ):
         time.sleep(max(0.0, order.get("start", 0) - time.time()))
+        if order.get("step"):
+            die_at(order["step"])
         for number in range(order["first"], order["first"] + order["requests"]):
-            if number == order.get("dies"):
-                die_at(order["step"])
             sql, rho = order["request"] if "request" in order else request(number)
             outcome = {"sql": sql, "rho": rho}
             try:
