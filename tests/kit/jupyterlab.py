@@ -21,6 +21,8 @@ from tests.kit import notebooks
 _FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    # nothing but this machine has an address
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 ]
 _SETTINGS = {
     # the word "false", by JupyterLab's schema
