@@ -27,7 +27,7 @@ from dpnb.server import tokens
 from dpnb.server.auth import Authenticator, Privilege, read_privilege
 from dpnb.server.hub import HubAuthenticator, is_service
 from dpnb.server.limits import Limits
-from dpnb.server.service import is_loopback, serve
+from dpnb.server.service import is_loopback
 from dpnb.spelling import with_options
 
 TOKENS = "tokens.json"
@@ -192,8 +192,7 @@ def _serve(options: argparse.Namespace) -> None:
                 f"Warning: {host} without TLS. Tokens and answers can be read on the network, "
                 "unless a proxy in front of the service has TLS."
             )
-        serve(
-            curator,
+        curator.serve(
             host,
             port,
             authenticator=authenticator,

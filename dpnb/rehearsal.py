@@ -1,12 +1,11 @@
-"""A curator of generated data, on which an analyst tries what they plan to ask."""
+"""Generated data, on which an analyst tries what they plan to ask."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-from dpnb.channel import LocalChannel
-from dpnb.curator import Curator
+from dpnb.backend import LocalBackend
 from dpnb.ledger.accounts import ANALYST
 from dpnb.ledger.policy import Policy
 from dpnb.privacy.budget import Budget
@@ -14,12 +13,13 @@ from dpnb.results import BudgetStatus
 from dpnb.schema.columns import Kind
 from dpnb.schema.synthetic import generated
 from dpnb.schema.table import Table
+from dpnb.verbs import opened
 
 
 def rehearsal(
     tables: Mapping[str, Table], status: BudgetStatus, rows: int, seed: int
-) -> LocalChannel:
-    """Return the way to a curator of generated tables, with a ledger in memory and one analyst.
+) -> LocalBackend:
+    """Open generated tables, with a ledger in memory and one analyst.
 
     Parameters
     ----------
@@ -43,9 +43,9 @@ def rehearsal(
         # which cannot count noise paths
         policy = Policy(mechanism="additive")
         name = (status.analyst or "you").partition("#")[0]
-        curator = Curator(made, budget=budget, analysts={name: 1}, policy=policy, rehearsal=True)
-        return LocalChannel(curator, name, owned=True)
-    return LocalChannel(Curator(made, budget=budget, rehearsal=True), ANALYST, owned=True)
+        runner = opened(made, budget=budget, analysts={name: 1}, policy=policy, rehearsal=True)
+        return LocalBackend(runner, name, owned=True)
+    return LocalBackend(opened(made, budget=budget, rehearsal=True), ANALYST, owned=True)
 
 
 def _kinds_of_ids(tables: Iterable[Table]) -> dict[str, Kind]:

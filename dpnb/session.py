@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -14,9 +15,8 @@ from dpnb.answers.answer import Answer
 from dpnb.answers.price import Price
 from dpnb.answers.question import Question
 from dpnb.arguments import checked
-from dpnb.channel import Channel, LocalChannel
+from dpnb.backend import Backend, LocalBackend
 from dpnb.codes import truth
-from dpnb.curator import Curator
 from dpnb.errors import BudgetError, DpnbError, RequestError, given, nearest, printable
 from dpnb.formats import loss_text
 from dpnb.interrupt import Progress, wait
@@ -24,8 +24,10 @@ from dpnb.ledger.accounts import ANALYST
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import PICKED
 from dpnb.private import STAMPS
+from dpnb.releases.call import Call
 from dpnb.results import Asked, BudgetStatus, Listing, minute
 from dpnb.schema.table import Table, protection
+from dpnb.verbs import opened
 
 if TYPE_CHECKING:
     from dpnb.answers.inference import Inference
@@ -89,22 +91,18 @@ class Session:
         new_version: bool = False,
         noise: Noise | None = None,
     ) -> None:
-        self._curator: Curator | None = Curator(
-            tables,
-            budget=budget,
-            ledger=ledger,
-            anchor=anchor,
-            new_anchor=new_anchor,
-            new_version=new_version,
-            noise=noise,
-        )
-        self._channel: Channel = LocalChannel(self._curator, ANALYST, owned=True)
+        runner = opened(
+            tables, budget=budget, ledger=ledger, anchor=anchor, new_anchor=new_anchor,
+            new_version=new_version, noise=noise,
+        )  # fmt: skip
+        self._backend: Backend = LocalBackend(runner, ANALYST, owned=True)
+        self._owner = True
 
     @classmethod
-    def _of(cls, channel: Channel, curator: Curator | None = None) -> Session:
-        """Return a session over a channel; ``curator`` where its holder owns the data."""
+    def _of(cls, backend: Backend, *, owner: bool = False) -> Session:
+        """Return an analyst's session; ``owner`` where its holder owns the data."""
         session = cls.__new__(cls)
-        session._channel, session._curator = channel, curator
+        session._backend, session._owner = backend, owner
         return session
 
     @checked
@@ -195,12 +193,8 @@ class Session:
             "split": split,
             "history": history,
         }
-        cancel = threading.Event()
-
-        def ask() -> Answer:
-            return self._channel.query(sql, params, accuracy, cancel)
-
-        return wait(ask, cancel, self._channel.interrupt, progress)
+        answer: Answer = self._run(Call("query", sql, accuracy, params), progress)
+        return answer
 
     def query_all(self, statements: Sequence[str], **options: Any) -> list[Answer]:
         """Answer several statements, or none if they cannot all be paid at the start.
@@ -343,7 +337,10 @@ class Session:
             "prior": prior,
             "chosen": chosen,
         }
-        return self._channel.infer(sql, params, options)
+        inference: Inference = self._backend.run(
+            Call("infer", sql, options, params), threading.Event()
+        )
+        return inference
 
     @checked
     def explain(
@@ -433,16 +430,13 @@ class Session:
             mode=mode, attributes=attributes, exclude=exclude, length=length,
             connective=connective, ranges=ranges, predicates=predicates, lower=lower,
         )  # fmt: skip
+        call = Call("explain", question, options)
         if not truth(anyway, "anyway"):
             _check_worth_explaining(question)
             if rho is None and epsilon is None and error is None:
-                self._channel.price_explanation(question, options).check_default()
-        cancel = threading.Event()
-
-        def ask() -> Explanation:
-            return self._channel.explain(question, options, cancel)
-
-        return wait(ask, cancel, self._channel.interrupt, progress)
+                self._backend.price(call).check_default()
+        explanation: Explanation = self._run(call, progress)
+        return explanation
 
     @checked
     def decide(
@@ -542,12 +536,7 @@ class Session:
             "most": most,
             "history": history,
         }
-        cancel = threading.Event()
-
-        def ask() -> Decision:
-            return self._channel.decide(sql, params, options, cancel)
-
-        found = wait(ask, cancel, self._channel.interrupt, progress, shown=True)
+        found: Decision = self._run(Call("decide", sql, options, params), progress, shown=True)
         # what is changed afterwards in the caller's mappings is of no later step
         same: dict[str, Any] = _copied(options)
         # a notebook's names are passed whole: no others are kept alive
@@ -615,12 +604,8 @@ class Session:
         options = {
             "table": table, "rho": rho, "epsilon": epsilon, "delta": delta, "confidence": confidence
         }  # fmt: skip
-        cancel = threading.Event()
-
-        def ask() -> Discovery:
-            return self._channel.discover(column, options, cancel)
-
-        return wait(ask, cancel, self._channel.interrupt, progress)
+        discovery: Discovery = self._run(Call("discover", column, options), progress)
+        return discovery
 
     def price_discovery(self, column: str, **options: Any) -> DiscoveryPrice:
         """Return what :meth:`discover` would cost now, and which values it would show. Free.
@@ -648,7 +633,8 @@ class Session:
         True
         """
         _check_names(options, Session.discover)
-        return self._channel.price_discovery(column, options)
+        price: DiscoveryPrice = self._backend.price(Call("discover", column, options))
+        return price
 
     @overload
     def price(self, sql: str, **options: Any) -> Price: ...
@@ -698,34 +684,44 @@ class Session:
         """
         if isinstance(sql, str) and accuracy.keys() & _DECIDING:
             _check_names(accuracy, Session.decide)
-            return self._channel.price_decision(sql, params, accuracy)
+            decision: DecisionPrice = self._backend.price(Call("decide", sql, accuracy, params))
+            return decision
         if isinstance(sql, Question):
             accuracy.pop("anyway", None)
-            return self._channel.price_explanation(sql, _explanation_options(**accuracy))
+            explanation: ExplanationPrice = self._backend.price(
+                Call("explain", sql, _explanation_options(**accuracy))
+            )
+            return explanation
         if not isinstance(sql, (str, list, tuple)):
             raise RequestError(
                 "there is no statement", "Pass SQL as a string, or a list of strings."
             )
         statements = [sql] if isinstance(sql, str) else list(sql)
         _check_names(accuracy, Session.query)
-        prices = self._channel.price(statements, params, accuracy)
+        prices: list[Price] = self._backend.price(Call("query", statements, accuracy, params))
         return prices[0] if isinstance(sql, str) else prices
+
+    def _run(self, call: Call, progress: Progress | None, *, shown: bool = False) -> Any:
+        """Return the result of a call, which an interrupt stops."""
+        cancel = threading.Event()
+        run = partial(self._backend.run, call, cancel)
+        return wait(run, cancel, self._backend.interrupt, progress, shown=shown)
 
     @property
     def ledger(self) -> str:
         """Public name of the ledger; results carry it."""
-        return self._channel.ledger
+        return self._backend.ledger
 
     @property
     def budget(self) -> BudgetStatus:
         """Cap, spent and remaining."""
-        return self._channel.budget
+        return self._backend.budget
 
     @property
     def history(self) -> Listing:
         """The requests answered so far, oldest first."""
-        budget = self._channel.budget
-        asked = self._channel.history
+        budget = self._backend.budget
+        asked = self._backend.history
 
         def cost(one: Asked) -> str:
             spent = loss_text(one.spent, budget.currency, None)
@@ -750,17 +746,17 @@ class Session:
         """The declared tables and columns."""
         rows = tuple(
             (name, column, kind.kind, _domain(kind.to_dict()))
-            for name, table in self._channel.tables.items()
+            for name, table in self._backend.tables.items()
             for column, kind in table.schema.items()
         )
         rows += tuple(
             (name, column, "undeclared", "find values with session.discover")
-            for name, table in self._channel.tables.items()
+            for name, table in self._backend.tables.items()
             for column in table.schema.undeclared
         )
         notes: tuple[str, ...] = ()
-        if any(table.unit is not None for table in self._channel.tables.values()):
-            notes = tuple(filter(None, [protection(self._channel.tables)]))
+        if any(table.unit is not None for table in self._backend.tables.values()):
+            notes = tuple(filter(None, [protection(self._backend.tables)]))
         header = ("table", "column", "kind", "declared values")
         return Listing("Declared columns", header, rows, notes=notes)
 
@@ -798,8 +794,9 @@ class Session:
         """
         from dpnb.rehearsal import rehearsal
 
-        channel = rehearsal(self._channel.tables, self._channel.budget, rows, seed)
-        return Session._of(channel, channel.curator)
+        return Session._of(
+            rehearsal(self._backend.tables, self._backend.budget, rows, seed), owner=True
+        )
 
     def close(self) -> None:
         """Forget the data and close the ledger, if this session opened them.
@@ -808,7 +805,7 @@ class Session:
         --------
         >>> session.close()
         """
-        self._channel.close()
+        self._backend.close()
 
     def __enter__(self) -> Session:
         return self
@@ -818,8 +815,8 @@ class Session:
 
     def __repr__(self) -> str:
         try:
-            names = ", ".join(self._channel.tables)
-            left = self._channel.budget
+            names = ", ".join(self._backend.tables)
+            left = self._backend.budget
         except DpnbError as error:
             return f"Session({printable(error.what)})"
         amount = loss_text(left.remaining, left.currency, left.delta, left=True)

@@ -15,6 +15,7 @@ import pytest
 import dpnb
 from dpnb.cli import main
 from dpnb.server import tokens
+from tests.kit.inside import ask
 
 TOML = """
 source = "people.csv"
@@ -263,7 +264,7 @@ class TestProcess:
             assert "SELECT" not in rest
             assert stat.S_IMODE((home / "people.ledger").stat().st_mode) == 0o600
         curator = served("people.toml")
-        paid_before(lambda q: curator.query("alice", q, None, {"rho": 0.1}))
+        paid_before(lambda q: ask(curator, "alice", "query", q, {"rho": 0.1}))
         curator.close()
 
     def test_beyond_this_machine_without_tls_it_warns(self, home, start):

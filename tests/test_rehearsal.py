@@ -26,6 +26,7 @@ from dpnb.ledger.policy import Policy
 from dpnb.private import STAMPS
 from dpnb.results import BudgetStatus
 from dpnb.schema.synthetic import generated
+from tests.kit.inside import owner, runner
 from tests.kit.loaded import loaded_once  # noqa: F401
 from tests.kit.one_database import one_database  # noqa: F401
 
@@ -63,7 +64,7 @@ def session():
 
 
 def rows_of(session: Session, name: str = "staff") -> pd.DataFrame:
-    return session._curator.tables[name].source
+    return owner(session).tables[name].source
 
 
 class TestRows:
@@ -156,7 +157,7 @@ class TestUnits:
         unit = Unit("person", max_rows=3)
         with Session(staff(unit=unit), budget=Budget(rho=1)) as session:
             rehearsal = session.rehearse(500)
-            assert rehearsal._curator.tables["staff"].unit == unit
+            assert owner(rehearsal).tables["staff"].unit == unit
             one, other = (s.price(SQL, rho="0.1") for s in (session, rehearsal))
             assert one.widths == other.widths
             assert one.spent == other.spent
@@ -176,7 +177,7 @@ class TestIndependence:
             pd.testing.assert_frame_equal(one, other)
 
     def test_the_data_are_not_looked_at(self, session, monkeypatch):
-        real = session._curator._engines["staff"]
+        real = runner(session).engines["staff"]
         measure = DuckDBEngine.measure
 
         def guarded(engine, scan):
@@ -186,7 +187,7 @@ class TestIndependence:
         monkeypatch.setattr(DuckDBEngine, "measure", guarded)
         rehearsal = session.rehearse(300)
         assert rehearsal.query(SQL, rho="0.1").stamp == "rehearsal"
-        assert "staff" not in repr(session._channel.tables["staff"].source)
+        assert "staff" not in repr(session._backend.tables["staff"].source)
 
     def test_nothing_is_charged_or_written(self, tmp_path):
         path = tmp_path / "staff.ledger"
@@ -351,7 +352,7 @@ def results():
             rehearsal.price([SQL, HAVING.partition(" HAVING")[0]], rho="0.2")
         ),
         "bootstrap": answer.bootstrap("m", draws=100),
-        "risk": rehearsal._curator.risk("SELECT SUM(age) AS s FROM staff"),
+        "risk": owner(rehearsal).risk("SELECT SUM(age) AS s FROM staff"),
     }
     yield made
     session.close()

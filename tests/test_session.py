@@ -21,7 +21,6 @@ import pytest
 
 import dpnb
 from dpnb import Category, DpnbError, Integer, Real, Schema, Table
-from dpnb.curator import Curator
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import (
     BudgetError,
@@ -35,6 +34,8 @@ from dpnb.errors import (
 from dpnb.ledger.ledger import Ledger
 from dpnb.privacy.loss import Picked
 from dpnb.privacy.path import grid
+from dpnb.releases.runner import Runner
+from tests.kit.inside import ask, runner
 
 MARITAL = "SELECT marital_status, AVG(high_income) AS m FROM adult GROUP BY marital_status"
 SEXES = "SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex"
@@ -580,7 +581,7 @@ class TestDamagedLedger:
         path = tmp_path / "ledger"
         with opened(path) as session:
             session.query(COUNT, rho=0.1)
-            session._curator._store.ledger._storage._connection.execute("PRAGMA busy_timeout = 50")
+            runner(session).store.ledger._storage._connection.execute("PRAGMA busy_timeout = 50")
             with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
                 other.execute("BEGIN EXCLUSIVE")
                 with pytest.raises(LedgerError, match="in use by another kernel"):
@@ -667,11 +668,11 @@ def session():
 class TestBadRequests:
     @pytest.mark.parametrize(("options", "part"), BAD_REQUESTS, ids=lambda value: str(value)[:30])
     def test_each_is_refused_with_its_hint_and_charges_nothing(self, options, part, session):
-        for ask in (session.price, session.query):
-            if ask == session.price and "left" in part:
+        for asking in (session.price, session.query):
+            if asking == session.price and "left" in part:
                 continue
             with pytest.raises(DpnbError) as caught:
-                ask(COUNT, **options)
+                asking(COUNT, **options)
             assert part in str(caught.value)
             assert caught.value.hint
         assert session.budget.spent.rho == 0
@@ -816,7 +817,7 @@ class TestInterrupt:
 
     def test_after_the_commit_the_answer_is_kept(self, monkeypatch):
         begun, stopped = threading.Event(), threading.Event()
-        original = Curator._commit
+        original = Runner._commit
 
         def commit(self, *arguments):
             answer = original(self, *arguments)
@@ -826,7 +827,7 @@ class TestInterrupt:
 
         with opened() as session:
             with monkeypatch.context() as patch:
-                patch.setattr(Curator, "_commit", commit)
+                patch.setattr(Runner, "_commit", commit)
                 patch.setattr(DuckDBEngine, "interrupt", lambda self, thread: stopped.set())
                 self.interrupt_when(begun)
                 with pytest.raises(InterruptedRequestError, match="after the answer was charged"):
@@ -839,14 +840,14 @@ class TestInterrupt:
         cancel, finer = threading.Event(), {"epsilon": "0.5"}
         with opened(budget=dpnb.Budget(epsilon=1)) as session:
             session.query(COUNT, epsilon="0.1")
-            before, query = session.budget.spent, session._curator.query
+            before = session.budget.spent
             cancel.set()
             with pytest.raises(InterruptedRequestError, match="interrupted") as refusal:
-                query("analyst", COUNT, None, finer, cancel)
+                ask(session, "analyst", "query", COUNT, finer, cancel)
             assert refusal.value.hint == "Nothing was charged."
             assert session.budget.spent == before
             cancel.clear()
-            assert query("analyst", COUNT, None, finer, cancel).spent.epsilon > 0
+            assert ask(session, "analyst", "query", COUNT, finer, cancel).spent.epsilon > 0
 
     def test_while_the_request_starts_nothing_is_charged(self, monkeypatch):
         original, measure = threading.Thread.start, DuckDBEngine.measure

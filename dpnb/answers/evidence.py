@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from dpnb.answers.domain import Domain, columns_of, moment_of
 from dpnb.answers.marginals import summed_out
-from dpnb.answers.past import Held
 from dpnb.errors import RequestError
 from dpnb.estimation.history import History, Row
 from dpnb.estimation.scheffe import factor
+from dpnb.releases.held import Held
 from dpnb.schema.columns import cell_count
 from dpnb.schema.schema import Schema
 from dpnb.sql.canonical import simplify

@@ -15,10 +15,10 @@ from dpnb.answers.inference import Inference
 from dpnb.answers.inferred import Inferred, Missing, Source
 from dpnb.answers.measuring import asked, measured
 from dpnb.answers.options import Options
-from dpnb.answers.past import Known
 from dpnb.errors import RequestError
 from dpnb.estimation.intervals import shifted
 from dpnb.estimation.joint import Joint
+from dpnb.releases.held import Known
 from dpnb.schema.schema import Schema
 from dpnb.sql.formulas import linear
 from dpnb.sql.query import Aggregate, Derived, Query

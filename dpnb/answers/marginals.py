@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpnb.answers.domain import columns_of
-from dpnb.answers.past import Held
 from dpnb.privacy.calibrate import Law
+from dpnb.releases.held import Held
 from dpnb.schema.columns import cell_count
 from dpnb.schema.schema import Schema
 from dpnb.sql.query import And, Predicate, Within

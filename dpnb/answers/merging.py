@@ -12,7 +12,6 @@ from dpnb.answers.evidence import ROOM, SMALL, Evidence, Room
 from dpnb.answers.fresh import merged_law
 from dpnb.answers.infer import Part as Output
 from dpnb.answers.infer import centre, in_order, parts_of
-from dpnb.answers.past import Held
 from dpnb.estimation.estimates import Estimates
 from dpnb.estimation.intervals import shifted
 from dpnb.estimation.joint import Joint
@@ -21,6 +20,7 @@ from dpnb.estimation.noise import Mixture
 from dpnb.privacy.calibrate import Law
 from dpnb.privacy.loss import ceiling_digits
 from dpnb.privacy.path import LEAST_LEVEL, grid
+from dpnb.releases.held import Held
 from dpnb.releases.plan import Part, Plan
 from dpnb.schema.schema import Schema
 from dpnb.sql.query import Aggregate

@@ -5,20 +5,114 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from dpnb.answers.comparison import Group
-from dpnb.errors import given
+from dpnb.errors import RequestError, given
 from dpnb.estimation.intervals import Mode
 from dpnb.formats import end_text, label, percent
 from dpnb.private import Stamp
-from dpnb.results import Result, listed
+from dpnb.results import Result, listed, plain
 
 _ENDS = {"low": -math.inf, "high": math.inf, "joint_low": -math.inf, "joint_high": math.inf}
 """Ends of intervals; one that is infinite is None in plain data."""
 AMONG = " for all comparisons of this kind"
 """Said where weights do not cancel, or the column is computed: such comparisons hold together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a question is about: an answer of its analyst, and how its groups are compared.
+
+    Everything that a question says follows from it, and from what was released.
+
+    Attributes
+    ----------
+    ledger, request : str
+        The answer by its public names.
+    index : int
+        Place of the aggregate in the statement, and ``aggregate`` its alias.
+    groups, weights, constant, planned, mode
+        As in ``Question``.
+    """
+
+    ledger: str
+    request: str
+    index: int
+    aggregate: str
+    groups: tuple[Group, ...]
+    weights: tuple[float, ...]
+    constant: float
+    planned: bool
+    mode: Mode
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the reference as plain data (JSON)."""
+        return plain(self)
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Reference:
+        """Build a reference from :meth:`to_dict`; it may come from anywhere.
+
+        Raises
+        ------
+        RequestError
+            For what has not the shape of one.
+        """
+        if not isinstance(data, Mapping) or set(data) != {one.name for one in fields(cls)}:
+            raise _malformed()
+        groups, weights = data["groups"], data["weights"]
+        if not isinstance(groups, list) or not isinstance(weights, list):
+            raise _malformed()
+        if not all(isinstance(group, list) for group in groups):
+            raise _malformed()
+        return cls(
+            **{**data, "groups": tuple(map(tuple, groups)), "weights": tuple(weights)}
+        ).checked()
+
+    def checked(self) -> Reference:
+        """Return the reference; one that was made by hand may hold anything.
+
+        Raises
+        ------
+        RequestError
+        """
+        texts = (self.ledger, self.request, self.aggregate)
+        lists = isinstance(self.groups, tuple) and isinstance(self.weights, tuple)
+        right = (
+            lists
+            and all(isinstance(text, str) and _is_text(text) for text in texts)
+            and isinstance(self.index, int)
+            and not isinstance(self.index, bool)
+            and all(isinstance(group, tuple) for group in self.groups)
+            and all(isinstance(name, (str, int)) for group in self.groups for name in group)
+            and len(self.groups) == len(self.weights) > 0
+            and all(map(_is_number, (*self.weights, self.constant)))
+            and 0 not in self.weights
+            and isinstance(self.planned, bool)
+            and isinstance(self.mode, str)
+            and self.mode in ("tight", "paper")
+        )
+        if not right:
+            raise _malformed()
+        return self
+
+
+def _malformed() -> RequestError:
+    return RequestError("this is not a question that dpnb made", "Compare the groups again.")
+
+
+def _is_number(value: object) -> bool:
+    # whole numbers that no float can hold
+    return isinstance(value, float) or (
+        isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < 1024
+    )
+
+
+def _is_text(value: str) -> bool:
+    """Return whether a text can be written down: no halves of characters."""
+    return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -117,6 +211,14 @@ class Question(Result):
     ledger: str
     request: str
     index: int
+
+    @property
+    def reference(self) -> Reference:
+        """What the question is about, from which it follows."""
+        return Reference(
+            self.ledger, self.request, self.index, self.aggregate, self.groups, self.weights, self.constant,
+            self.planned, self.mode,
+        ).checked()  # fmt: skip
 
     @property
     def contradicted(self) -> bool:

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 from dpnb.answers.answer import Answer
 from dpnb.answers.assembly import answer
-from dpnb.answers.past import Held, Shelf
 from dpnb.answers.price import Origin, Way, Width
 from dpnb.answers.query import AnswerRequest
 from dpnb.engines.scans import Engine
@@ -23,6 +22,7 @@ from dpnb.ledger.accountant import Charge, Cost
 from dpnb.ledger.mechanism import NONE
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.noise import Noise
+from dpnb.releases.held import Held, Shelf
 from dpnb.releases.plan import Plan
 from dpnb.schema.schema import Schema
 from dpnb.views.view import View
@@ -217,6 +217,10 @@ class OnlineRequest:
         if charge.way is None:
             return self.own.result(plan.alone, charge, fresh=fresh)
         return self._merged(plan, charge, fresh=fresh)
+
+    def recalled(self, alone: Plan, charge: Charge) -> Answer:
+        """Return an answer again, from the plan of what was bought and its charge."""
+        return self.result(_again(alone, charge), charge, fresh=False)
 
     def _merged(self, plan: OnlinePlan, charge: Charge, *, fresh: bool) -> Answer:
         store, schema = self.own.store, self.own.tables[plan.alone.query.table].schema

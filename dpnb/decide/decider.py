@@ -6,7 +6,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Protocol
 
 from dpnb.answers.assembly import status
 from dpnb.decide.assembly import (
@@ -43,6 +42,7 @@ from dpnb.ledger.accountant import Charge
 from dpnb.ledger.store import Store
 from dpnb.privacy.loss import PrivacyLoss, amount_text, unit
 from dpnb.releases.request import P, R, Request
+from dpnb.releases.runner import Runner
 from dpnb.results import rebilled
 from dpnb.schema.schema import Schema
 
@@ -53,31 +53,28 @@ def _either(ways: Sequence[str]) -> str:
     return f"{said[:1].upper()}{said[1:]}. Nothing was charged." if ways else "Nothing was charged."
 
 
-class Serve(Protocol):
-    """A curator's way to carry a request out; the name tells requests of one decision apart."""
-
-    def __call__(self, request: Request[P, R], name: str) -> R:
-        """Return the request's result."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Decider:
-    """One analyst's decision and the store that it is charged to.
-
-    Parameters
-    ----------
-    lock : RLock
-        Held while the store is read.
-    """
+    """One analyst's decision; its requests take the client's name for the whole, if there is one."""
 
     analyst: str
     sql: str
     plan: DecisionPlan
-    store: Store
+    runner: Runner
     schema: Schema
-    lock: threading.RLock
+    cancel: threading.Event | None = None
+    identifier: str | None = None
     _known: dict[int, Found] = field(default_factory=dict, repr=False)
+
+    @property
+    def store(self) -> Store:
+        """What the decision is charged to."""
+        return self.runner.store
+
+    def _run(self, request: Request[P, R], name: str) -> R:
+        """Carry out one request of the decision, which ``name`` tells from the others."""
+        own = None if self.identifier is None else f"{self.identifier} {name}"
+        return self.runner.run(request, self.cancel, own)
 
     @property
     def studies(self) -> bool:
@@ -90,10 +87,10 @@ class Decider:
 
     def studied(self, exact: Mapping[str, Sequence[int]]) -> Decision:
         """Return what a published method finds in a simulation; nothing is charged."""
-        with self.lock:
+        with self.runner.lock:
             return studied(self.sql, self.plan, exact, self.store, self.schema, self.analyst)
 
-    def decide(self, serve: Serve, cancel: threading.Event | None = None) -> Decision:
+    def decide(self) -> Decision:
         """Take steps until the goal is certified, cannot be reached, or cannot be paid.
 
         What was paid for is shown in any case; only a decision that was refused or interrupted before
@@ -105,30 +102,30 @@ class Decider:
             Nothing was charged.
         """
         if not self.plan.steps:
-            with self.lock:
+            with self.runner.lock:
                 paid = not self._to_pay()[1]
             try:
                 if not paid:
                     self._check_most(self.plan.worst)
-                return self._responded(serve)
+                return self._responded()
             except BudgetError as error:
                 raise self._dearer_response(error) from None
         try:
             self._check_step(1)
-            made = serve(self._step(1), "step 1")
+            made = self._run(self._step(1), "step 1")
         except BudgetError as error:
             raise self._dearer(error) from None
         if self.plan.options.mode == "hybrid":
-            return self._hybrid(serve, made)
+            return self._hybrid(made)
         # a decision without a step is one that past answers have made
         reason = self._done(made) if made.taken else ""
         while reason is None:
             step = len(made.taken) + 1
             try:
                 self._check_step(step)
-                if cancel is not None and cancel.is_set():
+                if self.cancel is not None and self.cancel.is_set():
                     raise InterruptedRequestError("interrupted", "Nothing was charged.")
-                found = serve(self._step(step), f"step {step}")
+                found = self._run(self._step(step), f"step {step}")
             except DpnbError as error:
                 reason = self._stopped(error)
                 break
@@ -141,8 +138,7 @@ class Decider:
     def price(self) -> DecisionPrice:
         """Return the plan and what it costs now; spends nothing."""
         plan, currency = self.plan, self.plan.currency
-        with self.lock:
-            self.store.follow()
+        with self.runner.reading():
             first, most, free = self._to_pay()
             budget = status(self.store, self.analyst)
         options = plan.options
@@ -297,7 +293,7 @@ class Decider:
             return ""
         if options.steps is not None:
             return "" if step >= options.steps else None
-        with self.lock:
+        with self.runner.lock:
             at = stage(self.plan, step, self.analyst, self.store)
             found = self._found(at, step)
         if is_certified(self.plan, found):
@@ -401,10 +397,10 @@ class Decider:
             self.store,
         )  # fmt: skip
 
-    def _responded(self, serve: Serve) -> Decision:
+    def _responded(self) -> Decision:
         request = self._response(None)
-        found: Responded = serve(request, "response")
-        with self.lock:
+        found: Responded = self._run(request, "response")
+        with self.runner.lock:
             at = Stage(self.plan, 1, (Fraction(0),) * len(self.plan.lines), ())
             made = decision(
                 self.sql, at, (), None, self.store, self.schema, self.analyst, found, request.asked
@@ -412,22 +408,22 @@ class Decider:
         spent = found.charge.row if found.fresh else PrivacyLoss.none()
         return rebilled(made, spent=spent, stored=not found.fresh)
 
-    def _hybrid(self, serve: Serve, made: Decision) -> Decision:
+    def _hybrid(self, made: Decision) -> Decision:
         """Answer the groups that one pass leaves in doubt by randomised response."""
-        with self.lock:
+        with self.runner.lock:
             at, asked = stage(self.plan, 1, self.analyst, self.store), self._in_doubt()
         if not asked:
             return replace(made, fpr_bound=self.plan.options.alpha)
         try:
             if self._response_to_pay(asked)[1]:
                 self._check_most(self.plan.worst)
-            found: Responded = serve(self._response(asked), "response")
+            found: Responded = self._run(self._response(asked), "response")
         except DpnbError as error:
             return replace(
                 made, status="partial", reason=self._stopped(error), fpr_bound=None,
                 fnr_bound=self.plan.options.beta / 2,
             )  # fmt: skip
-        with self.lock:
+        with self.runner.lock:
             charge = self._taken()[0]
             whole = decision(
                 self.sql, at, [(made.taken[0], charge)], self._found(at, 1), self.store, self.schema,

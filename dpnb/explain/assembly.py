@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -11,8 +10,10 @@ from functools import partial
 from typing import Any
 
 from dpnb.answers.assembly import status
+from dpnb.answers.comparison import exact
 from dpnb.answers.question import Question
-from dpnb.errors import RequestError, given
+from dpnb.answers.recall import charge_of
+from dpnb.errors import RequestError
 from dpnb.explain.explanation import Explanation, Row
 from dpnb.explain.plan import (
     Budgets,
@@ -25,7 +26,6 @@ from dpnb.explain.predicates import space
 from dpnb.explain.price import scale_of
 from dpnb.explain.remaining import remaining
 from dpnb.explain.target import Target
-from dpnb.formats import label
 from dpnb.ledger.accountant import Charge
 from dpnb.ledger.store import Store
 from dpnb.privacy.loss import PrivacyLoss
@@ -37,6 +37,25 @@ from dpnb.sql.query import Aggregate
 _SPACE = ("attributes", "exclude", "length", "connective", "ranges", "predicates")
 _DESIGN = ("k", "confidence", "joint", "lower", "mode")
 _COST = ("rho", "epsilon", "error")
+
+
+def check_served(store: Store) -> None:
+    """Refuse explanations where the ledger's policy or accountant has none.
+
+    Raises
+    ------
+    RequestError
+    """
+    if store.provenance.static:
+        raise RequestError(
+            "the policy gives each view its own limit, so only views are answered",
+            "Explanations need Policy(views='water-filling').",
+        )
+    if store.accountant.currency != "zcdp":
+        raise RequestError(
+            "explanations need the accountant 'zcdp', the default for a budget with a delta",
+            "Start a new ledger with Budget(epsilon=3, delta=1e-6).",
+        )
 
 
 def plan_for(
@@ -51,37 +70,10 @@ def plan_for(
     Raises
     ------
     RequestError
-        In a session that does not count zCDP, for a question of another session or data version, or about a derived
-        column, and for unusable options.
+        For a question about no answer that the analyst has, or about a derived column, and for unusable options.
     """
-    state = store.accountant
-    if state.currency != "zcdp":
-        raise RequestError(
-            "explanations need the accountant 'zcdp', the default for a budget with a delta",
-            "Start a new ledger with Budget(epsilon=3, delta=1e-6).",
-        )
-    if not isinstance(question, Question):
-        raise RequestError("an explanation needs a question", "Pass answer.compare('a', 'b').")
-    _check_shape(question)
-    charge = state.charges.get((analyst, question.request))
-    # a forged question may name any request and table; a one-off release has no levels
-    if (
-        question.ledger != store.name
-        or charge is None
-        or not charge.levels
-        or "decision" in charge.query
-        or question.table not in tables
-        or question.table != charge.query["table"]
-    ):
-        raise RequestError(
-            "this question comes from another session, or from an answer that used past answers",
-            "Ask the query here first. If it was free, ask with history=False (--no-history).",
-        )
-    version = store.version(question.table)
-    if charge.version != version or question.version != version:
-        raise RequestError(
-            "this question is about an older version of the table", "Ask the query again first."
-        )
+    charge = charge_of(store, tables, analyst, question.reference)
+    version, state = charge.version, store.accountant
     target = _target(question, charge, version, tables[question.table].schema)
     taken = {*target.keys, *target.aggregate.columns}
     candidates = space(
@@ -132,56 +124,9 @@ def _given(options: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {name: options[name] for name in names if name in options}
 
 
-def _check_shape(question: Question) -> None:
-    """Refuse what no answer makes: a question can be built by hand, or come over a wire."""
-    texts = (
-        question.table, question.ledger, question.request, question.left, question.right,
-        question.aggregate,
-    )  # fmt: skip
-    numbers = (
-        question.low, question.high, question.estimate, question.rows, question.joint_low,
-        question.joint_high, question.smallest_high, question.largest_low,
-    )  # fmt: skip
-    lists = (question.groups, question.weights)
-    right = (
-        all(isinstance(value, str) and _is_text(value) for value in texts)
-        and isinstance(question.conditional, bool)
-        and all(value is None or _is_number(value) for value in numbers)
-        and (question.largest_low is None or question.largest_low < math.inf)
-        and all(isinstance(value, tuple) for value in lists)
-        and all(isinstance(group, tuple) for group in question.groups)
-    )
-    if not right:
-        raise RequestError("this question is malformed", "Compare the groups again.")
-
-
-def _weight(value: object) -> Fraction:
-    """Return the decimal that a weight shows."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= 1e9:
-        raise RequestError(
-            f"a weight must be a number up to 1e9, got {given(value)}", "Compare the groups again."
-        )
-    return Fraction(str(value))
-
-
-def _is_number(value: object) -> bool:
-    # whole numbers that no float can hold
-    return isinstance(value, float) or (isinstance(value, int) and value.bit_length() < 1024)
-
-
-def _is_text(value: str) -> bool:
-    """Return whether a text can be written down: no halves of characters."""
-    return not any("\ud800" <= character <= "\udfff" for character in value)
-
-
 def _target(question: Question, charge: Charge, version: int, schema: Schema) -> Target:
     query = read(charge.query)
-    index = question.index
-    if not isinstance(index, int) or not 0 <= index < len(query.outputs):
-        raise RequestError(
-            "this question names no aggregate of its query", "Compare the groups again."
-        )
-    aggregate = query.outputs[index]
+    aggregate = query.outputs[question.index]
     if not isinstance(aggregate, Aggregate):
         raise RequestError(
             f"{question.aggregate!r} combines several aggregates",
@@ -189,18 +134,11 @@ def _target(question: Question, charge: Charge, version: int, schema: Schema) ->
         )
     keys = tuple(key.column for key in query.keys)
     cells = [{str(cell.label): i for i, cell in enumerate(schema[key].cells())} for key in keys]
-    groups = []
-    for group in question.groups:
-        places = [found.get(str(name)) for found, name in zip(cells, group, strict=False)]
-        if len(group) != len(keys) or None in places:
-            raise RequestError(
-                f"there is no group {given(label(group))} in this query",
-                "Compare the groups again.",
-            )
-        groups.append(tuple(place for place in places if place is not None))
-    weights = [_weight(weight) for weight in question.weights]
-    if not weights or len(set(groups)) < len(groups) or len(weights) != len(groups) or 0 in weights:
-        raise RequestError("this question is malformed", "Compare the groups again.")
+    groups = [
+        tuple(found[str(name)] for found, name in zip(cells, group, strict=True))
+        for group in question.groups
+    ]
+    weights = [exact(weight, "weight") for weight in question.weights]
     return Target.of(
         query.table,
         version,

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 from dpnb.answers.question import Question
 from dpnb.engines.scans import Engine, engine_failure
-from dpnb.errors import RequestError
-from dpnb.explain.assembly import explanation, plan_for
+from dpnb.explain.assembly import check_served, explanation, plan_for
 from dpnb.explain.explanation import Explanation
 from dpnb.explain.mechanism import Influences, measure, release
 from dpnb.explain.plan import ExplanationPlan
@@ -34,11 +33,7 @@ class ExplanationRequest:
 
     def plan(self) -> ExplanationPlan:
         """Decide what would be measured. Public facts only."""
-        if self.store.provenance.static:
-            raise RequestError(
-                "the policy gives each view its own limit, so only views are answered",
-                "Explanations need Policy(views='water-filling').",
-            )
+        check_served(self.store)
         return plan_for(self.question, self.analyst, self.store, self.tables, self.options)
 
     def words(self, plan: ExplanationPlan) -> str:

@@ -122,6 +122,7 @@ class Charge:
     aggregates came from; ``query`` its plain meaning. A one-off release has no levels. ``conditional`` when its amount, or that of a release it rests on, was picked by
     looking at the data. ``past`` holds the versions of views of other statements that the answer
     was merged with, ``way`` how it was come by, and ``alone`` what it would have cost without them.
+    ``accuracy`` is what was asked for, of an answer.
     """
 
     sequence: int
@@ -139,6 +140,7 @@ class Charge:
     past: Mapping[str, Fraction] = field(default_factory=dict)
     way: str | None = None
     alone: PrivacyLoss = NONE
+    accuracy: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -703,6 +705,7 @@ def _charge(sequence: int, entry: Mapping[str, Any], levels: Mapping[str, Fracti
         past={view: Fraction(level) for view, level in entry.get("past", {}).items()},
         way=entry.get("way"),
         alone=PrivacyLoss.from_dict(entry["alone"]) if "alone" in entry else NONE,
+        accuracy=entry.get("accuracy", {}),
     )
 
 

@@ -16,6 +16,7 @@ from dpnb.errors import LedgerError, RequestError
 from dpnb.ledger.accountant import Accountant, damaged
 from dpnb.ledger.accounts import ProvenanceTable
 from dpnb.ledger.ledger import FORMAT, Ledger
+from dpnb.ledger.looks import Looks
 from dpnb.ledger.policy import Policy
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.loss import PrivacyLoss
@@ -55,6 +56,7 @@ class Store:
         self.stamp: Stamp = ""
         self.versions: dict[str, Version] = {}
         self.looks: dict[str, set[str]] = {}
+        self.shown = Looks()
         self._accountant: Accountant | None = None
         self._provenance: ProvenanceTable | None = None
         self._clock = ""

@@ -73,7 +73,7 @@ def _spelled(magic: Callable[..., Any]) -> Callable[..., Any]:
 def _elsewhere(what: str, sessions: Mapping[str, Session]) -> str:
     """Return how to ask another open session, where that has the table that this one lacks; else ''."""
     table = _NO_TABLE.fullmatch(what)
-    names = [name for name, one in sessions.items() if table and table[1] in one._channel.tables]
+    names = [name for name, one in sessions.items() if table and table[1] in one._backend.tables]
     return f"Add --on {names[0]}." if names else ""
 
 
@@ -190,7 +190,7 @@ class Dpnb(Magics):
         left = loss_text(status.remaining, status.currency, status.delta, left=True)
         said = f"{'Opened' if new else 'Using'} {name}{' with a new ledger' if started else ''}"
         text = f"{said}: {left} left."
-        whom = protection(session._channel.tables)
+        whom = protection(session._backend.tables)
         if new and whom:
             text += f" {whom}"
         others = [spent for key, spent in self.spent[name].items() if key != session.ledger]

@@ -34,7 +34,7 @@ def candidates(
     schemas = {
         name: table.schema
         for session in sessions.values()
-        for name, table in session._channel.tables.items()
+        for name, table in session._backend.tables.items()
     }
     explain = _EXPLAIN.match(before)
     if explain is not None:

@@ -21,7 +21,7 @@ from dpnb.schema.table import Table
 from dpnb.session import Session
 
 if TYPE_CHECKING:
-    from dpnb.channel import LocalChannel
+    from dpnb.backend import LocalBackend
     from dpnb.discover.discovery import DiscoveryPrice
     from dpnb.explain.price import ExplanationPrice
 
@@ -185,7 +185,7 @@ def open_session(
     if isinstance(held, Session):
         return source, held, False
     if isinstance(held, Curator):
-        several = held._store.provenance.policy is not None
+        several = held._runner.store.provenance.policy is not None
         return source, held.session(options.name if several else None), False
     toml = None
     if source.lower().endswith(".toml"):
@@ -254,7 +254,7 @@ def open_table(
         policy=policy,
         views=declared.get("views", ()),
     )
-    known = curator._store.provenance
+    known = curator._runner.store.provenance
     try:
         if known.policy is not None:
             _check_analyst(options.name, list(known.analysts))
@@ -263,7 +263,7 @@ def open_table(
         curator.close()
         raise
     # nobody else holds the curator
-    session._channel = replace(cast("LocalChannel", session._channel), owned=True)
+    session._backend = replace(cast("LocalBackend", session._backend), owned=True)
     return table.name if known.policy is None else options.name, session
 
 
@@ -301,7 +301,7 @@ def open_service(url: str, options: Any) -> tuple[str, Session, bool]:
                 f"--{name.replace('_', '-')} is set by the owner of a service", "Leave it out."
             )
     session = connect(url)
-    names = list(session._channel.tables)
+    names = list(session._backend.tables)
     return names[0] if len(names) == 1 else "service", session, True
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dpnb.channel import LocalChannel
-from dpnb.curator import Curator
+from dpnb.backend import LocalBackend
+from dpnb.curator import Curator, owner_of
 from dpnb.errors import RequestError
 from dpnb.magics.lines import Progress, find_session, listed, read_number
 from dpnb.session import Session
@@ -23,7 +23,7 @@ def find_curator(
     if isinstance(held, Curator):
         return held
     session = find_session(name, opened, namespace)
-    curator = session._curator
+    curator = owner_of(session)
     if curator is None:
         raise RequestError(
             "exact risks are shown only to the owner of the data", _hint(session, namespace)
@@ -33,7 +33,7 @@ def find_curator(
 
 def _hint(session: Session, namespace: Mapping[str, Any]) -> str:
     """Return how the owner gets there from a session that is not the owner's."""
-    if not isinstance(session._channel, LocalChannel):
+    if not isinstance(session._backend, LocalBackend):
         return "Open the table in this notebook: %dpopen people.toml."
     known = [k for k, v in namespace.items() if isinstance(v, Curator) and k[:1] != "_"]
     if known:

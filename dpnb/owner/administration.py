@@ -12,9 +12,9 @@ from dpnb.errors import RequestError, SchemaError, given, nearest
 from dpnb.ledger.accountant import person
 from dpnb.ledger.accounts import Analyst, check_name, read_time
 from dpnb.ledger.policy import privileges_of
-from dpnb.ledger.store import Store
 from dpnb.privacy.loss import Amount, PrivacyLoss, amount, amount_text, counts_rho, refuse_rho
-from dpnb.releases.catalogue import DeclaredViews, declaration, read_view
+from dpnb.releases.catalogue import declaration, read_view
+from dpnb.releases.runner import Runner
 from dpnb.schema.table import Table
 from dpnb.views.histogram import Histogram, Strategy, histogram
 
@@ -26,17 +26,15 @@ EACH = "attributes"
 class Administration:
     """The owner's changes to one ledger."""
 
-    store: Store
-    tables: Mapping[str, Table]
-    declared: DeclaredViews
+    runner: Runner
 
     def add_analyst(self, name: str, privileges: object) -> None:
         """Register an analyst; see ``Curator.add_analyst``."""
-        self.store.write(lambda: self._registration(name, privileges))
+        self.runner.store.write(lambda: self._registration(name, privileges))
 
     def _registration(self, name: object, privileges: object) -> dict[str, Any]:
-        started = bool(self.store.accountant.charges)
-        given = self.store.provenance.check_new(name, privileges, started)
+        started = bool(self.runner.store.accountant.charges)
+        given = self.runner.store.provenance.check_new(name, privileges, started)
         return _entry(Analyst(str(name), given))
 
     def register(self, analysts: Mapping[str, int | Sequence[int]]) -> None:
@@ -57,10 +55,10 @@ class Administration:
     def _register(self, name: str, given: tuple[int, ...]) -> None:
         def decide() -> dict[str, Any] | None:
             # another process may have been first
-            known = self.store.provenance.analysts.get(name)
+            known = self.runner.store.provenance.analysts.get(name)
             if known is None:
                 return self._registration(name, given)
-            if given not in (known.privileges, self.store.provenance.registered[name]):
+            if given not in (known.privileges, self.runner.store.provenance.registered[name]):
                 raise RequestError(
                     f"{name!r} has other privileges in the ledger",
                     "Pass those. curator.set_privilege changes them.",
@@ -68,7 +66,7 @@ class Administration:
             return None
 
         if decide() is not None:
-            self.store.write(decide)
+            self.runner.store.write(decide)
 
     def enable(self, name: str, active: bool) -> None:
         """Disable an analyst, or enable her again; what she has learned is kept."""
@@ -78,21 +76,21 @@ class Administration:
             if found.active == active:
                 return None
             made = replace(found, active=active)
-            self.store.provenance.check_reserve(made)
+            self.runner.store.provenance.check_reserve(made)
             return _entry(made)
 
-        self.store.write(decide)
+        self.runner.store.write(decide)
 
     def set_privilege(self, name: str, privilege: object) -> None:
         """Give an analyst another privilege in place of her first one; see ``Curator.set_privilege``."""
 
         def decide() -> dict[str, Any] | None:
-            table, known = self.store.provenance, self._analyst(name)
-            started = bool(self.store.accountant.charges)
+            table, known = self.runner.store.provenance, self._analyst(name)
+            started = bool(self.runner.store.accountant.charges)
             made = table.with_privilege(name, privilege, started)
             return None if made == known else _entry(made)
 
-        self.store.write(decide)
+        self.runner.store.write(decide)
 
     # the policy
 
@@ -100,19 +98,19 @@ class Administration:
         """Make each limit that follows from a privilege so many times larger; see ``Curator``."""
 
         def decide() -> dict[str, Any] | None:
-            table = self.store.provenance
+            table = self.runner.store.provenance
             known = table.shared()
             made = known.changed(expansion=expansion)
             table.check_reserve(policy=made)
             return None if made == known else {"kind": "policy", "expansion": str(made.expansion)}
 
-        self.store.write(decide)
+        self.runner.store.write(decide)
 
     def set_reserve(self, reserve: Amount) -> None:
         """Keep a larger share of each analyst's limit for her; see ``Curator.set_reserve``."""
 
         def decide() -> dict[str, Any] | None:
-            table = self.store.provenance
+            table = self.runner.store.provenance
             known = table.shared()
             made = known.changed(reserve=reserve)
             if made.reserve < known.reserve:
@@ -123,13 +121,13 @@ class Administration:
             table.check_reserve(policy=made)
             return None if made == known else {"kind": "policy", "reserve": str(made.reserve)}
 
-        self.store.write(decide)
+        self.runner.store.write(decide)
 
     def link(self, one: str, other: str) -> None:
         """Note that two analysts may put their answers together; see ``Curator.link``."""
 
         def decide() -> dict[str, Any] | None:
-            table, pair = self.store.provenance, (check_name(one), check_name(other))
+            table, pair = self.runner.store.provenance, (check_name(one), check_name(other))
             policy = table.shared()
             if one == other:
                 raise RequestError("a link needs two different analysts", "Name two.")
@@ -138,10 +136,10 @@ class Administration:
             table.check_link(*pair)
             return {"kind": "policy", "link": list(pair)}
 
-        self.store.write(decide)
+        self.runner.store.write(decide)
 
     def _analyst(self, name: str) -> Analyst:
-        analysts = self.store.provenance.analysts
+        analysts = self.runner.store.provenance.analysts
         if not isinstance(name, str) or name not in analysts:
             raise RequestError(
                 f"there is no analyst {given(name)}", nearest(str(name), list(analysts))
@@ -150,7 +148,7 @@ class Administration:
 
     def _level(self, rho: object, epsilon: object) -> PrivacyLoss:
         """Return a limit from its amount, 0 included."""
-        budget = self.store.accountant.budget
+        budget = self.runner.store.accountant.budget
         if (rho is None) == (epsilon is None):
             raise RequestError(
                 "a limit needs exactly one of rho and epsilon", "Give rho=0.1, or epsilon=1."
@@ -170,7 +168,7 @@ class Administration:
         loss = self._level(rho, epsilon)
 
         def decide() -> dict[str, Any]:
-            table, currency = self.store.provenance, self.store.accountant.currency
+            table, currency = self.runner.store.provenance, self.runner.store.accountant.currency
             if name is not None and not isinstance(name, str):
                 raise RequestError(
                     "limit() needs the name of an analyst or a view", "Write 'alice'."
@@ -182,7 +180,7 @@ class Administration:
                     f"there is no declared view {given(name)}",
                     nearest(str(name), list(table.views)),
                 )
-            if scope != "table" and loss.exceeds(self.store.accountant.cap, currency):
+            if scope != "table" and loss.exceeds(self.runner.store.accountant.cap, currency):
                 raise RequestError(
                     "this is more than the total budget", "Raise the total budget first."
                 )
@@ -195,15 +193,15 @@ class Administration:
                 )
             return {"kind": "limit", "scope": scope, "name": name, "limit": loss.to_dict()}
 
-        self.store.write(decide)
+        self.runner.store.write(decide)
 
     def limit_columns(
         self, columns: object, table: str | None, analyst: str | None, rho: object, epsilon: object
     ) -> None:
         """Set the limit of what is told of some columns together; see ``Curator.limit``."""
         loss = self._level(rho, epsilon)
-        chosen = _table(table, self.tables)
-        schema = self.tables[chosen].schema
+        chosen = _table(table, self.runner.own)
+        schema = self.runner.own[chosen].schema
         known = [*schema, *schema.undeclared]
         listed = [columns] if isinstance(columns, str) else columns
         if not isinstance(listed, (list, tuple)) or not listed:
@@ -226,15 +224,15 @@ class Administration:
                 "limit": loss.to_dict(),
             }  # fmt: skip
 
-        self.store.write(decide)
+        self.runner.store.write(decide)
 
     def grant(self, giver: str, receiver: str, rho: object, epsilon: object, until: object) -> None:
         """Let one analyst learn at another one's expense; see ``Curator.grant``."""
         loss, moment = self._level(rho, epsilon), read_time(until)
 
         def decide() -> dict[str, Any]:
-            table = self.store.provenance
-            level = loss.level(self.store.accountant.currency)
+            table = self.runner.store.provenance
+            level = loss.level(self.runner.store.accountant.currency)
             for name in (giver, receiver):
                 table.row(name.partition("#")[0] if isinstance(name, str) else name)
                 if name not in table.rows:
@@ -244,23 +242,23 @@ class Administration:
                     "a grant needs two different analysts and an amount above 0",
                     "Name two analysts and an amount.",
                 )
-            if moment is not None and moment <= self.store.now():
+            if moment is not None and moment <= self.runner.store.now():
                 raise RequestError(f"{until} has already passed", "Give a later time.")
             return {
                 "kind": "grant", "giver": giver, "receiver": receiver, "level": str(level),
                 "until": moment,
             }  # fmt: skip
 
-        self.store.write(decide)
+        self.runner.store.write(decide)
 
     def withdraw_grant(self, giver: str, receiver: str) -> None:
         """End what one analyst has granted to another; see ``Curator.withdraw_grant``."""
 
         def decide() -> dict[str, Any]:
-            now = self.store.now()
+            now = self.runner.store.now()
             if not any(
                 (grant.giver, grant.receiver) == (giver, receiver) and grant.left(now)
-                for grant in self.store.provenance.grants
+                for grant in self.runner.store.provenance.grants
             ):
                 raise RequestError(
                     f"there is no open grant from {given(giver)} to {given(receiver)}",
@@ -268,7 +266,7 @@ class Administration:
                 )
             return {"kind": "grant", "giver": giver, "receiver": receiver, "withdrawn": True}
 
-        self.store.write(decide)
+        self.runner.store.write(decide)
 
     # views
 
@@ -281,15 +279,15 @@ class Administration:
         strategy: Strategy | None,
     ) -> Histogram:
         """Declare a view, whose bins are still to be counted; see ``Curator.add_view``."""
-        chosen = _table(table, self.tables)
-        version = self.store.version(chosen)
+        chosen = _table(table, self.runner.own)
+        version = self.runner.store.version(chosen)
         made = histogram(
-            chosen, version, self.tables[chosen].schema, columns, bins, name, strategy
+            chosen, version, self.runner.own[chosen].schema, columns, bins, name, strategy
         )  # fmt: skip
         content = {**declaration(chosen, columns, bins, strategy), "norm": made.norm}
 
         def decide() -> dict[str, Any] | None:
-            provenance, state = self.store.provenance, self.store.accountant
+            provenance, state = self.runner.store.provenance, self.runner.store.accountant
             if state.currency == "pure":
                 raise RequestError(
                     "declared views need Gaussian noise, and this ledger's budget has no delta",
@@ -298,7 +296,7 @@ class Administration:
             known = provenance.views.get(made.name)
             if known == content:
                 return None
-            for other in self.declared.of(chosen, self.store):
+            for other in self.runner.declared.of(chosen, self.runner.store):
                 if other.id == made.id:
                     raise RequestError(
                         f"this view already exists under the name {other.name!r}",
@@ -313,15 +311,19 @@ class Administration:
                 )
             return {"kind": "view", "name": made.name, "definition": content}
 
-        self.store.write(decide)
-        return read_view(made.name, content, version, self.tables[chosen].schema)
+        self.runner.store.write(decide)
+        return read_view(made.name, content, version, self.runner.own[chosen].schema)
 
     def add_views(self, views: Sequence[Mapping[str, Any]]) -> None:
         """Declare several views, as :func:`read_views` returns them, and count all bins at once."""
         for view in views:
             self.add_view(**view)
-        self.declared.build(
-            [made for table in self.tables for made in self.declared.of(table, self.store)]
+        self.runner.declared.build(
+            [
+                made
+                for table in self.runner.own
+                for made in self.runner.declared.of(table, self.runner.store)
+            ]
         )
 
 

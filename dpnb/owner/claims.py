@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpnb.answers.past import Held, Shelf, planned
 from dpnb.errors import RequestError, given
 from dpnb.ledger.store import Store
+from dpnb.releases.held import Held, Shelf, planned
 from dpnb.schema.schema import Schema
 from dpnb.sql.canonical import describe, read
 from dpnb.sql.query import Query

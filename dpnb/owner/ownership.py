@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from dpnb.answers.assembly import status
 from dpnb.errors import RequestError, given, nearest
-from dpnb.ledger.store import Store
 from dpnb.owner.administration import Administration
 from dpnb.owner.report import Provenance, report
 from dpnb.privacy.loss import Amount, PrivacyLoss
-from dpnb.releases.catalogue import DeclaredViews
+from dpnb.releases.runner import Runner
 from dpnb.results import BudgetStatus
-from dpnb.schema.table import Table
 from dpnb.views.histogram import Strategy
 
 
 class Ownership:
     """Analysts, limits, grants, declared views and the provenance table of one ledger."""
 
-    _store: Store
-    _lock: threading.RLock
-    _declared: DeclaredViews
-    _owner: Administration
-    _tables: dict[str, Table]
+    _runner: Runner
+
+    @property
+    def _owner(self) -> Administration:
+        return Administration(self._runner)
 
     @property
     def budget(self) -> BudgetStatus:
         """Cap, spent and remaining of all analysts together."""
-        with self._lock:
-            self._store.follow()
-            return status(self._store)
+        with self._runner.reading():
+            return status(self._runner.store)
 
     def double_cap(self) -> BudgetStatus:
         """Go on to the next of the caps that ``Budget(doubling=True)`` declared. Nothing is charged.
@@ -59,8 +55,8 @@ class Ownership:
         >>> owner.double_cap().cap.rho
         Fraction(1, 1)
         """
-        with self._lock:
-            self._store.double_cap()
+        with self._runner.lock:
+            self._runner.store.double_cap()
         return self.budget
 
     def add_analyst(self, name: str, privilege: int | Sequence[int]) -> None:
@@ -412,7 +408,9 @@ class Ownership:
         """
 
         def change() -> None:
-            self._declared.build([self._owner.add_view(columns, table, bins, name, strategy)])
+            self._runner.declared.build(
+                [self._owner.add_view(columns, table, bins, name, strategy)]
+            )
 
         self._administer(change)
 
@@ -463,10 +461,10 @@ class Ownership:
         from dpnb.owner.claims import check_room, read_claim
         from dpnb.sql.parser import parse
 
-        query = parse(sql, self._tables, params)
+        query = parse(sql, self._runner.tables, params)
         claim = read_claim(sql, query, operator, value, probability, name)
-        check_room(claim, self._tables[query.table].schema)
-        self._administer(partial(self._store.write, claim.entry))
+        check_room(claim, self._runner.tables[query.table].schema)
+        self._administer(partial(self._runner.store.write, claim.entry))
 
     def unprotect(self, name: str) -> None:
         """Withdraw a protected claim.
@@ -488,22 +486,23 @@ class Ownership:
         """
 
         def decide() -> dict[str, Any]:
-            claims = self._store.provenance.claims
+            claims = self._runner.store.provenance.claims
             if not isinstance(name, str) or name not in claims:
                 raise RequestError(
                     f"there is no claim {given(name)}", nearest(str(name), list(claims))
                 )
             return {"kind": "claim", "name": name, "withdrawn": True}
 
-        self._administer(partial(self._store.write, decide))
+        self._administer(partial(self._runner.store.write, decide))
 
     @property
     def provenance(self) -> Provenance:
         """What each analyst has learned, and what is left; for the owner."""
-        with self._lock:
-            self._store.follow()
+        with self._runner.reading():
             return report(
-                self._store, self._declared.all_names(self._store), lambda: self.provenance
+                self._runner.store,
+                self._runner.declared.all_names(self._runner.store),
+                lambda: self.provenance,
             )
 
     def coalition(self, *analysts: str) -> PrivacyLoss:
@@ -532,6 +531,5 @@ class Ownership:
         return self.provenance.coalition(*analysts)
 
     def _administer(self, change: Callable[[], object]) -> None:
-        with self._lock:
-            self._store.follow()
+        with self._runner.reading():
             change()

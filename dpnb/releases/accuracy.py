@@ -109,6 +109,15 @@ class Accuracy:
             "history": self.history,
         }
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Accuracy:
+        """Build an accuracy from :meth:`to_dict`."""
+        amounts = {
+            name: None if data[name] is None else Fraction(data[name])
+            for name in ("level", "split")
+        }
+        return cls(**{**data, **amounts})
+
 
 def _real(value: object, name: str, hint: str) -> float:
     value = scalar(value)

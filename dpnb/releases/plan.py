@@ -153,18 +153,9 @@ def plan(
     and its count; a view that serves several aggregates gets its largest share; then all shares are
     scaled to add up to the level. With errors, each view gets the least level that suffices.
     """
-    parts = []
-    views: dict[str, View] = {}
-    for aggregate in query.measured:
-        part = None if catalogue is None else catalogue.part(aggregate, query, accuracy)
-        if part is None:
-            needed = views_of(aggregate, query, schema, version)
-            part = Part(aggregate, needed.get("sum"), needed.get("count"))
-        views |= {view.id: view for view in part.views()}
-        parts.append(part)
-    groups = math.prod(cell_count(schema[key.column]) for key in query.keys)
     request = request_name(query, accuracy, version) if name is None else name
-    draft = Plan(query, accuracy, currency, request, tuple(parts), views, {}, groups)
+    draft = at_levels(query, accuracy, schema, version, currency, request, {}, catalogue)
+    parts, views = draft.parts, draft.views
     epsilons: dict[str, Fraction] = {}
     if accuracy.level is not None:
         level = accuracy.level
@@ -186,6 +177,30 @@ def plan(
     if currency == "pure":
         levels = {view: _snapped(level, accuracy) for view, level in levels.items()}
     return replace(draft, levels=levels, epsilons=epsilons)
+
+
+def at_levels(
+    query: Query,
+    accuracy: Accuracy,
+    schema: Schema,
+    version: int,
+    currency: Currency,
+    request: str,
+    levels: Mapping[str, Fraction],
+    catalogue: Catalogue | None,
+) -> Plan:
+    """Return the plan of a statement whose views have these levels, for whatever reason."""
+    parts = []
+    views: dict[str, View] = {}
+    for aggregate in query.measured:
+        part = None if catalogue is None else catalogue.part(aggregate, query, accuracy)
+        if part is None:
+            needed = views_of(aggregate, query, schema, version)
+            part = Part(aggregate, needed.get("sum"), needed.get("count"))
+        views |= {view.id: view for view in part.views()}
+        parts.append(part)
+    groups = math.prod(cell_count(schema[key.column]) for key in query.keys)
+    return Plan(query, accuracy, currency, request, tuple(parts), views, levels, groups)
 
 
 def basic_level(epsilon: Fraction, release_delta: Fraction) -> Fraction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -15,17 +15,17 @@ from dpnb.answers.answer import Answer
 from dpnb.answers.assembly import status
 from dpnb.answers.price import Price
 from dpnb.answers.query import AnswerRequest
+from dpnb.answers.verbs import priced
 from dpnb.engines.contributions import ContributionScan
-from dpnb.engines.scans import Engine, guarded
+from dpnb.engines.scans import Engine
 from dpnb.interrupt import Progress, wait
 from dpnb.ledger.accounts import ANALYST, OWNER
 from dpnb.ledger.store import Store
 from dpnb.privacy.loss import Picked, unit
 from dpnb.privacy.path import snap
 from dpnb.releases.plan import Plan, shares
-from dpnb.releases.request import Request
+from dpnb.releases.runner import Runner, looked
 from dpnb.results import BudgetStatus
-from dpnb.risk.looks import Looks
 from dpnb.risk.request import Drawn, SelectionRequest
 from dpnb.risk.selection import Mechanism
 from dpnb.schema.table import Table
@@ -36,50 +36,37 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Desk:
-    """One statement's plan, the store and the engine behind it, and the curator's ways to serve.
-
-    Parameters
-    ----------
-    serve : callable
-        Carries out a request that spends.
-    price : callable
-        Prices requests one after the other; spends nothing.
-    lock : RLock
-        Held while the store is read.
-    interruptible : callable
-        Looks at the data; drops the outcome when it was cancelled meanwhile.
-    looks : Looks
-        Which statements were looked at.
-    """
+    """One statement's plan, and the runner of the tables that it is about."""
 
     sql: str
     plan: Plan
-    store: Store
-    engine: Engine
-    tables: Mapping[str, Table]
-    serve: Callable[[Request[Any, Any], threading.Event | None], Any]
-    price: Callable[[Sequence[AnswerRequest]], list[Price]]
-    interruptible: Callable[[Callable[[], Any], threading.Event | None], Any]
-    lock: threading.RLock
-    looks: Looks
+    runner: Runner
+
+    @property
+    def store(self) -> Store:
+        """The store of the ledger."""
+        return self.runner.store
+
+    @property
+    def engine(self) -> Engine:
+        """The rows that are looked at."""
+        return self.runner.engines[self.plan.query.table]
 
     @property
     def table(self) -> Table:
         """The table that is looked at."""
-        return self.tables[self.plan.query.table]
+        return self.runner.tables[self.plan.query.table]
 
     @property
     def budget(self) -> BudgetStatus:
         """Cap, spent and remaining."""
-        with self.lock:
-            self.store.follow()
+        with self.runner.reading():
             return status(self.store)
 
     @property
     def conditional(self) -> bool:
         """Whether anything was released at a level that was picked by looking at the data."""
-        with self.lock:
-            self.store.follow()
+        with self.runner.reading():
             return bool(self.store.accountant.conditional)
 
     def affordable(self, cost: float) -> float:
@@ -87,8 +74,7 @@ class Desk:
 
         A view that is held at level h adds max(0, share level - h); the sum is piecewise linear.
         """
-        with self.lock:
-            self.store.follow()
+        with self.runner.reading():
             held = [float(self.store.accountant.finest(view)) for view in self.plan.views]
         parts = shares(self.plan.parts, self.plan.accuracy, self.plan.currency)
         weights = [float(parts[view]) for view in self.plan.views]
@@ -128,7 +114,7 @@ class Desk:
     def note_look(self) -> None:
         """Note that an exact figure of the statement is shown."""
         if not self.table.public:
-            self.looks.note(self.statement)
+            self.store.shown.note(self.statement)
 
     def write_look(self) -> None:
         """Write down that the owner looks, with what was settled before and without a figure."""
@@ -139,25 +125,23 @@ class Desk:
         def entry() -> dict[str, Any] | None:
             if name in self.store.looks:
                 return None
-            return {"kind": "look", "statement": name, "settled": self.looks.settled(name)}
+            return {"kind": "look", "statement": name, "settled": self.store.shown.settled(name)}
 
-        with self.lock:
+        with self.runner.lock:
             self.store.write(entry)
 
     def settle(self, *terms: object) -> bool:
         """Settle terms of a choice; False when they come after a look at exact values."""
         if self.table.public:
             return True
-        with self.lock:
-            self.store.follow()
+        with self.runner.reading():
             written = self.store.looks.get(self.statement)
-        settled = self.looks.settle(self.statement, repr(terms), late=written is not None)
+        settled = self.store.shown.settle(self.statement, repr(terms), late=written is not None)
         return settled or (written is not None and repr(terms) in written)
 
     def bought(self, mechanism: Mechanism) -> Fraction:
         """Return the most that was paid for a mechanism on this statement; 0 where it was not."""
-        with self.lock:
-            self.store.follow()
+        with self.runner.reading():
             state, version = self.store.accountant, self.store.version(self.plan.query.table)
             target = {**self.target, "version": version}
             costs = [
@@ -173,12 +157,16 @@ class Desk:
         accuracy = {unit(self.plan.currency): level, "split": self.plan.accuracy.split}
         asker = ANALYST if self.store.provenance.policy is None else OWNER
         return AnswerRequest(
-            asker, self.sql, self.plan.query, accuracy, self.store, self.tables, None
+            asker, self.sql, self.plan.query, accuracy, self.store, self.runner.tables, None
         )
+
+    def price(self, level: Fraction | Picked) -> Price:
+        """Return what an answer at a level would cost; spends nothing."""
+        return priced(self.runner, [self.request(level)])[0]
 
     def answer(self, level: Fraction | Picked) -> Answer:
         """Release the statement at a level."""
-        released: Answer = self.serve(self.request(level), None)
+        released: Answer = self.runner.run(self.request(level))
         return released
 
     def select(
@@ -194,15 +182,15 @@ class Desk:
             self.sql, self.target, scan, mechanism, amount, conditional, self.store
         )
         cancel = threading.Event()
-        serve = partial(self.serve, request, cancel)
-        drawn: Drawn = wait(serve, cancel, self.engine.interrupt, progress)
+        run = partial(self.runner.run, request, cancel)
+        drawn: Drawn = wait(run, cancel, self.engine.interrupt, progress)
         return drawn
 
     def look(self, work: Callable[[], T], progress: Progress | None = None) -> T:
         """Look at the data in a thread that an interrupt can stop; a failure has one fixed text."""
         cancel = threading.Event()
-        looked = partial(self.interruptible, partial(guarded, work), cancel)
-        found: T = wait(looked, cancel, self.engine.interrupt, progress, free=True)
+        look = partial(looked, work, cancel)
+        found: T = wait(look, cancel, self.engine.interrupt, progress, free=True)
         return found
 
     def __repr__(self) -> str:

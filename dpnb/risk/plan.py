@@ -265,7 +265,7 @@ def signed_losses(shown: RiskProfile, desk: Desk, answer: Answer) -> Exact:
             "too many different contributions to show one by one", "Look at the histogram instead."
         )
     losses = np.zeros(len(found.counts))
-    with desk.lock:
+    with desk.runner.lock:
         knots = {
             name: desk.store.accountant.knot(name, Fraction(answer.levels[name])) for name in views
         }

@@ -779,7 +779,7 @@ class RiskProfile:
         Price
             Cost and margins of error.
         """
-        return self.desk.price([self.desk.request(level)])[0]
+        return self.desk.price(level)
 
     def answer(self, level: Fraction | Choice) -> Answer:
         """Release the statement at a choice, or at a level picked by hand.

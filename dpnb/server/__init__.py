@@ -1,1 +1,1 @@
-"""The curator as a service: HTTP and JSON, for analysts who must not hold the data."""
+"""Tables as a service: HTTP and JSON, for analysts who must not hold the data."""

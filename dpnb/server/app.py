@@ -1,11 +1,11 @@
-"""The service as an ASGI app: authenticate, check, hand over to the curator, reply."""
+"""The service as an ASGI app: authenticate, check, carry out, reply."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import anyio
@@ -15,8 +15,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dpnb.curator import Curator
 from dpnb.errors import DpnbError, InterruptedRequestError, LedgerError, RequestError
+from dpnb.owner.administration import Administration
+from dpnb.releases.runner import Runner
 from dpnb.server.auth import Analyst, Authenticator
 from dpnb.server.endpoints import ENDPOINTS, Asked, Endpoint
 from dpnb.server.guard import Guard, log, refuse, respond, too_large
@@ -33,17 +34,17 @@ _JSON = re.compile(r"application/json\s*(;\s*charset=utf-8\s*)?", re.IGNORECASE)
 
 
 def create_app(
-    curator: Curator,
+    runner: Runner,
     authenticator: Authenticator,
     *,
     limits: Limits | None = None,
     prefix: str = "",
 ) -> Starlette:
-    """Return the service of a curator.
+    """Return the service of some tables.
 
     Parameters
     ----------
-    curator : Curator
+    runner : Runner
     authenticator : Authenticator
     limits : Limits, optional
     prefix : str
@@ -56,7 +57,7 @@ def create_app(
     """
     limits = limits or Limits()
     prefix = prefix.rstrip("/")
-    service = _Service(curator, authenticator, limits, prefix)
+    service = _Service(runner, authenticator, limits, prefix)
     routes = [
         Route(prefix + endpoint.path, service.serving(endpoint), methods=[endpoint.method])
         for endpoint in ENDPOINTS
@@ -85,30 +86,34 @@ class _Service:
     """What the endpoints share."""
 
     def __init__(
-        self, curator: Curator, authenticator: Authenticator, limits: Limits, prefix: str
+        self, runner: Runner, authenticator: Authenticator, limits: Limits, prefix: str
     ) -> None:
-        self._curator, self._authenticator, self._limits = curator, authenticator, limits
+        self._runner, self._authenticator, self._limits = runner, authenticator, limits
         self._description = describe(prefix, limits)
-        self._readiness = Readiness(curator.check)
+        self._readiness = Readiness(runner.check)
         self._gate, self._keys = Gate(limits), Keys(limits.keys)
-        self.runs = Runs(limits.threads, curator.interrupt)
+        self.runs = Runs(limits.threads, runner.interrupt)
         self._registered: dict[str, Analyst] = {}
         self._lock = threading.Lock()
 
     def register_known(self) -> None:
-        """Make the analysts that can be named beforehand known to the curator."""
+        """Make the analysts that can be named beforehand known to the ledger."""
         known = self._authenticator.known()
         if known:
-            self._curator.register({analyst.name: analyst.privilege for analyst in known})
+            self._admit(known)
         self._registered = {analyst.name: analyst for analyst in known}
 
+    def _admit(self, analysts: Iterable[Analyst]) -> None:
+        with self._runner.reading():
+            Administration(self._runner).register({one.name: one.privilege for one in analysts})
+
     def _register(self, analyst: Analyst) -> None:
-        """Make an analyst known to the curator who has come since."""
+        """Make an analyst known to the ledger who has come since."""
         with self._lock:
             if self._registered.get(analyst.name) == analyst:
                 return
             try:
-                self._curator.register({analyst.name: analyst.privilege})
+                self._admit([analyst])
             except RequestError as error:
                 # public facts, and for the owner
                 log.error("%s cannot be registered: %s", analyst.name, error)
@@ -131,8 +136,8 @@ class _Service:
                 "the header Dpnb-Privilege must be a whole number",
                 "Send one of your privileges.",
             )
-        channel: Any = self._curator.session(analyst.name, int(privilege))._channel
-        return str(channel.analyst)
+        with self._runner.reading() as store:
+            return store.provenance.row(analyst.name, int(privilege))
 
     def serving(self, endpoint: Endpoint) -> Callable[[Request], Any]:
         """Return the coroutine that serves one endpoint."""
@@ -178,7 +183,7 @@ class _Service:
             if endpoint.handler is None or cancel.is_set():
                 raise InterruptedRequestError("interrupted", "Nothing was charged.")
             asked = Asked(self._row(analyst, privilege), entries, key, cancel)
-            return respond(endpoint.handler(self._curator, asked))
+            return respond(endpoint.handler(self._runner, asked))
 
         async def gone() -> None:
             while (await request.receive())["type"] != "http.disconnect":

@@ -20,7 +20,7 @@ _HEADER = re.compile(rb"(?i:bearer|token) +([!-~]{1,500}) *")
 
 @dataclass(frozen=True, slots=True)
 class Analyst:
-    """Who asks, and the privilege with which the curator is to know her."""
+    """Who asks, and the privilege with which the ledger is to know her."""
 
     name: str
     privilege: Privilege

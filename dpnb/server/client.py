@@ -6,28 +6,18 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from dpnb.answers.answer import Answer
-from dpnb.answers.price import Price
-from dpnb.answers.question import Question
 from dpnb.errors import DpnbError, RequestError, ServiceError, given
+from dpnb.releases.call import Call
 from dpnb.results import Asked, BudgetStatus
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
 from dpnb.server.access import find_token, read_address
+from dpnb.server.calls import sent
 from dpnb.server.connection import Connection, open_client
-from dpnb.server.params import named
-from dpnb.server.thresholds import send_thresholds
 from dpnb.session import Session
-
-if TYPE_CHECKING:
-    from dpnb.answers.inference import Inference
-    from dpnb.decide.decision import Decision
-    from dpnb.decide.price import DecisionPrice
-    from dpnb.discover.discovery import Discovery, DiscoveryPrice
-    from dpnb.explain.explanation import Explanation
-    from dpnb.explain.price import ExplanationPrice
+from dpnb.verbs import verb
 
 T = TypeVar("T")
 
@@ -83,17 +73,17 @@ def connect(
             f"timeout must be above 0 seconds, got {given(timeout)}", "Write timeout=330."
         )
     client = open_client(verify, float(timeout))
-    channel = HttpChannel(Connection(address, find_token(token, address), client, privilege))
+    backend = HttpBackend(Connection(address, find_token(token, address), client, privilege))
     try:
-        channel.budget  # noqa: B018 - a token that is not accepted is told here
+        backend.budget  # noqa: B018 - a token that is not accepted is told here
     except BaseException:
-        channel.close()
+        backend.close()
         raise
-    return Session._of(channel)
+    return Session._of(backend)
 
 
-class HttpChannel:
-    """An analyst's way to a curator behind a service."""
+class HttpBackend:
+    """An analyst's calls, carried out by a service."""
 
     __slots__ = ("_connection", "_ledger", "_tables")
 
@@ -102,97 +92,22 @@ class HttpChannel:
         self._tables: dict[str, Table] | None = None
         self._ledger: str | None = None
 
-    def query(
-        self,
-        sql: str,
-        params: Mapping[str, object] | None,
-        accuracy: Mapping[str, Any],
-        cancel: threading.Event,
-    ) -> Answer:
-        """Answer a statement."""
-        body = {"sql": sql, "params": named([sql], params), "accuracy": accuracy}
-        return self._read(Answer.from_dict, self._spend("/v1/query", body, cancel))
+    def run(self, call: Call, cancel: threading.Event) -> Any:
+        """Return the result of a call; what costs is asked under one name, so that repeated it is paid for once."""
+        asked = verb(call.verb)
+        key = None if asked.price is None else secrets.token_hex(16)
+        found = self._connection.ask("POST", f"/v2/{call.verb}", sent(call), key, cancel)
+        return self._read(asked.result.from_dict, found)
 
-    def infer(
-        self, sql: str, params: Mapping[str, object] | None, options: Mapping[str, Any]
-    ) -> Inference:
-        """Work a statement out from past answers."""
-        from dpnb.answers.inference import Inference
-
-        body = {"sql": sql, "params": named([sql], params), "options": options}
-        return self._read(Inference.from_dict, self._connection.ask("POST", "/v1/infer", body))
-
-    def explain(
-        self, question: Question, options: Mapping[str, Any], cancel: threading.Event
-    ) -> Explanation:
-        """Explain a question."""
-        from dpnb.explain.explanation import Explanation
-
-        body = {"question": _sent(question), "options": options}
-        return self._read(Explanation.from_dict, self._spend("/v1/explain", body, cancel))
-
-    def decide(
-        self,
-        sql: str,
-        params: Mapping[str, object] | None,
-        options: Mapping[str, Any],
-        cancel: threading.Event,
-    ) -> Decision:
-        """Decide which groups meet a condition."""
-        from dpnb.decide.decision import Decision
-
-        found = self._spend("/v1/decide", _decided(sql, params, options), cancel)
-        return self._read(Decision.from_dict, found)
-
-    def price(
-        self,
-        statements: Sequence[str],
-        params: Mapping[str, object] | None,
-        accuracy: Mapping[str, Any],
-    ) -> list[Price]:
-        """Price statements."""
-        body = {
-            "statements": list(statements),
-            "params": named(statements, params),
-            "accuracy": accuracy,
-        }
-        found = self._connection.ask("POST", "/v1/price", body)
-        return self._read(lambda data: [Price.from_dict(one) for one in data["prices"]], found)
-
-    def price_explanation(self, question: Question, options: Mapping[str, Any]) -> ExplanationPrice:
-        """Price an explanation."""
-        from dpnb.explain.price import ExplanationPrice
-
-        body = {"question": _sent(question), "options": options}
-        found = self._connection.ask("POST", "/v1/explanation-price", body)
-        return self._read(ExplanationPrice.from_dict, found)
-
-    def price_decision(
-        self, sql: str, params: Mapping[str, object] | None, options: Mapping[str, Any]
-    ) -> DecisionPrice:
-        """Price a decision."""
-        from dpnb.decide.price import DecisionPrice
-
-        body = _decided(sql, params, options)
-        found = self._connection.ask("POST", "/v1/decision-price", body)
-        return self._read(DecisionPrice.from_dict, found)
-
-    def discover(
-        self, column: str, options: Mapping[str, Any], cancel: threading.Event
-    ) -> Discovery:
-        """Find the values of an undeclared column."""
-        from dpnb.discover.discovery import Discovery
-
-        body = {"column": column, "options": options}
-        return self._read(Discovery.from_dict, self._spend("/v1/discover", body, cancel))
-
-    def price_discovery(self, column: str, options: Mapping[str, Any]) -> DiscoveryPrice:
-        """Price a discovery."""
-        from dpnb.discover.discovery import DiscoveryPrice
-
-        body = {"column": column, "options": options}
-        found = self._connection.ask("POST", "/v1/discovery-price", body)
-        return self._read(DiscoveryPrice.from_dict, found)
+    def price(self, call: Call) -> Any:
+        """Return what a call would cost."""
+        price, several = verb(call.verb).price, call.verb == "query"
+        if price is None:
+            raise TypeError(f"{call.verb} is free")
+        found = self._connection.ask("POST", f"/v2/{call.verb}/price", sent(call, several=several))
+        if several:
+            return self._read(lambda data: [price.from_dict(one) for one in data["prices"]], found)
+        return self._read(price.from_dict, found)
 
     @property
     def ledger(self) -> str:
@@ -209,12 +124,12 @@ class HttpChannel:
             self._ledger = str(data["ledger"])
             return BudgetStatus.from_dict(data["budget"])
 
-        return self._read(read, self._connection.ask("GET", "/v1/budget"))
+        return self._read(read, self._connection.ask("GET", "/v2/budget"))
 
     @property
     def history(self) -> Sequence[Asked]:
         """The analyst's requests."""
-        found = self._connection.ask("GET", "/v1/history")
+        found = self._connection.ask("GET", "/v2/history")
         return self._read(lambda data: [Asked.from_dict(one) for one in data["requests"]], found)
 
     @property
@@ -231,7 +146,7 @@ class HttpChannel:
                 )
                 return {table.name: table for table in made}
 
-            self._tables = self._read(read, self._connection.ask("GET", "/v1/tables"))
+            self._tables = self._read(read, self._connection.ask("GET", "/v2/tables"))
         return self._tables
 
     def interrupt(self, thread: int) -> None:
@@ -241,10 +156,6 @@ class HttpChannel:
     def close(self) -> None:
         """Close what is open towards the service."""
         self._connection.close()
-
-    def _spend(self, path: str, body: Mapping[str, Any], cancel: threading.Event) -> Any:
-        """Ask for what costs, under one name: repeated, it is paid for once."""
-        return self._connection.ask("POST", path, body, secrets.token_hex(16), cancel)
 
     @staticmethod
     def _read(build: Callable[[Any], T], data: Any) -> T:
@@ -258,23 +169,7 @@ class HttpChannel:
         )
 
     def __repr__(self) -> str:
-        return f"HttpChannel({self._connection.address.url!r})"
+        return f"HttpBackend({self._connection.address.url!r})"
 
     def __reduce__(self) -> Any:
         raise TypeError("a session over HTTP holds a token and cannot be pickled")
-
-
-def _sent(question: Any) -> Any:
-    """Return a question as plain data; anything else as it is, to be refused in the same words."""
-    if isinstance(question, Question):
-        return question.to_dict()
-    return {"$type": "dict"} if isinstance(question, Mapping) else question
-
-
-def _decided(
-    sql: str, params: Mapping[str, object] | None, options: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the body of a decision's request."""
-    if "thresholds" in options:
-        options = {**options, "thresholds": send_thresholds(options["thresholds"])}
-    return {"sql": sql, "params": named([sql], params), "options": options}

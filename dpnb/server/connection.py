@@ -118,6 +118,12 @@ class Connection:
             what = f"the service at {self.address.url} cannot be reached, or did not reply"
             return ServiceError(what, hint), 0.0
         error = refusals.from_dict(reply.data)
+        if error is not None and reply.status == 404:
+            # a service of this version has every path that is asked for
+            return ServiceError(
+                f"the service at {self.address.url} speaks another version of the protocol",
+                "Use the same version of dpnb on both sides.",
+            ), None
         if error is not None:
             failed = reply.status == 500 and isinstance(error, ServiceError)
             return error, 0.0 if failed else reply.retry

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -33,6 +34,7 @@ _ONCE = (
     b"host",
     b"dpnb-privilege",
 )
+_OTHER_VERSION = re.compile(rb"/v(?!2/)[0-9]{1,3}/[a-z.-]+\Z")
 _CUT = (408, 413)
 """Statuses after which the rest of the body is not read."""
 MOST_HEADER_BYTES = 16_384
@@ -129,9 +131,15 @@ class Guard:
         path = scope.get("raw_path") or scope["path"].encode()
         known = {known.encode(): methods for known, methods in self._paths.items()}
         if path not in known:
-            return RefusedError(404, "there is no such path", "See /v1/openapi.json.")
+            if _OTHER_VERSION.search(path):
+                return RefusedError(
+                    404,
+                    "this service speaks version 2 of its protocol, and the request another one",
+                    "Use the same version of dpnb on both sides.",
+                )
+            return RefusedError(404, "there is no such path", "See /v2/openapi.json.")
         if scope["method"] != known[path]:
-            return RefusedError(405, "this path needs another method", "See /v1/openapi.json.")
+            return RefusedError(405, "this path needs another method", "See /v2/openapi.json.")
         if any(names.count(name) > 1 for name in _ONCE):
             return RefusedError(400, "a header was sent twice", "Send it once.")
         if b"transfer-encoding" in names and b"content-length" in names:

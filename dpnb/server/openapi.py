@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
-from dpnb.answers.options import OPTIONS as INFERENCE
-from dpnb.decide.options import OPTIONS as DECISION
-from dpnb.discover.request import OPTIONS as DISCOVERY
-from dpnb.explain.options import OPTIONS as EXPLANATION
+from dpnb.answers.question import Reference
 from dpnb.private import STAMPS
-from dpnb.releases.accuracy import OPTIONS as ACCURACY
 from dpnb.releases.options import (
     LIST,
     NUMBER,
@@ -19,8 +16,10 @@ from dpnb.releases.options import (
     or_null,
     schema_of,
 )
-from dpnb.server.endpoints import ENDPOINTS, MOST_STATEMENTS, Endpoint
+from dpnb.server.calls import MOST_STATEMENTS
+from dpnb.server.endpoints import ENDPOINTS, Endpoint
 from dpnb.server.limits import Limits
+from dpnb.verbs import VERBS, verb
 
 _OBJECT: dict[str, Any] = {"type": "object"}
 _KEY = {
@@ -54,18 +53,9 @@ _ENTRIES: dict[str, Any] = {
     "sql": {**TEXT, "description": "One SELECT with COUNT, SUM or AVG; a decision: with HAVING."},
     "statements": {**LIST, "items": TEXT, "maxItems": MOST_STATEMENTS},
     "params": {**_OBJECT, "description": "Values of :name; a date is {'$date': '2024-01-31'}."},
-    "accuracy": {"$ref": "#/components/schemas/Accuracy"},
-    "question": {"$ref": "#/components/schemas/Question"},
+    "question": {"$ref": "#/components/schemas/Reference"},
     "column": TEXT,
 }
-_OWN_OPTIONS = {
-    "Inference": "InferenceOptions",
-    "Decision": "DecisionOptions",
-    "DecisionPrice": "DecisionOptions",
-    "Discovery": "DiscoveryOptions",
-    "DiscoveryPrice": "DiscoveryOptions",
-}
-"""Replies to requests whose options are others."""
 
 
 def describe(prefix: str, limits: Limits) -> dict[str, Any]:
@@ -77,7 +67,7 @@ def describe(prefix: str, limits: Limits) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {
             "title": "dpnb",
-            "version": "1",
+            "version": "2",
             "description": "Ask questions of sensitive tables under differential privacy. "
             f"Bodies have at most {limits.body:,} bytes.",
         },
@@ -107,8 +97,8 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         "responses": replies,
     }
     if endpoint.entries:
-        options = _OWN_OPTIONS.get(endpoint.reply, "Options")
-        known = {**_ENTRIES, "options": {"$ref": f"#/components/schemas/{options}"}}
+        options = {"$ref": f"#/components/schemas/{_options(endpoint.verb)}"}
+        known = {**_ENTRIES, "options": options}
         schema = {
             "type": "object",
             "properties": {entry: known[entry] for entry in endpoint.entries},
@@ -120,6 +110,11 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     if not open_to_all:
         operation["parameters"] = [_PRIVILEGE, *([_KEY] if endpoint.spends else [])]
     return operation
+
+
+def _options(verb: str) -> str:
+    """Return the name of the schema of a verb's options."""
+    return f"{verb.capitalize()}Options"
 
 
 def _reply(words: str, schema: str) -> dict[str, Any]:
@@ -164,18 +159,15 @@ def _schemas() -> dict[str, Any]:
         }
     )
     table["properties"] |= {"key": TEXT, "joins": _OBJECT, "undeclared": LIST}
-    declared = {
-        "Accuracy": schema_of(ACCURACY),
-        "InferenceOptions": schema_of(INFERENCE),
-        "DecisionOptions": schema_of(DECISION),
-        "DiscoveryOptions": schema_of(DISCOVERY),
-        "Options": schema_of(EXPLANATION),
-    }
+    declared = {_options(name): schema_of(verb(name).options) for name in VERBS}
     asked = _object({"time": TEXT, "sql": TEXT, "spent": loss, "conditional": TRUTH})
     status = _object({**losses, "currency": TEXT, "delta": free, "kept": TRUTH, "stamp": stamp})
     return {
         **declared,
-        "Question": _object(question, additionalProperties=False),
+        "Question": _object(question),
+        "Reference": _object(
+            {name: question[name] for name in (one.name for one in fields(Reference))}, additionalProperties=False
+        ),
         "PrivacyLoss": _object({"rho": TEXT, "epsilon": or_null(TEXT), "delta": TEXT}),
         "Answer": _object(
             {**losses, "sql": TEXT, "table": TEXT, "keys": LIST, "groups": LIST,
@@ -184,7 +176,7 @@ def _schemas() -> dict[str, Any]:
         ),
         "Inference": _object(
             {"sql": TEXT, "table": TEXT, "keys": LIST, "groups": LIST, "aggregates": LIST,
-             "rows": LIST, "asked": WHOLE, "confidence": NUMBER, "method": TEXT, "prior": declared["InferenceOptions"]["properties"]["prior"],
+             "rows": LIST, "asked": WHOLE, "confidence": NUMBER, "method": TEXT, "prior": declared["InferOptions"]["properties"]["prior"],
              "joint": _OBJECT,
              "shares": LIST, "missing": LIST, "consistency": _OBJECT, "ledger": TEXT}
         ),

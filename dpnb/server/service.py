@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpnb.codes import truth
-from dpnb.curator import Curator
 from dpnb.errors import RequestError, ServiceError, given
+from dpnb.releases.runner import Runner
 from dpnb.server.auth import NOBODY, Authenticator
 from dpnb.server.connections import Connections, Phase
 from dpnb.server.limits import Limits
@@ -52,7 +52,7 @@ class Service:
             raise ServiceError("the service did not start", "See the log.")
 
     def close(self) -> None:
-        """Let running requests complete, and end the service. The curator stays open."""
+        """Let running requests complete, and end the service. The tables stay open."""
         self._server.should_exit = True
         self._thread.join(2 * _GRACE)
 
@@ -70,7 +70,7 @@ class Service:
 
 
 def serve(
-    curator: Curator,
+    runner: Runner,
     host: str = "127.0.0.1",
     port: int = 8899,
     *,
@@ -87,7 +87,7 @@ def serve(
 
     Parameters
     ----------
-    curator : Curator
+    runner : Runner
     host, port : str, int
         Where to listen; port 0 takes a free one.
     tokens : str or Path
@@ -161,7 +161,7 @@ def serve(
             "a service needs starlette and uvicorn", "Run pip install 'dpnb[server]'."
         ) from None
     limits = limits or Limits()
-    app = create_app(curator, authenticator or TokenFile(tokens), limits=limits, prefix=prefix)
+    app = create_app(runner, authenticator or TokenFile(tokens), limits=limits, prefix=prefix)
     listener = _listen(host, port)
     connections = Connections(limits)
     config = _config(app, certificate, key, connections)

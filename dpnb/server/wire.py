@@ -33,7 +33,7 @@ _NOT_FINITE = ("inf", "-inf", "nan")
 
 def malformed(what: str) -> RequestError:
     """Return the error for a body that cannot be read."""
-    return RequestError(what, "Send a JSON object as /v1/openapi.json describes it.")
+    return RequestError(what, "Send a JSON object as /v2/openapi.json describes it.")
 
 
 def dumps(value: Any, most: int = MAX_DEPTH) -> bytes:

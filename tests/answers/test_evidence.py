@@ -9,8 +9,8 @@ import pytest
 
 from dpnb import Category, Integer, Schema, Table
 from dpnb.answers.evidence import Evidence, NoRoomError, Room
-from dpnb.answers.past import Held, planned
 from dpnb.privacy.calibrate import Law
+from dpnb.releases.held import Held, planned
 from dpnb.sql.parser import parse
 from dpnb.views.view import views_of
 

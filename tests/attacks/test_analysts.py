@@ -17,6 +17,7 @@ import pytest
 import dpnb
 from dpnb import Category, Integer, Policy, Schema, Table
 from dpnb.answers.question import Question
+from dpnb.curator import owner_of
 from dpnb.errors import BudgetError, RequestError
 from tests.kit.noise import BlindNoise
 from tests.kit.streams import LONG, compared, entries, outcome, refusals
@@ -414,7 +415,7 @@ class TestReach:
 
     def test_an_analysts_session_is_not_the_owners(self, curator):
         session = curator.session("a")
-        assert session._curator is None
+        assert owner_of(session) is None
         session.close()
         # the curator goes on
         assert curator.session("b").budget.spent.rho > 0
@@ -425,8 +426,14 @@ class TestReach:
 
     def test_nothing_behind_a_session_shows_a_version(self, curator):
         numbers = curator.session("b").query(self.SECRET, rho="0.123").estimates[0].count
-        state = curator._store.accountant
-        for item in (state, state.synopses, curator._store.provenance, curator._declared, curator):
+        state = curator._runner.store.accountant
+        for item in (
+            state,
+            state.synopses,
+            curator._runner.store.provenance,
+            curator._runner.declared,
+            curator,
+        ):
             assert repr(numbers[0]) not in repr(item)
             assert "Knot(" not in repr(item)
 

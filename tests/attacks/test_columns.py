@@ -16,6 +16,7 @@ from dpnb.errors import BudgetError
 from tests.fuzz.features import SEED, choose
 from tests.fuzz.run import Tables
 from tests.fuzz.statements import statement
+from tests.kit.inside import ask
 from tests.kit.noise import ContinuousNoise
 
 ROWS = 400
@@ -93,7 +94,7 @@ def curator(table):
 
 
 def spent(curator):
-    return curator._store.accountant.spent
+    return curator._runner.store.accountant.spent
 
 
 @pytest.mark.parametrize("sql", READ_AGE)
@@ -144,9 +145,9 @@ def test_explanations_decisions_and_discoveries_count(curator):
     for column, tried in requests.items():
         before = spent(curator)
         curator.limit(column=column, table="t", rho="1e-6")
-        for ask in tried:
+        for one in tried:
             with pytest.raises(BudgetError):
-                ask()
+                one()
         assert spent(curator) == before
         curator.limit(column=column, table="t", rho=3)
         tried[-1]()
@@ -207,7 +208,7 @@ def test_bad_limits_are_refused_and_change_nothing(curator):
         curator.limit(view="age", column="age", table="t", rho=0.1)
     with pytest.raises(dpnb.DpnbError, match="no analyst"):
         curator.limit("eve", column="age", table="t", rho=0.1)
-    assert not curator._store.provenance.columns
+    assert not curator._runner.store.provenance.columns
 
 
 @pytest.mark.parametrize("world", ["plain", "sales"])
@@ -215,17 +216,17 @@ def test_no_generated_statement_finds_a_way_round(world):
     numbers = choose(SEED, world)["valid"].numbers[::15][:9]
     with closing(Tables(1, numbers[0])) as tables:
         curator = tables.curators[0]
-        state, refused = curator._store.accountant, 0
+        state, refused = curator._runner.store.accountant, 0
         asked = [(number, name) for number in numbers for name in curator.tables]
         for place, (number, name) in enumerate(asked):
             text = statement(1, number).text
             for turn, column in enumerate(curator.tables[name].schema):
-                curator._store.provenance.columns.clear()
+                curator._runner.store.provenance.columns.clear()
                 curator.limit(column=column, table=name, rho="1e-9")
                 before = dict(state.synopses.finest)
                 try:
                     # finer than all before, so that nothing is held
-                    curator.query("analyst", text, None, {"rho": 10**6 + 100 * place + turn})
+                    ask(curator, "analyst", "query", text, {"rho": 10**6 + 100 * place + turn})
                 except BudgetError:
                     refused += 1
                     continue

@@ -143,7 +143,7 @@ def test_a_decision_does_not_go_on_with_older_data(tmp_path):
     ).close()
     with pytest.raises(LedgerError, match="newer version of table"):
         first.decide(sql, steps=2)
-    assert first._curator.status("analyst").spent == spent
+    assert first.budget.spent == spent
 
 
 @pytest.mark.parametrize("alias", ["selected", "verdict", "epsilon"])

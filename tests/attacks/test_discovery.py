@@ -152,7 +152,7 @@ def test_one_person_moves_counts_by_no_more_than_the_bounds(rows, groups):
         curator = Curator(
             Table("people", frame, SCHEMA, unit), budget=BUDGET, noise=ContinuousNoise()
         )
-        engine = curator._engines["people"]
+        engine = curator._runner.engines["people"]
         tally = engine.tally(0, 1)
         curator.close()
         return dict(zip(tally.texts, tally.counts, strict=True))
@@ -233,7 +233,7 @@ def test_the_ledger_refuses_an_entry_that_paid_too_little_delta(tmp_path):
 
 def test_exact_counts_are_not_to_be_seen():
     curator = Curator(Table("people", BASE, SCHEMA), budget=BUDGET, noise=ContinuousNoise())
-    tally = curator._engines["people"].tally(0, 1)
+    tally = curator._runner.engines["people"].tally(0, 1)
     assert repr(tally) == "Tally(private)"
     with pytest.raises(TypeError):
         tally.__reduce__()

@@ -15,6 +15,7 @@ import dpnb
 from dpnb import Category, Date, DpnbError, Integer, Real, Schema, Table
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.explain import request as request_module
+from tests.kit.inside import runner
 from tests.kit.noise import BlindNoise, ContinuousNoise, DiscreteNoise
 from tests.kit.streams import LONG, WatchedNoise, compared, entries, outcome, silence
 
@@ -166,7 +167,7 @@ def stream(frame, path, caplog, capfd):
         budget = dpnb.Budget(rho=1_000, delta=1e-6)
         with dpnb.Session(Table("t", frame, SCHEMA), budget=budget, ledger=path, noise=noise) as s:
             # names in results come from the ledger's secret
-            name = s._curator.ledger
+            name = s.ledger
             said = json.loads(json.dumps(list(script(s)), default=str).replace(name, "ledger"))
     written = [json.loads(json.dumps(entry).replace(name, "ledger")) for entry in entries(path)]
     assert noise.whole
@@ -273,7 +274,7 @@ class TestSecrets:
                 with pytest.raises(TypeError):
                     pickle.dumps(item)
         assert not self.tells(repr(found) + json.dumps(found.to_dict()))
-        assert not self.tells(repr(session._curator._store.accountant.releases))
+        assert not self.tells(repr(runner(session).store.accountant.releases))
         assert caplog.records == []
 
     @pytest.mark.parametrize(
@@ -361,7 +362,7 @@ class TestManyCandidates:
             with dpnb.Session(
                 self.large(active), budget=dpnb.Budget(rho=10), noise=noise
             ) as session:
-                name = session._curator.ledger
+                name = session.ledger
                 question = session.query(
                     "SELECT g, COUNT(*) AS n FROM t GROUP BY g", rho=1
                 ).compare("A", "B")

@@ -9,7 +9,10 @@ import pandas as pd
 import pytest
 
 import dpnb
+from dpnb import verbs
 from dpnb.errors import DpnbError, RequestError
+from dpnb.releases.call import Call
+from tests.kit.inside import ask, runner
 
 pytestmark = pytest.mark.fast
 
@@ -33,7 +36,7 @@ def curator(**options):
 class TestText:
     """Text that cannot be encoded is refused before anything is drawn."""
 
-    @pytest.mark.parametrize("name", ["aggregate", "left", "right", "table", "request"])
+    @pytest.mark.parametrize("name", ["aggregate", "ledger", "request"])
     def test_in_a_question(self, name):
         made = curator()
         alice = made.session("alice")
@@ -44,7 +47,7 @@ class TestText:
         assert caught.value.__cause__ is None
         assert caught.value.__context__ is None
         assert alice.budget.spent == before
-        assert not made._store.accountant.releases
+        assert not made._runner.store.accountant.releases
 
     def test_in_the_name_of_a_view(self):
         with pytest.raises(RequestError, match="the name of a view must be"):
@@ -53,9 +56,11 @@ class TestText:
     def test_in_an_identifier_it_does_not_end_the_ledger(self, tmp_path):
         made = curator(ledger=tmp_path / "l")
         accuracy = {"rho": 0.1}
-        first = made.query("alice", SQL, None, accuracy, identifier=HALF)
+        first = ask(made, "alice", "query", SQL, accuracy, identifier=HALF)
         made.close()
-        again = curator(ledger=tmp_path / "l").query("alice", SQL, None, accuracy, identifier=HALF)
+        again = ask(
+            curator(ledger=tmp_path / "l"), "alice", "query", SQL, accuracy, identifier=HALF
+        )
         assert (again.estimates, again.stored) == (first.estimates, True)
 
 
@@ -88,24 +93,24 @@ class TestMemory:
         made = curator()
         for i in range(20):
             with pytest.raises(DpnbError):
-                made.price("alice", [SQL], None, {"rho": f"{i}x" * 100_000})
-        assert not made._statements
+                verbs.price(runner(made), "alice", Call("query", [SQL], {"rho": f"{i}x" * 100_000}))
+        assert not len(runner(made).requests)
 
     def test_a_long_accuracy_is_not_kept(self):
         made = curator()
-        made.price("alice", [SQL], None, {"rho": 0.1})
-        made.price("alice", [SQL], None, {"rho": " " * 5_000 + "0.1"})
-        assert len(made._statements) == 1
+        verbs.price(runner(made), "alice", Call("query", [SQL], {"rho": 0.1}))
+        verbs.price(runner(made), "alice", Call("query", [SQL], {"rho": " " * 5_000 + "0.1"}))
+        assert len(runner(made).requests) == 1
 
     def test_names_of_repeated_requests_are_bounded(self):
         made = curator()
         for i in range(5):
-            made.query("alice", SQL, None, {"rho": 0.1}, identifier=f"k{i}")
-        state = made._store.accountant
+            ask(made, "alice", "query", SQL, {"rho": 0.1}, identifier=f"k{i}")
+        state = made._runner.store.accountant
         assert len(state.identifiers) == 1
         assert len(state._repeated) == 4
         with pytest.raises(RequestError, match="used for another request"):
-            made.query("alice", SQL, None, {"rho": 0.2}, identifier="k3")
+            ask(made, "alice", "query", SQL, {"rho": 0.2}, identifier="k3")
 
 
 class TestLimits:

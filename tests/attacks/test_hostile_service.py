@@ -89,17 +89,17 @@ def honest():
         session.query("SELECT s, x, COUNT(*) AS n FROM t GROUP BY s, x", rho=1)
         question = answer.compare("a", "b", "n")
         results = {
-            "/v1/query": answer,
-            "/v1/explain": session.explain(question, k=2, rho=1, anyway=True),
-            "/v1/decide": session.decide(DECIDED, beta=0.05, u=20),
-            "/v1/infer": session.infer("SELECT s, COUNT(*) AS n FROM t GROUP BY s"),
+            "/v2/query": answer,
+            "/v2/explain": session.explain(question, k=2, rho=1, anyway=True),
+            "/v2/decide": session.decide(DECIDED, beta=0.05, u=20),
+            "/v2/infer": session.infer("SELECT s, COUNT(*) AS n FROM t GROUP BY s"),
         }
         budget = {"ledger": session.ledger, "budget": session.budget.to_dict()}
         prices = {"prices": [session.price(SQL, rho=2).to_dict()]}
         schema = TABLE.definition()
     replies = {path: (200, json.loads(json.dumps(one.to_dict()))) for path, one in results.items()}
-    replies |= {"/v1/budget": (200, budget), "/v1/price": (200, prices)}
-    replies["/v1/tables"] = (200, {"tables": [schema]})
+    replies |= {"/v2/budget": (200, budget), "/v2/query/price": (200, prices)}
+    replies["/v2/tables"] = (200, {"tables": [schema]})
     return replies, question
 
 
@@ -110,7 +110,7 @@ def served(honest):
         patch.setattr("dpnb.server.connection._PAUSES", (0.01,))
 
         def make(**changed):
-            service = Liar({**honest[0], **{f"/v1/{name}": one for name, one in changed.items()}})
+            service = Liar({**honest[0], **{f"/v2/{name}": one for name, one in changed.items()}})
             stack.callback(service.close)
             session = dpnb.connect(service.url, token=TOKEN)
             stack.callback(session.close)
@@ -124,15 +124,15 @@ HTML = '"><img src=x onerror=alert(1)></script><script>alert(1)</script>\x1b[31m
 
 def ask(session, path, question):
     asked = {
-        "/v1/query": lambda: session.query(SQL, rho=1),
-        "/v1/explain": lambda: session.explain(question, k=2, rho=1, anyway=True),
-        "/v1/decide": lambda: session.decide(DECIDED, beta=0.05, u=20),
-        "/v1/infer": lambda: session.infer(SQL),
+        "/v2/query": lambda: session.query(SQL, rho=1),
+        "/v2/explain": lambda: session.explain(question, k=2, rho=1, anyway=True),
+        "/v2/decide": lambda: session.decide(DECIDED, beta=0.05, u=20),
+        "/v2/infer": lambda: session.infer(SQL),
     }
     return asked[path]()
 
 
-ASKED = ["/v1/query", "/v1/explain", "/v1/decide", "/v1/infer"]
+ASKED = ["/v2/query", "/v2/explain", "/v2/decide", "/v2/infer"]
 
 
 def places(value, way=()):
@@ -190,7 +190,7 @@ class TestReplies:
         from dpnb.answers.inference import Inference
         from dpnb.decide.decision import Decision
         from dpnb.explain.explanation import Explanation
-        from dpnb.server.client import HttpChannel
+        from dpnb.server.client import HttpBackend
 
         kind = dict(
             zip(ASKED, (dpnb.answers.answer.Answer, Explanation, Decision, Inference), strict=True)
@@ -199,7 +199,7 @@ class TestReplies:
         taken = 0
         for way, lie in zip(places(reply), itertools.cycle((HTML, HTML, [HTML], {HTML: HTML}))):
             try:
-                found = HttpChannel._read(kind[path].from_dict, changed(reply, way, lie))
+                found = HttpBackend._read(kind[path].from_dict, changed(reply, way, lie))
             except DpnbError as error:
                 assert (
                     "the reply of the service cannot be read. Use the same version of dpnb"
@@ -213,7 +213,7 @@ class TestReplies:
 
     def test_names_of_columns_and_ledgers(self, honest, served):
         """Also where nothing was asked for: what there is, what is left, what was asked."""
-        tables = copy.deepcopy(honest[0]["/v1/tables"][1])
+        tables = copy.deepcopy(honest[0]["/v2/tables"][1])
         tables["tables"][0]["columns"][HTML] = tables["tables"][0]["columns"].pop("s")
         asked = {
             "requests": [{"time": HTML, "sql": HTML, "spent": {"rho": "1"}, "conditional": False}]
@@ -279,7 +279,7 @@ class TestFollowed:
     def test_no_other_address(self, status, served):
         other = Liar({})
         try:
-            session, _ = served(query=(status, {}, f"Location: {other.url}/v1/query"))
+            session, _ = served(query=(status, {}, f"Location: {other.url}/v2/query"))
             with pytest.raises(DpnbError, match="redirects to another address"):
                 session.query(SQL, rho=1)
             assert other.received == []
@@ -313,11 +313,11 @@ class TestFollowed:
     def test_a_source_in_a_table_is_not_opened(self, honest, served, tmp_path):
         secret = tmp_path / "secret.csv"
         secret.write_text("s\na\n")
-        tables = copy.deepcopy(honest[0]["/v1/tables"][1])
+        tables = copy.deepcopy(honest[0]["/v2/tables"][1])
         tables["tables"][0] |= {"source": str(secret), "path": str(secret)}
         session, _ = served(tables=(200, tables))
         assert "secret" not in repr(session.tables)
-        assert all(table.source is None for table in session._channel.tables.values())
+        assert all(table.source is None for table in session._backend.tables.values())
 
     def test_the_token_is_sent_in_one_header_and_shown_nowhere(self, honest, served):
         echo = {"kind": "RequestError", "what": f"you sent {TOKEN[:6]}", "hint": "", "where": ""}
@@ -357,6 +357,12 @@ class TestNonsense:
             with pytest.raises(DpnbError):
                 session.query(SQL, rho=1)
 
+    def test_a_service_of_another_version_is_named(self, served):
+        gone = {"kind": "RequestError", "what": "there is no such path", "hint": "", "where": ""}
+        session, _ = served(query=(404, gone))
+        with pytest.raises(DpnbError, match="speaks another version of the protocol. Use the same"):
+            session.query(SQL, rho=1)
+
     def test_a_lie_about_waiting_is_believed_for_seconds_only(self, served, monkeypatch):
         waited = []
         monkeypatch.setattr(
@@ -364,7 +370,7 @@ class TestNonsense:
         )
         monkeypatch.setattr("dpnb.session.wait", lambda work, *_, **__: work(threading.Event()))
         error = {"kind": "ServiceError", "what": "busy", "hint": "", "where": ""}
-        session, _ = served(price=(429, error, f"Retry-After: {'9' * 400}"))
+        session, _ = served(**{"query/price": (429, error, f"Retry-After: {'9' * 400}")})
         with pytest.raises(DpnbError, match="busy"):
             session.price(SQL, rho=1)
         assert waited
@@ -431,5 +437,5 @@ class TestTheLastOfABudget:
         assert len(answers) == 6
         assert curator.budget.spent.rho == Fraction(3, 5)
         for name, session in sessions.items():
-            assert curator.status(name).spent.rho == Fraction(3, 5)
+            assert curator.session(name).budget.spent.rho == Fraction(3, 5)
             session.close()

@@ -14,6 +14,7 @@ import pytest
 import dpnb
 from dpnb import Category, Integer, Real, Schema, Table
 from dpnb.errors import DpnbError, RequestError
+from tests.kit.inside import ask
 from tests.kit.noise import NoNoise
 from tests.kit.streams import LONG, compared, entries
 
@@ -188,11 +189,12 @@ class TestNoWayToTheData:
     PACKAGE = Path(dpnb.__file__).parent
     ANSWERS = (
         "domain", "evidence", "fresh", "infer", "inference", "inferred", "marginals", "measuring", "merging",
-        "options", "past", "pricing", "reuse",
+        "options", "reuse",
     )  # fmt: skip
     MODULES = (
         *sorted(PACKAGE.joinpath("estimation").glob("*.py")),
         *map(PACKAGE.joinpath("answers", "{}.py").with_stem, ANSWERS),
+        PACKAGE / "releases" / "held.py",
         PACKAGE / "owner" / "claims.py",
         PACKAGE / "studies" / "bayes.py",
     )
@@ -217,7 +219,7 @@ class TestNoWayToTheData:
         values = set()
         if path.name == self.REQUEST:
             values = {("dpnb.engines.scans", "Engine"), ("dpnb.privacy.noise", "Noise")}
-        leading = ("dpnb.engines", "dpnb.privacy.noise", "dpnb.ledger.ledger", "dpnb.curator",
+        leading = ("dpnb.engines", "dpnb.privacy.noise", "dpnb.ledger.ledger", "dpnb.releases.runner", "dpnb.verbs", "dpnb.curator",
                    "dpnb.session", "dpnb.schema.table", "duckdb", "opendp", "pandas", "sqlite3")  # fmt: skip
         wrong = [
             (module, name)
@@ -242,6 +244,7 @@ class TestNoWayToTheData:
             "contributions",
             "fingerprint",
             "_engines",
+            "engines",
         }
 
     def test_inferring_works_without_any_engine(self, curators):
@@ -249,8 +252,8 @@ class TestNoWayToTheData:
         session = curator.session()
         session.query(BY_BOTH, rho=0.1)
         session.query("SELECT sex, AVG(n) AS m FROM t GROUP BY sex", rho=0.1)
-        engines = curator._engines
-        curator._engines = {"t": Untouchable()}
+        engines = curator._runner.engines
+        curator._runner.engines = {"t": Untouchable()}
         try:
             assert session.infer(BY_SEX, guaranteed=True).told
             assert session.infer("SELECT COUNT(n) AS k FROM t").told
@@ -261,7 +264,7 @@ class TestNoWayToTheData:
             assert found.origin.way == "history"
             session.price(ALL, error=3)
         finally:
-            curator._engines = engines
+            curator._runner.engines = engines
 
 
 class TestOthers:
@@ -322,7 +325,7 @@ class TestOthers:
         curator.enable("a")
         assert session.infer(BY_SEX).told
         with pytest.raises(DpnbError):
-            curator.infer("nobody", BY_SEX, None, {})
+            ask(curator, "nobody", "infer", BY_SEX, {})
 
     def test_answers_about_old_data_are_left_aside(self, curators, tmp_path):
         path = tmp_path / "l"
@@ -359,7 +362,7 @@ class TestNothingGoesBack:
             assert session.infer(BY_SEX).to_dict() == first
         assert entries(path) == before
         assert session.history.rows == asked
-        held = curator._store.accountant.synopses.held
+        held = curator._runner.store.accountant.synopses.held
         assert len(held) == 1
 
     def test_a_merged_answer_counts_once(self, curators):

@@ -23,6 +23,7 @@ from dpnb import Category, DpnbError, Integer, Real, Schema, Table
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import LedgerError
 from dpnb.privacy.noise import SecureNoise
+from tests.kit.inside import owner, runner
 
 ROWS = 48_611
 SCHEMA = Schema(
@@ -86,7 +87,7 @@ class TestShown:
         session.query(SQL, rho=0.001)
         things = reachable(session)
         names = {type(item).__name__ for item in things}
-        assert {"Session", "Curator", "DuckDBEngine", "Store", "Ledger", "Accountant"} <= names
+        assert {"Session", "Runner", "DuckDBEngine", "Store", "Ledger", "Accountant"} <= names
         for item in things:
             assert not tells(repr(item)), type(item)
             assert not tells(str(item)), type(item)
@@ -101,21 +102,21 @@ class TestShown:
         assert not re.search(rf"\b({state.st_size}|{state.st_mtime_ns})\b", shown)
 
     def test_what_leads_to_data_cannot_be_pickled_or_copied(self, session):
-        curator = session._curator
-        for item in (session, curator, curator._store, curator._store.ledger,
-                     curator._engines["t"], curator.tables["t"]):  # fmt: skip
+        curator = owner(session)
+        for item in (session, curator, curator._runner.store, curator._runner.store.ledger,
+                     curator._runner.engines["t"], curator.tables["t"]):  # fmt: skip
             for use in (pickle.dumps, copy.copy, copy.deepcopy):
                 with pytest.raises(TypeError, match="cannot be pickled"):
                     use(item)
 
     def test_the_accountant_cannot_be_pickled(self, session):
         with pytest.raises(TypeError, match="cannot be pickled"):
-            pickle.dumps(session._curator._store.accountant)
+            pickle.dumps(runner(session).store.accountant)
 
     def test_versions_that_were_not_shown_are_not_printed(self):
         with dpnb.Session(table(), budget=dpnb.Budget(epsilon=60)) as session:
             session.query("SELECT COUNT(*) FROM t", epsilon=0.01)
-            for path in session._curator._store.accountant.synopses.paths.values():
+            for path in runner(session).store.accountant.synopses.paths.values():
                 assert str(path[-1].vector[0]) not in repr(path)
 
     def test_answers_hold_released_numbers_only(self, session):
@@ -170,7 +171,7 @@ class TestErrors:
 
 class TestCharging:
     def test_nothing_is_shown_when_the_commit_fails(self, session, monkeypatch):
-        real = session._curator._store.ledger._storage._connection
+        real = runner(session).store.ledger._storage._connection
 
         class Refusing:
             def execute(self, statement, *values):
@@ -180,7 +181,7 @@ class TestCharging:
 
         shown = None
         with monkeypatch.context() as patch:
-            patch.setattr(session._curator._store.ledger._storage, "_connection", Refusing())
+            patch.setattr(runner(session).store.ledger._storage, "_connection", Refusing())
             with pytest.raises(LedgerError):
                 shown = session.query(SQL, rho=0.1)
         assert shown is None
@@ -227,7 +228,7 @@ class TestLedgerFile:
 
     def test_nor_its_journal(self, session, tmp_path, monkeypatch):
         modes = []
-        ledger = session._curator._store.ledger
+        ledger = runner(session).store.ledger
         real = ledger._storage._connection
 
         class Watching:

@@ -30,6 +30,7 @@ SUMS = {WAGE, *(count * WAGE for count in COUNTS)}
 OPEN = """
 %load_ext dpnb
 import copy, pickle, base64, pprint, dpnb
+from dpnb.curator import owner_of
 schema = dpnb.Schema({
     "sex": dpnb.Category(["F", "M"]), "job": dpnb.Category(["a", "b"]),
     "wage": dpnb.Real(0, 100, bins=[0, 50, 100]),
@@ -59,7 +60,7 @@ CELLS = [
     f"%%dpinfer --on s -o i --widget\n{COUNT}",
     f"%%dprisk --on s -o risk\n{COUNT}",
     "risk",
-    "profile = s._curator.risk('SELECT SUM(wage) AS t FROM people', by='sex'); profile",
+    "profile = owner_of(s).risk('SELECT SUM(wage) AS t FROM people', by='sex'); profile",
     "profile.widget()",
     "profile.rdr(rho=1), profile.top(), profile.losses(rho=1), profile.histogram(), profile.share()",
     f"s.price({QUERY!r}, rho=0.5)",
@@ -78,7 +79,7 @@ CELLS = [
     "from IPython.display import publish_display_data\n"
     "publish_display_data({'text/plain': repr(Out), 'text/html': '<pre>' + repr(locals()) + '</pre>'})",
     "print(In, Out, _, __, ___, _i, _oh, _dh, _ih)",
-    "print(vars(s), vars(s._curator), s._curator._store.versions)",
+    "print(vars(s), vars(s._backend.runner), s._backend.runner.store.versions)",
 ]
 FAILING = [
     "pickle.dumps(s)",
@@ -91,9 +92,9 @@ FAILING = [
     "a.compare('M', 'nobody')",
     "profile.choose(0.9, rho=99)",
     "def careless(session, curator, answer, profile, engine):\n"
-    "    rows = [session, curator, answer, profile, engine, engine._connection, curator._store]\n"
+    "    rows = [session, curator, answer, profile, engine, engine._connection, curator._runner.store]\n"
     "    return rows / 0\n"
-    "careless(s, s._curator, a, profile, s._curator._engines['people'])",
+    "careless(s, owner_of(s), a, profile, s._backend.runner.engines['people'])",
     # an engine that breaks in the middle of a scan, and one whose noise does
     "import dpnb.engines.duckdb as engine, dpnb.privacy.noise as noise\n"
     "measure = engine.DuckDBEngine.measure\n"

@@ -14,6 +14,7 @@ import pytest
 
 import dpnb
 from dpnb import Category, DpnbError, Integer, Policy, Real, Schema, Table
+from dpnb.answers import verbs as asking
 from dpnb.errors import BudgetError, LedgerError
 from dpnb.ledger.accountant import Accountant
 from dpnb.privacy import parallel
@@ -49,7 +50,7 @@ def total(*statements, **options):
 def total_and_first(*statements, budget=None, level="rho"):
     """What they cost together, and what the first of them costs alone."""
     curator = opened(budget)
-    currency = curator._store.accountant.currency
+    currency = curator._runner.store.accountant.currency
     first, *_ = [
         curator.session().query(sql, **{level: TENTH}).spent.level(currency) for sql in statements
     ]
@@ -328,7 +329,7 @@ def play(seed, currency, monkeypatch=None, statements=45):
         budget=dpnb.Budget(**{unit: "0.8"}),
         **several if currency == "zcdp" else {},
     )
-    state = curator._store.accountant
+    state = curator._runner.store.accountant
     ledger, refused, spent, asked = Ledger(), 0, Fraction(0), []
     for _ in range(statements):
         # a new one, or an old one again, in any amount
@@ -347,7 +348,7 @@ def play(seed, currency, monkeypatch=None, statements=45):
             tried = ledger.after(who, levels, covered)
             passed = (
                 tried.loss(who_asks) > state.cap.level(currency)
-                or tried.loss((who,)) > curator._store.provenance.limit(who).level(currency)
+                or tried.loss((who,)) > curator._runner.store.provenance.limit(who).level(currency)
                 or (len(who_asks) > 1 and tried.loss(TOGETHER[who]) > Fraction("0.6"))
             )
             assert passed or monkeypatch is not None
@@ -370,7 +371,7 @@ def play(seed, currency, monkeypatch=None, statements=45):
 def _planned(curator, who, sql, unit, level):
     """The levels that a refused statement would have had."""
     asked = {"split": None, "error": None, "rows": None, "rho": None, "epsilon": None}
-    priced = curator._statement(who, sql, None, {**asked, unit: level}).plan()
+    priced = asking.statement(curator._runner, who, sql, None, {**asked, unit: level}).plan()
     return dict(priced.levels)
 
 
@@ -378,7 +379,7 @@ def _planned(curator, who, sql, unit, level):
 @pytest.mark.parametrize("seed", range(6 if LONG else 2))
 def test_any_session_costs_what_the_worst_off_cell_pays(seed, currency):
     for curator, ledger, _ in play(seed, currency):
-        state = curator._store.accountant
+        state = curator._runner.store.accountant
         everybody = [row.name for row in curator.provenance.rows]
         assert state.spent.level(currency) == ledger.loss(everybody)
         for size in range(1, len(everybody) + 1):
@@ -392,7 +393,7 @@ def test_any_session_costs_what_the_worst_off_cell_pays(seed, currency):
 @pytest.mark.parametrize("seed", range(6) if LONG else (4,))
 def test_where_cells_are_too_many_the_cost_is_a_bound(seed, currency, monkeypatch):
     for curator, ledger, before in play(seed, currency, monkeypatch):
-        state = curator._store.accountant
+        state = curator._runner.store.accountant
         everybody = [row.name for row in curator.provenance.rows]
         assert state.spent.level(currency) >= max(before, ledger.loss(everybody))
         for size in range(1, len(everybody) + 1):
@@ -500,7 +501,7 @@ def test_a_ledger_is_read_again_to_the_same_total(tmp_path):
     curator.close()
     again = opened(ledger=ledger)
     assert (again.budget.spent, again.coalition("analyst"), repr(again.provenance)) == before
-    assert len(again._store.accountant.definitions) == 4
+    assert len(again._runner.store.accountant.definitions) == 4
     again.close()
 
 

@@ -29,6 +29,7 @@ from dpnb.errors import BudgetError, LedgerError
 from dpnb.ledger.ledger import Ledger
 from dpnb.ledger.sqlite import SQLiteStorage
 from tests.kit.guessing import with_gaussians
+from tests.kit.inside import runner
 
 GROUPS = 1_500
 SCHEMA = Schema({"g": Integer(0, GROUPS - 1)})
@@ -113,7 +114,7 @@ class TestPutBack:
                     ask()
         assert session.query(FIRST, rho=RHO).stored
         number = anchor.read_text().split()[0]
-        assert int(number) == session._curator._store.ledger.sequence
+        assert int(number) == runner(session).store.ledger.sequence
 
     def test_what_was_drawn_before_is_the_same_and_what_comes_after_is_not(self, opened, tmp_path):
         with opened() as session:
@@ -151,7 +152,7 @@ class TestPutBack:
         kept = []
         for _ in range(3):
             with opened(table=table) as session:
-                engine = session._curator._engines["t"]
+                engine = runner(session).engines["t"]
                 kept.append(
                     engine._connection.execute("SELECT * FROM rows ORDER BY ALL").fetchall()
                 )

@@ -23,7 +23,7 @@ from IPython.core.formatters import DisplayFormatter
 
 import dpnb
 from dpnb import Category, DpnbError, Integer, Real, Schema, Table
-from dpnb.curator import Curator
+from dpnb.curator import Curator, owner_of
 from dpnb.engines.contributions import Contributions
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.risk.preferences import Judged
@@ -140,7 +140,7 @@ def script(curator, unit):
         yield (
             [
                 (charge.sql, charge.spent.to_dict(), charge.query)
-                for charge in curator._store.accountant.history("owner")
+                for charge in curator._runner.store.accountant.history("owner")
             ],
             repr(curator.budget),
         )
@@ -233,6 +233,15 @@ class TestMessages:
             curator.close()
         assert choices[0].level != choices[1].level
         assert all(choice.conditional for choice in choices)
+
+    def test_what_was_looked_at_is_known_to_every_handle_of_the_owner(self):
+        """A cell makes a new one each time: a limit that comes after a look is marked all the same."""
+        table, sql = Table("t", TABLES["one row"], SCHEMA), "SELECT COUNT(*) AS n FROM t"
+        with dpnb.Session(table, budget=dpnb.Budget(rho=9), noise=TurningNoise()) as session:
+            assert not owner_of(session).risk(sql).suggest(guesses=60).conditional
+            owner_of(session).risk(sql).rdr(rho=1)
+            assert not owner_of(session).risk(sql).suggest(guesses=60).conditional
+            assert owner_of(session).risk(sql).suggest(guesses=70).conditional
 
 
 ROWS = 48_611
@@ -566,7 +575,7 @@ class TestRepetition:
             for options in ({"form": "exact"}, {"form": "linear"}, {"by": "sex"}):
                 curator.risk(sql, **options).choose(mode="paper")
         assert len(noise.asked) == 1
-        assert len(curator._store.accountant.history("owner")) == 1
+        assert len(curator._runner.store.accountant.history("owner")) == 1
         curator.close()
 
     def test_other_draws_of_the_same_counts_are_charged(self, table):

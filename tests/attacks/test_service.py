@@ -14,6 +14,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -33,7 +34,7 @@ from dpnb.server.tokens import TokenFile
 REQUESTS = httpx.Client(limits=httpx.Limits(max_keepalive_connections=0))
 ROWS = 48_611
 SQL = "SELECT sex, COUNT(*) AS n, AVG(wage) AS m FROM people GROUP BY sex"
-BODY = {"sql": SQL, "accuracy": {"rho": 0.001}}
+BODY = {"sql": SQL, "options": {"rho": 0.001}}
 DECIDED = "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex HAVING COUNT(*) > 20000"
 QUOTA = DECIDED.replace("20000", ":quota")
 EXACT = {str(ROWS), f"{ROWS:,}", str((ROWS + 2) // 3), str(ROWS - (ROWS + 2) // 3)}
@@ -90,7 +91,7 @@ class Target:
         return b"Authorization: Bearer " + self.tokens[name].encode()
 
     def spent(self, name):
-        return self.curator.status(name).spent.rho
+        return self.curator.session(name).budget.spent.rho
 
 
 @pytest.fixture
@@ -113,7 +114,9 @@ def standing(tmp_path_factory):
 def busy(tmp_path_factory):
     """A service that alice has asked, for attacks by mallory; alice may go on."""
     found = Target(tmp_path_factory.mktemp("busy"))
-    found.asked = found.session("alice").query(SQL, rho=0.01).compare("M", "F", "n").to_dict()
+    found.asked = (
+        found.session("alice").query(SQL, rho=0.01).compare("M", "F", "n").reference.to_dict()
+    )
     yield found
     assert found.spent("mallory") == 0
     found.close()
@@ -141,13 +144,13 @@ class TestPaths:
     @pytest.mark.parametrize(
         "path",
         [
-            b"//v1/budget", b"/v1//budget", b"/v1/budget/", b"/v1/./budget", b"/v1/../v1/budget",
-            b"/../v1/budget", b"/v1/%62udget", b"/v1%2fbudget", b"/%76%31/budget", b"/v1/budget%00",
-            b"/v1/budget%20", b"/v1/budget;a=b", b"/V1/budget", b"/v1/BUDGET", b"/v1/budget.json",
-            b"/v1\\budget", b"/v1/%2e%2e/v1/budget", b"/v1/budget%3f", b"http://evil/v1/budget",
-            b"/v1/budget\xc3\xa9", b"/", b"/v2/budget", b"/v1", b"/v1/", b"/docs", b"/admin",
-            b"/v1/ledger", b"/v1/tables/people", b"/.git/config", b"/v1/risk", b"/v1/curator",
-            b"*", b"/v1/budget#x",
+            b"//v2/budget", b"/v2//budget", b"/v2/budget/", b"/v2/./budget", b"/v2/../v2/budget",
+            b"/../v2/budget", b"/v2/%62udget", b"/v2%2fbudget", b"/%76%32/budget", b"/v2/budget%00",
+            b"/v2/budget%20", b"/v2/budget;a=b", b"/V2/budget", b"/v2/BUDGET", b"/v2/budget.json",
+            b"/v2\\budget", b"/v2/%2e%2e/v2/budget", b"/v2/budget%3f", b"http://evil/v2/budget",
+            b"/v2/budget\xc3\xa9", b"/", b"/v1/budget", b"/v3/budget", b"/v1", b"/v2/", b"/docs", b"/admin",
+            b"/v2/ledger", b"/v2/tables/people", b"/.git/config", b"/v2/risk", b"/v2/curator",
+            b"*", b"/v2/budget#x",
         ],
     )  # fmt: skip
     def test_there_is_one_spelling_of_each_path(self, target, path):
@@ -163,7 +166,7 @@ class TestPaths:
     )
     def test_other_methods_are_refused(self, target, method):
         found = target.raw(
-            method.encode() + b" /v1/budget HTTP/1.1", b"Host: x", b"Connection: close",
+            method.encode() + b" /v2/budget HTTP/1.1", b"Host: x", b"Connection: close",
             b"X-HTTP-Method-Override: GET", target.bearer(),
         )  # fmt: skip
         assert statuses(found)[0] in (405, 400, 404)
@@ -177,7 +180,7 @@ class TestPaths:
         caplog.set_level(logging.DEBUG)
         token = target.tokens["mallory"]
         for name in (None, "mallory"):
-            reply = target.ask("GET", f"/v1/budget?{query.format(token)}", name)
+            reply = target.ask("GET", f"/v2/budget?{query.format(token)}", name)
             assert reply.status_code == 400
             assert "Authorization: Bearer" in reply.json()["hint"]
             assert token not in reply.text
@@ -188,7 +191,7 @@ class TestPaths:
     def test_a_token_in_a_path_is_not_logged(self, target, caplog):
         caplog.set_level(logging.DEBUG, "dpnb.server")
         token = target.tokens["mallory"]
-        target.ask("GET", f"/v1/{token}", None)
+        target.ask("GET", f"/v2/{token}", None)
         (line,) = lines(caplog, 1)
         assert token not in line
 
@@ -201,34 +204,34 @@ class TestIdentity:
          "Proxy-Authorization", "Dpnb-Analyst"],
     )  # fmt: skip
     def test_no_header_but_the_token_says_who_asks(self, busy, header):
-        assert busy.ask("GET", "/v1/history", "alice").json()["requests"]
+        assert busy.ask("GET", "/v2/history", "alice").json()["requests"]
         value = "alice" if header != "Cookie" else f"token={busy.tokens['alice']}"
-        assert busy.ask("GET", "/v1/history", None, **{header: value}).status_code == 401
-        reply = busy.ask("GET", "/v1/history", **{header: value})
+        assert busy.ask("GET", "/v2/history", None, **{header: value}).status_code == 401
+        reply = busy.ask("GET", "/v2/history", **{header: value})
         assert reply.json() == {"requests": []}
 
     def test_two_tokens_are_none(self, target):
         for first, second in (("mallory", "alice"), ("alice", "mallory"), ("alice", "alice")):
             found = target.raw(
-                b"GET /v1/history HTTP/1.1", b"Host: x", b"Connection: close",
+                b"GET /v2/history HTTP/1.1", b"Host: x", b"Connection: close",
                 target.bearer(first), target.bearer(second),
             )  # fmt: skip
             assert statuses(found) == [400]
 
     @pytest.mark.parametrize("place", ["analyst", "user", "name", "row", "identifier"])
     def test_a_name_in_the_body_is_refused(self, target, place):
-        reply = target.ask("POST", "/v1/query", body={**BODY, place: "alice"})
+        reply = target.ask("POST", "/v2/query", body={**BODY, place: "alice"})
         assert reply.status_code == 400
-        assert target.ask("GET", f"/v1/history?{place}=alice").status_code == 400
-        reply = target.ask("POST", "/v1/decide", body={"sql": DECIDED, place: "alice"})
+        assert target.ask("GET", f"/v2/history?{place}=alice").status_code == 400
+        reply = target.ask("POST", "/v2/decide", body={"sql": DECIDED, place: "alice"})
         assert reply.status_code == 400
-        reply = target.ask("POST", "/v1/decide", body={"sql": DECIDED, "options": {place: "alice"}})
+        reply = target.ask("POST", "/v2/decide", body={"sql": DECIDED, "options": {place: "alice"}})
         assert reply.status_code == 400
         assert target.spent("alice") == target.spent("mallory") == 0
 
     @pytest.mark.parametrize("privilege", ["4", "alice", "alice#4", "-1", "4 4", "0", "99"])
     def test_a_privilege_that_is_not_hers_is_refused(self, standing, privilege):
-        reply = standing.ask("GET", "/v1/budget", **{"Dpnb-Privilege": privilege})
+        reply = standing.ask("GET", "/v2/budget", **{"Dpnb-Privilege": privilege})
         assert reply.status_code == 400
 
     def test_a_token_that_is_changed_anywhere_is_refused(self, target):
@@ -236,14 +239,14 @@ class TestIdentity:
         for place in range(0, len(token), 3):
             other = token[:place] + ("a" if token[place] != "a" else "b") + token[place + 1 :]
             reply = httpx.get(
-                target.url + "/v1/budget", headers={"Authorization": f"Bearer {other}"}
+                target.url + "/v2/budget", headers={"Authorization": f"Bearer {other}"}
             )
             assert reply.status_code == 401
 
     def test_the_hash_in_the_file_is_no_token(self, target):
         for entry in tokens.entries(target.file):
             reply = httpx.get(
-                target.url + "/v1/budget", headers={"Authorization": f"Bearer {entry.hash}"}
+                target.url + "/v2/budget", headers={"Authorization": f"Bearer {entry.hash}"}
             )
             assert reply.status_code == 401
 
@@ -253,7 +256,7 @@ class TestSmuggling:
     def target(self, standing):
         return standing
 
-    INNER = b"GET /v1/budget HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n"
+    INNER = b"GET /v2/budget HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n"
 
     @pytest.mark.parametrize(
         "headers",
@@ -282,7 +285,7 @@ class TestSmuggling:
     def test_what_hides_a_second_request_is_refused_as_a_whole(self, target, headers):
         inner = self.INNER % target.bearer("alice")
         found = target.raw(
-            b"POST /v1/query HTTP/1.1", b"Host: x", b"Content-Type: application/json",
+            b"POST /v2/query HTTP/1.1", b"Host: x", b"Content-Type: application/json",
             target.bearer(), *headers, body=b"0\r\n\r\n" + inner,
         )  # fmt: skip
         codes = statuses(found)
@@ -296,14 +299,14 @@ class TestSmuggling:
     )  # fmt: skip
     def test_broken_chunks_are_refused(self, target, body):
         found = target.raw(
-            b"POST /v1/query HTTP/1.1", b"Host: x", b"Content-Type: application/json",
+            b"POST /v2/query HTTP/1.1", b"Host: x", b"Content-Type: application/json",
             b"Transfer-Encoding: chunked", target.bearer(), body=body,
         )  # fmt: skip
         assert set(statuses(found)) <= {400}
 
     def test_upgrades_lead_nowhere(self, target):
         found = target.raw(
-            b"GET /v1/budget HTTP/1.1", b"Host: x", b"Connection: Upgrade", b"Upgrade: websocket",
+            b"GET /v2/budget HTTP/1.1", b"Host: x", b"Connection: Upgrade", b"Upgrade: websocket",
             b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", b"Sec-WebSocket-Version: 13",
         )  # fmt: skip
         assert statuses(found) == [401]
@@ -335,10 +338,10 @@ class TestBodies:
     )
     def test_sql_reaches_declared_tables_only(self, standing, sql):
         for path, body in (
-            ("/v1/query", {"sql": sql, "accuracy": {"rho": 0.001}}),
-            ("/v1/price", {"statements": [sql], "accuracy": {"rho": 0.001}}),
-            ("/v1/decide", {"sql": f"{sql} HAVING COUNT(*) > 9"}),
-            ("/v1/decision-price", {"sql": f"{sql} HAVING COUNT(*) > 9"}),
+            ("/v2/query", {"sql": sql, "options": {"rho": 0.001}}),
+            ("/v2/query/price", {"statements": [sql], "options": {"rho": 0.001}}),
+            ("/v2/decide", {"sql": f"{sql} HAVING COUNT(*) > 9"}),
+            ("/v2/decide/price", {"sql": f"{sql} HAVING COUNT(*) > 9"}),
         ):
             reply = standing.ask("POST", path, body=body)
             assert (reply.status_code, reply.json()["kind"]) == (400, "SqlError")
@@ -353,7 +356,7 @@ class TestBodies:
 
         for kind in ("application/json", "application/x-pickle", "application/octet-stream"):
             reply = httpx.post(
-                target.url + "/v1/query", content=pickle.dumps(Evil()),
+                target.url + "/v2/query", content=pickle.dumps(Evil()),
                 headers={"Content-Type": kind, "Authorization": f"Bearer {target.tokens['mallory']}"},
             )  # fmt: skip
             assert reply.status_code in (400, 415)
@@ -362,13 +365,13 @@ class TestBodies:
     def test_types_from_the_wire_have_names_and_nothing_else(self, target):
         for name in ("Curator", "object", "type", "_Opaque", "__class__"):
             for body in (
-                {"sql": {"$type": name}, "accuracy": {"rho": 1}},
-                {"sql": SQL, "params": {"$type": name}, "accuracy": {"rho": 1}},
-                {"sql": SQL, "accuracy": {"rho": {"$type": name}}},
+                {"sql": {"$type": name}, "options": {"rho": 1}},
+                {"sql": SQL, "params": {"$type": name}, "options": {"rho": 1}},
+                {"sql": SQL, "options": {"rho": {"$type": name}}},
             ):
-                assert target.ask("POST", "/v1/query", body=body).status_code == 400
+                assert target.ask("POST", "/v2/query", body=body).status_code == 400
             body = {"question": {"$type": name}}
-            assert target.ask("POST", "/v1/explain", body=body).status_code == 400
+            assert target.ask("POST", "/v2/explain", body=body).status_code == 400
             for body in (
                 {"sql": {"$type": name}},
                 {"sql": DECIDED, "params": {"$type": name}},
@@ -377,32 +380,36 @@ class TestBodies:
                 {"sql": QUOTA, "options": {"thresholds": {"quota": [[[{"$type": name}], 1]]}}},
                 {"sql": QUOTA, "options": {"thresholds": {"quota": [[["M"], {"$type": name}]]}}},
             ):
-                assert target.ask("POST", "/v1/decide", body=body).status_code == 400
+                assert target.ask("POST", "/v2/decide", body=body).status_code == 400
 
 
 class TestForged:
     @pytest.fixture
     def question(self, target):
-        return target.session("alice").query(SQL, rho=0.01).compare("M", "F", "n").to_dict()
+        return (
+            target.session("alice").query(SQL, rho=0.01).compare("M", "F", "n").reference.to_dict()
+        )
 
     def explain(self, target, question, name="mallory"):
         body = {"question": question, "options": {"rho": 0.01, "k": 1}}
-        return target.ask("POST", "/v1/explain", name, body)
+        return target.ask("POST", "/v2/explain", name, body)
 
     def test_a_question_about_anothers_answer_is_refused(self, target, question):
         reply = self.explain(target, question)
         assert reply.status_code == 400
-        assert (
-            reply.json()["what"]
-            == "this question comes from another session, or from an answer that used past answers"
-        )
+        assert reply.json()["what"].startswith("this question is not about an answer that you have")
         body = {"question": question, "options": {"rho": 0.01, "k": 1}}
-        assert target.ask("POST", "/v1/explanation-price", body=body).status_code == 400
+        assert target.ask("POST", "/v2/explain/price", body=body).status_code == 400
         assert target.spent("mallory") == 0
         assert self.explain(target, question, "alice").status_code == 200
 
     def test_ones_own_question_cannot_point_at_anothers_request(self, target, question):
-        mine = target.session("mallory").query(SQL, rho=0.001).compare("M", "F", "n").to_dict()
+        mine = (
+            target.session("mallory")
+            .query(SQL, rho=0.001)
+            .compare("M", "F", "n")
+            .reference.to_dict()
+        )
         forged = {**mine, "request": question["request"]}
         refused = self.explain(target, forged)
         assert refused.status_code == 400
@@ -417,9 +424,9 @@ class TestForged:
             {"weights": [1e308, -1]}, {"weights": [0, 0]}, {"weights": []}, {"weights": ["1", "2"]},
             {"groups": [["M"], ["M"]]}, {"groups": [["x"], ["F"]]}, {"groups": [[], []]},
             {"groups": [["M", "F"], ["F", "M"]]}, {"groups": [[{"$type": "x"}], ["F"]]},
-            {"groups": "MF"}, {"ledger": "0" * 16}, {"ledger": 7}, {"left": None}, {"valid": "yes"},
-            {"conditional": 0}, {"low": "0"}, {"extra": 1}, {"mode": ["paper"]}, {"left": "\ud800"},
-            {"estimate": {"$fraction": "1/3"}}, {"estimate": {"$number": "nan"}},
+            {"groups": "MF"}, {"ledger": "0" * 16}, {"ledger": 7}, {"planned": None}, {"planned": "yes"},
+            {"planned": 0}, {"constant": "0"}, {"extra": 1}, {"mode": ["paper"]}, {"aggregate": "\ud800"},
+            {"constant": {"$fraction": "1/3"}}, {"constant": {"$number": "nan"}},
         ],
         ids=range(26),
     )  # fmt: skip
@@ -430,62 +437,74 @@ class TestForged:
         if reply.status_code == 400:
             assert busy.spent("alice") == before
 
-    def test_what_is_forged_about_values_changes_no_release(self, target, question):
+    def test_nothing_can_be_said_about_values(self, target, question):
+        """What a question says follows at the service: whatever else is sent with it is refused."""
         honest = self.explain(target, question, "alice").json()
-        forged = {**question, "estimate": 1e300, "low": -1e300, "high": 1e300, "valid": True}
-        other = self.explain(target, forged, "alice").json()
-        assert other["stored"]
-        assert other["definition"] == honest["definition"]
+        paid = target.spent("alice")
+        for more in (
+            {"estimate": 1e300},
+            {"low": -1e300, "high": 1e300},
+            {"valid": True},
+            {"left": "M"},
+        ):
+            assert self.explain(target, {**question, **more}, "alice").status_code == 400
+        assert target.spent("alice") == paid
+        asked = target.session("alice").query(SQL, rho=0.01).compare("M", "F", "n")
+        assert honest["question"] == json.loads(json.dumps(asked.to_dict()))
 
     def test_a_mark_of_a_picked_amount_cannot_be_taken_off(self, target):
         answer = target.session("alice").query(SQL, rho=dpnb.privacy.loss.Picked(0.01))
-        question = answer.compare("M", "F", "n").to_dict()
-        assert question["conditional"]
-        assert self.explain(target, {**question, "conditional": False}, "alice").json()[
-            "conditional"
-        ]
+        question = answer.compare("M", "F", "n")
+        assert question.conditional
+        sent = question.reference.to_dict()
+        assert self.explain(target, sent, "alice").json()["conditional"]
+        assert self.explain(target, {**sent, "conditional": False}, "alice").status_code == 400
+        # nor in the analyst's own process
+        with target.session("alice") as session:
+            bare = replace(question, conditional=False)
+            assert session.explain(bare, k=1, rho=0.01, anyway=True).conditional
 
 
 class TestReplayed:
     KEY = "a-key"
 
     def test_anothers_key_gives_nothing_of_hers(self, target):
-        target.ask("POST", "/v1/query", "alice", BODY, **{"Idempotency-Key": self.KEY})
-        reply = target.ask("POST", "/v1/query", "mallory", BODY, **{"Idempotency-Key": self.KEY})
+        target.ask("POST", "/v2/query", "alice", BODY, **{"Idempotency-Key": self.KEY})
+        reply = target.ask("POST", "/v2/query", "mallory", BODY, **{"Idempotency-Key": self.KEY})
         assert not reply.json()["stored"]
         assert target.spent("mallory") > 0
-        other = {"sql": "SELECT COUNT(*) AS n FROM people", "accuracy": {"rho": 0.001}}
-        reply = target.ask("POST", "/v1/query", "mallory", other, **{"Idempotency-Key": self.KEY})
+        other = {"sql": "SELECT COUNT(*) AS n FROM people", "options": {"rho": 0.001}}
+        reply = target.ask("POST", "/v2/query", "mallory", other, **{"Idempotency-Key": self.KEY})
         assert reply.status_code == 409
 
     def test_a_key_cannot_be_turned_to_another_request(self, target):
         headers = {"Idempotency-Key": self.KEY}
-        target.ask("POST", "/v1/query", body=BODY, **headers)
+        target.ask("POST", "/v2/query", body=BODY, **headers)
         spent = target.spent("mallory")
-        for body in ({**BODY, "accuracy": {"rho": 0.5}}, {**BODY, "params": {}}):
-            assert target.ask("POST", "/v1/query", body=body, **headers).status_code == 409
+        for body in ({**BODY, "options": {"rho": 0.5}}, {**BODY, "params": {}}):
+            assert target.ask("POST", "/v2/query", body=body, **headers).status_code == 409
         assert target.spent("mallory") == spent
 
     def test_a_whole_request_sent_again_costs_and_shows_nothing_new(self, target):
         headers = {"Idempotency-Key": self.KEY}
-        found = [target.ask("POST", "/v1/query", body=BODY, **headers).json() for _ in range(5)]
+        found = [target.ask("POST", "/v2/query", body=BODY, **headers).json() for _ in range(5)]
         assert len({json.dumps(one["estimates"]) for one in found}) == 1
-        assert len(target.curator.history("mallory")) == 1
+        assert len(target.curator.session("mallory").history) == 1
 
     def test_a_decision_sent_again_costs_and_shows_nothing_new(self, target):
         headers = {"Idempotency-Key": self.KEY}
         body = {"sql": DECIDED}
-        found = [target.ask("POST", "/v1/decide", body=body, **headers).json() for _ in range(5)]
+        found = [target.ask("POST", "/v2/decide", body=body, **headers).json() for _ in range(5)]
         assert len({json.dumps([one["readings"], one["charged"]]) for one in found}) == 1
         assert [one["stored"] for one in found] == [False] + [True] * 4
         assert str(target.spent("mallory")) == found[0]["charged"]["rho"]
         for other in ({**body, "options": {"u": 100}}, {**body, "params": {}}):
-            assert target.ask("POST", "/v1/decide", body=other, **headers).status_code == 409
+            assert target.ask("POST", "/v2/decide", body=other, **headers).status_code == 409
 
     def test_anothers_key_gives_nothing_of_her_decision(self, target):
         headers = {"Idempotency-Key": self.KEY}
         hers, mine = (
-            target.ask("POST", "/v1/decide", name, {"sql": DECIDED}, **headers).json()
+            target.ask("POST", "/v2/decide", name, {"sql": DECIDED}, **headers).json()
             for name in ("alice", "mallory")
         )
         assert not mine["stored"]
@@ -496,11 +515,11 @@ class TestReplayed:
 class TestIsolation:
     def test_nothing_of_anothers_decision_is_told(self, target):
         body = {"sql": DECIDED, "options": {"u": 4000}}
-        before = target.ask("POST", "/v1/decision-price", body=body).json()
+        before = target.ask("POST", "/v2/decide/price", body=body).json()
         made = target.session("alice").decide(DECIDED, u=4000)
-        assert target.ask("POST", "/v1/decision-price", body=body).json() == before
+        assert target.ask("POST", "/v2/decide/price", body=body).json() == before
         told = "".join(
-            target.ask("GET", path).text for path in ("/v1/budget", "/v1/history", "/v1/tables")
+            target.ask("GET", path).text for path in ("/v2/budget", "/v2/history", "/v2/tables")
         )
         assert "HAVING" not in told
         assert made.request not in told
@@ -511,24 +530,24 @@ class TestIsolation:
         sql = SQL.replace("GROUP", "WHERE wage > 77 GROUP")
         answer = alice.query(sql, rho=0.02)
         told = "".join(
-            target.ask("GET", path).text for path in ("/v1/budget", "/v1/history", "/v1/tables")
+            target.ask("GET", path).text for path in ("/v2/budget", "/v2/history", "/v2/tables")
         )
         assert "wage > 77" not in told
         assert answer.request not in told
         # her own price is the full one, whatever others hold
-        body = {"statements": [sql], "accuracy": {"rho": 0.02}}
-        (price,) = target.ask("POST", "/v1/price", body=body).json()["prices"]
+        body = {"statements": [sql], "options": {"rho": 0.02}}
+        (price,) = target.ask("POST", "/v2/query/price", body=body).json()["prices"]
         assert price["spent"]["rho"] == "1/50"
         assert target.spent("mallory") == 0
 
     def test_a_refusal_for_lack_of_budget_tells_of_her_own_row_only(self, target):
-        before = target.ask("POST", "/v1/query", body={**BODY, "accuracy": {"rho": 0.9}}).json()
+        before = target.ask("POST", "/v2/query", body={**BODY, "options": {"rho": 0.9}}).json()
         target.session("alice").query(SQL, rho=0.3)
-        after = target.ask("POST", "/v1/query", body={**BODY, "accuracy": {"rho": 0.9}}).json()
+        after = target.ask("POST", "/v2/query", body={**BODY, "options": {"rho": 0.9}}).json()
         assert before == after
 
     def test_errors_on_a_wrong_token_do_not_tell_who_there_is(self, target):
-        replies = {target.ask("GET", path, None).text for path in ("/v1/budget", "/v1/history")}
+        replies = {target.ask("GET", path, None).text for path in ("/v2/budget", "/v2/history")}
         assert len(replies) == 1
         assert "alice" not in next(iter(replies))
 
@@ -614,7 +633,7 @@ class TestClientProcess:
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
         assert "dpnb.session.Session" in found["kinds"]
-        assert "dpnb.server.client.HttpChannel" in found["kinds"]
+        assert "dpnb.server.client.HttpBackend" in found["kinds"]
         forbidden = {
             "Curator",
             "DuckDBEngine",
@@ -658,14 +677,14 @@ class TestLogs:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(DuckDBEngine, "measure", lambda *_: 1 / 0)
             body = {**BODY, "sql": SQL.replace("GROUP", "WHERE wage > 88 GROUP")}
-            assert target.ask("POST", "/v1/query", body=body).status_code == 500
-        target.ask("GET", "/v1/budget", None)
-        target.ask("POST", "/v1/query", body={"sql": [secret]})
+            assert target.ask("POST", "/v2/query", body=body).status_code == 500
+        target.ask("GET", "/v2/budget", None)
+        target.ask("POST", "/v2/query", body={"sql": [secret]})
         written = lines(caplog, 10)
         said = capfd.readouterr()
         logged = caplog.text + said.out + said.err
         assert len(written) >= 10
-        pattern = r"\S+Z (alice|mallory|-) (/v1/[a-z-]+|-) \d{3} [\d.]+ ms #\d+"
+        pattern = r"\S+Z (alice|mallory|-) (/v2/[a-z/]+|-) \d{3} [\d.]+ ms #\d+"
         assert all(re.fullmatch(pattern, line) for line in written), written
         tokens_of_all = [part for token in target.tokens.values() for part in (token, token[-20:])]
         for text in (secret, "needle", "haystack", "31317", "31319", "quota", "SELECT", "GROUP BY", "Traceback", "division",

@@ -174,9 +174,9 @@ class House:
 
 def requests(house):
     def query(sql, rho, **more):
-        return house.ask("POST", "/v1/query", {"sql": sql, "accuracy": {"rho": rho}, **more})
+        return house.ask("POST", "/v2/query", {"sql": sql, "options": {"rho": rho}, **more})
 
-    yield house.ask("GET", "/v1/tables")
+    yield house.ask("GET", "/v2/tables")
     for sql in (
         BY_SEX,
         "SELECT COUNT(*) AS n FROM t",
@@ -184,8 +184,8 @@ def requests(house):
     ):
         for rho in (0.01, 0.1, 0.1, 50):
             yield query(sql, rho)
-            body = {"statements": [sql], "accuracy": {"rho": rho}}
-            yield house.ask("POST", "/v1/price", body)
+            body = {"statements": [sql], "options": {"rho": rho}}
+            yield house.ask("POST", "/v2/query/price", body)
     for sql in (
         "SELECT age FROM t",
         "SELECT COUNT(*) FROM t WHERE sex = 'stranger'",
@@ -196,15 +196,15 @@ def requests(house):
     answer = json.loads(query(BY_SEX, 0.1)[2])
     question = dpnb.answers.answer.Answer.from_dict(answer).compare("F", "M", "n").to_dict()
     options = {"rho": 0.1, "k": 1}
-    yield house.ask("POST", "/v1/explain", {"question": question, "options": options})
-    yield house.ask("POST", "/v1/explain", {"question": question, "options": {"rho": 60, "k": 1}})
+    yield house.ask("POST", "/v2/explain", {"question": question, "options": options})
+    yield house.ask("POST", "/v2/explain", {"question": question, "options": {"rho": 60, "k": 1}})
     decided = {"sql": "SELECT sex FROM t GROUP BY sex HAVING COUNT(*) > 20", "options": {"u": 60}}
-    yield house.ask("POST", "/v1/decide", decided)
-    yield house.ask("POST", "/v1/infer", {"sql": "SELECT COUNT(*) AS n FROM t WHERE sex = 'F'"})
+    yield house.ask("POST", "/v2/decide", decided)
+    yield house.ask("POST", "/v2/infer", {"sql": "SELECT COUNT(*) AS n FROM t WHERE sex = 'F'"})
     with mock.patch.object(DuckDBEngine, "measure", side_effect=ValueError):
         yield query("SELECT COUNT(*) AS n FROM t WHERE age > 77", 0.01)
-    yield house.ask("GET", "/v1/budget")
-    yield house.ask("GET", "/v1/budget", token="nobody's")
+    yield house.ask("GET", "/v2/budget")
+    yield house.ask("GET", "/v2/budget", token="nobody's")
     # until nothing is left
     for age in range(20, 80, 7):
         yield query(f"SELECT COUNT(*) AS n FROM t WHERE age <> {age}", 0.3)
@@ -246,6 +246,6 @@ def test_a_refusal_for_an_unknown_value_is_as_long_as_for_one_that_some_row_has(
         house = House(BASE, tmp_path / "home", stack)
         for value in ("stranger", "nowhere!"):
             sql = f"SELECT COUNT(*) FROM t WHERE sex = '{value}'"
-            status, _, text = house.ask("POST", "/v1/query", {"sql": sql, "accuracy": {"rho": 0.1}})
+            status, _, text = house.ask("POST", "/v2/query", {"sql": sql, "options": {"rho": 0.1}})
             replies.add((status, len(text), re.sub(value, "value", text)))
     assert len(replies) == 1

@@ -21,6 +21,7 @@ import pytest
 
 import dpnb
 from dpnb import Category, Integer, Real, Schema, Table, Unit
+from dpnb.answers.verbs import statement
 from dpnb.curator import Curator
 from dpnb.display.cards.risk import choice_sentences
 from dpnb.engines.duckdb import DuckDBEngine
@@ -140,7 +141,9 @@ class TestSensitivity:
         unit, pairs = neighbours
         reached = {}
         curator = opened(unit)
-        requests = [curator._statement("analyst", sql, None, {"rho": 1}) for sql in STATEMENTS]
+        requests = [
+            statement(curator._runner, "analyst", sql, None, {"rho": 1}) for sql in STATEMENTS
+        ]
         plans = [request.plan() for request in requests]
         for engines in pairs:
             exact = [
@@ -206,7 +209,7 @@ class TestSharing:
 
     def losses(self, curator, unit, frame, currency):
         """What each id loses by each view of the ledger, exactly."""
-        state = curator._store.accountant
+        state = curator._runner.store.accountant
         sized = SCHEMA.protecting(unit)
         views = [read_view(one, sized) for one in state.definitions.values()]
         whole = self.vectors(views, frame, unit)
@@ -247,7 +250,7 @@ class TestSharing:
                 sql = str(rng.choice(KINDS)).format(rng.choice(DISJOINT))
                 amount = Fraction(int(rng.integers(1, 9)), 16)
                 session.query(sql, **{"rho" if currency == "zcdp" else "epsilon": amount})
-            charged = curator.budget.spent.level(curator._store.accountant.currency)
+            charged = curator.budget.spent.level(curator._runner.store.accountant.currency)
             losses = self.losses(curator, unit, frame, currency)
             worst = max(sum(lost.values()) for lost in losses)
             curator.close()
@@ -265,11 +268,14 @@ class TestSharing:
         views, charges = {}, {}
         for sql in KINDS:
             # each kind covers the same parts, so that its charge comes on top of the others
-            before, known = curator.budget.spent.rho, set(curator._store.accountant.definitions)
+            before, known = (
+                curator.budget.spent.rho,
+                set(curator._runner.store.accountant.definitions),
+            )
             for x in parts:
                 session.query(sql.format(f"x = {x}"), rho=Fraction(1, 10))
             charges[sql] = charged = curator.budget.spent.rho - before
-            views[sql] = curator._store.accountant.definitions.keys() - known
+            views[sql] = curator._runner.store.accountant.definitions.keys() - known
             # statements on rows do share, whatever the unit
             if "DISTINCT" not in sql:
                 assert charged <= Fraction(1, 10) * (1 + Fraction(1, 10**6)), sql
@@ -349,7 +355,7 @@ def script(curator, currency):
     def told(found):
         return *plain(found), found._repr_html_()
 
-    yield repr(session), repr(session.tables), repr(curator._tables["t"])
+    yield repr(session), repr(session.tables), repr(curator._runner.tables["t"])
     for sql in REFUSED:
         yield outcome(lambda q=sql: told(session.query(q, **{level: 0.1})))
     for sql in STATEMENTS[1 :: 2 if LONG else 4]:
@@ -553,7 +559,9 @@ class TestReopening:
     def test_the_same_ledger_keeps_the_same_rows_and_another_one_others(self, tmp_path):
         def kept(path):
             curator = opened(Unit("id", 2), ledger=path)
-            rows = curator._engines["t"]._connection.execute("SELECT * FROM rows ORDER BY ALL")
+            rows = curator._runner.engines["t"]._connection.execute(
+                "SELECT * FROM rows ORDER BY ALL"
+            )
             found = rows.fetchall()
             curator.close()
             return found

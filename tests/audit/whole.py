@@ -198,7 +198,7 @@ def run(table: Table, script: Script, currency: Currency) -> Run:
         mock.patch("dpnb.decide.steps.laplace_chain", noise.laplace_chain),
     ):
         script(curator)
-    spent, synopses = curator.budget.spent, curator._store.accountant.synopses
+    spent, synopses = curator.budget.spent, curator._runner.store.accountant.synopses
     finest = [synopses.finest[view] for view in synopses.paths]
     curator.close()
     charged = spent.epsilon if currency == "pure" else spent.rho
@@ -268,7 +268,7 @@ def worst(
 
 def _at(curator: dpnb.Curator, level: str) -> dict[str, str]:
     """Return a level as an option."""
-    pure = curator._store.accountant.currency == "pure"
+    pure = curator._runner.store.accountant.currency == "pure"
     return {"epsilon" if pure else "rho": level}
 
 

@@ -42,10 +42,10 @@ def command(folder: Path, *arguments: str) -> str:
 
 def ask(connection: http.client.HTTPConnection, token: str, sql: str) -> float:
     """Ask a statement; returns the seconds until the whole answer was there."""
-    body = json.dumps({"sql": sql, "accuracy": {"rho": "0.01"}})
+    body = json.dumps({"sql": sql, "options": {"rho": "0.01"}})
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     start = time.perf_counter()
-    connection.request("POST", "/v1/query", body, headers)
+    connection.request("POST", "/v2/query", body, headers)
     reply = connection.getresponse()
     text = reply.read()
     took = time.perf_counter() - start
@@ -95,7 +95,7 @@ def measure(port: int, tokens: list[str]) -> None:
     """Fill the ledger, then ask for what is stored."""
     for _ in range(300):
         try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/health", timeout=2).close()
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/health", timeout=2).close()
             break
         except OSError:
             time.sleep(0.1)

@@ -9,6 +9,7 @@ import json
 import os
 from pathlib import Path
 
+from tests.kit import inside
 from tests.kit.dying import DATA
 
 SCHEMA = {
@@ -41,7 +42,7 @@ def ask(curator, analyst, number):
     """Ask the number-th request; it comes back, at other levels, under its own identifier."""
     sql = STATEMENTS[number % 4].format(i=20 + number // 4 % 10)
     accuracy = {"epsilon": f"0.{5 + number % 13:02}"}
-    return curator.query(analyst, sql, None, accuracy, identifier=f"i{number}")
+    return inside.ask(curator, analyst, "query", sql, accuracy, identifier=f"i{number}")
 
 
 def numbers(answer):

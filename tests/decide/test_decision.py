@@ -25,6 +25,8 @@ from dpnb.decide.price import DecisionPrice
 from dpnb.display.cards import decision_words
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import BudgetError, EngineError, InterruptedRequestError, RequestError, SqlError
+from dpnb.releases.runner import Runner
+from tests.kit.inside import ask, owner
 from tests.kit.noise import NoNoise
 
 SCHEMA = Schema(
@@ -648,22 +650,22 @@ def test_an_engine_that_fails_charges_nothing():
 
 def test_an_interrupted_decision_shows_what_was_paid():
     session = opened()
-    curator, cancel = session._curator, threading.Event()
-    original = type(curator)._serve
+    curator, cancel = owner(session), threading.Event()
+    original = Runner.run
 
     def serve(self, request, event, identifier=None):
         found = original(self, request, event, identifier)
         cancel.set()
         return found
 
-    with mock.patch.object(type(curator), "_serve", serve):
-        made = curator.decide("analyst", SQL, None, {"alpha": 0.0001, "steps": 4}, cancel)
+    with mock.patch.object(Runner, "run", serve):
+        made = ask(curator, "analyst", "decide", SQL, {"alpha": 0.0001, "steps": 4}, cancel)
     assert len(made.taken) == 1
     assert "Interrupted" in made.reason
     early = threading.Event()
     early.set()
     with pytest.raises(InterruptedRequestError, match="Nothing was charged"):
-        curator.decide("analyst", SQL, None, {"beta": 0.02, "history": False}, early)
+        ask(curator, "analyst", "decide", SQL, {"beta": 0.02, "history": False}, early)
 
 
 # what it says

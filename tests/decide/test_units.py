@@ -140,7 +140,7 @@ class TestSessions:
 
     def true_groups(self, curator, sql):
         """What DuckDB says of the kept rows."""
-        connection = curator._engines["t"]._connection
+        connection = curator._runner.engines["t"]._connection
         codes = "(SELECT c0 AS g, c1 AS x, c2 AS r, u AS id FROM rows WHERE c0 IS NOT NULL)"
         found = connection.execute(sql.replace("FROM t", f"FROM {codes}")).fetchall()
         return {"abcdef"[int(code)] for (code,) in found}
@@ -179,7 +179,7 @@ class TestSessions:
         # of the counts after the cut, which are what is asked
         query = parse(sql, {"t": table}, deciding=True)
         asked = plan(query, read_options(mode="rr"), EDGES, 1, currency)
-        exact = measured(asked, None, curator._engines["t"])
+        exact = measured(asked, None, curator._runner.engines["t"])
         curator.close()
         truth = truth_of(asked, exact)
         assert 100 < truth.sum() < len(truth) - 20

@@ -39,7 +39,7 @@ def table(frame, unit=None, schema=SCHEMA):
 def exact(frame, unit=None, schema=SCHEMA):
     """Values with their counts, as an engine has them."""
     with_noise = Curator(table(frame, unit, schema), budget=BUDGET, noise=ContinuousNoise())
-    tally = with_noise._engines["sales"].tally(0, 1)
+    tally = with_noise._runner.engines["sales"].tally(0, 1)
     with_noise.close()
     assert tally.total == len(tally.texts)
     return dict(zip(tally.texts, tally.counts, strict=True))
@@ -77,7 +77,7 @@ class TestWhatIsCounted:
     def test_rare_ones_are_only_numbered(self):
         rows = pd.DataFrame({"country": ["a"] * 3 + ["b"] * 2 + list("cdef"), "quantity": 1})
         curator = Curator(table(rows), budget=BUDGET, noise=ContinuousNoise())
-        tally = curator._engines["sales"].tally(0, 3)
+        tally = curator._runner.engines["sales"].tally(0, 3)
         curator.close()
         assert (tally.texts, tally.counts, tally.total) == (("a",), (3,), 6)
 

@@ -14,6 +14,7 @@ from dpnb import Category, Integer, Schema, Table
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.scans import Exact, engine_failure
 from dpnb.errors import EngineError
+from tests.kit.inside import runner
 
 pytestmark = pytest.mark.fast
 
@@ -68,7 +69,7 @@ def session():
     ids=lambda error: type(error).__name__,
 )
 def test_one_fixed_text(error, session, monkeypatch, capfd, caplog):
-    engine = session._curator._engines["t"]
+    engine = runner(session).engines["t"]
     whole = engine._connection
     monkeypatch.setattr(engine, "_connection", Broken(error))
     before = session.budget.spent

@@ -43,6 +43,7 @@ from tests.kit.engines import (
 )
 from tests.kit.engines import rows as everything
 from tests.kit.engines import schema as schema_of_everything
+from tests.kit.inside import ask, runner
 from tests.kit.postgres import OWNER, PASSWORD, Server
 
 pytestmark = pytest.mark.postgres
@@ -726,11 +727,11 @@ class TestReconnecting:
             assert str(caught.value) == str(engine_failure())
             assert chain(caught.value) == [caught.value]
             with pytest.raises(EngineError):
-                session._curator.check()
+                runner(session).check()
             assert session.budget.spent == spent
             assert session.query(self.FIRST, rho=0.1).to_frame().equals(paid.to_frame())
             place.server.start()
-            session._curator.check()
+            runner(session).check()
             assert session.budget.spent == spent
             assert session.query(self.SECOND, rho=0.1).spent.rho > 0
         assert not any(secret in caplog.text for secret in SECRETS)
@@ -770,7 +771,7 @@ class TestReconnecting:
                 with pytest.raises(EngineError, match="rows have changed since it was opened"):
                     session.query("SELECT AVG(x) AS a FROM t WHERE x > 0", rho=0.1)
                 with pytest.raises(EngineError, match="have changed"):
-                    session._curator.check()
+                    runner(session).check()
             assert session.budget.spent == spent
             assert session.query("SELECT COUNT(*) AS c FROM t", rho=0.1).stored
 
@@ -859,23 +860,23 @@ class TestInterrupts:
     def test_an_interrupted_request_is_not_charged(self, place, monkeypatch):
         table = Table("t", place.column("int", "1"), Schema({"x": Integer(0, 9)}))
         with closing(Curator(table, budget=Budget(rho=1), noise=Still())) as curator:
-            engine, cancel, caught = curator._engines["t"], threading.Event(), []
+            engine, cancel, caught = curator._runner.engines["t"], threading.Event(), []
             whole, sql = engine._fetched, "SELECT SUM(x) FROM t"
             monkeypatch.setattr(
                 engine, "_fetched", lambda _, work: whole("SELECT pg_sleep(600)", work)
             )
 
-            def ask():
+            def asked():
                 try:
-                    curator.query(ANALYST, sql, None, {"rho": 0.1}, cancel)
+                    ask(curator, ANALYST, "query", sql, {"rho": 0.1}, cancel)
                 except InterruptedRequestError as error:
                     caught.append(error)
 
-            worker = threading.Thread(target=ask)
+            worker = threading.Thread(target=asked)
             worker.start()
             assert within(10, lambda: engine._running)
             cancel.set()
-            curator.interrupt(worker.ident)
+            runner(curator).interrupt(worker.ident)
             worker.join(20)
             assert len(caught) == 1
             monkeypatch.undo()

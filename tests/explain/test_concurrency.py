@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 import dpnb
-from dpnb.curator import Curator
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import BudgetError, InterruptedRequestError
+from dpnb.releases.runner import Runner
 
 pytestmark = pytest.mark.fast
 
@@ -65,7 +65,7 @@ def test_an_interrupt_before_the_commit_costs_nothing(table, monkeypatch):
 def test_an_interrupt_after_the_commit_keeps_the_explanation(table, monkeypatch):
     session, question = asked(table, None)
     begun, stopped = threading.Event(), threading.Event()
-    commit = Curator._commit
+    commit = Runner._commit
 
     def slow(self, *arguments):
         found = commit(self, *arguments)
@@ -74,7 +74,7 @@ def test_an_interrupt_after_the_commit_keeps_the_explanation(table, monkeypatch)
         return found
 
     with session, monkeypatch.context() as patch:
-        patch.setattr(Curator, "_commit", slow)
+        patch.setattr(Runner, "_commit", slow)
         patch.setattr(DuckDBEngine, "interrupt", lambda self, thread: stopped.set())
         press_stop(begun)
         with pytest.raises(InterruptedRequestError, match="after the answer was charged"):
@@ -87,7 +87,7 @@ def both(table, ledger, monkeypatch, options):
     """Let two kernels explain at once: both have measured before either commits."""
     sessions = [asked(table, ledger) for _ in range(2)]
     meeting = threading.Barrier(2)
-    commit = Curator._commit
+    commit = Runner._commit
 
     def together(self, *arguments):
         meeting.wait(10)
@@ -101,7 +101,7 @@ def both(table, ledger, monkeypatch, options):
             return error
 
     with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
-        patch.setattr(Curator, "_commit", together)
+        patch.setattr(Runner, "_commit", together)
         found = list(pool.map(explain, range(2)))
     spent = sessions[0][0].budget.spent.rho
     for session, _ in sessions:

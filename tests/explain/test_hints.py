@@ -296,16 +296,16 @@ def as_dear(world):
 
 
 ELSE = {
-    "a forged text": ("Compare the groups again", lambda w, _: anew(w, left="\ud800")),
-    "a forged weight": ("Compare the groups again", lambda w, _: anew(w, weights=(1e300, -1.0))),
+    "a forged text": ("Compare the groups again", lambda w, _: anew(w, aggregate="\ud800")),
+    "a forged weight": ("numbers up to 1,000,000,000", lambda w, _: anew(w, weights=(1e300, -1.0))),
     "a forged place": ("Compare the groups again", lambda w, _: anew(w, index=9)),
-    "a forged group": ("Compare the groups again", lambda w, _: anew(w, groups=(("north",), ("moon",)))),
-    "a group twice": ("Compare the groups again", lambda w, _: anew(w, groups=(("north",), ("north",)))),
+    "a forged group": ("Declared: 'north', 'south'", lambda w, _: anew(w, groups=(("north",), ("moon",)))),
+    "a group twice": ("Name each group once", lambda w, _: anew(w, groups=(("north",), ("north",)))),
     "no question": (r"answer\.compare\('a', 'b'\)", lambda w, _: no_question(w)),
     "pure": (r"new ledger with Budget\(epsilon=3, delta=1e-6\)", lambda w, _: pure(w)),
     "another session": ("Ask the query here first", lambda w, _: elsewhere(w)),
     "worked out": (r"history=False \(--no-history\)", lambda w, _: worked_out(w)),
-    "older data": ("Ask the query again first", older),
+    "older data": ("Ask the query here first", older),
     "computed": ("a COUNT, SUM or AVG", lambda w, _: other_aggregate(w, "f", ["m", "n"])),
     "ids": (r"COUNT\(\*\), a SUM or an AVG", lambda w, _: of_ids(w)),
     "static": (r"Policy\(views='water-filling'\)", lambda w, _: static(w)),
@@ -333,7 +333,7 @@ def refused(world, name, request):
 
 def of(session):
     """The question of the wide table, or of the other one."""
-    columns = session._channel.tables["t"].schema
+    columns = session._backend.tables["t"].schema
     sql = SQL if "pay" in columns else "SELECT g, COUNT(*) AS n FROM t GROUP BY g"
     return ask(session, sql, "m" if "pay" in columns else "n")
 

@@ -93,7 +93,7 @@ class TestThePapersQuestions:
         key, left, right = {**CENSUS, **CREDIT, **ADULT}[name]
         session, rows = sessions[name[0]]
         value = "good" if name[0] == "G" else "high_income"
-        (table,) = session._channel.tables
+        (table,) = session._backend.tables
         sql = f"SELECT {key}, AVG({value}) AS m FROM {table} GROUP BY {key}"
         found = explained(session, sql, left, right, k=40)
         words = [effect_text(found, row) for row in found.rows]

@@ -105,7 +105,7 @@ class TestSessions:
         with dpnb.Session(table, budget=dpnb.Budget(rho=10**4), noise=fast(1, 0.0)) as session:
             answer = session.query(ASKED["average"][0], rho=1)
             found = session.explain(answer.compare("A", "C"), rho=1000, anyway=True)
-            engine = session._channel.curator._engines["t"]
+            engine = session._backend.runner.engines["t"]
             kept = engine._connection.execute("SELECT * FROM rows").df()
         named = {
             name: kept[f"c{i}"].map(dict(enumerate(SCHEMA[name].values)))

@@ -32,10 +32,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from dpnb import Budget
+from dpnb import Budget, verbs
+from dpnb.answers import verbs as asking
 from dpnb.curator import Curator
 from dpnb.errors import DpnbError, RequestError, SqlError
 from dpnb.ledger.accounts import ANALYST
+from dpnb.releases.call import Call
 from dpnb.schema.columns import cell_count
 from dpnb.sql.canonical import describe, read
 from dpnb.sql.parser import parse
@@ -43,6 +45,7 @@ from dpnb.sql.query import Query
 from tests.fuzz.features import CANDIDATES, choose
 from tests.fuzz.reference import Database, Rows, differences, joined, normalised
 from tests.fuzz.statements import BLOCK, WORLDS, Statement, rows_of, statement, world_of
+from tests.kit.inside import ask, runner
 from tests.kit.noise import NoNoise
 
 LEVEL = {"rho": 10**11}
@@ -187,9 +190,11 @@ class Tables:
         try:
             told: Any = ()
             if len(self.curators) > 1:
-                (priced,) = curator.price(ANALYST, [asked.text], None, LEVEL)
+                (priced,) = verbs.price(
+                    runner(curator), ANALYST, Call("query", [asked.text], LEVEL)
+                )
                 told = priced.spent, priced.affordable, priced.widths
-            answer = curator.query(ANALYST, asked.text, None, LEVEL)
+            answer = ask(curator, ANALYST, "query", asked.text, LEVEL)
         except DpnbError as error:
             return error, (type(error).__name__, str(error))
         return answer, (told, answer.spent, answer.remaining, answer.groups, answer.levels)
@@ -209,14 +214,14 @@ class Tables:
         if asked.kind == "having":
             if isinstance(error, SqlError) and not UNUSABLE.search(error.what):
                 return [f"was refused: {error}"]
-            tables = self.curators[0]._tables
+            tables = self.curators[0]._runner.tables
             if isinstance(error, RequestError):
                 assert parse(asked.text, tables, deciding=True).having is not None
         return []
 
     def _query(self, asked: Statement) -> Query:
         """Return the meaning of a statement as the curator has read it."""
-        return self.curators[0]._statement(ANALYST, asked.text, None, LEVEL).query
+        return asking.statement(self.curators[0]._runner, ANALYST, asked.text, None, LEVEL).query
 
     def _sound(self, asked: Statement, answer: Any) -> list[str]:
         """Return what is wrong with an answer, whatever it should be."""
@@ -235,7 +240,7 @@ class Tables:
 
     def _compared_by_duckdb(self, asked: Statement, answer: Any, report: Report) -> list[str]:
         query = self._query(asked)
-        schema = self.curators[0]._tables[query.table].schema
+        schema = self.curators[0]._runner.tables[query.table].schema
         sizes = [cell_count(schema[key.column]) for key in query.keys]
         found = self.database.disagreements(asked.text, answer, sizes)
         report.counts["compared with DuckDB" if found is not None else "not by DuckDB"] += 1
@@ -243,7 +248,7 @@ class Tables:
 
     def _compared_by_spark(self, asked: Statement, answer: Any) -> list[str]:
         assert self.spark is not None
-        other = self.spark.query(ANALYST, asked.text, None, LEVEL)
+        other = ask(self.spark, ANALYST, "query", asked.text, LEVEL)
         pairs = zip(answer.estimates, other.estimates, strict=True)
         return [
             f"Spark: {one.alias} is {two.estimate}, not {one.estimate}"

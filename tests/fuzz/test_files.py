@@ -216,7 +216,7 @@ class Place:
         try:
             if whole:
                 curator = opened(self.declaration, self.ledger, self.anchor)
-                found, close = state(curator._store), curator.close
+                found, close = state(curator._runner.store), curator.close
             else:
                 store = Store(self.ledger, self.anchor)
                 found, close = state(store), store.ledger.close
@@ -623,7 +623,7 @@ class TestDeclarations:
                 continue
             except Exception as error:
                 raise AssertionError(number, how, text) from error
-            found = state(curator._store)
+            found = state(curator._runner.store)
             curator.close()
             # more views may be declared; nothing else may change
             assert {name: found[name] for name in names} == {name: known[name] for name in names}, (

@@ -119,11 +119,11 @@ class Twins:
             curator.limit("poor", rho="0.001")
             limits = Limits(rate=1e9, burst=10**9, body=BODY)
             self.curators.append(curator)
-            self.apps.append(create_app(curator, TokenFile(file), limits=limits))
+            self.apps.append(create_app(curator._runner, TokenFile(file), limits=limits))
         tokens.revoke(file, "gone")
         answer = self.curators[0].session("alice").query(SQL, rho=1)
         self.curators[1].session("alice").query(SQL, rho=1)
-        self.question = answer.compare("F", "M").to_dict()
+        self.question = answer.compare("F", "M").reference.to_dict()
 
     def close(self):
         for curator in self.curators:
@@ -131,12 +131,12 @@ class Twins:
 
     def written(self, curator):
         """The number of entries, but for what the owner is to know of refusals."""
-        refused = sum(map(len, curator._store.provenance.refusals.values()))
-        return curator._store.ledger.sequence - refused
+        refused = sum(map(len, curator._runner.store.provenance.refusals.values()))
+        return curator._runner.store.ledger.sequence - refused
 
     def state(self, curator):
         """Everything that is charged and written."""
-        spent = {name: curator.status(name).spent for name in ("alice", "poor")}
+        spent = {name: curator.session(name).budget.spent for name in ("alice", "poor")}
         self.known[curator] = spent, curator.budget.spent, self.written(curator)
         return self.known[curator]
 
@@ -263,7 +263,7 @@ def twins(portal, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def described(twins):
-    _, _, content = twins.send("GET", "/v1/openapi.json")
+    _, _, content = twins.send("GET", "/v2/openapi.json")
     # tokens are set by the tests themselves
     config = SchemathesisConfig.from_dict({"generation": {"with-security-parameters": False}})
     return schemathesis.openapi.from_dict(json.loads(content), config=config)
@@ -295,16 +295,17 @@ PLAUSIBLE = st.fixed_dictionaries(
     },
 )
 KNOWN = {
-    "accuracy": {"rho", "error", "rows", "confidence", "looks"},
-    "/v1/infer": {"error", "confidence"},
-    "/v1/explain": {"rho", "error", "k", "confidence", "mode"},
-    "/v1/discover": {"rho", "confidence"},
-    "/v1/decide": {"beta", "u", "mode", "rows", "confidence", "thresholds"},
+    "/v2/query": {"rho", "error", "rows", "confidence", "looks"},
+    "/v2/infer": {"error", "confidence"},
+    "/v2/explain": {"rho", "error", "k", "confidence", "mode"},
+    "/v2/discover": {"rho", "confidence"},
+    "/v2/decide": {"beta", "u", "mode", "rows", "confidence", "thresholds"},
 }
 ALIKE = {
-    "/v1/explanation-price": "/v1/explain",
-    "/v1/discovery-price": "/v1/discover",
-    "/v1/decision-price": "/v1/decide",
+    "/v2/query/price": "/v2/query",
+    "/v2/explain/price": "/v2/explain",
+    "/v2/discover/price": "/v2/discover",
+    "/v2/decide/price": "/v2/decide",
 }
 
 
@@ -325,11 +326,10 @@ def meaningful(body, path, question, draw):
             ),
         ),
         "params": st.just({"job": "clerk", "most": 40}),
-        "accuracy": PLAUSIBLE.map(lambda o: {n: o[n] for n in o if n in KNOWN["accuracy"]}),
         "options": PLAUSIBLE.map(lambda o: {n: o[n] for n in o if n in known}),
     }
     for name, strategy in fitting.items():
-        here = name in body or name in ("accuracy", "options", "params")
+        here = name in body or name in ("options", "params")
         belongs = name in ENTRIES[path]
         if here and belongs and draw(st.integers(0, 3)):
             body[name] = draw(strategy)
@@ -412,7 +412,7 @@ class TestWhatTheDescriptionAllows:
             status, _, content = reply = twins.send(case.method, sent, headers, body)
             case.validate_response(replied(request, *reply), checks=CHECKS)
             if status == 200:
-                assert sent in ("/v1/health", "/v1/ready", "/v1/openapi.json")
+                assert sent in ("/v2/health", "/v2/ready", "/v2/openapi.json")
             else:
                 assert status in (400, 401, 405, 413), content
             if status == 401:
@@ -423,18 +423,18 @@ class TestWhatTheDescriptionAllows:
 
     def test_requests_of_every_kind_were_answered(self, twins):
         for path, body in {
-            "/v1/query": {"sql": STATEMENTS[3], "accuracy": {"rho": 0.03}},
-            "/v1/infer": {"sql": SQL},
-            "/v1/explain": {"question": twins.question, "options": {"k": 2, "rho": 0.4}},
-            "/v1/decide": {"sql": HAVING, "options": {"mode": "margin"}},
-            "/v1/discover": {"column": "city", "options": {"rho": 0.4}},
-            "/v1/price": {"statements": [SQL], "accuracy": {"rho": 0.03}},
-            "/v1/explanation-price": {"question": twins.question, "options": {"rho": 0.4}},
-            "/v1/decision-price": {"sql": HAVING},
-            "/v1/discovery-price": {"column": "city", "options": {"rho": 0.4}},
+            "/v2/query": {"sql": STATEMENTS[3], "options": {"rho": 0.03}},
+            "/v2/infer": {"sql": SQL},
+            "/v2/explain": {"question": twins.question, "options": {"k": 2, "rho": 0.4}},
+            "/v2/decide": {"sql": HAVING, "options": {"mode": "margin"}},
+            "/v2/discover": {"column": "city", "options": {"rho": 0.4}},
+            "/v2/query/price": {"statements": [SQL], "options": {"rho": 0.03}},
+            "/v2/explain/price": {"question": twins.question, "options": {"rho": 0.4}},
+            "/v2/decide/price": {"sql": HAVING},
+            "/v2/discover/price": {"column": "city", "options": {"rho": 0.4}},
         }.items():
             assert twins.post(path, body)[0] == 200, path
-        assert twins.post("/v1/query", {"sql": SQL, "accuracy": {"rho": 5}}, "poor")[0] == 403
+        assert twins.post("/v2/query", {"sql": SQL, "options": {"rho": 5}}, "poor")[0] == 403
 
 
 DEEP = [b"[" * 40_000, b'{"a":' * 8_000, b'{"sql":' + b"[" * 25 + b"]" * 25 + b"}"]
@@ -457,7 +457,7 @@ class TestHostileBodies:
         malformed = [
             b"", b" ", b"{", b"}", b"null", b"[]", b'"x"', b"1", b"{}}", b"{} {}", b"\xef\xbb\xbf{}",
             b'{"sql": NaN}', b'{"sql": Infinity}', b'{"sql": -Infinity}', b'{"sql": 1e999}',
-            b'{"sql": "a", "sql": "b"}', b'{"accuracy": {"rho": 1, "rho": 2}}', b"\xff\xfe{\x00}\x00",
+            b'{"sql": "a", "sql": "b"}', b'{"options": {"rho": 1, "rho": 2}}', b"\xff\xfe{\x00}\x00",
             b'{"sql": "\xff"}', b'{"sql": "\xed\xa0\x80"}', b'{"sql": "\\ud800"}', b"{'sql': 1}",
             b'{"sql": 1,}', b"// x\n{}", b'{"sql": 0x1}', b'{"sql": 01}', b'{"a" 1}', b"\x00" * 100,
             b'{"sql": ' + b"9" * 20_000 + b"}", b'{"sql": 1e' + b"9" * 20_000 + b"}", *DEEP,
@@ -475,11 +475,11 @@ class TestHostileBodies:
             "statements": [SQL],
             "question": twins.question,
             "column": "city",
-            "accuracy": {"rho": 0.01},
         }
         good = {name: good[name] for name in good if name in ENTRIES[path]}
-        if "options" in ENTRIES[path] and path != "/v1/infer":
-            good["options"] = {"beta": 0.05} if "deci" in path else {"rho": 0.4}
+        if "options" in ENTRIES[path]:
+            amount = {"beta": 0.05} if "deci" in path else {"rho": 0.4}
+            good["options"] = {"confidence": 0.9} if path == "/v2/infer" else amount
         assert twins.post(path, good)[0] == 200
         # each value is tried at each entry, and in each of six forms at some
         for number, (name, value) in enumerate(product(ENTRIES[path], WRONG)):
@@ -493,7 +493,7 @@ class TestHostileBodies:
                 twins.post(path, {**good, name: one})
 
     def test_questions_with_one_wrong_entry(self, twins):
-        paths = ("/v1/explain", "/v1/explanation-price")
+        paths = ("/v2/explain", "/v2/explain/price")
         for name in twins.question:
             for value in [*some(WRONG, 6), 10**400]:
                 question = {**twins.question, name: value}
@@ -507,12 +507,12 @@ class TestHostileBodies:
     def test_bytes_of_a_good_request_changed(self, twins):
         generator = random.Random(5)  # noqa: S311
         body = json.dumps(
-            {"sql": STATEMENTS[5], "params": {"job": "clerk", "most": 4}, "accuracy": {"rho": 0.01}}
+            {"sql": STATEMENTS[5], "params": {"job": "clerk", "most": 4}, "options": {"rho": 0.01}}
         ).encode()
         statuses = set()
         for _ in range(250 * LONG):
             changed = mutated(body, generator, 10, (b'"', b"{", b"]", b"\\u0000", b"'", b"9"))
-            statuses.add(twins.post("/v1/query", changed)[0])
+            statuses.add(twins.post("/v2/query", changed)[0])
         assert {200, 400} <= statuses <= {200, 400, 403}
 
 
@@ -520,9 +520,9 @@ class TestHostileOutsides:
     def test_methods_and_paths(self, twins):
         paths = [endpoint.path for endpoint in ENDPOINTS]
         odd = [
-            "", "/", "*", "/v1", "/v1/", "//v1/budget", "/v1/budget/", "/v1/./budget", "/v1/%62udget",
-            "/v1/budget%00", "/v1/../v1/budget", "/V1/budget", "/v1/budget;x", "/v1/budg\xe9t",
-            "/v1/budget%0d%0aX: y", "/v1/budget\r\nX: y", "/%2e%2e/etc/passwd", "/" * 9_000, "http://x/",
+            "", "/", "*", "/v1", "/v2/", "//v2/budget", "/v2/budget/", "/v2/./budget", "/v2/%62udget",
+            "/v2/budget%00", "/v2/../v2/budget", "/V1/budget", "/v2/budget;x", "/v2/budg\xe9t",
+            "/v2/budget%0d%0aX: y", "/v2/budget\r\nX: y", "/%2e%2e/etc/passwd", "/" * 9_000, "http://x/",
         ]  # fmt: skip
         known = {endpoint.path: endpoint.method for endpoint in ENDPOINTS}
         methods = [
@@ -546,7 +546,7 @@ class TestHostileOutsides:
                 else:
                     assert status == (405 if path in known else 404)
         for query in ("?", "?x", "?token=x", "?%00", "?\xff"):
-            status, _, _ = twins.send("GET", f"/v1/budget{query}", twins.headers("alice"))
+            status, _, _ = twins.send("GET", f"/v2/budget{query}", twins.headers("alice"))
             assert status == (200 if query == "?" else 400)
 
     @pytest.mark.parametrize(
@@ -554,7 +554,7 @@ class TestHostileOutsides:
                  "content-encoding", "host", "cookie", "x-forwarded-for", "transfer-encoding"],
     )  # fmt: skip
     def test_headers(self, name, twins):
-        body = json.dumps({"sql": SQL, "accuracy": {"rho": 0.01}}).encode()
+        body = json.dumps({"sql": SQL, "options": {"rho": 0.01}}).encode()
         usual = [head for head in twins.headers("alice") if head[0] != name.encode()]
         values = [
             b"", b" ", b"\x00", b"\xff\xfe", b"a\r\nX-Injected: yes", b"a\nSet-Cookie: x=y", b"\t", b"4", b"04",
@@ -572,7 +572,7 @@ class TestHostileOutsides:
             # each value at each name, and each way for either
             turn = number + len(name)
             for heads in ways if LONG > 1 else [ways[turn % 3]]:
-                status, replied_heads, content = twins.send("POST", "/v1/query", heads, body)
+                status, replied_heads, content = twins.send("POST", "/v2/query", heads, body)
                 assert status in (200, 400, 401, 409, 413, 415, 431), (value, content)
                 assert not any(
                     b"injected" in one or one == b"set-cookie" for one, _ in replied_heads
@@ -600,9 +600,9 @@ def mutated(content, generator, longest, inserted):
 class TestHostileBytes:
     def test_a_socket_takes_whatever_comes(self, twins):
         generator = random.Random(11)  # noqa: S311
-        body = json.dumps({"sql": SQL, "accuracy": {"rho": 0.01}}).encode()
+        body = json.dumps({"sql": SQL, "options": {"rho": 0.01}}).encode()
         head = b"\r\n".join(
-            [b"POST /v1/query HTTP/1.1", b"Host: x", b"Content-Type: application/json",
+            [b"POST /v2/query HTTP/1.1", b"Host: x", b"Content-Type: application/json",
              b"Authorization: Bearer " + twins.tokens["alice"].encode(),
              b"Content-Length: %d" % len(body), b"Connection: close", b"", b""]
         )  # fmt: skip

@@ -33,7 +33,8 @@ from hypothesis.stateful import (
 )
 
 import dpnb
-from dpnb import Category, DpnbError, Integer, Schema, Table
+from dpnb import Category, DpnbError, Integer, Schema, Table, verbs
+from dpnb.answers import verbs as asking
 from dpnb.answers.answer import Answer
 from dpnb.curator import Curator
 from dpnb.engines.duckdb import DuckDBEngine
@@ -42,7 +43,9 @@ from dpnb.ledger.accountant import Accountant
 from dpnb.ledger.ledger import Ledger
 from dpnb.ledger.sqlite import SQLiteStorage
 from dpnb.privacy.loss import PrivacyLoss
+from dpnb.releases.runner import Runner
 from dpnb.results import rebilled
+from tests.kit.inside import ask, priced, runner
 from tests.kit.noise import BlindNoise
 
 LONG = os.environ.get("DPNB_LONG") == "1"
@@ -131,7 +134,7 @@ def crashing(step):
             "before the insert": (SQLiteStorage, "insert", crash),
             "before the commit": (SQLiteStorage, "commit", crash),
             "after the commit": (Ledger, "_write_anchor", crash),
-            "before it is shown": (Curator, "_commit", after(Curator._commit)),
+            "before it is shown": (Runner, "_commit", after(Runner._commit)),
         }[step]
         patches = [mock.patch.object(owner, name, new)]
     with contextlib.ExitStack() as stack:
@@ -256,14 +259,14 @@ class Lives(RuleBasedStateMachine):
     def paid(self, analyst, price, ask):
         """Price something and ask for it; returns what was shown, or None."""
         priced = self.free(price)
-        before, old = self.spent(), self.free(lambda c: c.status(analyst).spent.rho)
+        before, old = self.spent(), self.free(lambda c: c.session(analyst).budget.spent.rho)
         step, self.step = self.step, None
         if step is not None and not isinstance(priced, DpnbError):
             with crashing(step):
                 found = self.both(ask)
             if isinstance(found, CrashError):
                 self.reopen()
-                now = self.free(lambda c: c.status(analyst).spent.rho)
+                now = self.free(lambda c: c.session(analyst).budget.spent.rho)
                 if step not in PAID:
                     assert self.spent() == before
                     assert now == old
@@ -306,8 +309,8 @@ class Lives(RuleBasedStateMachine):
     def ask(self, analyst, sql, accuracy):
         found = self.paid(
             analyst,
-            lambda c: c.price(analyst, [sql], None, accuracy)[0],
-            lambda c: c.query(analyst, sql, None, accuracy),
+            lambda c: priced(c, analyst, "query", [sql], accuracy)[0],
+            lambda c: ask(c, analyst, "query", sql, accuracy),
         )
         if found is None:
             return
@@ -363,8 +366,8 @@ class Lives(RuleBasedStateMachine):
         options = {"rho": rho, "k": k}
         self.paid(
             analyst,
-            lambda c: c.price_explanation(analyst, question, options),
-            lambda c: c.explain(analyst, question, options),
+            lambda c: priced(c, analyst, "explain", question, options),
+            lambda c: ask(c, analyst, "explain", question, options),
         )
 
     @rule(analyst=ANALYSTS, sql=st.sampled_from(DECISIONS), u=st.sampled_from([15, 40, 90]))
@@ -372,8 +375,8 @@ class Lives(RuleBasedStateMachine):
         options = {"mode": "margin", "u": u}
         self.paid(
             analyst,
-            lambda c: c.price_decision(analyst, sql, None, options),
-            lambda c: c.decide(analyst, sql, None, options),
+            lambda c: priced(c, analyst, "decide", sql, options),
+            lambda c: ask(c, analyst, "decide", sql, options),
         )
 
     @rule(analyst=ANALYSTS, rho=st.sampled_from(["0.05", "0.3"]))
@@ -381,8 +384,8 @@ class Lives(RuleBasedStateMachine):
         options = {"rho": rho, "delta": KEY_DELTA / 10}
         self.paid(
             analyst,
-            lambda c: c.price_discovery(analyst, "city", options),
-            lambda c: c.discover(analyst, "city", options),
+            lambda c: priced(c, analyst, "discover", "city", options),
+            lambda c: ask(c, analyst, "discover", "city", options),
         )
 
     # what is free
@@ -391,14 +394,14 @@ class Lives(RuleBasedStateMachine):
         analyst=ANALYSTS, statements=st.lists(st.sampled_from(STATEMENTS), min_size=2, max_size=4)
     )
     def price(self, analyst, statements):
-        self.free(lambda c: c.price(analyst, statements, None, {"rho": "0.01"}))
+        self.free(lambda c: priced(c, analyst, "query", statements, {"rho": "0.01"}))
 
     @rule(
         analyst=ANALYSTS,
         sql=st.sampled_from((*STATEMENTS, "SELECT COUNT(*) AS n FROM people WHERE sex = 'F'")),
     )
     def infer(self, analyst, sql):
-        self.free(lambda c: c.infer(analyst, sql, None, {"confidence": 0.9}))
+        self.free(lambda c: ask(c, analyst, "infer", sql, {"confidence": 0.9}))
 
     @precondition(lambda self: self.questions)
     @rule()
@@ -410,7 +413,7 @@ class Lives(RuleBasedStateMachine):
     @rule(analyst=ANALYSTS)
     def look_about(self, analyst):
         self.free(lambda c: [repr(c.session(analyst)), repr(c.session(analyst).budget)])
-        self.free(lambda c: [one.sql for one in c.history(analyst)])
+        self.free(lambda c: [one.sql for one in verbs.history(runner(c), analyst)])
         self.free(lambda c: repr(c.provenance))
 
     @precondition(lambda self: not self.rehearsed)
@@ -466,7 +469,7 @@ class Lives(RuleBasedStateMachine):
         old_total, old_rows = self.known
         assert total >= old_total
         assert total == old_total or total <= curator.budget.cap.rho <= CAP
-        table = curator._store.provenance
+        table = curator._runner.store.provenance
         for row, liable in rows.items():
             assert table.spent(row).rho == liable
             assert liable >= old_rows[row]
@@ -505,24 +508,30 @@ def lives(count, steps):
     )
 
 
+@pytest.fixture(autouse=True)
+def _one_moment(monkeypatch):
+    """What one of two twins does a moment later must not happen in the next minute, which is shown."""
+    monkeypatch.setattr("dpnb.ledger.store.now", lambda: "2026-01-31T12:00:00+00:00")
+
+
 def test_every_life_keeps_the_promises():
     run_state_machine_as_test(Lives, settings=lives(300, 60) if LONG else lives(12, 25))
 
 
 def lost_on_the_way(monkeypatch):
     """An answer is shown, and its entry is gone."""
-    commit = Curator._commit
+    commit = Runner._commit
 
     def committed(self, *arguments):
         found = commit(self, *arguments)
-        path = self._store.ledger.path
+        path = self.store.ledger.path
         # a rehearsal has no file
         if path is not None:
             with contextlib.closing(sqlite3.connect(path)) as connection, connection:
                 connection.execute("DELETE FROM entry WHERE seq = (SELECT max(seq) FROM entry)")
         return found
 
-    monkeypatch.setattr(Curator, "_commit", committed)
+    monkeypatch.setattr(Runner, "_commit", committed)
 
 
 def forgotten(monkeypatch):
@@ -540,7 +549,7 @@ def forgotten(monkeypatch):
 
 def unlimited(monkeypatch):
     """Nobody looks at the limits of the rows."""
-    monkeypatch.setattr("dpnb.curator.Curator._check", lambda *_: [])
+    monkeypatch.setattr("dpnb.releases.runner.Runner._check", lambda *_: [])
     monkeypatch.setattr("dpnb.ledger.accounts.ProvenanceTable.apply_charge", charged_blindly)
 
 
@@ -550,28 +559,28 @@ def charged_blindly(self, sequence, entry):
 
 def telling(monkeypatch):
     """A refusal names a number of rows."""
-    serve = Curator._serve
+    serve = Runner.run
 
     def told(self, *arguments, **named):
         try:
             return serve(self, *arguments, **named)
         except BudgetError as error:
-            rows = len(self._tables["people"].source)
+            rows = len(self.tables["people"].source)
             raise BudgetError(f"{error.what}, for {rows} rows", error.hint) from None
 
-    monkeypatch.setattr(Curator, "_serve", told)
+    monkeypatch.setattr(Runner, "run", told)
 
 
 def mispriced(monkeypatch):
     """What was asked for before, and is wanted finer, is said to cost nothing."""
-    price = Curator._priced
+    price = asking.priced
 
-    def cheaper(self, requests):
-        found = price(self, requests)
-        held = {charge.sql for charge in self._store.accountant.charges.values()}
+    def cheaper(runner, requests):
+        found = price(runner, requests)
+        held = {charge.sql for charge in runner.store.accountant.charges.values()}
         return [rebilled(p, spent=PrivacyLoss.none()) if p.sql in held else p for p in found]
 
-    monkeypatch.setattr(Curator, "_priced", cheaper)
+    monkeypatch.setattr(asking, "priced", cheaper)
 
 
 def drawn_anew(monkeypatch):

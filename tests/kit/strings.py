@@ -17,7 +17,7 @@ from tests.kit.source import PACKAGE
 
 SURFACES = {
     "opening": ("__init__.py", "magics/lines.py", "magics/slips.py", "magics/__init__.py", "magics/completion.py",
-                "schema/*", "codes.py", "rehearsal.py", "datasets/*", "engines/*", "session.py", "curator.py",
+                "schema/*", "codes.py", "rehearsal.py", "datasets/*", "engines/*", "session.py", "curator.py", "verbs.py",
                 "private.py", "ledger/configuration.py", "ledger/locks.py", "ledger/ledger.py", "ledger/postgres.py",
                 "ledger/sqlite.py", "ledger/store.py"),
     "help of magics": ("magics/cells.py", "magics/arguments.py", "releases/options.py"),
@@ -33,16 +33,16 @@ SURFACES = {
     "decisions": ("decide/*", "privacy/response.py", "studies/*", "display/cards/decision*.py"),
     "inferences": ("answers/domain.py", "answers/evidence.py", "answers/fresh.py", "answers/infer*.py",
                    "answers/marginals.py", "answers/measuring.py", "answers/merging.py", "answers/options.py",
-                   "answers/past.py", "answers/pricing.py", "answers/reuse.py", "estimation/history.py",
+                   "releases/held.py", "answers/reuse.py", "estimation/history.py",
                    "estimation/prior.py", "owner/claims.py", "studies/bayes.py", "display/cards/inference*.py"),
     "risk": ("risk/*", "studies/rdr.py", "magics/risking.py", "display/cards/risk*.py"),
     "discovery": ("discover/*", "display/cards/discovery.py"),
     "provenance": ("ledger/*", "views/*", "releases/*", "owner/*", "display/cards/provenance*.py"),
-    "service": ("server/*", "channel.py"),
+    "service": ("server/*",),
     "command line": ("cli.py", "server/tokens.py", "lessons.py", "__main__.py"),
 }  # fmt: skip
 """Where texts are made. The longest pattern counts."""
-SILENT = {"display/__init__.py", "display/cards/__init__.py", "published.py"}
+SILENT = {"backend.py", "display/__init__.py", "display/cards/__init__.py", "published.py"}
 """Modules without texts."""
 _WORD = re.compile(r"[^\W\d]{2,}")
 _SQL = re.compile(

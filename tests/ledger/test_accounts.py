@@ -542,7 +542,7 @@ class TestReplay:
 def test_a_charge_beyond_a_row_is_refused_when_it_is_read(opened: Opened) -> None:
     """The ledger's reader checks limits as the writer did."""
     curator = opened()
-    table = curator._store.provenance
+    table = curator._runner.store.provenance
     cost = PrivacyLoss(rho=Fraction(1, 2))
     with pytest.raises(LedgerError, match="entry 9 of the ledger does not add up"):
         table.apply_charge(9, {"analyst": "a", "row": cost.to_dict(), "time": ""})

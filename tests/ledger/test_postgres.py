@@ -20,6 +20,7 @@ import pytest
 import dpnb
 from dpnb.errors import LedgerError
 from dpnb.ledger.ledger import Ledger
+from tests.kit.inside import runner
 from tests.kit.postgres import OWNER, PASSWORD, Server
 
 pytestmark = pytest.mark.postgres
@@ -556,7 +557,7 @@ class TestRequests:
     ) -> None:
         address = postgres.url(schema=schema, port=cut.own_port)
         with self.opened(address, budget=dpnb.Budget(rho=1)) as session:
-            ledger = session._curator._store.ledger
+            ledger = runner(session).store.ledger
             commit = ledger._storage.commit
 
             def gone() -> None:

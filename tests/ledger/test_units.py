@@ -17,6 +17,7 @@ from scipy import stats
 
 import dpnb
 from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
+from dpnb.answers.verbs import statement
 from dpnb.curator import Curator
 from dpnb.views.view import transposition
 from tests.kit.noise import ContinuousNoise
@@ -58,7 +59,7 @@ def opened(frame, noise, budget=None, unit=UNIT, schema=SCHEMA, **options):
 
 def kept(curator):
     """The kept rows as the engine has them: codes of c0 to c3, and u."""
-    return curator._engines["sales"]._connection.execute("SELECT * FROM rows").df()
+    return curator._runner.engines["sales"]._connection.execute("SELECT * FROM rows").df()
 
 
 def exact(curator, sql):
@@ -141,9 +142,9 @@ NOISY = {
 
 def exact_of(curator, answer_sql, name="analyst", **level):
     """A statement's exact vector, by its view's measure, each group in the order of the answer."""
-    request = curator._statement(name, answer_sql, None, level)
+    request = statement(curator._runner, name, answer_sql, None, level)
     plan = request.plan()
-    engine = curator._engines["sales"]
+    engine = curator._runner.engines["sales"]
     found = request.measure(plan, set(plan.views), engine)
     ((key, view),) = plan.views.items()
     values = view.values(found[key])
@@ -338,7 +339,7 @@ class TestOtherWays:
         groups = itertools.product(range(3), range(14))
         truth = rows.groupby([rows["c0"].astype(int), bins]).size().reindex(groups, fill_value=0)
         errors = np.subtract(found.estimate, truth.to_numpy())
-        used = curator._store.accountant.definitions.values()
+        used = curator._runner.store.accountant.definitions.values()
         assert any("histogram" in one for one in used)
         curator.close()
         # thirteen bins of a day (and none) for each country and quantity

@@ -17,6 +17,8 @@ from dpnb.answers.price import Price
 from dpnb.display.text import CONDITIONAL
 from dpnb.errors import DpnbError
 from dpnb.privacy.loss import Picked
+from dpnb.releases.runner import Runner
+from tests.kit.inside import runner
 
 SQL = "SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex"
 
@@ -324,9 +326,7 @@ class TestProgressAndInterrupt:
 
         monkeypatch.setattr(sessions, "_QUIET_SECONDS", 0.0)
         monkeypatch.setattr(sessions, "_TICK_SECONDS", 0.01)
-        engine = next(iter(opened.ip.configurables[-1].sessions.values()))._curator._engines[
-            "adult"
-        ]
+        engine = runner(next(iter(opened.ip.configurables[-1].sessions.values()))).engines["adult"]
         measure = type(engine).measure
 
         def slow(self, scan):
@@ -343,7 +343,7 @@ class TestProgressAndInterrupt:
         import dpnb.interrupt as sessions
 
         session = next(iter(opened.ip.configurables[-1].sessions.values()))
-        engine = session._curator._engines["adult"]
+        engine = runner(session).engines["adult"]
         entered, interrupted = threading.Event(), threading.Event()
         measure = type(engine).measure
 
@@ -354,7 +354,7 @@ class TestProgressAndInterrupt:
                 interrupted.wait(5)
             return exact
 
-        commit = type(session._curator)._commit
+        commit = Runner._commit
 
         def waiting_commit(self, *args):
             if committed:
@@ -368,10 +368,8 @@ class TestProgressAndInterrupt:
 
         threading.Thread(target=press_stop, daemon=True).start()
         monkeypatch.setattr(type(engine), "measure", waiting_measure)
-        monkeypatch.setattr(type(session._curator), "_commit", waiting_commit)
-        monkeypatch.setattr(
-            type(session._curator), "interrupt", lambda self, thread: interrupted.set()
-        )
+        monkeypatch.setattr(Runner, "_commit", waiting_commit)
+        monkeypatch.setattr(Runner, "interrupt", lambda self, thread: interrupted.set())
         monkeypatch.setattr(sessions, "_TICK_SECONDS", 0.01)
         ran = opened.run(f"%%dpquery --rho 0.01\n{SQL}")
         assert type(ran.error).__name__ == "InterruptedRequestError"

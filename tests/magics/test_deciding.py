@@ -20,6 +20,7 @@ from dpnb.decide.price import DecisionPrice
 from dpnb.errors import DpnbError, InterruptedRequestError
 from dpnb.magics.lines import confirm
 from dpnb.privacy.loss import Picked
+from tests.kit.inside import runner
 
 GROUPS = "SELECT education, COUNT(*) AS n, AVG(age) AS mean FROM adult GROUP BY education"
 SQL = f"{GROUPS} HAVING COUNT(*) > 800 AND AVG(age) > 40"
@@ -337,7 +338,7 @@ class TestConfirm:
 class TestInterrupt:
     def test_before_a_step_nothing_is_charged(self, opened, monkeypatch):
         session = next(iter(opened.ip.configurables[-1].sessions.values()))
-        engine = session._curator._engines["adult"]
+        engine = runner(session).engines["adult"]
         entered, interrupted = threading.Event(), threading.Event()
         measure = type(engine).measure
 
@@ -354,7 +355,7 @@ class TestInterrupt:
         threading.Thread(target=press_stop, daemon=True).start()
         monkeypatch.setattr(type(engine), "measure", waiting_measure)
         monkeypatch.setattr(
-            type(session._curator), "interrupt", lambda self, thread: interrupted.set()
+            "dpnb.releases.runner.Runner.interrupt", lambda self, thread: interrupted.set()
         )
         monkeypatch.setattr("dpnb.interrupt._TICK_SECONDS", 0.01)
         ran = opened.run(f"%%dpdecide --yes\n{MEN}")

@@ -84,7 +84,7 @@ class TestExplain:
         asked.run("q = income.compare('Married-civ-spouse', 'Never-married')")
         ran = asked.run("%dpexplain q --rho 0.2")
         assert ran.error is None
-        assert ran.result.question is asked.names["q"]
+        assert ran.result.question == asked.names["q"]
 
     def test_options_on_candidates(self, asked):
         ran = asked.run(

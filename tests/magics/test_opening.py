@@ -9,6 +9,7 @@ import pytest
 
 import dpnb
 from dpnb.errors import RequestError
+from tests.kit.inside import owner
 
 pytestmark = pytest.mark.fast
 
@@ -77,7 +78,7 @@ def test_what_is_needed_is_said_before_anything_is_written(
 def test_one_analyst_alone_has_the_declared_views(shell, file):
     file(before='views = "attributes"\n')
     assert shell.run("%dpopen people.toml --as mine").error is None
-    curator = shell.names["mine"]._curator
+    curator = owner(shell.names["mine"])
     assert [column.name for column in curator.provenance.columns] == ["sex"]
     assert curator.risk(SQL) is not None
 

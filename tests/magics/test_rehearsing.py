@@ -7,6 +7,7 @@ import pytest
 import dpnb
 from dpnb.errors import RequestError
 from dpnb.magics.completion import candidates
+from tests.kit.inside import runner
 
 pytestmark = pytest.mark.fast
 
@@ -31,7 +32,7 @@ class TestOpening:
         opened.run("%dprehearse --as trial --rows 300 --seed 4")
         trial = opened.names["trial"]
         assert isinstance(trial, dpnb.Session)
-        assert len(trial._channel.curator.tables["adult"].source) == 300
+        assert len(runner(trial).own["adult"].source) == 300
         assert WORDS in opened.run(f"%%dpquery --on trial --rho 0.01\n{SQL}").stdout
 
     def test_of_another_session_by_name(self, opened):

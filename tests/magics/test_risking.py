@@ -135,7 +135,7 @@ class TestRisk:
 
     def test_only_where_the_data_are(self, owner):
         """A session that does not hold the data cannot show risks."""
-        owner.names["far"] = dpnb.Session._of(owner.names["adult"]._channel)
+        owner.names["far"] = dpnb.Session._of(owner.names["adult"]._backend)
         ran = owner.run(f"%%dprisk --on far\n{SUM}")
         assert isinstance(ran.error, DpnbError)
         assert "exact risks are shown only to the owner of the data. As the owner," in str(

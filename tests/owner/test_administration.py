@@ -19,6 +19,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from dpnb import verbs
 from dpnb.curator import Curator
 from dpnb.errors import BudgetError, LedgerError, RequestError, SchemaError
 from dpnb.ledger.policy import Policy
@@ -27,6 +28,7 @@ from dpnb.privacy.loss import PrivacyLoss
 from dpnb.schema.columns import Category, Integer
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
+from tests.kit.inside import ask, runner
 
 Opened = Callable[..., Curator]
 COUNT = "SELECT COUNT(*) AS k FROM t WHERE n >= {}"
@@ -92,11 +94,11 @@ class TestAnalysts:
         with pytest.raises(RequestError):
             unchanged.session(name)
         if isinstance(name, str):
-            for use in (unchanged.status, unchanged.history):
+            for use in (verbs.budget, verbs.history):
                 with pytest.raises(RequestError):
-                    use(name)
+                    use(runner(unchanged), name)
             with pytest.raises(RequestError):
-                unchanged.query(name, COUNT.format(1), None, {"rho": "0.1"})
+                ask(unchanged, name, "query", COUNT.format(1), {"rho": "0.1"})
         assert unchanged.budget.spent == PrivacyLoss.none()
 
     def test_a_disabled_analyst_is_refused_at_once_and_her_row_is_kept(
@@ -387,36 +389,38 @@ class TestIdentifiers:
     def test_a_request_is_known_again_by_its_name(self, opened: Opened, tmp_path: Path) -> None:
         """Statement 23: the same identifier, the same answer; after a restart, too."""
         curator = opened(ledger=tmp_path / "l")
-        ask = ("b", COUNT.format(1), None, {"rho": "0.1"})
-        first = curator.query(*ask, identifier="x1")
-        for again in (curator.query(*ask, identifier="x1"), curator.query(*ask, identifier="x2")):
+        same = ("b", "query", COUNT.format(1), {"rho": "0.1"})
+        first = ask(curator, *same, identifier="x1")
+        for again in (ask(curator, *same, identifier="x1"), ask(curator, *same, identifier="x2")):
             assert (again.spent, again.stored) == (PrivacyLoss.none(), True)
             assert again.estimates == first.estimates
-        other = ("b", COUNT.format(2), None, {"rho": "0.1"})
-        finer = ("b", COUNT.format(1), None, {"rho": "0.2"})
+        other = ("b", "query", COUNT.format(2), {"rho": "0.1"})
+        finer = ("b", "query", COUNT.format(1), {"rho": "0.2"})
         for _ in range(2):
             for wrong in (other, finer):
                 with pytest.raises(
                     RequestError,
                     match="this request identifier was already used for another request",
                 ):
-                    curator.query(*wrong, identifier="x1")
+                    ask(curator, *wrong, identifier="x1")
             assert curator.budget.spent.rho == Fraction(1, 10)
             curator.close()
             curator = opened(ledger=tmp_path / "l", analysts=None, budget=None)
-            assert curator.query(*ask, identifier="x1").estimates == first.estimates
+            assert ask(curator, *same, identifier="x1").estimates == first.estimates
         # names are each analyst's own
-        assert curator.query("a", COUNT.format(2), None, {"rho": "0.1"}, identifier="x1").spent.rho
+        assert ask(
+            curator, "a", "query", COUNT.format(2), {"rho": "0.1"}, identifier="x1"
+        ).spent.rho
 
     def test_a_name_given_to_a_stored_answer_counts_as_well(self, opened: Opened) -> None:
         curator = opened()
-        ask = ("b", COUNT.format(1), None, {"rho": "0.1"})
-        curator.query(*ask)
-        curator.query(*ask, identifier="x")
+        same = ("b", "query", COUNT.format(1), {"rho": "0.1"})
+        ask(curator, *same)
+        ask(curator, *same, identifier="x")
         with pytest.raises(
             RequestError, match="this request identifier was already used for another request"
         ):
-            curator.query("b", COUNT.format(2), None, {"rho": "0.1"}, identifier="x")
+            ask(curator, "b", "query", COUNT.format(2), {"rho": "0.1"}, identifier="x")
 
 
 class TestConcurrency:

@@ -198,7 +198,9 @@ class TestRules:
             found = curator.provenance.rules
         times = [rule.time for rule in found]
         assert times == sorted(times)
-        withdrawn = next(g.withdrawn for g in curator._store.provenance.grants if g.withdrawn)
+        withdrawn = next(
+            g.withdrawn for g in curator._runner.store.provenance.grants if g.withdrawn
+        )
         opening = [rule.text for rule in found if rule.time == times[0]]
         assert opening == [
             "Limits are in proportion to privileges: privilege 4 gives the whole budget.",

@@ -103,7 +103,7 @@ class TestSuggest:
             choice = profile.suggest(0.5, policy=policy)
             assert choice.spent == PrivacyLoss.none()
         assert spent(curator, unit) == 0
-        assert list(curator._store.accountant.history("owner")) == []
+        assert list(curator._runner.store.accountant.history("owner")) == []
 
     def test_what_it_suggests_can_be_asked_for(self, opened, four, budget, unit):
         """Theorem 16: tau is a total budget, of which the first release may take all."""
@@ -337,7 +337,7 @@ class TestPrivate:
     def test_it_is_in_the_history_of_the_owner_alone(self, method, opened, people, budget):
         curator = opened(people, **budget)
         choice = curator.risk(SUM).choose(tau_of(method), method=method, mode="paper")
-        (charge,) = curator._store.accountant.history("owner")
+        (charge,) = curator._runner.store.accountant.history("owner")
         assert charge.sql == f"risk, {method}: {SUM}"
         assert charge.spent == choice.spent
         assert charge.query["mechanism"]["method"] == method
@@ -374,13 +374,13 @@ class TestPrivate:
         ]  # fmt: skip
         for i, option in enumerate(options, start=1):
             assert not profile.choose(**option, mode="paper").stored
-            assert len(curator._store.accountant.history("owner")) == i
+            assert len(curator._runner.store.accountant.history("owner")) == i
         curator.risk("SELECT SUM(x) AS s FROM t WHERE x > 0").choose(mode="paper")
-        assert len(curator._store.accountant.history("owner")) == len(options) + 1
+        assert len(curator._runner.store.accountant.history("owner")) == len(options) + 1
         # where an average's level goes changes its contributions
         for split in (0.5, 0.7):
             curator.risk("SELECT AVG(x) AS m FROM t", split=split).choose(mode="paper")
-        assert len(curator._store.accountant.history("owner")) == len(options) + 3
+        assert len(curator._runner.store.accountant.history("owner")) == len(options) + 3
 
     @pytest.mark.parametrize("method", METHODS)
     def test_when_it_does_not_fit_it_is_refused_before_the_data_is_read(
@@ -572,7 +572,7 @@ class TestConditional:
         choice = profile.choose(0.9, **{unit: level}, mode="paper")
         assert choice.conditional
         assert isinstance(getattr(choice, unit), Picked)
-        (charge,) = curator._store.accountant.history("owner")
+        (charge,) = curator._runner.store.accountant.history("owner")
         assert charge.conditional
 
     def test_a_stored_private_choice_keeps_its_mark(self, opened, people, budget, unit):
@@ -766,7 +766,7 @@ class TestShare:
     def test_a_picked_cost_marks_it(self, opened, people, budget, unit):
         curator = opened(people, **budget)
         found = curator.risk(SUM).share(**{unit: Picked(0.5)})
-        (charge,) = curator._store.accountant.history("owner")
+        (charge,) = curator._runner.store.accountant.history("owner")
         assert charge.conditional
         assert "DATA-DEPENDENT" in repr(found)
 

@@ -715,7 +715,7 @@ class TestSignedLosses:
         found = profile.signed_losses(answer).to_frame()
         assert found["rows"].sum() == 300
         assert found["loss"].is_monotonic_decreasing
-        views, state = profile.plan.views, curator._store.accountant
+        views, state = profile.plan.views, curator._runner.store.accountant
 
         def log_density(vectors):
             total = 0.0
@@ -951,7 +951,7 @@ class TestLooking:
         profile.suggest(0.9)
         assert path.read_bytes() == before
         assert curator.budget.spent.rho == 0
-        assert list(curator._store.accountant.history("owner")) == []
+        assert list(curator._runner.store.accountant.history("owner")) == []
 
     def test_the_data_is_read_once(self, opened, mixed, unit, budget, monkeypatch):
         looks = []

@@ -251,7 +251,7 @@ class TestChoose:
     def test_the_history_of_the_owner_has_it(self, opened, patients):
         curator = opened(patients["few"], rho=9)
         choice = curator.risk(SQL).choose(guesses=60, at_most=50)
-        (charge,) = curator._store.accountant.history("owner")
+        (charge,) = curator._runner.store.accountant.history("owner")
         assert charge.sql == f"risk, safe counts: {SQL}"
         assert charge.spent == choice.spent
         assert charge.spent.rho == price(50, "zcdp")
@@ -420,7 +420,7 @@ class TestMarks:
         profile = curator.risk(SQL)
         profile.top()
         profile.choose(guesses=60, at_most=50)
-        (charge,) = curator._store.accountant.history("owner")
+        (charge,) = curator._runner.store.accountant.history("owner")
         assert charge.conditional
 
     def test_of_public_tables_everything_may_be_seen(self, opened, single):

@@ -10,6 +10,7 @@ import pytest
 
 import dpnb
 from dpnb import Category, Integer, Real, Schema, Table, Unit
+from dpnb.answers.verbs import statement
 from dpnb.curator import Curator
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import RequestError
@@ -73,13 +74,13 @@ class Crowd:
 
     def engine(self, rows, unit):
         made = DuckDBEngine(Table("t", rows, SCHEMA, unit))
-        made.bound(self.curator._engines["t"]._key)
+        made.bound(self.curator._runner.engines["t"]._key)
         return made
 
     def left_out(self, sql):
         """The share r of each id, from exact vectors with and without it."""
         level = "rho" if self.currency == "zcdp" else "epsilon"
-        request = self.curator._statement("analyst", sql, None, {level: 1})
+        request = statement(self.curator._runner, "analyst", sql, None, {level: 1})
         plan = request.plan()
         parts = shares(plan.parts, plan.accuracy, plan.currency)
 

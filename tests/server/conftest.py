@@ -126,7 +126,7 @@ def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with ExitStack() as stack:
         house = House(tmp_path_factory.mktemp("refusing"), stack, {})
         yield house
-        assert not any(house.curator.status(name).spent.rho for name in ANALYSTS)
+        assert not any(house.curator.session(name).budget.spent.rho for name in ANALYSTS)
 
 
 class Slow:

@@ -16,15 +16,15 @@ import uvicorn
 
 import dpnb
 from dpnb.answers.inference import Inference
-from dpnb.curator import Curator
 from dpnb.errors import InterruptedRequestError, ServiceError
+from dpnb.releases.runner import Runner
 from dpnb.server import tokens
 from dpnb.server.endpoints import ENDPOINTS
 from dpnb.server.limits import Limits
 from dpnb.server.running import Run
 
 SQL = "SELECT sex, COUNT(*) AS n, AVG(wage) AS m FROM people GROUP BY sex"
-BODY = {"sql": SQL, "accuracy": {"rho": 0.01}}
+BODY = {"sql": SQL, "options": {"rho": 0.01}}
 
 
 def wait_until(met, seconds=5.0):
@@ -36,7 +36,7 @@ def wait_until(met, seconds=5.0):
 
 class TestAnswers:
     def test_a_statement_is_answered_as_in_one_process(self, house):
-        reply = house.post("/v1/query", BODY)
+        reply = house.post("/v2/query", BODY)
         assert reply.status_code == 200
         answer = dpnb.Answer.from_dict(reply.json())
         local = house.curator.session("alice").query(SQL, rho=0.01)
@@ -45,57 +45,64 @@ class TestAnswers:
         assert not answer.stored
 
     def test_each_analyst_has_a_budget_and_a_history_of_her_own(self, house):
-        house.post("/v1/query", BODY)
-        assert len(house.get("/v1/history").json()["requests"]) == 1
-        assert house.get("/v1/history", "bob").json()["requests"] == []
+        house.post("/v2/query", BODY)
+        assert len(house.get("/v2/history").json()["requests"]) == 1
+        assert house.get("/v2/history", "bob").json()["requests"] == []
         spent = [
-            house.get("/v1/budget", n).json()["budget"]["spent"]["rho"] for n in ("alice", "bob")
+            house.get("/v2/budget", n).json()["budget"]["spent"]["rho"] for n in ("alice", "bob")
         ]
         assert spent == ["1/100", "0"]
 
     def test_a_privilege_is_named_in_a_header(self, house):
-        house.post("/v1/query", BODY, "carol", **{"Dpnb-Privilege": "1"})
+        house.post("/v2/query", BODY, "carol", **{"Dpnb-Privilege": "1"})
         status = [
-            house.get("/v1/budget", "carol", **header).json()["budget"]
+            house.get("/v2/budget", "carol", **header).json()["budget"]
             for header in ({}, {"Dpnb-Privilege": "4"}, {"Dpnb-Privilege": "1"})
         ]
         assert [one["spent"]["rho"] for one in status] == ["0", "0", "1/100"]
         for wrong in ("2", "x", "-1", "1#1", ""):
-            assert house.get("/v1/budget", "carol", **{"Dpnb-Privilege": wrong}).status_code == 400
+            assert house.get("/v2/budget", "carol", **{"Dpnb-Privilege": wrong}).status_code == 400
+
+    @pytest.mark.parametrize("path", ["/v1/query", "/v1/budget", "/v1/decision-price", "/v3/query"])
+    def test_another_version_of_the_protocol_is_refused_in_words(self, house, path):
+        reply = house.post(path, BODY)
+        assert reply.status_code == 404
+        assert reply.json()["what"].startswith("this service speaks version 2 of its protocol")
+        assert "the same version of dpnb" in reply.json()["hint"]
 
     def test_prices_and_tables(self, house):
-        reply = house.post("/v1/price", {"statements": [SQL, SQL], "accuracy": {"rho": 0.01}})
+        reply = house.post("/v2/query/price", {"statements": [SQL, SQL], "options": {"rho": 0.01}})
         prices = [price["spent"]["rho"] for price in reply.json()["prices"]]
         assert prices == ["1/100", "0"]
-        (table,) = house.get("/v1/tables").json()["tables"]
+        (table,) = house.get("/v2/tables").json()["tables"]
         assert dpnb.Schema.from_dict(table["columns"]) == house.curator.tables["people"].schema
 
     def test_past_answers_are_worked_out_at_no_cost(self, house):
-        house.post("/v1/query", BODY)
+        house.post("/v2/query", BODY)
         sql = "SELECT COUNT(*) AS n FROM people WHERE sex IN ('Male', 'Female')"
         body = {"sql": sql, "options": {"confidence": 0.9}}
-        reply = house.post("/v1/infer", body)
+        reply = house.post("/v2/infer", body)
         assert reply.status_code == 200
         found = Inference.from_dict(reply.json())
         assert found.low < found.estimate < found.high
         assert found.confidence == 0.9
-        assert house.get("/v1/budget").json()["budget"]["spent"]["rho"] == "1/100"
-        assert len(house.get("/v1/history").json()["requests"]) == 1
+        assert house.get("/v2/budget").json()["budget"]["spent"]["rho"] == "1/100"
+        assert len(house.get("/v2/history").json()["requests"]) == 1
 
     def test_nobody_infers_from_what_another_one_asked(self, house):
-        house.post("/v1/query", BODY)
-        reply = house.post("/v1/infer", {"sql": "SELECT COUNT(*) AS n FROM people"}, "bob")
+        house.post("/v2/query", BODY)
+        reply = house.post("/v2/infer", {"sql": "SELECT COUNT(*) AS n FROM people"}, "bob")
         assert reply.status_code == 400
         assert "no past answer to you" in reply.json()["what"]
 
     @pytest.mark.parametrize(
         "body",
-        [{}, {"sql": SQL, "accuracy": {}}, {"sql": SQL, "options": []},
+        [{}, {"sql": SQL, "options": {}}, {"sql": SQL, "options": []},
          {"sql": SQL, "options": {"rho": 1}}, {"sql": SQL, "options": {"prior": [1]}},
          {"sql": SQL, "options": {"between": {"a": 1}}}, {"sql": [SQL]}],
     )  # fmt: skip
     def test_inferences_of_nonsense_are_refused(self, refusing, body):
-        assert refusing.post("/v1/infer", body).status_code == 400
+        assert refusing.post("/v2/infer", body).status_code == 400
 
     def test_health_and_description_are_for_everybody_and_nothing_else_is(self, house):
         for endpoint in ENDPOINTS:
@@ -110,14 +117,14 @@ class TestAnswers:
         # takes two seconds to load
         from openapi_spec_validator import validate
 
-        description = httpx.get(house.url + "/v1/openapi.json").json()
+        description = httpx.get(house.url + "/v2/openapi.json").json()
         validate(description)
         assert set(description["paths"]) == {endpoint.path for endpoint in ENDPOINTS}
 
     def test_every_reply_is_hardened(self, house):
         replies = [
-            house.get("/v1/budget"), house.get("/v1/nothing"), house.get("/v1/budget?token=x"),
-            httpx.get(house.url + "/v1/budget"), house.post("/v1/query", {}),
+            house.get("/v2/budget"), house.get("/v2/nothing"), house.get("/v2/budget?token=x"),
+            httpx.get(house.url + "/v2/budget"), house.post("/v2/query", {}),
         ]  # fmt: skip
         for reply in replies:
             assert reply.headers["cache-control"] == "no-store"
@@ -131,29 +138,29 @@ class TestAnswers:
 class TestAnalysts:
     def test_one_who_is_added_later_is_served(self, house):
         house.tokens["dave"] = tokens.add(house.file, "dave", [1])
-        assert house.get("/v1/budget", "dave").status_code == 200
+        assert house.get("/v2/budget", "dave").status_code == 200
 
     def test_one_whose_token_is_revoked_is_not(self, house):
-        assert house.get("/v1/budget").status_code == 200
+        assert house.get("/v2/budget").status_code == 200
         tokens.revoke(house.file, "alice")
-        assert house.get("/v1/budget").status_code == 401
-        assert house.get("/v1/budget", "bob").status_code == 200
+        assert house.get("/v2/budget").status_code == 401
+        assert house.get("/v2/budget", "bob").status_code == 200
 
     def test_one_who_is_disabled_is_refused(self, house):
         house.curator.disable("alice")
-        for reply in (house.get("/v1/budget"), house.post("/v1/query", BODY)):
+        for reply in (house.get("/v2/budget"), house.post("/v2/query", BODY)):
             assert reply.status_code == 400
             assert "no active analyst" in reply.json()["what"]
 
     def test_a_privilege_above_the_top_is_refused_without_its_reason(self, house):
         house.tokens["eve"] = tokens.add(house.file, "eve", [9])
-        reply = house.get("/v1/budget", "eve")
+        reply = house.get("/v2/budget", "eve")
         assert reply.status_code == 403
         assert "the owner has not allowed an analyst with your privilege" in reply.json()["what"]
 
     def test_a_broken_token_file_lets_nobody_in(self, house):
         house.file.write_text("{")
-        assert house.get("/v1/budget").status_code == 401
+        assert house.get("/v2/budget").status_code == 401
 
 
 KEY = {"Idempotency-Key": "one.request-1"}
@@ -161,74 +168,74 @@ KEY = {"Idempotency-Key": "one.request-1"}
 
 class TestIdempotency:
     def test_the_same_key_gives_the_same_answer_for_one_charge(self, house):
-        first, second = (house.post("/v1/query", BODY, **KEY).json() for _ in range(2))
+        first, second = (house.post("/v2/query", BODY, **KEY).json() for _ in range(2))
         assert first["estimates"] == second["estimates"]
         assert (first["stored"], second["stored"]) == (False, True)
-        assert house.get("/v1/budget").json()["budget"]["spent"]["rho"] == "1/100"
+        assert house.get("/v2/budget").json()["budget"]["spent"]["rho"] == "1/100"
 
     def test_the_same_key_for_another_body_is_refused(self, house):
-        house.post("/v1/query", BODY, **KEY)
-        other = {"sql": SQL, "accuracy": {"rho": 0.02}}
+        house.post("/v2/query", BODY, **KEY)
+        other = {"sql": SQL, "options": {"rho": 0.02}}
         for _ in range(2):
-            reply = house.post("/v1/query", other, **KEY)
+            reply = house.post("/v2/query", other, **KEY)
             assert (reply.status_code, reply.json()["what"]) == (
                 409, "this request identifier was already used for another request",
             )  # fmt: skip
-        assert house.get("/v1/budget").json()["budget"]["spent"]["rho"] == "1/100"
+        assert house.get("/v2/budget").json()["budget"]["spent"]["rho"] == "1/100"
 
     def test_keys_are_each_analysts_own(self, house):
-        house.post("/v1/query", BODY, **KEY)
-        other = {"sql": "SELECT COUNT(*) FROM people", "accuracy": {"rho": 0.001}}
-        assert house.post("/v1/query", other, "bob", **KEY).status_code == 200
+        house.post("/v2/query", BODY, **KEY)
+        other = {"sql": "SELECT COUNT(*) FROM people", "options": {"rho": 0.001}}
+        assert house.post("/v2/query", other, "bob", **KEY).status_code == 200
 
     def test_a_key_that_the_ledger_knows_survives_the_service(self, house):
-        house.post("/v1/query", BODY, **KEY)
+        house.post("/v2/query", BODY, **KEY)
         with house.curator.serve(port=0, tokens=house.file, background=True) as second:
             house.url = second.url
-            assert house.post("/v1/query", BODY, **KEY).json()["stored"]
-            other = {"sql": SQL, "accuracy": {"rho": 0.02}}
-            assert house.post("/v1/query", other, **KEY).status_code in (400, 409)
+            assert house.post("/v2/query", BODY, **KEY).json()["stored"]
+            other = {"sql": SQL, "options": {"rho": 0.02}}
+            assert house.post("/v2/query", other, **KEY).status_code in (400, 409)
 
     @pytest.mark.parametrize(
         "key", ["", "a" * 65, "a b", "a/b", "a;b", "é".encode().decode("latin-1")]
     )
     def test_unusable_keys_are_refused(self, house, key):
-        reply = house.post("/v1/query", BODY, **{"Idempotency-Key": key.encode("latin-1")})
+        reply = house.post("/v2/query", BODY, **{"Idempotency-Key": key.encode("latin-1")})
         assert reply.status_code == 400
-        assert house.get("/v1/history").json()["requests"] == []
+        assert house.get("/v2/history").json()["requests"] == []
 
 
 class TestRefusals:
     @pytest.mark.parametrize(
         ("body", "kind"),
         [
-            ({"sql": "SELECT nope FROM people", "accuracy": {"rho": 0.1}}, "SqlError"),
-            ({"sql": SQL, "accuracy": {"rho": -1}}, "RequestError"),
+            ({"sql": "SELECT nope FROM people", "options": {"rho": 0.1}}, "SqlError"),
+            ({"sql": SQL, "options": {"rho": -1}}, "RequestError"),
             ({"sql": SQL}, "RequestError"),
-            ({"sql": SQL, "accuracy": {"rho": 0.1, "sigma": 1}}, "RequestError"),
-            ({"sql": SQL, "accuracy": [1]}, "RequestError"),
-            ({"sql": 7, "accuracy": {"rho": 0.1}}, "SqlError"),
+            ({"sql": SQL, "options": {"rho": 0.1, "sigma": 1}}, "RequestError"),
+            ({"sql": SQL, "options": [1]}, "RequestError"),
+            ({"sql": 7, "options": {"rho": 0.1}}, "SqlError"),
             ({"sql": None}, "SqlError"),
-            ({"sql": SQL, "params": [1], "accuracy": {"rho": 0.1}}, "SqlError"),
-            ({"sql": SQL, "analyst": "bob", "accuracy": {"rho": 0.1}}, "RequestError"),
-            ({"accuracy": {"rho": 0.1}}, "RequestError"),
+            ({"sql": SQL, "params": [1], "options": {"rho": 0.1}}, "SqlError"),
+            ({"sql": SQL, "analyst": "bob", "options": {"rho": 0.1}}, "RequestError"),
+            ({"options": {"rho": 0.1}}, "RequestError"),
             ([], "RequestError"),
             ("SELECT", "RequestError"),
             (None, "RequestError"),
         ],
     )
     def test_what_makes_no_sense_is_refused_free(self, refusing, body, kind):
-        reply = refusing.post("/v1/query", body)
+        reply = refusing.post("/v2/query", body)
         assert (reply.status_code, reply.json()["kind"]) == (400, kind)
-        assert refusing.get("/v1/history").json()["requests"] == []
+        assert refusing.get("/v2/history").json()["requests"] == []
 
     def test_what_costs_too_much_is_refused(self, house):
-        reply = house.post("/v1/query", {"sql": SQL, "accuracy": {"rho": 5}})
+        reply = house.post("/v2/query", {"sql": SQL, "options": {"rho": 5}})
         assert (reply.status_code, reply.json()["kind"]) == (403, "BudgetError")
 
     def test_the_owner_sees_who_was_refused_what_and_why(self, house, caplog):
         with caplog.at_level("INFO"):
-            reply = house.post("/v1/query", {"sql": SQL, "accuracy": {"rho": 5}})
+            reply = house.post("/v2/query", {"sql": SQL, "options": {"rho": 5}})
         found = [one.getMessage() for one in caplog.records if one.name == "dpnb.refusals"]
         assert found == ["refused alice query: rho 5, the analyst's own limit"]
         assert "SELECT" not in caplog.text
@@ -236,20 +243,20 @@ class TestRefusals:
         (one,) = house.curator.provenance.refusals
         assert (one.row, one.asked) == ("alice", SQL)
         for name in ("alice", "bob"):
-            assert house.get("/v1/history", name).json()["requests"] == []
+            assert house.get("/v2/history", name).json()["requests"] == []
 
     @pytest.mark.parametrize(
         "body",
         [
             {"statements": "SELECT"},
             {"statements": [SQL] * 101},
-            {"statements": [7], "accuracy": {"rho": 1}},
-            {"statements": [SQL], "accuracy": {"rho": {"$type": "list"}}},
-            {"statements": [SQL], "accuracy": {"error": {"n": [1]}}},
+            {"statements": [7], "options": {"rho": 1}},
+            {"statements": [SQL], "options": {"rho": {"$type": "list"}}},
+            {"statements": [SQL], "options": {"error": {"n": [1]}}},
         ],
     )
     def test_prices_of_nonsense_are_refused(self, refusing, body):
-        assert refusing.post("/v1/price", body).status_code == 400
+        assert refusing.post("/v2/query/price", body).status_code == 400
 
     @pytest.mark.parametrize(
         ("sent", "content", "status"),
@@ -264,7 +271,7 @@ class TestRefusals:
             ("application/json", b"ARROW1\x00\x00", 400),
             ("application/json", b"{", 400),
             ("application/json", b"", 400),
-            ("application/json", b'{"sql": "x", "accuracy": {"rho": NaN}}', 400),
+            ("application/json", b'{"sql": "x", "options": {"rho": NaN}}', 400),
             ("application/json", b'{"sql": "x", "sql": "y"}', 400),
             ("application/json", b"[" * 500_000, 400),
             ("APPLICATION/JSON; charset=UTF-8", b"{}", 400),
@@ -272,7 +279,7 @@ class TestRefusals:
     )
     def test_bodies_that_are_no_json_are_refused(self, refusing, sent, content, status):
         reply = httpx.post(
-            refusing.url + "/v1/query",
+            refusing.url + "/v2/query",
             content=content,
             headers=refusing.headers(**{"Content-Type": sent}),
         )
@@ -280,7 +287,7 @@ class TestRefusals:
         assert set(reply.json()) >= {"kind", "what", "hint", "where"}
 
     def test_a_compressed_body_is_refused(self, house):
-        assert house.post("/v1/query", BODY, **{"Content-Encoding": "gzip"}).status_code == 415
+        assert house.post("/v2/query", BODY, **{"Content-Encoding": "gzip"}).status_code == 415
 
     def test_unforeseen_failures_say_one_text_without_a_cause(self, house, monkeypatch, caplog):
         secret = "4,000 rows at /secret"
@@ -288,9 +295,9 @@ class TestRefusals:
         def broken(*_, **__):
             raise RuntimeError(secret)
 
-        monkeypatch.setattr(Curator, "query", broken)
-        monkeypatch.setattr(Curator, "history", broken)
-        for reply in (house.post("/v1/query", BODY), house.get("/v1/history")):
+        monkeypatch.setattr("dpnb.verbs.run", broken)
+        monkeypatch.setattr("dpnb.verbs.history", broken)
+        for reply in (house.post("/v2/query", BODY), house.get("/v2/history")):
             assert reply.status_code == 500
             assert reply.json() == {
                 "kind": "ServiceError", "what": "the service failed", "where": "",
@@ -304,7 +311,7 @@ class TestSize:
     def test_a_large_body_is_refused_by_its_declared_length(self, build):
         house = build(limits=Limits(body=1000))
         head = (
-            b"POST /v1/query HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"POST /v2/query HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
             b"Authorization: Bearer " + house.tokens["alice"].encode()
             + b"\r\nContent-Length: 104857600\r\n\r\n"
         )  # fmt: skip
@@ -323,12 +330,12 @@ class TestSize:
 
         headers = house.headers(**{"Content-Type": "application/json"})
         try:
-            reply = httpx.post(house.url + "/v1/query", content=chunks(), headers=headers)
+            reply = httpx.post(house.url + "/v2/query", content=chunks(), headers=headers)
             assert reply.status_code == 413
         except httpx.TransportError:
             pass  # cut off while it was still sending
         assert len(sent) < 1600
-        assert house.get("/v1/budget").status_code == 200
+        assert house.get("/v2/budget").status_code == 200
 
     def test_a_large_body_in_small_chunks_is_refused(self, build):
         house = build(limits=Limits(body=10_000))
@@ -340,7 +347,7 @@ class TestSize:
 
         headers = house.headers(**{"Content-Type": "application/json"})
         try:
-            reply = httpx.post(house.url + "/v1/query", content=chunks(), headers=headers)
+            reply = httpx.post(house.url + "/v2/query", content=chunks(), headers=headers)
             assert reply.status_code == 413
         except httpx.TransportError:
             pass  # cut off while it was still sending
@@ -348,7 +355,7 @@ class TestSize:
     def test_a_body_that_does_not_come_is_not_waited_for(self, build):
         house = build(limits=Limits(upload=0.2))
         head = (
-            b"POST /v1/query HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"POST /v2/query HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
             b"Authorization: Bearer " + house.tokens["alice"].encode()
             + b"\r\nContent-Length: 10\r\n\r\n{"
         )  # fmt: skip
@@ -363,7 +370,7 @@ class TestSize:
     def test_large_headers_are_refused(self, house):
         for size in (20_000, 200_000):
             found = house.raw(
-                b"GET /v1/budget HTTP/1.1\r\nHost: x\r\nX: " + b"a" * size + b"\r\n\r\n"
+                b"GET /v2/budget HTTP/1.1\r\nHost: x\r\nX: " + b"a" * size + b"\r\n\r\n"
             )
             assert found.startswith((b"HTTP/1.1 431", b"HTTP/1.1 400"))
 
@@ -371,29 +378,29 @@ class TestSize:
 class TestRates:
     def test_too_many_requests_of_one_analyst_wait(self, build):
         house = build(limits=Limits(rate=0.5, burst=3))
-        found = [house.get("/v1/budget") for _ in range(5)]
+        found = [house.get("/v2/budget") for _ in range(5)]
         assert [reply.status_code for reply in found] == [200, 200, 200, 429, 429]
         assert found[-1].headers["retry-after"] in ("1", "2")
-        assert house.get("/v1/budget", "bob").status_code == 200
+        assert house.get("/v2/budget", "bob").status_code == 200
 
     def test_too_many_at_the_same_time_wait(self, build, slow):
         house = build(limits=Limits(concurrent=1))
         with ThreadPoolExecutor() as pool:
-            running = pool.submit(house.post, "/v1/query", BODY)
+            running = pool.submit(house.post, "/v2/query", BODY)
             assert slow.started.wait(5)
-            assert house.get("/v1/budget").status_code == 429
-            assert house.get("/v1/budget", "bob").status_code == 200
+            assert house.get("/v2/budget").status_code == 429
+            assert house.get("/v2/budget", "bob").status_code == 200
             slow.free.set()
             assert running.result().status_code == 200
-        assert house.get("/v1/budget").status_code == 200
+        assert house.get("/v2/budget").status_code == 200
 
 
 class TestStopping:
     def test_a_client_that_goes_away_stops_its_scan_and_pays_nothing(self, house, slow):
         with pytest.raises(httpx.ReadTimeout):
-            httpx.post(house.url + "/v1/query", json=BODY, headers=house.headers(), timeout=0.5)
+            httpx.post(house.url + "/v2/query", json=BODY, headers=house.headers(), timeout=0.5)
         assert slow.stopped.wait(5)
-        assert house.get("/v1/budget").json()["budget"]["spent"]["rho"] == "0"
+        assert house.get("/v2/budget").json()["budget"]["spent"]["rho"] == "0"
 
     def test_who_goes_away_before_it_begins_pays_nothing(self, build, slow, monkeypatch):
         """The only thread is busy, so it waits."""
@@ -422,9 +429,9 @@ class TestStopping:
             "Host": place.netloc, "Content-Type": "application/json",
             "Content-Length": len(body), **house.headers("bob"),
         }  # fmt: skip
-        lines = ["POST /v1/query HTTP/1.1", *(f"{name}: {value}" for name, value in head.items())]
+        lines = ["POST /v2/query HTTP/1.1", *(f"{name}: {value}" for name, value in head.items())]
         with ThreadPoolExecutor() as pool:
-            running = pool.submit(house.post, "/v1/query", BODY)
+            running = pool.submit(house.post, "/v2/query", BODY)
             assert slow.started.wait(5)
             for name, spy in (("__init__", made), ("stop", stopped), ("__call__", called)):
                 monkeypatch.setattr(Run, name, spy)
@@ -436,12 +443,12 @@ class TestStopping:
             assert running.result().status_code == 200
             assert over.wait(5)
         assert said == ["interrupted. Nothing was charged."]
-        assert house.get("/v1/budget", "bob").json()["budget"]["spent"]["rho"] == "0"
-        assert house.post("/v1/query", BODY, "bob").status_code == 200
+        assert house.get("/v2/budget", "bob").json()["budget"]["spent"]["rho"] == "0"
+        assert house.post("/v2/query", BODY, "bob").status_code == 200
 
     def test_a_request_that_takes_too_long_is_stopped(self, build, slow):
         house = build(limits=Limits(seconds=0.3))
-        reply = house.post("/v1/query", BODY)
+        reply = house.post("/v2/query", BODY)
         assert reply.status_code == 503
         assert reply.json()["kind"] == "InterruptedRequestError"
         assert "Nothing was charged" in reply.json()["hint"]
@@ -451,7 +458,7 @@ class TestStopping:
         self, house, monkeypatch
     ):
         committed, free = threading.Event(), threading.Event()
-        real = Curator._commit
+        real = Runner._commit
 
         def commit(self, *arguments):
             found = real(self, *arguments)
@@ -459,21 +466,21 @@ class TestStopping:
             free.wait(5)
             return found
 
-        monkeypatch.setattr(Curator, "_commit", commit)
+        monkeypatch.setattr(Runner, "_commit", commit)
         with pytest.raises(httpx.ReadTimeout):
-            httpx.post(house.url + "/v1/query", json=BODY, headers=house.headers(), timeout=0.5)
+            httpx.post(house.url + "/v2/query", json=BODY, headers=house.headers(), timeout=0.5)
         assert committed.is_set()
         free.set()
-        again = house.post("/v1/query", BODY).json()
+        again = house.post("/v2/query", BODY).json()
         assert again["stored"]
-        assert house.get("/v1/budget").json()["budget"]["spent"]["rho"] == "1/100"
+        assert house.get("/v2/budget").json()["budget"]["spent"]["rho"] == "1/100"
 
     def test_others_are_served_while_one_scan_runs(self, house, slow):
         house.curator.session("bob")
         with ThreadPoolExecutor() as pool:
-            running = [pool.submit(house.post, "/v1/query", BODY, n) for n in ("alice", "bob")]
+            running = [pool.submit(house.post, "/v2/query", BODY, n) for n in ("alice", "bob")]
             assert slow.started.wait(5)
-            assert house.get("/v1/budget", "carol").status_code == 200
+            assert house.get("/v2/budget", "carol").status_code == 200
             assert not any(one.done() for one in running)
             slow.free.set()
             assert [one.result().status_code for one in running] == [200, 200]
@@ -481,7 +488,7 @@ class TestStopping:
     def test_closing_the_service_stops_what_runs(self, house, slow, monkeypatch):
         monkeypatch.setattr("dpnb.server.service._GRACE", 1)
         with ThreadPoolExecutor() as pool:
-            running = pool.submit(house.post, "/v1/query", BODY)
+            running = pool.submit(house.post, "/v2/query", BODY)
             assert slow.started.wait(5)
             start = time.monotonic()
             house.service.close()
@@ -491,14 +498,14 @@ class TestStopping:
                 isinstance(running.exception(), httpx.HTTPError)
                 or running.result().status_code == 503
             )
-        assert house.curator.status("alice").spent.rho == 0
+        assert house.curator.session("alice").budget.spent.rho == 0
 
 
 class TestTogether:
     def test_eight_at_once_pay_what_one_after_the_other_would(self, house):
         def ask(i):
-            body = {"sql": SQL, "accuracy": {"rho": 0.001 * (1 + i % 4)}}
-            return house.post("/v1/query", body, ("alice", "bob")[i % 2]).status_code
+            body = {"sql": SQL, "options": {"rho": 0.001 * (1 + i % 4)}}
+            return house.post("/v2/query", body, ("alice", "bob")[i % 2]).status_code
 
         with ThreadPoolExecutor(8) as pool:
             assert set(pool.map(ask, range(32))) == {200}
@@ -507,7 +514,7 @@ class TestTogether:
 
     def test_the_same_request_many_times_at_once_is_paid_once(self, house):
         with ThreadPoolExecutor(8) as pool:
-            found = list(pool.map(lambda _: house.post("/v1/query", BODY).json(), range(8)))
+            found = list(pool.map(lambda _: house.post("/v2/query", BODY).json(), range(8)))
         assert len({json.dumps(one["estimates"]) for one in found}) == 1
         assert sum(not one["stored"] for one in found) == 1
 
@@ -550,8 +557,8 @@ class TestService:
     def test_it_can_run_below_a_prefix(self, build):
         house = build(prefix="/services/dpnb/")
         assert house.url.endswith("/services/dpnb")
-        assert house.get("/v1/budget").status_code == 200
-        assert httpx.get(house.url.removesuffix("/services/dpnb") + "/v1/health").status_code == 404
+        assert house.get("/v2/budget").status_code == 200
+        assert httpx.get(house.url.removesuffix("/services/dpnb") + "/v2/health").status_code == 404
 
     def test_it_shows_its_address_and_cannot_be_pickled(self, house):
         import pickle

@@ -19,7 +19,8 @@ import pytest
 import dpnb
 from dpnb.errors import DpnbError, InterruptedRequestError, RequestError, ServiceError
 from dpnb.privacy.loss import Picked
-from dpnb.server.client import HttpChannel
+from dpnb.releases.call import Call
+from dpnb.server.client import HttpBackend
 
 SQL = "SELECT sex, COUNT(*) AS n, AVG(wage) AS m FROM people GROUP BY sex"
 
@@ -346,8 +347,8 @@ class TestRepeating:
         assert answer.stored
         assert len(between.keys) == 3
         assert len(set(between.keys)) == 1
-        assert float(house.curator.status("alice").spent.rho) == 0.01
-        assert len(house.curator.history("alice")) == 1
+        assert float(house.curator.session("alice").budget.spent.rho) == 0.01
+        assert len(house.curator.session("alice").history) == 1
 
     def test_each_request_has_a_name_of_its_own(self, house, fast):
         between = Cutting(house.url, losing=0)
@@ -434,7 +435,7 @@ class TestInterrupted:
             cancel = threading.Event()
             self.cancel, self.thread = cancel, threading.get_ident()
             try:
-                results.append(session._channel.query(SQL, None, {"rho": 0.01}, cancel))
+                results.append(session._backend.run(Call("query", SQL, {"rho": 0.01}), cancel))
             except DpnbError as error:
                 results.append(error)
 
@@ -447,13 +448,13 @@ class TestInterrupted:
         session, results = house.session(), []
         worker = self.ask(session, slow, results)
         self.cancel.set()
-        session._channel.interrupt(self.thread)
+        session._backend.interrupt(self.thread)
         worker.join(3)
         assert not worker.is_alive()
         assert isinstance(results[0], InterruptedRequestError)
         assert "If it was, asking again is free." in str(results[0])
         assert slow.stopped.wait(5)
-        assert house.curator.status("alice").spent.rho == 0
+        assert house.curator.session("alice").budget.spent.rho == 0
 
     def test_ctrl_c_in_a_cell_does_it(self, house, slow, monkeypatch):
         session = house.session()
@@ -482,8 +483,8 @@ class TestInterrupted:
 
 class TestHeld:
     def test_a_session_cannot_be_pickled_or_copied(self, remote):
-        connection = remote._channel._connection
-        for item in (remote._channel, connection, connection._token):
+        connection = remote._backend._connection
+        for item in (remote._backend, connection, connection._token):
             for use in (pickle.dumps, copy.copy, copy.deepcopy):
                 with pytest.raises(TypeError, match="cannot be pickled"):
                     use(item)
@@ -492,8 +493,8 @@ class TestHeld:
                 use(remote)
 
     def test_no_repr_shows_the_token(self, remote, house):
-        channel = remote._channel
-        assert isinstance(channel, HttpChannel)
+        channel = remote._backend
+        assert isinstance(channel, HttpBackend)
         held = (channel, channel._connection)
         shown = [repr(remote), str(channel._connection._client.headers), *map(repr, held)]
         shown += [repr(getattr(item, name)) for item in held for name in type(item).__slots__]
@@ -533,7 +534,7 @@ class TestTls:
         helper = TestInterrupted()
         worker = helper.ask(session, slow, results)
         helper.cancel.set()
-        session._channel.interrupt(helper.thread)
+        session._backend.interrupt(helper.thread)
         worker.join(3)
         assert not worker.is_alive()
         assert isinstance(results[0], InterruptedRequestError)

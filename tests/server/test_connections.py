@@ -13,7 +13,7 @@ import pytest
 from dpnb.server.connections import Connections
 from dpnb.server.limits import Limits
 
-HEALTH = b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n"
+HEALTH = b"GET /v2/health HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 @dataclass(eq=False)
@@ -195,11 +195,11 @@ class TestSockets:
             later.sendall(HEALTH[:-4])
             assert is_ended(later, b"x")
             assert is_ended(first, b"x")
-        assert house.get("/v1/budget").status_code == 200
+        assert house.get("/v2/budget").status_code == 200
 
     def test_a_body_that_nobody_reads_ends_its_connection(self, build):
         house = build(limits=Limits(upload=0.3))
-        head = b"POST /v1/query HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"
+        head = b"POST /v2/query HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"
         with connected(house, head) as slow:
             assert b"401 Unauthorized" in read_reply(slow)
             assert is_ended(slow, b"x")
@@ -229,7 +229,7 @@ class TestSockets:
             assert b"200 OK" in read_reply(analyst)
             crowd = [stack.enter_context(connected(house, HEALTH[:-2])) for _ in range(40)]
             for _ in range(3):
-                assert house.get("/v1/budget").status_code == 200
+                assert house.get("/v2/budget").status_code == 200
             analyst.sendall(asked)
             assert b"200 OK" in read_reply(analyst)
             for _ in range(20):

@@ -17,6 +17,7 @@ from dpnb.decide.options import OPTIONS
 from dpnb.decide.price import DecisionPrice
 from dpnb.errors import DpnbError, InterruptedRequestError, RequestError
 from dpnb.privacy.loss import Picked
+from dpnb.releases.call import Call
 from dpnb.releases.options import names
 from dpnb.server import wire
 from dpnb.server.thresholds import read_thresholds, send_thresholds
@@ -49,12 +50,12 @@ def plain(decision):
 
 
 def spent(house, name="alice"):
-    return house.curator.status(name).spent.rho
+    return house.curator.session(name).budget.spent.rho
 
 
 class TestDecided:
     def test_a_decision_is_made_as_in_one_process(self, house, local):
-        reply = house.post("/v1/decide", BODY)
+        reply = house.post("/v2/decide", BODY)
         assert reply.status_code == 200
         decision = Decision.from_dict(reply.json())
         assert not decision.stored
@@ -95,7 +96,7 @@ class TestDecided:
         near = house.curator.session("alice").decide(sql, **options)
         assert plain(far) == plain(near)
         assert near.stored
-        assert far.charged == house.curator.status("alice").spent
+        assert far.charged == house.curator.session("alice").budget.spent
         assert far.mode == options["mode"]
 
     def test_one_more_step_is_taken_over_http(self, house, remote, local):
@@ -114,16 +115,16 @@ class TestDecided:
             assert far == near
             assert far.to_dict() == near.to_dict()
             assert repr(far) == repr(near)
-        reply = house.post("/v1/decision-price", BODY)
+        reply = house.post("/v2/decide/price", BODY)
         assert reply.json() == local.price(SQL, beta=0.05, u=300).to_dict()
         assert spent(house) == 0
         first = local.price(SQL, u=300, beta=0.05).costs[0]
         assert remote.decide(SQL, u=300, steps=1).spent == first
 
     def test_each_analyst_pays_and_has_a_history_of_her_own(self, house):
-        house.post("/v1/decide", {"sql": SQL, "options": {"u": 300, "steps": 1}})
-        assert len(house.get("/v1/history").json()["requests"]) == 1
-        assert house.get("/v1/history", "bob").json()["requests"] == []
+        house.post("/v2/decide", {"sql": SQL, "options": {"u": 300, "steps": 1}})
+        assert len(house.get("/v2/history").json()["requests"]) == 1
+        assert house.get("/v2/history", "bob").json()["requests"] == []
         assert spent(house, "bob") == 0
 
     def test_a_picked_amount_marks_it(self, remote):
@@ -160,7 +161,7 @@ class TestThresholds:
 
     def test_decide_over_plain_http(self, house, local):
         body = {"sql": QUOTA, "options": {"u": 500, "thresholds": self.LISTED}}
-        reply = house.post("/v1/decide", body)
+        reply = house.post("/v2/decide", body)
         assert reply.status_code == 200
         near = local.decide(QUOTA, u=500, thresholds=QUOTAS)
         assert plain(Decision.from_dict(reply.json())) == plain(near)
@@ -177,7 +178,7 @@ class TestThresholds:
         ids=range(10),
     )  # fmt: skip
     def test_of_another_shape_are_refused_in_fixed_words(self, refusing, wrong):
-        for path in ("/v1/decide", "/v1/decision-price"):
+        for path in ("/v2/decide", "/v2/decide/price"):
             reply = refusing.post(path, {"sql": QUOTA, "options": {"thresholds": wrong}})
             assert reply.status_code == 400
             assert reply.json()["what"] == (
@@ -205,10 +206,10 @@ class TestRefused:
         ids=range(23),
     )  # fmt: skip
     def test_nonsense_costs_nothing(self, refusing, body):
-        for path in ("/v1/decide", "/v1/decision-price"):
+        for path in ("/v2/decide", "/v2/decide/price"):
             assert refusing.post(path, body).status_code == 400, body
         assert spent(refusing) == 0
-        assert refusing.get("/v1/history").json()["requests"] == []
+        assert refusing.get("/v2/history").json()["requests"] == []
 
     WRONG = (
         ({"sql": 7}, {}), ({"sql": ""}, {}), ({"sql": "SELECT nope FROM people"}, {}),
@@ -264,31 +265,31 @@ class TestRefused:
 
 class TestPaidOnce:
     def test_a_repeated_key_is_paid_for_once(self, house):
-        first, second = (house.post("/v1/decide", BODY, **KEY).json() for _ in range(2))
+        first, second = (house.post("/v2/decide", BODY, **KEY).json() for _ in range(2))
         assert (first["stored"], second["stored"]) == (False, True)
         assert first["chosen"] == second["chosen"]
         assert str(spent(house)) == first["charged"]["rho"]
 
     def test_a_key_stands_for_one_request(self, house):
-        house.post("/v1/decide", BODY, **KEY)
+        house.post("/v2/decide", BODY, **KEY)
         before = spent(house)
         for path, body in (
-            ("/v1/decide", {"sql": SQL, "options": {"u": 200}}),
-            ("/v1/query", BODY),
+            ("/v2/decide", {"sql": SQL, "options": {"u": 200}}),
+            ("/v2/query", BODY),
         ):
             assert house.post(path, body, **KEY).status_code == 409
         assert spent(house) == before
 
     def test_a_price_takes_no_key(self, house):
         for options in ({"u": 300}, {"u": 200}):
-            reply = house.post("/v1/decision-price", {"sql": SQL, "options": options}, **KEY)
+            reply = house.post("/v2/decide/price", {"sql": SQL, "options": options}, **KEY)
             assert reply.status_code == 200
 
     def test_many_at_once_pay_once(self, house):
         found = []
 
         def ask():
-            found.append(house.post("/v1/decide", BODY).json())
+            found.append(house.post("/v2/decide", BODY).json())
 
         workers = [threading.Thread(target=ask) for _ in range(4)]
         for worker in workers:
@@ -306,7 +307,9 @@ class TestInterrupted:
         def run():
             held["cancel"], held["thread"] = threading.Event(), threading.get_ident()
             try:
-                results.append(session._channel.decide(SQL, None, {"u": 300}, held["cancel"]))
+                results.append(
+                    session._backend.run(Call("decide", SQL, {"u": 300}), held["cancel"])
+                )
             except DpnbError as error:
                 results.append(error)
 
@@ -314,7 +317,7 @@ class TestInterrupted:
         worker.start()
         assert slow.started.wait(5)
         held["cancel"].set()
-        session._channel.interrupt(held["thread"])
+        session._backend.interrupt(held["thread"])
         worker.join(3)
         assert not worker.is_alive()
         assert isinstance(results[0], InterruptedRequestError)
@@ -324,7 +327,7 @@ class TestInterrupted:
 
     def test_a_client_that_goes_away_stops_the_scan(self, house, slow):
         with pytest.raises(httpx.TimeoutException):
-            httpx.post(house.url + "/v1/decide", json=BODY, headers=house.headers(), timeout=0.5)
+            httpx.post(house.url + "/v2/decide", json=BODY, headers=house.headers(), timeout=0.5)
         assert slow.stopped.wait(5)
         assert spent(house) == 0
 
@@ -334,9 +337,9 @@ class TestDescription:
         # takes two seconds to load
         from jsonschema import Draft202012Validator
 
-        described = httpx.get(house.url + "/v1/openapi.json").json()
+        described = httpx.get(house.url + "/v2/openapi.json").json()
         schemas = described["components"]["schemas"]
-        for path, name in (("/v1/decide", "Decision"), ("/v1/decision-price", "DecisionPrice")):
+        for path, name in (("/v2/decide", "Decision"), ("/v2/decide/price", "DecisionPrice")):
             reply = house.post(path, BODY).json()
             assert set(schemas[name]["required"]) <= set(reply)
             operation = described["paths"][path]["post"]
@@ -352,5 +355,5 @@ class TestDescription:
             for options in ({"beta": 2}, {"u": "50"}, {"thresholds": QUOTAS}, {"rho": 1}):
                 assert not Draft202012Validator(body).is_valid({"sql": QUOTA, "options": options})
             Draft202012Validator({**described, **schemas[name]}).validate(reply)
-        assert "409" in described["paths"]["/v1/decide"]["post"]["responses"]
-        assert "409" not in described["paths"]["/v1/decision-price"]["post"]["responses"]
+        assert "409" in described["paths"]["/v2/decide"]["post"]["responses"]
+        assert "409" not in described["paths"]["/v2/decide/price"]["post"]["responses"]

@@ -72,43 +72,47 @@ def test_is_accepted(hint, wrong, right):
 class TestRequests:
     """What a refused request is told to send instead is taken."""
 
-    GOOD = json.dumps({"statements": [SQL], "accuracy": {"rho": 0.01}}).encode()
+    GOOD = json.dumps({"statements": [SQL], "options": {"rho": 0.01}}).encode()
 
     @pytest.mark.parametrize(
         ("hint", "path", "body", "more", "right"),
         [
-            ("Send the token in the header Authorization: Bearer", "/v1/price?token=x", {}, {}, {}),
-            ("See /v1/openapi.json.", "/v1/prices", {}, {}, {}),
-            ("See /v1/openapi.json.", "/v1/budget", {}, {}, {}),
-            ("Send Content-Type: application/json.", "/v1/price", {}, {"Content-Type": "text/plain"},
+            ("Send the token in the header Authorization: Bearer", "/v2/query/price?token=x", {}, {}, {}),
+            ("See /v2/openapi.json.", "/v2/query/prices", {}, {}, {}),
+            ("See /v2/openapi.json.", "/v2/budget", {}, {}, {}),
+            ("Send Content-Type: application/json.", "/v2/query/price", {}, {"Content-Type": "text/plain"},
              {"Content-Type": "application/json"}),
-            ("Send it uncompressed.", "/v1/price", {}, {"Content-Encoding": "gzip"}, {}),
-            ("Send 1 to 64 letters, digits or . _ -.", "/v1/query", {}, {"Idempotency-Key": "a b"},
+            ("Send it uncompressed.", "/v2/query/price", {}, {"Content-Encoding": "gzip"}, {}),
+            ("Send 1 to 64 letters, digits or . _ -.", "/v2/query", {}, {"Idempotency-Key": "a b"},
              {"Idempotency-Key": "a.b_c-1"}),
-            ("Send a JSON object as /v1/openapi.json describes it.", "/v1/price", [], {}, {}),
-            ("Send ['SELECT ...'].", "/v1/price", {"statements": SQL}, {}, {}),
-            ("Did you mean rho?", "/v1/price", {"statements": [SQL], "accuracy": {"rhoo": 0.01}}, {}, {}),
-            ("Send one of your privileges.", "/v1/price", {"statements": [SQL]}, {"Dpnb-Privilege": "x"},
+            ("Send a JSON object as /v2/openapi.json describes it.", "/v2/query/price", [], {}, {}),
+            ("Send ['SELECT ...'].", "/v2/query/price", {"statements": SQL}, {}, {}),
+            ("Did you mean rho?", "/v2/query/price", {"statements": [SQL], "options": {"rhoo": 0.01}}, {}, {}),
+            ("Send one of your privileges.", "/v2/query/price", {"statements": [SQL]}, {"Dpnb-Privilege": "x"},
              {"Dpnb-Privilege": "4"}),
-            ("Put it in DPNB_TOKEN.", "/v1/price", {}, {"Authorization": "Bearer x"}, {}),
+            ("Put it in DPNB_TOKEN.", "/v2/query/price", {}, {"Authorization": "Bearer x"}, {}),
         ],
     )  # fmt: skip
     def test_is_taken(self, refusing: House, hint, path, body, more, right):
         reply = refusing.post(path, body, **more)
         assert reply.status_code >= 400
         assert hint in reply.text.encode().decode("unicode_escape")
-        reply = refusing.post("/v1/price", None, content=self.GOOD, **right)
+        reply = refusing.post("/v2/query/price", None, content=self.GOOD, **right)
         assert reply.status_code == 200
 
     def test_the_paths_that_are_advised_are_described(self, refusing: House):
-        assert {"/v1/price", "/v1/query"} <= set(refusing.get("/v1/openapi.json").json()["paths"])
+        assert {"/v2/query/price", "/v2/query"} <= set(
+            refusing.get("/v2/openapi.json").json()["paths"]
+        )
 
     def test_a_question_that_was_changed_on_the_way_is_asked_again(self, build):
         house = build()
         session = house.session()
         question = session.query(SQL, rho=0.01).compare("Male", "Female")
-        reply = house.post("/v1/explain", {"question": {**question.to_dict(), "index": "x"}})
-        assert "Ask it again with compare()." in reply.text
+        reply = house.post(
+            "/v2/explain", {"question": {**question.reference.to_dict(), "index": "x"}}
+        )
+        assert "Compare the groups again." in reply.text
         session.price(session.query(SQL, rho=0.01).compare("Male", "Female"), rho=0.01)
 
     def test_a_client_is_opened_as_advised(self, refusing: House):
@@ -203,7 +207,7 @@ class TestCommands:
         tokens.add(file, "alice", [4])
 
     def test_of_a_service_without_analysts(self, home, capsys, monkeypatch):
-        monkeypatch.setattr("dpnb.cli.serve", lambda *_, **__: None)
+        monkeypatch.setattr("dpnb.curator.Curator.serve", lambda *_, **__: None)
         (home / "tokens.json").write_text('{"service": "%s", "analysts": []}' % ("0" * 12))
         (home / "tokens.json").chmod(0o600)
         assert main(["serve", "people.toml"]) != 0
@@ -211,7 +215,7 @@ class TestCommands:
         assert main(["serve", "people.toml"]) == 0
 
     def test_of_a_ledger_that_a_notebook_began(self, home, capsys, monkeypatch):
-        monkeypatch.setattr("dpnb.cli.serve", lambda *_, **__: None)
+        monkeypatch.setattr("dpnb.curator.Curator.serve", lambda *_, **__: None)
         tokens.add(home / "tokens.json", "alice", [4])
         with dpnb.Session(
             dpnb.Table.load("people.toml"), budget=dpnb.Budget(rho=1), ledger="people.ledger"
@@ -222,7 +226,7 @@ class TestCommands:
         assert main(["serve", "people.toml", "--ledger", "other.ledger"]) == 0
 
     def test_of_tables_that_declare_different_budgets(self, home, capsys, monkeypatch):
-        monkeypatch.setattr("dpnb.cli.serve", lambda *_, **__: None)
+        monkeypatch.setattr("dpnb.curator.Curator.serve", lambda *_, **__: None)
         tokens.add(home / "tokens.json", "alice", [4])
         (home / "other.toml").write_text(TOML.replace("0.5", "0.6"))
         assert main(["serve", "people.toml", "other.toml"]) != 0

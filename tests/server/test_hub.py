@@ -86,7 +86,7 @@ def served(build, hub):
     return build(authenticator=groups, prefix="/services/dpnb")
 
 
-def get(house, token, path="/v1/budget"):
+def get(house, token, path="/v2/budget"):
     return httpx.get(house.url + path, headers={"Authorization": f"Bearer {token}"})
 
 
@@ -100,7 +100,7 @@ class TestUsers:
             for token in ("both-token", "student-token")
         ]
         assert caps[0] > caps[1]
-        assert served.curator.status("stu@example.org").analyst == "stu@example.org"
+        assert served.curator.session("stu@example.org").budget.analyst == "stu@example.org"
 
     @pytest.mark.parametrize(
         "token", ["nobody-token", "stranger-token", "service-token", "owner-token", "odd-token"]

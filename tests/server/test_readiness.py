@@ -13,6 +13,7 @@ from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import EngineError, LedgerError
 from dpnb.server import readiness
 from dpnb.server.readiness import Readiness
+from tests.kit.inside import runner
 
 pytestmark = pytest.mark.fast
 
@@ -93,7 +94,7 @@ def test_the_service_tells_the_truth_and_not_why(house, monkeypatch, failure):
     def told():
         # what was found before is not said again
         monkeypatch.setattr(readiness, "_FRESH", 0.0)
-        return [httpx.get(f"{house.url}/v1/{name}") for name in ("health", "ready")]
+        return [httpx.get(f"{house.url}/v2/{name}") for name in ("health", "ready")]
 
     check = Checked()
     monkeypatch.setattr(DuckDBEngine, "check", lambda _: check())
@@ -102,7 +103,7 @@ def test_the_service_tells_the_truth_and_not_why(house, monkeypatch, failure):
     ]  # fmt: skip
     check.failure = failure
     with pytest.raises(type(failure)):
-        house.curator.check()
+        runner(house.curator).check()
     health, ready = told()
     assert (health.status_code, health.json()) == (200, {"status": "degraded"})
     assert (ready.status_code, ready.headers["retry-after"]) == (503, "2")
@@ -113,7 +114,7 @@ def test_the_service_tells_the_truth_and_not_why(house, monkeypatch, failure):
 
 
 def test_a_curator_is_checked_at_no_cost(house):
-    house.curator.check()
+    runner(house.curator).check()
     house.home.joinpath("ledger").write_bytes(b"no ledger" * 1000)
     with pytest.raises(LedgerError):
-        house.curator.check()
+        runner(house.curator).check()

@@ -10,6 +10,7 @@ from dpnb import Curator, Integer, Schema, Table, Unit
 from dpnb.errors import ServiceError
 from dpnb.private import STAMPS
 from dpnb.server import tokens
+from tests.kit.inside import runner
 
 pytestmark = pytest.mark.fast
 
@@ -28,14 +29,14 @@ class TestRehearsal:
         one, other = (session.rehearse(500, seed=2) for session in (remote, local))
         assert one.budget == other.budget
         assert one.budget.cap == remote.budget.remaining
-        tables = [session._channel.curator.tables["people"] for session in (one, other)]
+        tables = [runner(session).own["people"] for session in (one, other)]
         assert tables[0].definition() == tables[1].definition() == people.definition()
         pd.testing.assert_frame_equal(tables[0].source, tables[1].source)
 
     def test_asks_the_service_for_public_facts_only(self, house):
         session = house.session("bob")
         asked = []
-        ask = session._channel._connection.ask
+        ask = session._backend._connection.ask
 
         class Listening:
             def __getattr__(self, name):
@@ -45,12 +46,12 @@ class TestRehearsal:
                 asked.append((method, path))
                 return ask(method, path, *rest, **more)
 
-        connection, session._channel._connection = session._channel._connection, Listening()
+        connection, session._backend._connection = session._backend._connection, Listening()
         before = house.curator.budget
         rehearsal = session.rehearse(300)
         answer = rehearsal.query(SQL, rho="0.01")
         rehearsal.explain(answer.compare("Male", "Female", "n"), rho="0.01", anyway=True)
-        assert set(asked) == {("GET", "/v1/tables"), ("GET", "/v1/budget")}
+        assert set(asked) == {("GET", "/v2/tables"), ("GET", "/v2/budget")}
         assert answer.stamp == "rehearsal"
         rehearsal.close()
         assert house.curator.budget == before
@@ -95,7 +96,7 @@ class TestDiscoveries:
 
 class TestTables:
     def test_tell_all_that_is_public_and_nothing_else(self, house, people):
-        (table,) = house.get("/v1/tables").json()["tables"]
+        (table,) = house.get("/v2/tables").json()["tables"]
         assert set(table) == {"name", "columns", "aliases", "complete", "unit", "public"}
         assert Schema.of(table) == people.schema
         assert (table["unit"], table["public"]) == (None, False)
@@ -109,7 +110,7 @@ class TestTables:
         token = tokens.add(tmp_path / "own.json", "alice", (1,))
         service = curator.serve(port=0, tokens=tmp_path / "own.json", background=True)
         session = dpnb.connect(service.url, token=token)
-        (found,) = session.rehearse(100)._channel.curator.tables.values()
+        (found,) = runner(session.rehearse(100)).own.values()
         assert found.definition() == made.definition()
         session.close()
         service.close()
@@ -117,16 +118,16 @@ class TestTables:
 
     def test_a_service_that_tells_too_little_is_of_another_version(self, house, monkeypatch):
         session = house.session()
-        (table,) = house.get("/v1/tables").json()["tables"]
+        (table,) = house.get("/v2/tables").json()["tables"]
         del table["public"]
-        real = type(session._channel._connection).ask
+        real = type(session._backend._connection).ask
 
         def ask(connection, method, path, *rest):
-            if path == "/v1/tables":
+            if path == "/v2/tables":
                 return {"tables": [table]}
             return real(connection, method, path, *rest)
 
-        monkeypatch.setattr(type(session._channel._connection), "ask", ask)
+        monkeypatch.setattr(type(session._backend._connection), "ask", ask)
         with pytest.raises(ServiceError, match="the reply of the service cannot be read"):
             session.rehearse(10)
 
@@ -157,7 +158,9 @@ def test_a_service_on_generated_data_stamps_everything(people, tmp_path):
 
 @pytest.mark.parametrize("stamp", ["real", None, 3, [], "NOT PRIVATE"])
 def test_a_forged_stamp_is_no_question(house, stamp):
-    question = house.session().query(SQL, rho="0.01").compare("Male", "Female", "n").to_dict()
-    reply = house.post("/v1/explain", {"question": {**question, "stamp": stamp}})
+    question = (
+        house.session().query(SQL, rho="0.01").compare("Male", "Female", "n").reference.to_dict()
+    )
+    reply = house.post("/v2/explain", {"question": {**question, "stamp": stamp}})
     assert reply.status_code == 400
     assert "this is not a question that dpnb made" in reply.text

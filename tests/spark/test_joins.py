@@ -150,7 +150,7 @@ def test_joins_of_ids_are_the_same_as_by_duckdb(ids, classic, written, vectors):
         engines = {table.name: (DuckDBEngine, SparkEngine)[bool(found)](table) for table in listed}
         for engine in engines.values():
             engine.bound(b"key")
-        tables = curator._tables
+        tables = curator._runner.tables
         for join in tables["trips"].joins.values():
             engines["trips"].join(engines[join.table], join)
         engines["trips*visits"] = engines["trips"].paired(engines["visits"], tables["trips*visits"])

@@ -18,6 +18,7 @@ from dpnb.engines.spark import SparkEngine
 from dpnb.errors import EngineError, InterruptedRequestError
 from dpnb.ledger.accounts import ANALYST
 from tests.kit.engines import QUERY, SCHEMA, Still, TheSameAnswers, frame
+from tests.kit.inside import ask, runner
 
 pytestmark = pytest.mark.spark
 
@@ -67,28 +68,28 @@ class TestPrivately:
         schema = Schema({"n": Integer(0, 9)})
         many = classic.range(0, 10**13, 1, 2).selectExpr("id % 7 AS n")
         curator = Curator(Table("t", many.limit(10), schema), budget=Budget(rho=1), noise=Still())
-        few, slow = curator._engines["t"], SparkEngine(Table("t", many, schema))
-        curator._engines["t"] = slow
+        few, slow = curator._runner.engines["t"], SparkEngine(Table("t", many, schema))
+        curator._runner.engines["t"] = slow
         cancel, caught = threading.Event(), []
 
-        def ask():
+        def asked():
             try:
-                curator.query(ANALYST, "SELECT SUM(n) FROM t", None, {"rho": 0.1}, cancel)
+                ask(curator, ANALYST, "query", "SELECT SUM(n) FROM t", {"rho": 0.1}, cancel)
             except InterruptedRequestError as error:
                 caught.append(error)
 
-        worker = threading.Thread(target=ask)
+        worker = threading.Thread(target=asked)
         worker.start()
         while not slow._running and worker.is_alive():
             time.sleep(0.001)
         cancel.set()
-        curator.interrupt(worker.ident)
+        runner(curator).interrupt(worker.ident)
         worker.join(30)
         assert not worker.is_alive()
         assert caught
         session = curator.session()
         assert session.budget.spent.rho == 0
-        curator._engines["t"] = few
+        curator._runner.engines["t"] = few
         assert session.query("SELECT SUM(n) FROM t", rho=0.1).spent.rho > 0
         slow.close()
         curator.close()

@@ -117,7 +117,7 @@ def test_a_race_never_commits_what_past_answers_tell(curated, drawn, tmp_path):
     first = curated(PEOPLE, drawn(1), budget={"rho": 100}, ledger=path)
     first.session().query(BY_SEX, rho=0.001)
     second = curated(PEOPLE, drawn(2), budget={"rho": 100}, ledger=path)
-    engine = first._engines["t"]
+    engine = first._runner.engines["t"]
     measure = engine.measure
 
     def slow(scan):
@@ -156,7 +156,7 @@ class TestForgedPast:
         bob.query(ALL, rho=0.1)
         merged = alice.query("SELECT COUNT(*) AS n FROM t WHERE sex = 'F'", error=30)
         assert merged.origin.way == "new"
-        store = curator._store
+        store = curator._runner.store
         entries = [dict(entry) for _, entry in _entries(store)]
         entry = entries[-1]
         if "past" in change:

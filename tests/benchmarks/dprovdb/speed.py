@@ -3,7 +3,7 @@
     python -m tests.benchmarks.dprovdb.speed [--runs 200]
 
 Wall milliseconds on 1,500,000 orders (scale factor 1, pip install tpchgen-cli), five views of at most
-50 bins, the ledger in a file. "inside" is ``Curator.query``, from the statement's text to the finished
+50 bins, the ledger in a file. "inside" is one call, from the statement's text to the finished
 answer. New answers are finer ones on views that are there. Their commit is timed in the same run, by
 writing entries of the same size into another ledger; "in memory" is the same without a commit. Printed
 are the paper's figures, on another machine.
@@ -27,6 +27,7 @@ from dpnb.ledger.ledger import Ledger
 from tests.benchmarks.dprovdb.common import finish, heading, line, must
 from tests.benchmarks.dprovdb.tables import EDGES, make_orders, orders
 from tests.benchmarks.dprovdb.trees import SEARCHES
+from tests.kit.inside import ask
 
 MECHANISMS = {
     "path, gdp": ("path", "gdp", "max", "3.46"),
@@ -114,7 +115,7 @@ def answering(table: dpnb.Table, folder: Path, name: str, runs: int) -> dict[str
     session = curator.session("high")
 
     def inside(sql: str, error: float) -> dpnb.Answer:
-        return curator.query("high", sql, None, accuracies[error])
+        return ask(curator, "high", "query", sql, accuracies[error])
 
     accuracies = {}
     for run in range(runs + 10):
@@ -134,7 +135,7 @@ def answering(table: dpnb.Table, folder: Path, name: str, runs: int) -> dict[str
                 times, (new, commit, memory, cached, again, through), strict=True
             ):
                 times[word].append(value)
-    if curator.query("high", asked[0], None, accuracy(1000.0)).spent.rho:
+    if ask(curator, "high", "query", asked[0], accuracy(1000.0)).spent.rho:
         raise AssertionError("the repeated answer was not free")
     curator.close()
     unkept.close()

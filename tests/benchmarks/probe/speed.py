@@ -26,6 +26,7 @@ import pandas as pd
 import dpnb
 from dpnb.privacy.noise import SecureNoise
 from tests.benchmarks.probe.trials import finish, must
+from tests.kit.inside import runner
 
 PLAN, REST = 0.050, 0.015
 """Seconds."""
@@ -138,7 +139,7 @@ class Watch:
 def watched(session: dpnb.Session) -> Iterator[tuple[Watch, Watch]]:
     """Time the scans of a session's table and all drawing of noise."""
     scan, noise = Watch(), Watch()
-    engine = session._curator._engines["flights"]
+    engine = runner(session).engines["flights"]
     with mock.patch.object(engine, "measure", scan(engine.measure)):
         methods = {
             name: noise(getattr(SecureNoise, name)) for name in ("gaussian", "laplace", "coins")

@@ -11,7 +11,7 @@ import threading
 
 
 class Looks:
-    """Of one curator, in memory. Looks in a picker are in the ledger, too: ``Desk.write_look``."""
+    """Of one ledger in this process. Looks in a picker are written down, too."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,0 +1,94 @@
+"""Answers and questions made again, from what an analyst holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dpnb.answers.answer import Answer
+from dpnb.answers.assembly import answer
+from dpnb.answers.compare import compare
+from dpnb.answers.comparison import Comparison, exact
+from dpnb.answers.query import AnswerRequest
+from dpnb.answers.question import Question, Reference, sentence_of
+from dpnb.answers.reuse import OnlineRequest
+from dpnb.errors import RequestError
+from dpnb.ledger.accountant import Charge
+from dpnb.ledger.store import Store
+from dpnb.releases.accuracy import Accuracy
+from dpnb.releases.catalogue import Choice
+from dpnb.releases.plan import at_levels
+from dpnb.releases.runner import Runner
+from dpnb.schema.table import Table
+from dpnb.sql.canonical import read
+
+
+def charge_of(store: Store, tables: Mapping[str, Table], row: str, reference: Reference) -> Charge:
+    """Return the charge of the answer that a question of an analyst is about.
+
+    Raises
+    ------
+    RequestError
+        In the same words for what never was, is another analyst's, is of an older data version, or was free.
+    """
+    charge = store.accountant.charges.get((row, reference.request))
+    if (
+        reference.ledger != store.name
+        or charge is None
+        or not charge.levels
+        or "decision" in charge.query
+        or charge.query["table"] not in tables
+        or charge.version != store.version(charge.query["table"])
+    ):
+        raise RequestError(
+            "this question is not about an answer that you have here: it comes from another session, an older "
+            "version of the table, or past answers alone",
+            "Ask the query here first. If it was free, ask with history=False (--no-history).",
+        )
+    return charge
+
+
+def recalled(runner: Runner, row: str, reference: Reference) -> Question:
+    """Return a question with all that it says, whatever was said of it elsewhere.
+
+    Raises
+    ------
+    RequestError
+        For what :func:`charge_of` refuses, and for groups or an aggregate that its answer does not have.
+    """
+    with runner.reading() as store:
+        found = _answer(runner, row, charge_of(store, runner.tables, row, reference))
+    if not 0 <= reference.index < len(found.estimates):
+        raise RequestError(
+            "this question names no aggregate of its query", "Compare the groups again."
+        )
+    terms = zip(reference.groups, reference.weights, strict=True)
+    asked = Comparison(
+        tuple((group, exact(weight, "weight")) for group, weight in terms),
+        exact(reference.constant, "constant"), found.estimates[reference.index].alias,
+    )  # fmt: skip
+    made = compare(
+        found, asked, None, None, constant=0, planned=reference.planned, mode=reference.mode
+    )
+    named = replace(made, aggregate=reference.aggregate)
+    return replace(named, sentence=sentence_of(named))
+
+
+def _answer(runner: Runner, row: str, charge: Charge) -> Answer:
+    """Return the answer of a charge, with made-up names."""
+    store, query = runner.store, read(charge.query)
+    table = query.table
+    accuracy = replace(Accuracy.from_dict(charge.accuracy), error=None)
+    choice = Choice(
+        runner.declared, runner.declared.of(table, store), store.accountant, row, charge.declared,
+        store.provenance.static,
+    )  # fmt: skip
+    schema = runner.tables[table].schema
+    plan = at_levels(
+        query, accuracy, schema, charge.version, store.accountant.currency, charge.request,
+        charge.levels, choice,
+    )  # fmt: skip
+    if charge.way is None:
+        return answer(charge.sql, plan, charge, store, schema, fresh=False)
+    own = AnswerRequest(row, charge.sql, query, {}, store, runner.tables, runner.declared)
+    return OnlineRequest(own, runner.shelf).recalled(plan, charge)

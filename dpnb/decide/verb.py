@@ -1,0 +1,56 @@
+"""What may be asked about groups: which of them satisfy a condition."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+from dpnb.decide.decider import Decider
+from dpnb.decide.decision import Decision
+from dpnb.decide.options import OPTIONS, STUDY_MODES, read_options
+from dpnb.decide.plan import plan
+from dpnb.decide.price import DecisionPrice
+from dpnb.errors import RequestError
+from dpnb.releases.call import Call, Verb
+from dpnb.releases.runner import Runner, looked
+from dpnb.sql.parser import parse
+
+
+def _decider(
+    runner: Runner,
+    row: str,
+    call: Call,
+    cancel: threading.Event | None = None,
+    identifier: str | None = None,
+) -> Decider:
+    wanted = read_options(**call.options)
+    query = parse(
+        call.subject, runner.tables, call.params, deciding=True, thresholds=wanted.thresholds
+    )
+    table = runner.tables[query.table]
+    if wanted.mode in STUDY_MODES and not table.public:
+        raise RequestError(
+            f"mode={wanted.mode!r} needs a public table: it simulates on exact values",
+            "Use mode='certified', or declare the table with public=True.",
+        )
+    with runner.reading() as store:
+        version = store.version(query.table)
+        made = plan(query, wanted, table.schema, version, store.accountant.currency)
+    return Decider(row, call.subject, made, runner, table.schema, cancel, identifier)
+
+
+def _decide(
+    runner: Runner, row: str, call: Call, cancel: threading.Event | None, identifier: str | None
+) -> Decision:
+    decider = _decider(runner, row, call, cancel, identifier)
+    if decider.studies:
+        look = partial(decider.look, runner.engines[decider.plan.query.table])
+        return decider.studied(looked(look, cancel))
+    return decider.decide()
+
+
+def _priced(runner: Runner, row: str, call: Call) -> DecisionPrice:
+    return _decider(runner, row, call).price()
+
+
+DECIDE = Verb("sql", OPTIONS, Decision, _decide, DecisionPrice, _priced)

@@ -1,0 +1,374 @@
+"""The trusted loop: the only code that reads data and draws noise."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Set
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from dpnb.codes import truth
+from dpnb.engines.scans import Engine, guarded
+from dpnb.errors import (
+    BudgetError,
+    DpnbError,
+    EngineError,
+    InterruptedRequestError,
+    LedgerError,
+    RequestError,
+    given,
+)
+from dpnb.ledger.accountant import Cost
+from dpnb.ledger.accounts import OWNER
+from dpnb.ledger.policy import Policy
+from dpnb.ledger.refusals import Refusal, log
+from dpnb.ledger.store import Store
+from dpnb.privacy.budget import Budget
+from dpnb.privacy.noise import Noise, SecureNoise
+from dpnb.private import Stamp
+from dpnb.releases.catalogue import DeclaredViews
+from dpnb.releases.held import Shelf
+from dpnb.releases.request import P, R, Request, definitions_of, header
+from dpnb.schema.joins import joined
+from dpnb.schema.table import Table
+
+T = TypeVar("T")
+Protect: TypeAlias = "Callable[[Runner, Request[Any, Any], Any, Cost], None]"
+"""Refuses a plan that would all but settle a claim that the owner protects."""
+
+_MOST_REQUESTS = 2_000
+"""How many requests are kept as they were read."""
+
+
+class Runner:
+    """Tables, their engines and one ledger, and the loop that carries requests out.
+
+    Parameters
+    ----------
+    tables : mapping of str to Table
+        They are read once, here.
+    policy : Policy or None
+        Of a ledger for several analysts; ``declared`` where the owner gave it.
+    protect : callable
+        Asked before each request that costs.
+    budget, ledger, anchor, new_anchor, new_version, noise, rehearsal
+        As for ``Curator``.
+
+    Attributes
+    ----------
+    tables : dict of str to Table
+        With the columns that are looked up elsewhere, and with pairs of tables.
+    engines : dict of str to Engine
+    store : Store
+        Read and written under ``lock``.
+    declared : DeclaredViews
+    shelf : Shelf
+    requests : Requests
+    """
+
+    def __init__(
+        self,
+        tables: Mapping[str, Table],
+        *,
+        budget: Budget | None,
+        ledger: str | Path | None,
+        anchor: str | Path | None,
+        new_anchor: bool,
+        new_version: bool,
+        policy: Policy | None,
+        declared: bool,
+        noise: Noise | None,
+        rehearsal: bool,
+        protect: Protect,
+    ) -> None:
+        from dpnb.engines.choice import engine_of
+
+        if noise is not None and not isinstance(getattr(noise, "private", None), bool):
+            raise RequestError(
+                f"noise must be a source of noise for tests, got {given(noise)}", "Leave it out."
+            )
+        truth(new_anchor, "new_anchor")
+        truth(new_version, "new_version")
+        truth(rehearsal, "rehearsal")
+        self.noise: Noise = SecureNoise() if noise is None else noise
+        if noise is None:
+            SecureNoise.warm_up()
+        stamp: Stamp = "rehearsal" if rehearsal else "" if self.noise.private else "test"
+        self.lock = threading.RLock()
+        self.shelf, self.requests = Shelf(), Requests()
+        self._protect = protect
+        self.tables: dict[str, Table] = dict(tables)
+        self.engines: dict[str, Engine] = {}
+        self.store = Store(ledger, anchor, new_anchor=new_anchor)
+        try:
+            if self.store.new and budget is None:
+                raise RequestError(
+                    "a new ledger needs a budget", "Pass budget=dpnb.Budget(epsilon=3, delta=1e-6)."
+                )
+            for name, table in self.tables.items():
+                self.engines[name] = engine_of(table)
+            self.tables = joined(
+                self.tables,
+                lambda name, join: self.engines[name].obstacle(self.engines[join.table], join),
+            )
+            listed = list(self.tables.values())
+            paired = [pair for table in listed for pair in table.pairs.values()]
+            pairs = {pair.name: pair for pair in paired if isinstance(pair, Table)}
+            self.tables |= pairs
+            self.store.open(
+                list(self.tables.values()),
+                partial(self._fingerprint, {}),
+                budget=budget,
+                policy=policy,
+                declared=declared,
+                new_version=new_version,
+                stamp=stamp,
+            )
+            for name, engine in self.engines.items():
+                engine.bound(self.store.secret(f"rows kept of {name}"))
+            for table in listed:
+                for join in table.joins.values():
+                    self.engines[table.name].join(self.engines[join.table], join)
+            for name, table in pairs.items():
+                one, other = (self.engines[part] for part in name.split("*"))
+                self.engines[name] = one.paired(other, table)
+            self.declared = DeclaredViews(self.tables, self.engines)
+        except BaseException:
+            self.close()
+            raise
+
+    def _fingerprint(self, known: dict[str, str], name: str, secret: bytes) -> str:
+        """Return the fingerprint of a table's rows, and of those that are looked up from it.
+
+        ``known`` keeps those of single tables: the rows of each are read once.
+        """
+        used = {*name.split("*"), *(join.table for join in self.tables[name].joins.values())}
+        for table in used - known.keys():
+            known[table] = self.engines[table].fingerprint(secret + table.encode())
+        if used == {name}:
+            return known[name]
+        sealed = json.dumps({table: known[table] for table in used}, sort_keys=True).encode()
+        return hmac.new(secret + name.encode(), sealed, "sha256").hexdigest()
+
+    @property
+    def own(self) -> dict[str, Table]:
+        """The tables that were given, without their pairs."""
+        return {name: table for name, table in self.tables.items() if "*" not in name}
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Store]:
+        """Hold the lock on the newest state of the store; nothing else is read or written meanwhile."""
+        with self.lock:
+            self.store.follow()
+            yield self.store
+
+    def admitted(self, row: str) -> str:
+        """Return an analyst's row; refuse one that may not ask, or not any more."""
+        with self.reading() as store:
+            store.provenance.admit(row)
+            return row
+
+    def run(
+        self,
+        request: Request[P, R],
+        cancel: threading.Event | None = None,
+        identifier: str | None = None,
+    ) -> R:
+        """Carry out a request, and note for the owner what is refused by a limit.
+
+        Parameters
+        ----------
+        request : Request
+        cancel : threading.Event, optional
+            Set it to stop the request.
+        identifier : str, optional
+            The client's name for this one request.
+        """
+        try:
+            return self._carried_out(request, cancel, identifier)
+        except _Refused as found:
+            refused = found
+        self._note(refused.refusal)
+        raise refused.error
+
+    def _note(self, refusal: Refusal) -> None:
+        """Log a refusal, and keep it in the ledger where it is news."""
+        if refusal.row == OWNER or self.store.provenance.policy is None:
+            return
+        log.info(refusal.line(self.store.accountant.currency))
+
+        def decide() -> dict[str, Any] | None:
+            return refusal.entry() if self.store.provenance.is_news(refusal) else None
+
+        # a ledger that cannot be written does not change what the analyst is told
+        with self.lock, contextlib.suppress(LedgerError):
+            if self.store.provenance.is_news(refusal):
+                self.store.write(decide)
+
+    def _carried_out(
+        self,
+        request: Request[P, R],
+        cancel: threading.Event | None,
+        identifier: str | None,
+    ) -> R:
+        """Carry out a request: from the store, or by one look at the data and one transaction.
+
+        Free pre-check, measure outside any lock, then one transaction: plan on the current state,
+        re-check the cap, draw, write charge and release, commit. Only then the result is built.
+        """
+        while True:
+            with self.lock:
+                plan = self._plan(request, identifier)
+                stored = self.store.accountant.charges.get((request.analyst, plan.request))
+                if stored is not None:
+                    self.store.accountant.keep_identifier(request.analyst, identifier, plan.request)
+                    return request.result(plan, stored, fresh=False)
+                known = request.known(plan)
+                if known is not None:
+                    self.store.accountant.keep_identifier(request.analyst, identifier, plan.request)
+                    return known
+                self._check(request, plan, request.cost(plan), self.store.now())
+                needed = request.needed(plan)
+            exact = None
+            if needed:
+                engine = self.engines[request.table(plan)]
+                exact = looked(partial(request.measure, plan, needed, engine), cancel)
+            elif cancel is not None and cancel.is_set():
+                raise InterruptedRequestError("interrupted", "Nothing was charged.")
+            committed = self._commit(request, needed, exact, identifier)
+            if committed is not None:
+                return committed
+
+    def _commit(
+        self, request: Request[P, R], measured: Set[str], exact: Any, identifier: str | None
+    ) -> R | None:
+        """Charge and release in one transaction; None when it has to be planned anew first."""
+        with self.lock:
+            with self.store.ledger.transaction() as append:
+                plan = self._plan(request, identifier)
+                key = request.analyst, plan.request
+                fresh = key not in self.store.accountant.charges
+                if fresh:
+                    if not request.needed(plan) <= measured or request.known(plan) is not None:
+                        return None
+                    cost, now = request.cost(plan), self.store.now()
+                    granted = self._check(request, plan, cost, now)
+                    entry = guarded(partial(request.release, plan, exact, self.noise))
+                    append({**entry, **header(*key, cost, now, granted, identifier)})
+            self.store.follow()
+            return request.result(plan, self.store.accountant.charges[key], fresh=fresh)
+
+    def _plan(self, request: Request[P, R], identifier: str | None) -> P:
+        """Plan a request on the newest state; refuse who may not ask, and a name used before."""
+        self.store.follow()
+        if request.analyst != OWNER:
+            self.store.provenance.admit(request.analyst)
+        plan = request.plan()
+        self.store.accountant.check_identifier(request.analyst, identifier, plan.request)
+        return plan
+
+    def _check(
+        self, request: Request[P, R], plan: P, cost: Cost, now: str
+    ) -> list[tuple[int, Fraction]]:
+        """Refuse what would pass a limit; return what is taken from which grant."""
+        limit: str
+        refused: BudgetError | RequestError
+        try:
+            self._protect(self, request, plan, cost)
+        except RequestError as error:
+            limit, refused = "a protected claim", error
+        else:
+            names = {} if not cost.steps else self.declared.names(cost.steps)
+            try:
+                return self.store.provenance.check(
+                    request.analyst, plan.request, cost, names, now, partial(definitions_of, plan)
+                )
+            except BudgetError as error:
+                limit, refused = error.limit, error
+        what = Refusal(request.analyst, request.verb, request.words(plan), cost.row, limit)
+        raise _Refused(refused, what)
+
+    def check(self) -> None:
+        """Raise what prevents every request now: an error of the ledger or of a table's engine.
+
+        Nothing is charged. A lost connection to a table is opened again.
+
+        Raises
+        ------
+        LedgerError, EngineError
+            What a request would raise.
+        """
+        with self.reading() as store:
+            for name in self.tables:
+                store.version(name)
+        for name, engine in self.engines.items():
+            try:
+                engine.check()
+            except EngineError as error:
+                raise EngineError(error.what, error.hint, f"table {name!r}") from None
+
+    def interrupt(self, thread: int) -> None:
+        """Stop the scan of the request that runs in a thread, of which the identifier is given.
+
+        A thread without a request is ignored.
+        """
+        for engine in self.engines.values():
+            engine.interrupt(thread)
+
+    def close(self) -> None:
+        """Forget the data and close the ledger."""
+        for engine in self.engines.values():
+            engine.close()
+        self.store.ledger.close()
+
+    def __repr__(self) -> str:
+        return f"Runner({', '.join(self.own)})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Runner holds sensitive data and cannot be pickled")
+
+
+class Requests:
+    """Requests as they were read, by what was asked: reading them again would give the same."""
+
+    def __init__(self) -> None:
+        self._kept: dict[object, Any] = {}
+
+    def kept(self, key: object, read: Callable[[], T]) -> T:
+        """Return what ``read`` gave for a key, or gives now; what it refuses is not kept."""
+        found: T | None = self._kept.get(key)
+        if found is None:
+            found = read()
+            if len(self._kept) >= _MOST_REQUESTS:
+                self._kept.clear()
+            self._kept[key] = found
+        return found
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+class _Refused(Exception):  # noqa: N818 - never leaves the runner
+    """A limit's refusal on its way out of a transaction, with what the owner is to know of it."""
+
+    def __init__(self, error: DpnbError, refusal: Refusal) -> None:
+        super().__init__()
+        self.error, self.refusal = error, refusal
+
+
+def looked(work: Callable[[], T], cancel: threading.Event | None) -> T:
+    """Look at the data; a failure has one fixed text, and what was cancelled meanwhile is dropped."""
+    result: T | None = None
+    try:
+        result = guarded(work)
+    except DpnbError:
+        if cancel is None or not cancel.is_set():
+            raise
+    if result is None or (cancel is not None and cancel.is_set()):
+        raise InterruptedRequestError("interrupted", "Nothing was charged.")
+    return result

@@ -1,0 +1,54 @@
+"""What the owner may ask about the rows: whom an answer would expose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from dpnb.answers.verbs import statement
+from dpnb.errors import RequestError, given
+from dpnb.interrupt import Progress
+from dpnb.ledger.accounts import OWNER
+from dpnb.ledger.store import Store
+from dpnb.privacy.loss import unit
+from dpnb.releases.runner import Runner
+from dpnb.risk.context import Desk
+from dpnb.risk.plan import family, options, paper_look, profile
+
+
+def risk(
+    runner: Runner,
+    sql: str,
+    params: Mapping[str, object] | None,
+    split: object,
+    mode: object,
+    mechanism: object,
+    progress: Progress | None,
+    **asked: Any,
+) -> Any:
+    """Return the profile of a statement; see ``Curator.risk``. ``asked`` are ``by``, ``cumulative`` and ``form``."""
+    known = family(mechanism)
+    if not isinstance(mode, str) or mode not in ("tight", "paper"):
+        raise RequestError(
+            f"mode must be 'tight' or 'paper', got {given(mode)}", "Write mode='tight'."
+        )
+    with runner.reading() as store:
+        _check(store)
+        wanted = {unit(store.accountant.currency): 1, "split": split}
+        desk = Desk(sql, statement(runner, OWNER, sql, params, wanted).plan(), runner)
+        look: Callable[[], Any]
+        if mode == "paper":
+            look = paper_look(desk, known)
+        else:
+            look = partial(profile, desk, options(desk, **asked))
+    return desk.look(look, progress)
+
+
+def _check(store: Store) -> None:
+    state = store.accountant
+    if state.currency not in ("zcdp", "pure") or state.mechanism_name != "path":
+        raise RequestError(
+            "risks can be shown only in a zCDP or pure session with mechanism='path'",
+            "Open a ledger with Budget(rho=...) or Budget(epsilon=...), and mechanism='path'.",
+        )

@@ -1,0 +1,73 @@
+"""Calls on their way to the service: what a client sends, and what the service makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpnb.answers.question import Question, Reference
+from dpnb.errors import RequestError, given, nearest
+from dpnb.releases.call import Call
+from dpnb.releases.options import Options, names
+from dpnb.server import wire
+from dpnb.server.params import named
+from dpnb.server.thresholds import read_thresholds, send_thresholds
+from dpnb.verbs import verb
+
+MOST_STATEMENTS = 100
+
+
+def sent(call: Call, *, several: bool = False) -> dict[str, Any]:
+    """Return a call as the body of a request; ``several`` where its subject is a list of statements."""
+    about, options, subject = verb(call.verb).subject, call.options, call.subject
+    if "thresholds" in options:
+        options = {**options, "thresholds": send_thresholds(options["thresholds"])}
+    if about == "question":
+        return {"question": _sent_question(subject), "options": options}
+    if about == "column":
+        return {"column": subject, "options": options}
+    entry, statements = ("statements", subject) if several else ("sql", [subject])
+    return {entry: subject, "params": named(statements, call.params), "options": options}
+
+
+def received(name: str, body: Mapping[str, Any]) -> Call:
+    """Return the call that :func:`sent` wrote; the verb checks what it says.
+
+    Raises
+    ------
+    RequestError
+        For an option that the verb does not have, and for what has not the shape of a call.
+    """
+    asked = verb(name)
+    subject = body.get("statements", body.get(asked.subject))
+    if "statements" in body and not (isinstance(subject, list) and len(subject) <= MOST_STATEMENTS):
+        raise RequestError(
+            f"statements must be a list of at most {MOST_STATEMENTS} SQL texts",
+            "Send ['SELECT ...'].",
+        )
+    if asked.subject == "question" and isinstance(subject, Mapping):
+        # what is no question at all is refused by the verb, in its own words
+        subject = Reference.from_dict(subject)
+    options = _named(body.get("options"), asked.options)
+    if "thresholds" in options:
+        options = {**options, "thresholds": read_thresholds(options["thresholds"])}
+    return Call(name, subject, options, body.get("params"))
+
+
+def _named(options: Any, declared: Options) -> Mapping[str, Any]:
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        raise wire.malformed("'options' must be a JSON object")
+    known = names(declared)
+    for name in options:
+        if name not in known:
+            raise RequestError(f"unknown option {given(name)}", nearest(name[:60], known))
+    return options
+
+
+def _sent_question(question: Any) -> Any:
+    """Return what a question is about; anything else as it is, to be refused in the same words."""
+    if isinstance(question, Question):
+        return question.reference.to_dict()
+    return {"$type": "dict"} if isinstance(question, Mapping) else question

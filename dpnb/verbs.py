@@ -1,0 +1,146 @@
+"""The verbs of analysts, and the tables and the ledger that they are asked of."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from dpnb.answers.assembly import status
+from dpnb.errors import RequestError, SchemaError, given
+from dpnb.ledger.policy import Policy, policy_of
+from dpnb.owner.administration import Administration, read_views
+from dpnb.owner.protection import protect
+from dpnb.privacy.budget import Budget
+from dpnb.privacy.noise import Noise
+from dpnb.releases.call import Call, Verb
+from dpnb.releases.runner import Runner
+from dpnb.results import Asked, BudgetStatus
+from dpnb.schema.table import Table
+
+VERBS = {
+    "query": "answers.verbs",
+    "infer": "answers.verbs",
+    "explain": "explain.verb",
+    "decide": "decide.verb",
+    "discover": "discover.verb",
+}
+"""Where each verb is declared, in capitals. They are imported when they are asked: without one the others work."""
+
+
+@cache
+def verb(name: str) -> Verb:
+    """Return a verb by its name."""
+    found: Verb = getattr(import_module(f"dpnb.{VERBS[name]}"), name.upper())
+    return found
+
+
+def run(
+    runner: Runner,
+    row: str,
+    call: Call,
+    cancel: threading.Event | None = None,
+    identifier: str | None = None,
+) -> Any:
+    """Return the result of a call.
+
+    Parameters
+    ----------
+    runner : Runner
+    row : str
+        Who asks: a name, or ``'name#privilege'``.
+    call : Call
+    cancel : threading.Event, optional
+        Set it to stop the request.
+    identifier : str, optional
+        The client's name for this one request. Used again it gives the same result; with another request it is refused.
+
+    Raises
+    ------
+    SqlError, RequestError, BudgetError, EngineError, InterruptedRequestError
+        As the method of the session.
+    """
+    return verb(call.verb).run(runner, runner.admitted(row), call, cancel, identifier)
+
+
+def price(runner: Runner, row: str, call: Call) -> Any:
+    """Return what a call would cost; of queries, which are several statements, a list as if asked in turn. Free.
+
+    Raises
+    ------
+    SqlError, RequestError
+        As the method of the session.
+    """
+    priced = verb(call.verb).priced
+    if priced is None:
+        raise TypeError(f"{call.verb} is free")
+    return priced(runner, runner.admitted(row), call)
+
+
+def budget(runner: Runner, row: str) -> BudgetStatus:
+    """Return an analyst's limit, and what is spent and left of it."""
+    with runner.lock:
+        return status(runner.store, runner.admitted(row))
+
+
+def history(runner: Runner, row: str) -> Sequence[Asked]:
+    """Return an analyst's answered requests, oldest first."""
+    with runner.lock:
+        charges = runner.store.accountant.history(runner.admitted(row))
+    return [Asked(one.time, one.sql, one.row, one.conditional) for one in charges]
+
+
+def opened(
+    tables: Table | Sequence[Table],
+    *,
+    budget: Budget | None = None,
+    ledger: str | Path | None = None,
+    anchor: str | Path | None = None,
+    new_anchor: bool = False,
+    new_version: bool = False,
+    analysts: Mapping[str, int | Sequence[int]] | None = None,
+    policy: Policy | None = None,
+    views: str | Sequence[Any] = (),
+    noise: Noise | None = None,
+    rehearsal: bool = False,
+) -> Runner:
+    """Open tables and their ledger; see ``Curator``.
+
+    Raises
+    ------
+    SchemaError, LedgerError, RequestError
+        As ``Curator``.
+    """
+    known = _named(tables)
+    if budget is not None and not isinstance(budget, Budget):
+        raise RequestError(
+            f"the budget must be a dpnb.Budget, got {given(budget)}",
+            "Write dpnb.Budget(rho=0.5).",
+        )
+    rules = policy_of(budget, analysts, policy)
+    wanted = read_views(views, known)
+    runner = Runner(
+        known, budget=budget, ledger=ledger, anchor=anchor, new_anchor=new_anchor, new_version=new_version,
+        policy=rules, declared=policy is not None, noise=noise, rehearsal=rehearsal, protect=protect,
+    )  # fmt: skip
+    try:
+        owner = Administration(runner)
+        owner.register(analysts or {})
+        owner.add_views(wanted)
+    except BaseException:
+        runner.close()
+        raise
+    return runner
+
+
+def _named(tables: Table | Sequence[Table]) -> dict[str, Table]:
+    listed: list[Any] = list(tables) if isinstance(tables, (list, tuple)) else [tables]
+    if not listed or not all(isinstance(table, Table) for table in listed):
+        raise RequestError("at least one table is needed", "Pass a dpnb.Table, or a list of them.")
+    found: dict[str, Table] = {table.name: table for table in listed}
+    if len({name.casefold() for name in found}) != len(listed):
+        raise SchemaError("two tables have the same name", "Rename one of them.")
+    return found
