@@ -78,7 +78,7 @@ def _check_having(query: Query) -> None:
 
 
 def _asked(runner: Runner, row: str, sql: str, call: Call) -> AnswerRequest | OnlineRequest:
-    """Return the request for a statement; with a wished error past answers may help."""
+    """Return the request for a statement; past answers may help to reach a requested error."""
     own = statement(runner, row, sql, call.params, call.options)
     if call.options.get("error") is None or call.options.get("history") is False:
         return own

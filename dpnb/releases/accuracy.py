@@ -229,7 +229,7 @@ def read_confidence(value: object) -> float:
 
 
 def _errors(error: object, query: Query, unit: str) -> dict[str, float]:
-    """Return the wished error of each aggregate that is measured, also of those within formulas.
+    """Return the requested error of each aggregate that is measured, also of those within formulas.
 
     ``unit`` is the name of the amounts that the session counts.
     """

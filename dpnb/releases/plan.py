@@ -267,7 +267,7 @@ def _sharers(aggregate: Aggregate, query: Query, accuracy: Accuracy) -> int:
 
 
 def declared_level(part: Part, query: Query, accuracy: Accuracy, currency: Currency) -> Fraction:
-    """Return the level of a declared view at which an aggregate has its wished error at first look."""
+    """Return the level of a declared view at which an aggregate has its requested error at first look."""
     if part.alignment is None or accuracy.error is None:
         raise ValueError("there is no declared view, or no error")
     alpha = accuracy.alpha(part.alignment.groups * len(query.measured), 1)
@@ -295,7 +295,7 @@ def _declared_level(
 
 
 def _snapped(level: Fraction, accuracy: Accuracy) -> Fraction:
-    """Return the level on the public grid: below for a wished cost, above for a wished error."""
+    """Return the level on the public grid: below for a requested cost, above for a requested error."""
     snapped = snap(level, up=accuracy.error is not None)
     if snapped is None:
         low, high = float(grid()[0]), float(grid()[-1])
