@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dpnb.answers import assembly
@@ -15,9 +15,9 @@ from dpnb.ledger.store import Store
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.path import grid, laplace_chain
 from dpnb.releases.accuracy import Accuracy, read_accuracy
-from dpnb.releases.catalogue import Choice, DeclaredViews
-from dpnb.releases.plan import Part, Plan, plan, request_name
-from dpnb.schema.table import Table
+from dpnb.releases.catalogue import Choice
+from dpnb.releases.plan import Plan, plan, request_name
+from dpnb.releases.runner import Runner
 from dpnb.sql.canonical import describe
 from dpnb.sql.query import Query
 from dpnb.views.histogram import Histogram
@@ -29,49 +29,46 @@ _MOST_KEPT = 5_000
 
 @dataclass(frozen=True, slots=True)
 class AnswerRequest:
-    """One analyst's statement with its accuracy; it keeps what it finds out once and for all."""
+    """One analyst's statement with its accuracy; ``declared``: whether declared views may answer it."""
 
     verb: ClassVar[str] = "query"
     analyst: str
     sql: str
     query: Query
     accuracy: Mapping[str, Any]
-    store: Store
-    tables: Mapping[str, Table]
-    declared: DeclaredViews | None
-    _names: dict[int, tuple[Accuracy, str]] = field(default_factory=dict, repr=False, compare=False)
-    _plans: dict[str, Plan] = field(default_factory=dict, repr=False, compare=False)
-    _latest: dict[int, tuple[Plan, Cost]] = field(default_factory=dict, repr=False, compare=False)
+    runner: Runner
+    declared: bool = True
+    key: Hashable | None = None
+
+    @property
+    def store(self) -> Store:
+        """The state of the ledger."""
+        return self.runner.store
 
     def plan(self) -> Plan:
         """Decide what would be measured: public facts, and what this analyst holds and has seen."""
-        if self.store.ledger.sequence in self._latest:
-            return self._latest[self.store.ledger.sequence][0]
         state, table = self.store.accountant, self.query.table
         version = self.store.version(table)
         accuracy, name = self._name(version)
         stored = state.charges.get((self.analyst, name))
-        if stored is not None and name in self._plans:
-            return self._plans[name]
-        made = plan(
-            self.query,
-            accuracy,
-            self.tables[table].schema,
-            version,
-            state.currency,
-            lambda views: len(state.looks(self.analyst, views)),
-            catalogue=self._choice(stored),
-            name=name,
-            release_delta=state.budget.release_delta,
-        )
-        if stored is not None and sum(map(_bins, made.parts)) <= _MOST_KEPT:
-            self._plans[name] = made
-        elif stored is None:
-            # on one state of the ledger a plan and its cost are the same each time
-            self._latest.clear()
-            cost = state.cost(self.analyst, made.wishes(), _definitions(made))
-            self._latest[self.store.ledger.sequence] = made, cost
-        return made
+
+        def make() -> Plan:
+            return plan(
+                self.query,
+                accuracy,
+                self.runner.tables[table].schema,
+                version,
+                state.currency,
+                lambda views: len(state.looks(self.analyst, views)),
+                catalogue=self._choice(stored),
+                name=name,
+                release_delta=state.budget.release_delta,
+            )
+
+        if stored is None:
+            return make()
+        # what was bought stays as it is
+        return self.runner.memo.at(self._named("bought"), name, make, _is_small)
 
     def check(self) -> None:
         """Refuse an accuracy that makes no sense."""
@@ -79,21 +76,26 @@ class AnswerRequest:
 
     def _name(self, version: int) -> tuple[Accuracy, str]:
         """Return the accuracy, and the name of the request on a data version."""
-        if version not in self._names:
+
+        def make() -> tuple[Accuracy, str]:
             state = self.store.accountant
             given = read_accuracy(
                 self.query, state.currency, state.budget.noise_delta, **self.accuracy
             )
-            own = self.declared is None and bool(self.store.provenance.views)
-            self._names[version] = given, request_name(self.query, given, version, own=own)
-        return self._names[version]
+            own = not self.declared and bool(self.store.provenance.views)
+            return given, request_name(self.query, given, version, own=own)
+
+        return self.runner.memo.at(self._named("name"), version, make)
+
+    def _named(self, part: str) -> Hashable | None:
+        return None if self.key is None else (part, self.analyst, self.key)
 
     def _choice(self, stored: Charge | None) -> Choice | None:
-        if self.declared is None or not self.store.provenance.views:
+        if not self.declared or not self.store.provenance.views:
             return None
         return Choice(
-            self.declared,
-            self.declared.of(self.query.table, self.store),
+            self.runner.declared,
+            self.runner.declared.of(self.query.table, self.store),
             self.store.accountant,
             self.analyst,
             None if stored is None else stored.declared,
@@ -110,18 +112,15 @@ class AnswerRequest:
 
     def cost(self, plan: Plan) -> Cost:
         """Return the increase that bringing the views up to their levels costs."""
-        latest = self._latest.get(self.store.ledger.sequence)
-        if latest is not None and latest[0] is plan:
-            return latest[1]
         return self.store.accountant.cost(self.analyst, plan.wishes(), _definitions(plan))
 
-    def needed(self, plan: Plan) -> Set[str]:
+    def needed(self, plan: Plan, cost: Cost) -> Set[str]:
         """Return the views that take a look at the data, given what the ledger holds."""
         state = self.store.accountant
         if state.currency == "pure":
             paths = state.synopses.paths
             return {name for name in plan.views if name not in paths}
-        return {name for name, step in self.cost(plan).steps.items() if step.fresh}
+        return {name for name, step in cost.steps.items() if step.fresh}
 
     def measure(self, plan: Plan, needed: Set[str], engine: Engine) -> dict[str, Sequence[int]]:
         """Return the exact vector of each needed view, in lattice units.
@@ -132,8 +131,8 @@ class AnswerRequest:
         scans: dict[tuple[str, ...], dict[str, View]] = {}
         for name in needed:
             view = plan.views[name]
-            if self.declared is not None and isinstance(view, Histogram):
-                found[name] = self.declared.exact(view)
+            if self.declared and isinstance(view, Histogram):
+                found[name] = self.runner.declared.exact(view)
             else:
                 scans.setdefault(view.keys, {})[name] = view
         for views in scans.values():
@@ -143,11 +142,11 @@ class AnswerRequest:
         return found
 
     def release(
-        self, plan: Plan, exact: Mapping[str, Sequence[int]] | None, noise: Noise
+        self, plan: Plan, cost: Cost, exact: Mapping[str, Sequence[int]] | None, noise: Noise
     ) -> dict[str, Any]:
         """Draw the versions that the ledger lacks."""
         state = self.store.accountant
-        steps = self.cost(plan).steps
+        steps = cost.steps
         knots: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
         locals_: dict[str, tuple[str, str, tuple[int, ...]]] = {}
         for name, step in steps.items():
@@ -201,7 +200,7 @@ class AnswerRequest:
 
     def result(self, plan: Plan, charge: Charge, *, fresh: bool) -> Answer:
         """Build the answer from the committed knots."""
-        schema = self.tables[plan.query.table].schema
+        schema = self.runner.tables[plan.query.table].schema
         return assembly.answer(self.sql, plan, charge, self.store, schema, fresh=fresh)
 
 
@@ -209,5 +208,7 @@ def _definitions(plan: Plan) -> dict[str, dict[str, Any]]:
     return {name: view.definition() for name, view in plan.views.items()}
 
 
-def _bins(part: Part) -> int:
-    return 0 if part.alignment is None else part.alignment.view.size
+def _is_small(plan: Plan) -> bool:
+    """Return whether a plan is kept after its charge."""
+    sizes = [0 if part.alignment is None else part.alignment.view.size for part in plan.parts]
+    return sum(sizes) <= _MOST_KEPT

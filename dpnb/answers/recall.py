@@ -90,5 +90,5 @@ def _answer(runner: Runner, row: str, charge: Charge) -> Answer:
     )  # fmt: skip
     if charge.way is None:
         return answer(charge.sql, plan, charge, store, schema, fresh=False)
-    own = AnswerRequest(row, charge.sql, query, {}, store, runner.tables, runner.declared)
-    return OnlineRequest(own, runner.shelf).recalled(plan, charge)
+    own = AnswerRequest(row, charge.sql, query, {}, runner)
+    return OnlineRequest(own).recalled(plan, charge)

@@ -7,9 +7,10 @@ data.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Hashable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar
 
 from dpnb.answers.answer import Answer
@@ -22,7 +23,7 @@ from dpnb.ledger.accountant import Charge, Cost
 from dpnb.ledger.mechanism import NONE
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.noise import Noise
-from dpnb.releases.held import Held, Shelf
+from dpnb.releases.held import Held
 from dpnb.releases.plan import Plan
 from dpnb.schema.schema import Schema
 from dpnb.views.view import View
@@ -90,13 +91,16 @@ class OnlineRequest:
 
     verb: ClassVar[str] = "query"
     own: AnswerRequest
-    shelf: Shelf
-    _latest: dict[int, OnlinePlan] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def analyst(self) -> str:
         """Who asks."""
         return self.own.analyst
+
+    @property
+    def key(self) -> Hashable | None:
+        """What tells it from other requests."""
+        return None if self.own.key is None else ("online", self.own.key)
 
     @property
     def sql(self) -> str:
@@ -105,12 +109,7 @@ class OnlineRequest:
 
     def plan(self) -> OnlinePlan:
         """Decide which way the answer goes, on the current state of the store."""
-        sequence = self.own.store.ledger.sequence
-        if sequence not in self._latest:
-            made = self.planned(self.own.plan())
-            self._latest.clear()
-            self._latest[sequence] = made
-        return self._latest[sequence]
+        return self.planned(self.own.plan())
 
     def planned(self, alone: Plan, bought: Mapping[str, Held] | None = None) -> OnlinePlan:
         """Decide which way the answer goes; ``bought`` are versions that will be held by then."""
@@ -134,8 +133,8 @@ class OnlineRequest:
         if alone.query.derived or alone.groups * len(alone.parts) > MOST_VALUES:
             # formulas rest on answers of their own
             return plain
-        schema, version = self.own.tables[table].schema, self.own.store.version(table)
-        now = self.shelf.held(state, [analyst], table, version, schema)
+        schema, version = self.own.runner.tables[table].schema, self.own.store.version(table)
+        now = self.own.runner.shelf.held(state, [analyst], table, version, schema)
         held = [one for one in now if one.name not in later]
         held += [one for one in later.values() if one.view.table == table]
         if not any(one.name not in alone.views for one in held):
@@ -190,17 +189,17 @@ class OnlineRequest:
         """Return the increase that bringing the views up to what is missing costs."""
         return self.own.cost(plan.bought)
 
-    def needed(self, plan: OnlinePlan) -> Set[str]:
+    def needed(self, plan: OnlinePlan, cost: Cost) -> Set[str]:
         """Return the views that take a look at the data."""
-        return self.own.needed(plan.bought)
+        return self.own.needed(plan.bought, cost)
 
     def measure(self, plan: OnlinePlan, needed: Set[str], engine: Engine) -> Any:
         """Return the exact vector of each needed view: one scan at most."""
         return self.own.measure(plan.bought, needed, engine)
 
-    def release(self, plan: OnlinePlan, exact: Any, noise: Noise) -> dict[str, Any]:
+    def release(self, plan: OnlinePlan, cost: Cost, exact: Any, noise: Noise) -> dict[str, Any]:
         """Draw the versions that the ledger lacks; the entry names the past answers."""
-        entry = self.own.release(plan.bought, exact, noise)
+        entry = self.own.release(plan.bought, cost, exact, noise)
         if plan.way is None:
             return entry
         conditional = self.own.store.accountant.conditional
@@ -223,13 +222,12 @@ class OnlineRequest:
         return self.result(_again(alone, charge), charge, fresh=False)
 
     def _merged(self, plan: OnlinePlan, charge: Charge, *, fresh: bool) -> Answer:
-        store, schema = self.own.store, self.own.tables[plan.alone.query.table].schema
-        found = self.shelf.worked_out.get((self.analyst, plan.request, charge.sequence))
-        if found is None:
-            found = self._worked_out(plan, charge, schema)
-            if charge.sequence:
-                # what was committed is the same ever after
-                self.shelf.keep((self.analyst, plan.request, charge.sequence), found)
+        store, schema = self.own.store, self.own.runner.tables[plan.alone.query.table].schema
+        # what was committed is the same ever after; what was not has no charge
+        work = partial(self._worked_out, plan, charge, schema)
+        key = "merged", self.analyst, plan.request
+        kept = self.own.runner.memo
+        found = kept.at(key, charge.sequence, work) if charge.sequence else work()
         made = answer(self.sql, plan.alone, charge, store, schema, fresh=fresh, worked_out=found)
         return replace(made, origin=plan.origin)
 
@@ -238,7 +236,9 @@ class OnlineRequest:
 
         state, table = self.own.store.accountant, plan.alone.query.table
         levels = {**charge.past, **charge.levels}
-        held = self.shelf.held(state, [self.analyst], table, charge.version, schema, levels)
+        held = self.own.runner.shelf.held(
+            state, [self.analyst], table, charge.version, schema, levels
+        )
         views = list(plan.alone.views)
         look = 1 + len(state.looks(self.analyst, views))
         if charge.levels:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dpnb.answers import assembly, options
@@ -15,7 +16,7 @@ from dpnb.answers.query import AnswerRequest
 from dpnb.answers.reuse import OnlineRequest
 from dpnb.errors import RequestError
 from dpnb.ledger.accounts import OWNER
-from dpnb.privacy.loss import PrivacyLoss, is_picked
+from dpnb.privacy.loss import PrivacyLoss
 from dpnb.releases import accuracy
 from dpnb.releases.call import Call, Verb
 from dpnb.releases.held import Held, planned
@@ -24,47 +25,22 @@ from dpnb.releases.runner import Runner
 from dpnb.sql.parser import parse
 from dpnb.sql.query import Query
 
-_MOST_TEXT = 2_000
-"""Accuracies that are longer as a text are read anew each time."""
 
-
-def statement(
-    runner: Runner,
-    row: str,
-    sql: str,
-    params: Mapping[str, object] | None,
-    wanted: Mapping[str, Any],
-) -> AnswerRequest:
-    """Return the request for a statement at an accuracy."""
-    # a statement without bound parameters means the same every time
-    fixed = isinstance(sql, str) and ":" not in sql and isinstance(params, Mapping | None)
-    asked = _plain(wanted) if fixed else None
+def statement(runner: Runner, row: str, call: Call) -> AnswerRequest:
+    """Return the request for a statement at an accuracy; the same one for a call that was made before."""
+    key = call.key()
 
     def read() -> AnswerRequest:
-        query = parse(sql, runner.tables, params)
+        query = parse(call.subject, runner.tables, call.params)
         _check_having(query)
-        declared = None if row == OWNER else runner.declared
-        return AnswerRequest(row, sql, query, dict(wanted), runner.store, runner.tables, declared)
-
-    def checked() -> AnswerRequest:
+        made = AnswerRequest(
+            row, call.subject, query, dict(call.options), runner, row != OWNER, key
+        )
         # only what makes sense is kept
-        made = read()
         made.check()
         return made
 
-    return read() if asked is None else runner.requests.kept((row, sql, asked), checked)
-
-
-def _plain(wanted: Mapping[str, Any]) -> tuple[tuple[object, ...], ...] | None:
-    """Return an accuracy as a key: equal only for arguments of equal type, text and mark."""
-    try:
-        found = [
-            (name, type(value), repr(value), is_picked(value)) for name, value in wanted.items()
-        ]
-    except ValueError:
-        # a whole number of thousands of digits has no text
-        return None
-    return tuple(found) if sum(len(text) for _, _, text, _ in found) <= _MOST_TEXT else None
+    return runner.memo.at(key and ("request", row, key), None, read)
 
 
 def _check_having(query: Query) -> None:
@@ -77,26 +53,26 @@ def _check_having(query: Query) -> None:
         )
 
 
-def _asked(runner: Runner, row: str, sql: str, call: Call) -> AnswerRequest | OnlineRequest:
+def _asked(runner: Runner, row: str, call: Call) -> AnswerRequest | OnlineRequest:
     """Return the request for a statement; past answers may help to reach a requested error."""
-    own = statement(runner, row, sql, call.params, call.options)
+    own = statement(runner, row, call)
     if call.options.get("error") is None or call.options.get("history") is False:
         return own
     if any(aggregate.function == "UNITS" for aggregate in own.query.measured):
         # numbers of different ids do not follow from other answers
         return own
-    return OnlineRequest(own, runner.shelf)
+    return OnlineRequest(own)
 
 
 def _query(
     runner: Runner, row: str, call: Call, cancel: threading.Event | None, identifier: str | None
 ) -> Answer:
-    request: Request[Any, Answer] = _asked(runner, row, call.subject, call)
+    request: Request[Any, Answer] = _asked(runner, row, call)
     return runner.run(request, cancel, identifier)
 
 
 def _priced(runner: Runner, row: str, call: Call) -> list[Price]:
-    return priced(runner, [_asked(runner, row, sql, call) for sql in call.subject])
+    return priced(runner, [_asked(runner, row, replace(call, subject=one)) for one in call.subject])
 
 
 def priced(runner: Runner, requests: Sequence[AnswerRequest | OnlineRequest]) -> list[Price]:
@@ -109,15 +85,15 @@ def priced(runner: Runner, requests: Sequence[AnswerRequest | OnlineRequest]) ->
         prices = []
         for request in requests:
             row = request.analyst
-            online = None
-            if isinstance(request, AnswerRequest):
-                wanted = request.plan()
-            else:
-                online = request.planned(request.own.plan(), bought)
+            asked: Request[Any, Answer] = request
+            ready = runner.ready(asked)
+            wanted, stored, cost, online = ready.plan, ready.stored, ready.cost, None
+            if isinstance(request, OnlineRequest):
+                online = request.planned(wanted.alone, bought) if bought else wanted
                 wanted = online.bought
-            stored = state.charges.get((row, wanted.request))
-            definitions = {name: view.definition() for name, view in wanted.views.items()}
-            cost = state.cost(row, wanted.wishes() if stored is None else {}, definitions, tried)
+            if bought and stored is None:
+                definitions = {name: view.definition() for name, view in wanted.views.items()}
+                cost = state.cost(row, wanted.wishes(), definitions, tried)
             levels = {view: step.level for view, step in cost.steps.items()}
             levels = levels if stored is None else dict(stored.levels)
             rest = left.setdefault(row, assembly.status(store, row).remaining)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 from dpnb.answers.assembly import status
 from dpnb.decide.assembly import (
@@ -64,7 +65,6 @@ class Decider:
     schema: Schema
     cancel: threading.Event | None = None
     identifier: str | None = None
-    _known: dict[int, Found] = field(default_factory=dict, repr=False)
 
     @property
     def store(self) -> Store:
@@ -196,11 +196,10 @@ class Decider:
 
     def _response_to_pay(self, asked: Sequence[int] | None) -> tuple[PrivacyLoss, Fraction, bool]:
         request = self._response(asked)
-        made = request.plan()
-        known = (self.analyst, made.request) in self.store.accountant.charges
-        if known or not request.asked:
+        ready = self.runner.ready(request)
+        if ready.stored is not None or not request.asked:
             return PrivacyLoss.none(), Fraction(0), False
-        return request.cost(made).row, made.level, False
+        return ready.cost.row, ready.plan.level, False
 
     def _in_doubt(self) -> list[int]:
         """Return the groups that one pass leaves in doubt."""
@@ -253,16 +252,12 @@ class Decider:
 
     def _found(self, made: Stage, step: int) -> Found:
         """Return what is known after a step; of steps that were taken it is always the same."""
-        if step and step in self._known:
-            return self._known[step]
-        found = found_at(made, step, self.store.accountant)
-        if step:
-            self._known[step] = found
-        return found
+        make = partial(found_at, made, step, self.store.accountant)
+        key = "found", self.analyst, self.plan, step
+        return self.runner.memo.at(key, None, make) if step else make()
 
     def _next_cost(self, step: int) -> PrivacyLoss:
-        request = self._step(step + 1)
-        return request.cost(request.plan()).row
+        return self.runner.ready(self._step(step + 1)).cost.row
 
     def _from_past(self) -> Decision | None:
         return self._past(stage(self.plan, 1, self.analyst, self.store))

@@ -67,7 +67,7 @@ class Term:
     allowance: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DecisionPlan:
     """A statement's conditions, noisy aggregates and levels. Holds public facts only.
 

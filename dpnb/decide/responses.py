@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Set
+from collections.abc import Hashable, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -72,6 +72,11 @@ class ResponseRequest:
     conditional: bool
     store: Store
 
+    @property
+    def key(self) -> Hashable:
+        """What tells it from other requests."""
+        return self.draft, self.asked
+
     def plan(self) -> ResponsePlan:
         """Decide what is asked; public facts only."""
         state = self.store.accountant
@@ -93,7 +98,7 @@ class ResponseRequest:
         price = PrivacyLoss.of(plan.level, plan.plan.currency)
         return self.store.accountant.once_cost(plan.request, price)
 
-    def needed(self, plan: ResponsePlan) -> Set[str]:
+    def needed(self, plan: ResponsePlan, cost: Cost) -> Set[str]:
         """Return the truth, unless the release exists."""
         return set() if plan.request in self.store.accountant.releases else {"truth"}
 
@@ -101,7 +106,9 @@ class ResponseRequest:
         """Return which groups satisfy the condition: one scan."""
         return Truth(truth_of(plan.plan, measured(plan.plan, None, engine, plan.plan.cut)))
 
-    def release(self, plan: ResponsePlan, exact: Truth | None, noise: Noise) -> dict[str, Any]:
+    def release(
+        self, plan: ResponsePlan, cost: Cost, exact: Truth | None, noise: Noise
+    ) -> dict[str, Any]:
         """Draw, and return the ledger's entry."""
         state, drawn = self.store.accountant, None
         if plan.request not in state.releases:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -57,22 +57,17 @@ class StepRequest:
     store: Store
     show: Callable[[Stage, Charge, bool], Decision]
     past: Callable[[Stage], Decision | None]
-    _latest: dict[int, tuple[Stage, Cost]] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def key(self) -> Hashable:
+        """What tells it from other requests."""
+        return self.draft, self.step
 
     def plan(self) -> Stage:
         """Return the stage: where it began is what the ledger says, once it has begun."""
-        return self._current()[0]
-
-    def _current(self) -> tuple[Stage, Cost]:
-        """Return the stage and its cost; on one state of the ledger they are the same each time."""
-        sequence = self.store.ledger.sequence
-        if sequence not in self._latest:
-            made = stage(self.draft, self.step, self.analyst, self.store)
-            check_lattice(made)
-            cost = self.store.accountant.cost(self.analyst, made.wishes(), made.definitions())
-            self._latest.clear()
-            self._latest[sequence] = made, cost
-        return self._latest[sequence]
+        made = stage(self.draft, self.step, self.analyst, self.store)
+        check_lattice(made)
+        return made
 
     def words(self, plan: Stage) -> str:
         """Return what is asked, for the owner of the data."""
@@ -84,25 +79,24 @@ class StepRequest:
 
     def cost(self, plan: Stage) -> Cost:
         """Return the increase that bringing the views up to their levels costs."""
-        return self._current()[1]
+        return self.store.accountant.cost(self.analyst, plan.wishes(), plan.definitions())
 
-    def needed(self, plan: Stage) -> Set[str]:
+    def needed(self, plan: Stage, cost: Cost) -> Set[str]:
         """Return the views that take a look at the data, given what the ledger holds."""
         state = self.store.accountant
         if state.currency == "pure":
             return {name for name in plan.views if name not in state.synopses.paths}
-        return {name for name, step in self.cost(plan).steps.items() if step.fresh}
+        return {name for name, step in cost.steps.items() if step.fresh}
 
     def measure(self, plan: Stage, needed: Set[str], engine: Engine) -> Vectors:
         """Return the exact vectors of the needed views: one scan."""
         return measured(plan.plan, needed, engine)
 
     def release(
-        self, plan: Stage, exact: Mapping[str, Sequence[int]] | None, noise: Noise
+        self, plan: Stage, cost: Cost, exact: Mapping[str, Sequence[int]] | None, noise: Noise
     ) -> dict[str, Any]:
         """Draw the versions that the ledger lacks, and return its entry."""
-        state = self.store.accountant
-        steps = self.cost(plan).steps
+        state, steps = self.store.accountant, cost.steps
         knots = {}
         for name, line, target in zip(plan.names, plan.plan.lines, plan.targets(), strict=True):
             if find(state.synopses.paths.get(name, ()), target) is None:

@@ -8,7 +8,7 @@ from functools import partial
 from dpnb.decide.decider import Decider
 from dpnb.decide.decision import Decision
 from dpnb.decide.options import OPTIONS, STUDY_MODES, read_options
-from dpnb.decide.plan import plan
+from dpnb.decide.plan import DecisionPlan, plan
 from dpnb.decide.price import DecisionPrice
 from dpnb.errors import RequestError
 from dpnb.releases.call import Call, Verb
@@ -23,6 +23,15 @@ def _decider(
     cancel: threading.Event | None = None,
     identifier: str | None = None,
 ) -> Decider:
+    key = call.key()
+    with runner.reading() as store:
+        make = partial(_plan, runner, call)
+        made = runner.memo.at(key and ("draft", key), store.ledger.sequence, make)
+    schema = runner.tables[made.query.table].schema
+    return Decider(row, call.subject, made, runner, schema, cancel, identifier)
+
+
+def _plan(runner: Runner, call: Call) -> DecisionPlan:
     wanted = read_options(**call.options)
     query = parse(
         call.subject, runner.tables, call.params, deciding=True, thresholds=wanted.thresholds
@@ -33,10 +42,8 @@ def _decider(
             f"mode={wanted.mode!r} needs a public table: it simulates on exact values",
             "Use mode='certified', or declare the table with public=True.",
         )
-    with runner.reading() as store:
-        version = store.version(query.table)
-        made = plan(query, wanted, table.schema, version, store.accountant.currency)
-    return Decider(row, call.subject, made, runner, table.schema, cancel, identifier)
+    version = runner.store.version(query.table)
+    return plan(query, wanted, table.schema, version, runner.store.accountant.currency)
 
 
 def _decide(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Hashable, Mapping, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
 from dpnb.answers.assembly import status
-from dpnb.discover.discovery import Discovery, DiscoveryPrice, ThresholdLaw
+from dpnb.discover.discovery import Discovery, ThresholdLaw
 from dpnb.engines.scans import Engine, Tally, engine_failure
 from dpnb.errors import RequestError, given, nearest
 from dpnb.ledger.accountant import Charge, Cost
@@ -20,6 +20,7 @@ from dpnb.privacy.noise import Noise
 from dpnb.privacy.threshold import Threshold
 from dpnb.releases.accuracy import read_confidence
 from dpnb.releases.options import AMOUNT, SHARE, TEXT, Option, or_null
+from dpnb.releases.runner import Runner
 from dpnb.schema.table import Table
 
 _CHUNK = 2**20
@@ -88,8 +89,18 @@ class DiscoveryRequest:
     analyst: str
     column: str
     options: Mapping[str, Any]
-    store: Store
-    tables: Mapping[str, Table]
+    runner: Runner
+    key: Hashable | None
+
+    @property
+    def store(self) -> Store:
+        """The state of the ledger."""
+        return self.runner.store
+
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        """The tables that were given."""
+        return self.runner.own
 
     def plan(self) -> DiscoveryPlan:
         """Decide what would be shown. Public facts only.
@@ -212,7 +223,7 @@ class DiscoveryRequest:
         price = PrivacyLoss(made.rho, None, made.delta)
         return self.store.accountant.once_cost(plan.request, price)
 
-    def needed(self, plan: DiscoveryPlan) -> Set[str]:
+    def needed(self, plan: DiscoveryPlan, cost: Cost) -> Set[str]:
         """Return the values, unless the release exists."""
         return set() if self._known(plan) else {"values"}
 
@@ -220,7 +231,9 @@ class DiscoveryRequest:
         """Return all values with their counts: one statement."""
         return engine.tally(plan.place, plan.threshold.least)
 
-    def release(self, plan: DiscoveryPlan, exact: Tally | None, noise: Noise) -> dict[str, Any]:
+    def release(
+        self, plan: DiscoveryPlan, cost: Cost, exact: Tally | None, noise: Noise
+    ) -> dict[str, Any]:
         """Draw, and return the ledger's entry."""
         drawn = None
         if not self._known(plan):
@@ -259,19 +272,6 @@ class DiscoveryRequest:
             ),
             ledger=self.store.name,
             definition={**plan.definition(), "noise": drawn["noise"]},
-        )
-
-    def price(self) -> DiscoveryPrice:
-        """Return the price; spends nothing."""
-        plan = self.plan()
-        budget = status(self.store, self.analyst)
-        paid = (self.analyst, plan.request) in self.store.accountant.charges
-        cost = PrivacyLoss.none() if paid else self.cost(plan).row
-        return DiscoveryPrice(
-            law=plan.law,
-            hidden=plan.threshold.half_width(plan.confidence),
-            bill=budget.charged(cost),
-            affordable=not cost.exceeds(budget.remaining, budget.currency),
         )
 
 

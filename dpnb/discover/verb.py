@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from dpnb.answers.assembly import status
 from dpnb.discover.discovery import Discovery, DiscoveryPrice
 from dpnb.discover.request import OPTIONS, DiscoveryRequest
 from dpnb.releases.call import Call, Verb
@@ -11,7 +12,7 @@ from dpnb.releases.runner import Runner
 
 
 def _request(runner: Runner, row: str, call: Call) -> DiscoveryRequest:
-    return DiscoveryRequest(row, call.subject, call.options, runner.store, runner.own)
+    return DiscoveryRequest(row, call.subject, call.options, runner, call.key())
 
 
 def _discover(
@@ -21,8 +22,16 @@ def _discover(
 
 
 def _priced(runner: Runner, row: str, call: Call) -> DiscoveryPrice:
-    with runner.reading():
-        return _request(runner, row, call).price()
+    with runner.reading() as store:
+        ready = runner.ready(_request(runner, row, call))
+        plan, cost = ready.plan, ready.cost.row
+        budget = status(store, row)
+        return DiscoveryPrice(
+            law=plan.law,
+            hidden=plan.threshold.half_width(plan.confidence),
+            bill=budget.charged(cost),
+            affordable=not cost.exceeds(budget.remaining, budget.currency),
+        )
 
 
 DISCOVER = Verb("column", OPTIONS, Discovery, _discover, DiscoveryPrice, _priced)

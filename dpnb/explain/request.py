@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Hashable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from dpnb.ledger.accountant import Charge, Cost
 from dpnb.ledger.store import Store
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.noise import Noise
-from dpnb.schema.table import Table
+from dpnb.releases.runner import Runner
 from dpnb.sql.canonical import plain
 
 
@@ -28,13 +28,18 @@ class ExplanationRequest:
     analyst: str
     question: Question
     options: Mapping[str, Any]
-    store: Store
-    tables: Mapping[str, Table]
+    runner: Runner
+    key: Hashable | None
+
+    @property
+    def store(self) -> Store:
+        """The state of the ledger."""
+        return self.runner.store
 
     def plan(self) -> ExplanationPlan:
         """Decide what would be measured. Public facts only."""
         check_served(self.store)
-        return plan_for(self.question, self.analyst, self.store, self.tables, self.options)
+        return plan_for(self.question, self.analyst, self.store, self.runner.tables, self.options)
 
     def words(self, plan: ExplanationPlan) -> str:
         """Return what is asked, for the owner of the data."""
@@ -53,17 +58,17 @@ class ExplanationRequest:
         """Return the price: her own in any case, that of all together only for a new release."""
         return self.store.accountant.once_cost(plan.request, _price(plan))
 
-    def needed(self, plan: ExplanationPlan) -> Set[str]:
+    def needed(self, plan: ExplanationPlan, cost: Cost) -> Set[str]:
         """Return the influences, unless the release exists."""
         return set() if self._known(plan) else {"influences"}
 
     def measure(self, plan: ExplanationPlan, needed: Set[str], engine: Engine) -> Influences:
         """Return the exact influences of all candidates: one statement."""
-        schema = self.tables[plan.target.table].schema
+        schema = self.runner.tables[plan.target.table].schema
         return measure(plan, engine, schema)
 
     def release(
-        self, plan: ExplanationPlan, exact: Influences | None, noise: Noise
+        self, plan: ExplanationPlan, cost: Cost, exact: Influences | None, noise: Noise
     ) -> dict[str, Any]:
         """Draw selection, influences and ranks together."""
         drawn = None
@@ -84,7 +89,7 @@ class ExplanationRequest:
     def _drawn(self, plan: ExplanationPlan, exact: Influences, noise: Noise) -> dict[str, Any]:
         """Return what was drawn, predicates by name and meaning: numbers may change their sense."""
         drawn = release(plan, exact, noise)
-        space, schema = plan.space, self.tables[plan.target.table].schema
+        space, schema = plan.space, self.runner.tables[plan.target.table].schema
         named = [[space.label(i), plain(space.predicate(i, schema))] for i in drawn["predicates"]]
         return {**drawn, "predicates": named, "noise": plan.noise()}
 

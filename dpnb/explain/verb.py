@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 from dpnb.answers.question import Question, Reference
 from dpnb.answers.recall import recalled
@@ -12,21 +13,27 @@ from dpnb.explain.explanation import Explanation
 from dpnb.explain.options import OPTIONS
 from dpnb.explain.price import ExplanationPrice, price
 from dpnb.explain.request import ExplanationRequest
-from dpnb.privacy.loss import PrivacyLoss
 from dpnb.releases.call import Call, Verb
 from dpnb.releases.runner import Runner
 
 
 def _request(runner: Runner, row: str, call: Call) -> ExplanationRequest:
     asked = call.subject
-    with runner.reading() as store:
-        check_served(store)
     if isinstance(asked, Question):
         asked = asked.reference
-    if not isinstance(asked, Reference):
-        raise RequestError("an explanation needs a question", "Pass answer.compare('a', 'b').")
-    question = recalled(runner, row, asked)
-    return ExplanationRequest(row, question, call.options, runner.store, runner.tables)
+    with runner.reading() as store:
+        check_served(store)
+        if not isinstance(asked, Reference):
+            raise RequestError("an explanation needs a question", "Pass answer.compare('a', 'b').")
+
+        key = replace(call, subject=asked.to_dict()).key()
+
+        def read() -> ExplanationRequest:
+            question = recalled(runner, row, asked)
+            return ExplanationRequest(row, question, dict(call.options), runner, key)
+
+        # what a question says follows from what was released
+        return runner.memo.at(key and ("request", row, key), store.ledger.sequence, read)
 
 
 def _explain(
@@ -38,10 +45,8 @@ def _explain(
 def _priced(runner: Runner, row: str, call: Call) -> ExplanationPrice:
     with runner.reading() as store:
         request = _request(runner, row, call)
-        plan = request.plan()
-        stored = store.accountant.charges.get((row, plan.request))
-        cost = request.cost(plan).row if stored is None else PrivacyLoss.none()
-        return price(plan, request.question, row, store, cost)
+        ready = runner.ready(request)
+        return price(ready.plan, request.question, row, store, ready.cost.row)
 
 
 EXPLAIN = Verb("question", OPTIONS, Explanation, _explain, ExplanationPrice, _priced)

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
+from dpnb.privacy.loss import Picked, PickedRational
 from dpnb.releases.options import Options
 from dpnb.releases.runner import Runner
+
+_PLAIN = (str, int, float, bool, type(None), Fraction, Decimal, Picked, PickedRational)
+_MOST_TEXT, _MOST_PARTS, _DEEPEST = 10_000, 500, 5
+"""A call that is longer is read anew each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,30 @@ class Call:
     subject: Any
     options: Mapping[str, Any] = field(default_factory=dict)
     params: Mapping[str, object] | None = None
+
+    def key(self) -> Hashable | None:
+        """Return what is equal only for calls of equal meaning; None for one that is not kept.
+
+        That is one with values other than texts, numbers and collections of them, or with very many.
+        """
+        said = _plain([self.verb, self.subject, dict(self.options), self.params])
+        return None if len(repr(said)) > _MOST_TEXT else said
+
+
+def _plain(value: Any, depth: int = 0) -> Hashable | None:
+    """Return a value as a key, equal only for values of equal type, text and mark; None for others."""
+    kind = type(value)
+    if kind in _PLAIN:
+        try:
+            return kind, repr(value)
+        except ValueError:
+            # a whole number of thousands of digits has no text
+            return None
+    if kind not in (dict, list, tuple) or len(value) > _MOST_PARTS or depth > _DEEPEST:
+        return None
+    parts = [*value, *value.values()] if kind is dict else value
+    found = [_plain(part, depth + 1) for part in parts]
+    return None if None in found else (kind, tuple(found))
 
 
 @dataclass(frozen=True, slots=True)

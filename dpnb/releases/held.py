@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpnb.estimation.estimates import Estimates
 from dpnb.ledger.accountant import Accountant
 from dpnb.ledger.store import Store
 from dpnb.privacy.calibrate import Law
 from dpnb.privacy.loss import Currency
 from dpnb.private import Stamp
+from dpnb.releases.memo import Memo
 from dpnb.schema.schema import Schema
 from dpnb.views.definitions import read_view
 from dpnb.views.view import View
 
-_MOST_KEPT = 500
 _NOTHING = Fraction(0), ""
 
 
@@ -72,15 +71,11 @@ class Known:
     looks: Mapping[str, int]
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Shelf:
-    """Reads what analysts hold from an accountant; keeps views and merged answers that it has read."""
+    """Reads what analysts hold from an accountant."""
 
-    worked_out: dict[tuple[str, str, int], list[Estimates]] = field(
-        default_factory=dict, repr=False
-    )
-    _views: dict[str, View | None] = field(default_factory=dict, repr=False)
-    _held: dict[tuple[str, str], Held] = field(default_factory=dict, repr=False)
+    memo: Memo
 
     def known(self, store: Store, rows: Collection[str], table: str, schema: Schema) -> Known:
         """Return what some rows hold of a table's current data version."""
@@ -138,31 +133,25 @@ class Shelf:
         definition: Mapping[str, Any],
         schema: Schema,
     ) -> Held | None:
-        """Return one version; the one read last of each view and row is kept."""
-        last = self._held.get((row, name))
-        if last is not None and last.level == level:
-            return last
-        view = self._view(name, definition, schema)
-        if view is None:
-            return None
-        values = tuple(view.values(state.vector(row, name, level)))
-        made = Held(view, name, level, view.law(level, state.currency), values)
-        self._held[row, name] = made
-        return made
+        """Return one version, unless its view has no sense under today's schema."""
 
-    def keep(self, name: tuple[str, str, int], found: list[Estimates]) -> None:
-        """Keep the result of a committed request, as long as there is room."""
-        if len(self.worked_out) >= _MOST_KEPT:
-            self.worked_out.clear()
-        self.worked_out[name] = found
+        def make() -> Held | None:
+            view = self._view(name, definition, schema)
+            if view is None:
+                return None
+            values = tuple(view.values(state.vector(row, name, level)))
+            return Held(view, name, level, view.law(level, state.currency), values)
+
+        return self.memo.at(("held", row, name), level, make)
 
     def _view(self, name: str, definition: Mapping[str, Any], schema: Schema) -> View | None:
-        if name not in self._views:
+        def make() -> View | None:
             try:
-                self._views[name] = read_view(definition, schema)
+                return read_view(definition, schema)
             except (KeyError, ValueError):
-                self._views[name] = None
-        return self._views[name]
+                return None
+
+        return self.memo.at(("view", name), None, make)
 
 
 def planned(view: View, level: Fraction, currency: Currency) -> Held:

@@ -1,14 +1,15 @@
-"""What every request that spends has in common; a curator carries one out.
+"""What every request that spends has in common; a runner carries one out.
 
-A request is planned anew whenever the state of the ledger may have changed; between the plans the data
-are looked at once, outside any lock. What it commits is one entry of the ledger.
+It is planned once on each state of the ledger; the data are looked at once, outside any lock. What it commits is
+one entry of the ledger.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Hashable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from dpnb.engines.scans import Engine
 from dpnb.ledger.accountant import Charge, Cost
@@ -27,13 +28,13 @@ class Planned(Protocol):
 
 
 P = TypeVar("P", bound=Planned)
+T = TypeVar("T", bound=Planned, covariant=True)
 
 
 class Request(Protocol[P, R]):
     """One analyst's request for something that costs.
 
-    ``plan`` comes first and again inside the transaction; everything else rests on its result and on
-    the state of the store at that moment.
+    ``plan`` comes first; everything else rests on its result and on the state of the store at that moment.
     """
 
     verb: ClassVar[str]
@@ -42,6 +43,11 @@ class Request(Protocol[P, R]):
     @property
     def analyst(self) -> str:
         """Who asks."""
+        ...
+
+    @property
+    def key(self) -> Hashable | None:
+        """What is equal only for requests of equal plans; None where these are not kept."""
         ...
 
     def plan(self) -> P:
@@ -60,7 +66,7 @@ class Request(Protocol[P, R]):
         """Return what the request adds to the losses now."""
         ...
 
-    def needed(self, plan: P) -> Set[str]:
+    def needed(self, plan: P, cost: Cost) -> Set[str]:
         """Return the names of what takes a look at the data; empty when the ledger holds it all."""
         ...
 
@@ -68,7 +74,7 @@ class Request(Protocol[P, R]):
         """Look at the data; the result is private, and so is the text of a failure."""
         ...
 
-    def release(self, plan: P, exact: Any, noise: Noise) -> dict[str, Any]:
+    def release(self, plan: P, cost: Cost, exact: Any, noise: Noise) -> dict[str, Any]:
         """Draw, and return the ledger's entry but for what :func:`header` adds."""
         ...
 
@@ -79,6 +85,24 @@ class Request(Protocol[P, R]):
     def result(self, plan: P, charge: Charge, *, fresh: bool) -> R:
         """Build what is shown from what was committed."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ready(Generic[T]):
+    """A plan on one state of the ledger, and what it comes to there.
+
+    Attributes
+    ----------
+    plan : Planned
+    stored : Charge or None
+        What was paid, where it was bought before.
+    cost : Cost
+        What it adds to the losses; nothing where it was bought before.
+    """
+
+    plan: T
+    stored: Charge | None
+    cost: Cost
 
 
 def definitions_of(plan: Planned) -> dict[str, Mapping[str, Any]]:

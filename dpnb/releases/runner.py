@@ -23,8 +23,9 @@ from dpnb.errors import (
     RequestError,
     given,
 )
-from dpnb.ledger.accountant import Cost
+from dpnb.ledger.accountant import Charge, Cost
 from dpnb.ledger.accounts import OWNER
+from dpnb.ledger.mechanism import NONE
 from dpnb.ledger.policy import Policy
 from dpnb.ledger.refusals import Refusal, log
 from dpnb.ledger.store import Store
@@ -33,7 +34,8 @@ from dpnb.privacy.noise import Noise, SecureNoise
 from dpnb.private import Stamp
 from dpnb.releases.catalogue import DeclaredViews
 from dpnb.releases.held import Shelf
-from dpnb.releases.request import P, R, Request, definitions_of, header
+from dpnb.releases.memo import Memo
+from dpnb.releases.request import P, R, Ready, Request, definitions_of, header
 from dpnb.schema.joins import joined
 from dpnb.schema.table import Table
 
@@ -41,8 +43,7 @@ T = TypeVar("T")
 Protect: TypeAlias = "Callable[[Runner, Request[Any, Any], Any, Cost], None]"
 """Refuses a plan that would all but settle a claim that the owner protects."""
 
-_MOST_REQUESTS = 2_000
-"""How many requests are kept as they were read."""
+_NO_COST = Cost(NONE, NONE)
 
 
 class Runner:
@@ -67,8 +68,9 @@ class Runner:
     store : Store
         Read and written under ``lock``.
     declared : DeclaredViews
+    memo : Memo
+        What was read, planned and merged before.
     shelf : Shelf
-    requests : Requests
     """
 
     def __init__(
@@ -100,7 +102,8 @@ class Runner:
             SecureNoise.warm_up()
         stamp: Stamp = "rehearsal" if rehearsal else "" if self.noise.private else "test"
         self.lock = threading.RLock()
-        self.shelf, self.requests = Shelf(), Requests()
+        self.memo = Memo()
+        self.shelf = Shelf(self.memo)
         self._protect = protect
         self.tables: dict[str, Table] = dict(tables)
         self.engines: dict[str, Engine] = {}
@@ -223,59 +226,86 @@ class Runner:
         """
         while True:
             with self.lock:
-                plan = self._plan(request, identifier)
-                stored = self.store.accountant.charges.get((request.analyst, plan.request))
+                ready = self._admitted(request, identifier)
+                plan, stored = ready.plan, ready.stored
+                found = request.known(plan) if stored is None else None
                 if stored is not None:
+                    found = request.result(plan, stored, fresh=False)
+                if found is not None:
                     self.store.accountant.keep_identifier(request.analyst, identifier, plan.request)
-                    return request.result(plan, stored, fresh=False)
-                known = request.known(plan)
-                if known is not None:
-                    self.store.accountant.keep_identifier(request.analyst, identifier, plan.request)
-                    return known
-                self._check(request, plan, request.cost(plan), self.store.now())
-                needed = request.needed(plan)
+                    return found
+                self._check(request, ready, self.store.now())
+                needed = request.needed(plan, ready.cost)
             exact = None
             if needed:
                 engine = self.engines[request.table(plan)]
                 exact = looked(partial(request.measure, plan, needed, engine), cancel)
             elif cancel is not None and cancel.is_set():
                 raise InterruptedRequestError("interrupted", "Nothing was charged.")
-            committed = self._commit(request, needed, exact, identifier)
+            committed = self._commit(request, ready, needed, exact, identifier)
             if committed is not None:
                 return committed
 
     def _commit(
-        self, request: Request[P, R], measured: Set[str], exact: Any, identifier: str | None
+        self,
+        request: Request[P, R],
+        before: Ready[P],
+        measured: Set[str],
+        exact: Any,
+        identifier: str | None,
     ) -> R | None:
         """Charge and release in one transaction; None when it has to be planned anew first."""
         with self.lock:
             with self.store.ledger.transaction() as append:
-                plan = self._plan(request, identifier)
+                ready = self._admitted(request, identifier)
+                plan, fresh = ready.plan, ready.stored is None
                 key = request.analyst, plan.request
-                fresh = key not in self.store.accountant.charges
                 if fresh:
-                    if not request.needed(plan) <= measured or request.known(plan) is not None:
+                    # on the same state of the ledger everything is as it was before the look
+                    if ready is not before and (
+                        not request.needed(plan, ready.cost) <= measured
+                        or request.known(plan) is not None
+                    ):
                         return None
-                    cost, now = request.cost(plan), self.store.now()
-                    granted = self._check(request, plan, cost, now)
-                    entry = guarded(partial(request.release, plan, exact, self.noise))
-                    append({**entry, **header(*key, cost, now, granted, identifier)})
+                    now = self.store.now()
+                    granted = self._check(request, ready, now)
+                    release = partial(request.release, plan, ready.cost, exact, self.noise)
+                    entry = guarded(release)
+                    append({**entry, **header(*key, ready.cost, now, granted, identifier)})
             self.store.follow()
             return request.result(plan, self.store.accountant.charges[key], fresh=fresh)
 
-    def _plan(self, request: Request[P, R], identifier: str | None) -> P:
-        """Plan a request on the newest state; refuse who may not ask, and a name used before."""
+    def _admitted(self, request: Request[P, R], identifier: str | None) -> Ready[P]:
+        """Return a request's plan on the newest state; refuse who may not ask, and a name used before."""
         self.store.follow()
         if request.analyst != OWNER:
             self.store.provenance.admit(request.analyst)
-        plan = request.plan()
-        self.store.accountant.check_identifier(request.analyst, identifier, plan.request)
-        return plan
+        ready = self.ready(request)
+        self.store.accountant.check_identifier(request.analyst, identifier, ready.plan.request)
+        return ready
+
+    def ready(self, request: Request[P, R]) -> Ready[P]:
+        """Return a request's plan with its cost, made once on each state of the ledger; under the lock.
+
+        So what a price shows is what a query carries out, as long as nothing is committed in between.
+        """
+        store = self.store
+
+        def make() -> Ready[P]:
+            plan = request.plan()
+            stored: Charge | None = store.accountant.charges.get((request.analyst, plan.request))
+            return Ready(plan, stored, request.cost(plan) if stored is None else _NO_COST)
+
+        # what others let an analyst learn may also end with time
+        granted = store.provenance.granted(request.analyst, store.now())
+        key = None if request.key is None else ("plan", request.analyst, request.key)
+        return self.memo.at(key, (store.ledger.sequence, granted), make)
 
     def _check(
-        self, request: Request[P, R], plan: P, cost: Cost, now: str
+        self, request: Request[P, R], ready: Ready[P], now: str
     ) -> list[tuple[int, Fraction]]:
         """Refuse what would pass a limit; return what is taken from which grant."""
+        plan, cost = ready.plan, ready.cost
         limit: str
         refused: BudgetError | RequestError
         try:
@@ -331,26 +361,6 @@ class Runner:
 
     def __reduce__(self) -> Any:
         raise TypeError("a Runner holds sensitive data and cannot be pickled")
-
-
-class Requests:
-    """Requests as they were read, by what was asked: reading them again would give the same."""
-
-    def __init__(self) -> None:
-        self._kept: dict[object, Any] = {}
-
-    def kept(self, key: object, read: Callable[[], T]) -> T:
-        """Return what ``read`` gave for a key, or gives now; what it refuses is not kept."""
-        found: T | None = self._kept.get(key)
-        if found is None:
-            found = read()
-            if len(self._kept) >= _MOST_REQUESTS:
-                self._kept.clear()
-            self._kept[key] = found
-        return found
-
-    def __len__(self) -> int:
-        return len(self._kept)
 
 
 class _Refused(Exception):  # noqa: N818 - never leaves the runner

@@ -156,8 +156,9 @@ class Desk:
         """Return the request for an answer at a level."""
         accuracy = {unit(self.plan.currency): level, "split": self.plan.accuracy.split}
         asker = ANALYST if self.store.provenance.policy is None else OWNER
+        key = "risk", self.plan.request, type(level), str(level)
         return AnswerRequest(
-            asker, self.sql, self.plan.query, accuracy, self.store, self.runner.tables, None
+            asker, self.sql, self.plan.query, accuracy, self.runner, declared=False, key=key
         )
 
     def price(self, level: Fraction | Picked) -> Price:

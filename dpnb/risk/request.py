@@ -76,6 +76,7 @@ class SelectionRequest:
     """
 
     verb: ClassVar[str] = "risk"
+    key: ClassVar[None] = None
     sql: str
     target: Mapping[str, Any]
     scan: ContributionScan
@@ -109,7 +110,7 @@ class SelectionRequest:
         price = PrivacyLoss.of(plan.cost, plan.currency)
         return self.store.accountant.once_cost(plan.request, price)
 
-    def needed(self, plan: SelectionPlan) -> Set[str]:
+    def needed(self, plan: SelectionPlan, cost: Cost) -> Set[str]:
         """Return that the table of counts is needed."""
         return {"counts"}
 
@@ -120,7 +121,9 @@ class SelectionRequest:
             raise engine_failure()
         return Tally(counted(found))
 
-    def release(self, plan: SelectionPlan, exact: Tally | None, noise: Noise) -> dict[str, Any]:
+    def release(
+        self, plan: SelectionPlan, cost: Cost, exact: Tally | None, noise: Noise
+    ) -> dict[str, Any]:
         """Draw, and return the ledger's entry."""
         if exact is None:
             raise engine_failure()

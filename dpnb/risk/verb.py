@@ -12,6 +12,7 @@ from dpnb.interrupt import Progress
 from dpnb.ledger.accounts import OWNER
 from dpnb.ledger.store import Store
 from dpnb.privacy.loss import unit
+from dpnb.releases.call import Call
 from dpnb.releases.runner import Runner
 from dpnb.risk.context import Desk
 from dpnb.risk.plan import family, options, paper_look, profile
@@ -36,7 +37,8 @@ def risk(
     with runner.reading() as store:
         _check(store)
         wanted = {unit(store.accountant.currency): 1, "split": split}
-        desk = Desk(sql, statement(runner, OWNER, sql, params, wanted).plan(), runner)
+        call = Call("risk", sql, wanted, params)
+        desk = Desk(sql, statement(runner, OWNER, call).plan(), runner)
         look: Callable[[], Any]
         if mode == "paper":
             look = paper_look(desk, known)

@@ -94,13 +94,23 @@ class TestMemory:
         for i in range(20):
             with pytest.raises(DpnbError):
                 verbs.price(runner(made), "alice", Call("query", [SQL], {"rho": f"{i}x" * 100_000}))
-        assert not len(runner(made).requests)
+        assert not len(runner(made).memo)
 
     def test_a_long_accuracy_is_not_kept(self):
         made = curator()
         verbs.price(runner(made), "alice", Call("query", [SQL], {"rho": 0.1}))
-        verbs.price(runner(made), "alice", Call("query", [SQL], {"rho": " " * 5_000 + "0.1"}))
-        assert len(runner(made).requests) == 1
+        kept = len(runner(made).memo)
+        verbs.price(runner(made), "alice", Call("query", [SQL], {"rho": " " * 10_000 + "0.1"}))
+        verbs.price(runner(made), "alice", Call("query", [SQL + " " * 10_000], {"rho": 0.1}))
+        assert kept
+        assert len(runner(made).memo) == kept
+
+    def test_the_number_of_plans_is_bounded(self, monkeypatch):
+        monkeypatch.setattr("dpnb.releases.memo.MOST", 20)
+        made = curator()
+        for i in range(1, 30):
+            verbs.price(runner(made), "alice", Call("query", [SQL], {"rho": f"0.{i:03}"}))
+        assert len(runner(made).memo) == 20
 
     def test_names_of_repeated_requests_are_bounded(self):
         made = curator()

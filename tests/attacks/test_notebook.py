@@ -168,7 +168,9 @@ def kept(notebook):
     return unpacked(notebooks.text(notebook).replace("\\n", "\n").replace('\\"', '"'))
 
 
-NUMBER = re.compile(r"(?<![\w.])-?\d+(?:[,_]\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?", re.IGNORECASE)
+NUMBER = re.compile(
+    r"(?<![\w.])-?\d+(?:[,_]\d{3})*(?:\.\d+)?(?:e[+-]?\d{1,3}(?!\d))?", re.IGNORECASE
+)
 
 
 def exact_in(text):

@@ -18,6 +18,7 @@ from dpnb.answers import verbs as asking
 from dpnb.errors import BudgetError, LedgerError
 from dpnb.ledger.accountant import Accountant
 from dpnb.privacy import parallel
+from dpnb.releases.call import Call
 from tests.kit.streams import LONG
 
 SCHEMA = Schema(
@@ -371,7 +372,9 @@ def play(seed, currency, monkeypatch=None, statements=45):
 def _planned(curator, who, sql, unit, level):
     """The levels that a refused statement would have had."""
     asked = {"split": None, "error": None, "rows": None, "rho": None, "epsilon": None}
-    priced = asking.statement(curator._runner, who, sql, None, {**asked, unit: level}).plan()
+    priced = asking.statement(
+        curator._runner, who, Call("query", sql, {**asked, unit: level})
+    ).plan()
     return dict(priced.levels)
 
 

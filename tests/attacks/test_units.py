@@ -26,6 +26,7 @@ from dpnb.curator import Curator
 from dpnb.display.cards.risk import choice_sentences
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import LedgerError, SqlError
+from dpnb.releases.call import Call
 from dpnb.views.definitions import read_view
 from dpnb.views.histogram import histogram
 from dpnb.views.view import scan_of
@@ -142,7 +143,8 @@ class TestSensitivity:
         reached = {}
         curator = opened(unit)
         requests = [
-            statement(curator._runner, "analyst", sql, None, {"rho": 1}) for sql in STATEMENTS
+            statement(curator._runner, "analyst", Call("query", sql, {"rho": 1}))
+            for sql in STATEMENTS
         ]
         plans = [request.plan() for request in requests]
         for engines in pairs:

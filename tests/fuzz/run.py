@@ -221,7 +221,9 @@ class Tables:
 
     def _query(self, asked: Statement) -> Query:
         """Return the meaning of a statement as the curator has read it."""
-        return asking.statement(self.curators[0]._runner, ANALYST, asked.text, None, LEVEL).query
+        return asking.statement(
+            self.curators[0]._runner, ANALYST, Call("query", asked.text, LEVEL)
+        ).query
 
     def _sound(self, asked: Statement, answer: Any) -> list[str]:
         """Return what is wrong with an answer, whatever it should be."""

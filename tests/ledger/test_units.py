@@ -19,6 +19,7 @@ import dpnb
 from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
 from dpnb.answers.verbs import statement
 from dpnb.curator import Curator
+from dpnb.releases.call import Call
 from dpnb.views.view import transposition
 from tests.kit.noise import ContinuousNoise
 
@@ -142,7 +143,7 @@ NOISY = {
 
 def exact_of(curator, answer_sql, name="analyst", **level):
     """A statement's exact vector, by its view's measure, each group in the order of the answer."""
-    request = statement(curator._runner, name, answer_sql, None, level)
+    request = statement(curator._runner, name, Call("query", answer_sql, level))
     plan = request.plan()
     engine = curator._runner.engines["sales"]
     found = request.measure(plan, set(plan.views), engine)

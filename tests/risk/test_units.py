@@ -14,6 +14,7 @@ from dpnb.answers.verbs import statement
 from dpnb.curator import Curator
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import RequestError
+from dpnb.releases.call import Call
 from dpnb.releases.plan import shares
 from dpnb.risk import plan
 from dpnb.risk.request import counted
@@ -80,7 +81,7 @@ class Crowd:
     def left_out(self, sql):
         """The share r of each id, from exact vectors with and without it."""
         level = "rho" if self.currency == "zcdp" else "epsilon"
-        request = statement(self.curator._runner, "analyst", sql, None, {level: 1})
+        request = statement(self.curator._runner, "analyst", Call("query", sql, {level: 1}))
         plan = request.plan()
         parts = shares(plan.parts, plan.accuracy, plan.currency)
 
