@@ -54,7 +54,6 @@ def answer(
     wanted: Plan,
     charge: Charge,
     store: Store,
-    schema: Schema,
     *,
     fresh: bool,
     worked_out: Sequence[Estimates] | None = None,
@@ -64,7 +63,7 @@ def answer(
     ``worked_out`` are the values of all outputs where other releases have a part in them.
     """
     state, query = store.accountant, wanted.query
-    cells = [schema[key.column].cells() for key in query.keys]
+    cells = [query.schema[key.column].cells() for key in query.keys]
     places = list(itertools.product(*(range(len(column)) for column in cells)))
 
     def look(parts: Sequence[Part]) -> int:
@@ -72,17 +71,17 @@ def answer(
         return state.look(charge.analyst, views)
 
     def estimates(part: Part, leaves: int = 1) -> Estimates:
-        bounds = _bounds(part, schema)
-        order = transposition(query.finer(part.aggregate), schema)
+        bounds = _bounds(part, query.schema)
+        order = transposition(query.finer(part.aggregate))
         return _estimates(part, wanted, charge, state, order, bounds, leaves)
 
     found = tuple(worked_out or ()) or tuple(
-        _derived(output, wanted, estimates, look, schema)
+        _derived(output, wanted, estimates, look)
         if isinstance(output, Derived)
         else estimates(_part(output, wanted))
         for output in query.outputs
     )
-    budget, told = status(store, charge.analyst), asked_groups(query, schema, places)
+    budget, told = status(store, charge.analyst), asked_groups(query, places)
     return Answer(
         sql=sql.strip(),
         table=query.table,
@@ -139,7 +138,6 @@ def _derived(
     wanted: Plan,
     estimates: Callable[[Part, int], Estimates],
     look: Callable[[Sequence[Part]], int],
-    schema: Schema,
 ) -> Estimates:
     # simultaneous intervals hold together already; others share the failure of one
     shares = column.claims if wanted.accuracy.intervals == "each" else 1
@@ -149,7 +147,7 @@ def _derived(
     def statistic(one: Statistic) -> Told:
         if isinstance(one, Quantile):
             (name,) = column.leaves[one.cells].columns
-            kind = schema[name]
+            kind = wanted.query.schema[name]
             if not isinstance(kind, Integer | Real):
                 raise TypeError("a quantile needs a column of numbers")
             alpha = wanted.alpha(look([parts[one.cells]])) / shares

@@ -54,7 +54,7 @@ def columns_of(view: View) -> frozenset[str]:
     return used | view.where.columns | frozenset(view.keys)
 
 
-def moment_of(view: View, schema: Schema) -> Moment:
+def moment_of(view: View) -> Moment:
     """Return what a view adds up. Values that are rounded one by one differ by their rounding."""
     measure = view.measure
     if isinstance(measure, Count):
@@ -67,7 +67,7 @@ def moment_of(view: View, schema: Schema) -> Moment:
     if measure.rounded:
         return measure.value, f"{measure.shift} {measure.step}"
     # CASE with one number in each branch counts rows, and so does a column of two values
-    return (measure.value, "") if _varies(measure.value, schema) else None
+    return (measure.value, "") if _varies(measure.value, view.schema) else None
 
 
 def _varies(value: Value, schema: Schema) -> bool:
@@ -91,19 +91,17 @@ class Domain:
 
     Parameters
     ----------
-    schema : Schema
-        Bounds, bins and complete columns; public facts.
     views : sequence of View
-        All that will be rows over the domain.
+        All that will be rows over the domain, at least one; of one table.
     """
 
-    def __init__(self, schema: Schema, views: Sequence[View]) -> None:
-        self.schema = schema
-        self.pieces = _pieces(schema, views)
+    def __init__(self, views: Sequence[View]) -> None:
+        self.schema = views[0].schema
+        self.pieces = _pieces(self.schema, views)
         self.shape = tuple(piece.size for piece in self.pieces)
         self.grid = math.prod(self.shape)
         self.moments: list[Moment] = list(
-            dict.fromkeys([None, *(moment_of(view, schema) for view in views)])
+            dict.fromkeys([None, *(moment_of(view) for view in views)])
         )
         self._place = {piece.column: i for i, piece in enumerate(self.pieces)}
 
@@ -118,7 +116,7 @@ class Domain:
 
         number = np.zeros([1] * len(self.shape), dtype=np.int64)
         outside = ~self._mask(view.where)
-        for key, starts, stops, missing in _groups(view, self.schema):
+        for key, starts, stops, missing in _groups(view):
             piece = self.pieces[self._place[key]]
             lows = np.array([low for low, _ in piece.cells])
             first = np.minimum(np.searchsorted(stops, lows), len(stops) - 1)
@@ -169,7 +167,7 @@ class Domain:
         half = measure.step * (measure.greatest - measure.least) / 2
         counted = np.where(known, values - float(measure.shift), float(middle))
         some, unknown = counted != 0, ~known & (half != 0)
-        start = self.grid * self.moments.index(moment_of(view, self.schema))
+        start = self.grid * self.moments.index(moment_of(view))
         return (
             np.concatenate([rows[some], rows[unknown]]),
             np.concatenate([cells[some], start + cells[unknown]]),
@@ -285,7 +283,7 @@ def _pieces(schema: Schema, views: Sequence[View]) -> tuple[Piece, ...]:
     for view in views:
         for column in columns_of(view):
             starts.setdefault(column, {schema[column].scale.low})
-        for column, low, high in _intervals(view, schema):
+        for column, low, high in _intervals(view):
             scale = schema[column].scale
             starts[column].update((low, scale.next(high)))
     for column, cut in starts.items():
@@ -304,9 +302,9 @@ def _cut(schema: Schema, column: str, starts: set[Code]) -> tuple[Interval, ...]
     return tuple(zip(inside, stops, strict=True))
 
 
-def _intervals(view: View, schema: Schema) -> Iterator[tuple[str, Code, Code]]:
+def _intervals(view: View) -> Iterator[tuple[str, Code, Code]]:
     """Return all intervals of codes that a view names."""
-    for key, starts, stops, _ in _groups(view, schema):
+    for key, starts, stops, _ in _groups(view):
         for low, high in zip(starts.tolist(), stops.tolist(), strict=True):
             yield key, low, high
     value = view.measure.value
@@ -316,7 +314,7 @@ def _intervals(view: View, schema: Schema) -> Iterator[tuple[str, Code, Code]]:
                 yield atom.column, low, high
 
 
-def _groups(view: View, schema: Schema) -> Iterator[tuple[str, Any, Any, bool]]:
+def _groups(view: View) -> Iterator[tuple[str, Any, Any, bool]]:
     """Return each key of a view: first and last codes of its groups, and whether missing is one."""
     if isinstance(view, Histogram):
         for key in view.keys:
@@ -324,7 +322,7 @@ def _groups(view: View, schema: Schema) -> Iterator[tuple[str, Any, Any, bool]]:
             yield key, starts, stops, True
         return
     for key in view.keys:
-        yield key, *_ends(schema, key), False
+        yield key, *_ends(view.schema, key), False
 
 
 @lru_cache(maxsize=512)

@@ -16,7 +16,6 @@ from dpnb.estimation.history import History, Row
 from dpnb.estimation.scheffe import factor
 from dpnb.releases.held import Held
 from dpnb.schema.columns import cell_count
-from dpnb.schema.schema import Schema
 from dpnb.sql.canonical import simplify
 from dpnb.sql.query import NONE, And
 from dpnb.views.histogram import Histogram
@@ -93,17 +92,15 @@ class Evidence:
 
     def __init__(
         self,
-        schema: Schema,
         held: Sequence[Held],
         wanted: Sequence[View],
         *,
         bounds: bool = False,
         room: Room = ROOM,
     ) -> None:
-        self._schema = schema
         self._asked = list(wanted)
         self._held = list(held)
-        ranked = _ranked(schema, _linked(schema, held, wanted), wanted)
+        ranked = _ranked(_linked(held, wanted), wanted)
         count = self._most(ranked, bounds, room)
         self.left_out = tuple(ranked[count:])
         self._remember()
@@ -113,7 +110,7 @@ class Evidence:
 
         def fit(count: int) -> bool:
             some = ranked[:count]
-            self._chosen = some if bounds else summed_out(self._schema, some, self._asked)
+            self._chosen = some if bounds else summed_out(some, self._asked)
             return self._fits(room)
 
         if fit(len(ranked)):
@@ -129,7 +126,7 @@ class Evidence:
     def _fits(self, room: Room) -> bool:
         """Return whether the chosen releases fit; then they are rows over atoms."""
         views = [*(one.view for one in self._chosen), *self._asked]
-        self.domain = Domain(self._schema, views)
+        self.domain = Domain(views)
         if self.domain.size > room.cells:
             return False
         self._split(views)
@@ -177,7 +174,7 @@ class Evidence:
             offsets[one.name] = start
             starts.append(start)
             pairs.append(np.stack([rows + start, atoms]))
-            start += len(one.values) if one.values is not None else _length(one.view, self._schema)
+            start += len(one.values) if one.values is not None else _length(one.view)
         wanted = [self._rows[view.id][1] for view in self._asked]
         touched = np.unique(np.concatenate(wanted)) if wanted else np.zeros(0, dtype=np.int64)
         links = np.concatenate(pairs, axis=1) if pairs else np.zeros((2, 0), dtype=np.int64)
@@ -255,7 +252,7 @@ class Evidence:
         """
         found: Counter[str] = Counter()
         for one in self._held:
-            found[one.law.family] += _length(one.view, self._schema)
+            found[one.law.family] += _length(one.view)
         return found
 
     def any_share(self, alpha: float) -> float:
@@ -272,7 +269,7 @@ class Evidence:
 
         rows, atoms, values = self._rows[view.id]
         order = np.argsort(rows, kind="stable")
-        size = _length(view, self._schema)
+        size = _length(view)
         ends = np.searchsorted(rows[order], np.arange(1, size))
         return list(
             zip(
@@ -317,13 +314,13 @@ class Evidence:
         return [next(found) if known else math.inf for known in told]
 
 
-def _length(view: View, schema: Schema) -> int:
+def _length(view: View) -> int:
     """Return the number of entries of a view's vector."""
     if isinstance(view, Histogram):
         return view.size if view.strategy is None else len(view.strategy.matrix)
     size = 1
     for key in view.keys:
-        size *= cell_count(schema[key])
+        size *= cell_count(view.schema[key])
     return size
 
 
@@ -350,10 +347,10 @@ def _renumbered(labels: Ints) -> Ints:
     return found
 
 
-def _linked(schema: Schema, held: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
+def _linked(held: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
     """Return the releases whose regions overlap those wanted, directly or through others."""
-    moments = {moment_of(view, schema) for view in wanted} | {None}
-    rest = [one for one in held if moment_of(one.view, schema) in moments]
+    moments = {moment_of(view) for view in wanted} | {None}
+    rest = [one for one in held if moment_of(one.view) in moments]
     found: list[Held] = []
     reached = list(wanted)
     while reached:
@@ -361,25 +358,25 @@ def _linked(schema: Schema, held: Sequence[Held], wanted: Sequence[View]) -> lis
         near: list[Held] = []
         far: list[Held] = []
         for one in rest:
-            (near if _overlap(schema, one.view, view) else far).append(one)
+            (near if _overlap(one.view, view) else far).append(one)
         rest = far
         found += near
         reached += [one.view for one in near]
     return found
 
 
-def _overlap(schema: Schema, one: View, other: View) -> bool:
+def _overlap(one: View, other: View) -> bool:
     if not one.where.columns & other.where.columns:
         return True
-    return simplify(And((one.where, other.where)), schema) != NONE
+    return simplify(And((one.where, other.where)), one.schema) != NONE
 
 
-def _ranked(schema: Schema, linked: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
+def _ranked(linked: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
     """Return releases by how many columns they need beside those wanted, by size, and by noise."""
     own: frozenset[str] = frozenset().union(*(columns_of(view) for view in wanted))
 
     def rank(one: Held) -> tuple[float, ...]:
         more = len(columns_of(one.view) - own)
-        return more, _length(one.view, schema), one.law.scale
+        return more, _length(one.view), one.law.scale
 
     return sorted(linked, key=rank)

@@ -19,7 +19,6 @@ from dpnb.errors import RequestError
 from dpnb.estimation.intervals import shifted
 from dpnb.estimation.joint import Joint
 from dpnb.releases.held import Known
-from dpnb.schema.schema import Schema
 from dpnb.sql.formulas import linear
 from dpnb.sql.query import Aggregate, Derived, Query
 from dpnb.sql.values import Column, bounds_of
@@ -64,7 +63,7 @@ class Part:
         return "FORMULA" if isinstance(self.output, Derived) else self.output.function
 
 
-def parts_of(query: Query, schema: Schema, version: int) -> list[Part]:
+def parts_of(query: Query, version: int) -> list[Part]:
     """Return the outputs of a statement as weighted sums of views.
 
     Raises
@@ -80,15 +79,15 @@ def parts_of(query: Query, schema: Schema, version: int) -> list[Part]:
         )
     for output in query.outputs:
         if isinstance(output, Derived):
-            found.append(_formula(output, query, schema, version))
+            found.append(_formula(output, query, version))
         else:
-            views = views_of(output, query, schema, version)
+            views = views_of(output, query, version)
             parts = [((views[name], 1.0),) for name in ("sum", "count") if name in views]
             found.append(Part(output, tuple(parts)))
     return found
 
 
-def _formula(output: Derived, query: Query, schema: Schema, version: int) -> Part:
+def _formula(output: Derived, query: Query, version: int) -> Part:
     weights = linear(output.formula)
     if weights is None or any(leaf.function == "AVG" for leaf in output.leaves):
         raise RequestError(
@@ -98,7 +97,7 @@ def _formula(output: Derived, query: Query, schema: Schema, version: int) -> Par
     constant, factors = weights
     views = []
     for place, factor in factors.items():
-        (view,) = views_of(output.leaves[place], query, schema, version).values()
+        (view,) = views_of(output.leaves[place], query, version).values()
         if isinstance(view.measure, Sum) and view.measure.shift:
             raise AssertionError
         views.append((view, float(factor)))
@@ -110,7 +109,6 @@ def infer(
     query: Query,
     options: Options,
     known: Known,
-    schema: Schema,
 ) -> Inference:
     """Work a statement out from what is held; see ``Session.infer``.
 
@@ -119,8 +117,8 @@ def infer(
     RequestError
         When past answers determine none of the values, unless bounds are wanted.
     """
-    outputs = parts_of(query, schema, known.version)
-    cells = [schema[key.column].cells() for key in query.keys]
+    outputs = parts_of(query, known.version)
+    cells = [query.schema[key.column].cells() for key in query.keys]
     groups = math.prod(len(column) for column in cells)
     quick = options.method == "blue" and options.prior is None
     most = MOST_GROUPS if quick else MOST_SLOW
@@ -130,8 +128,8 @@ def infer(
             "Group by fewer columns, or pick groups with WHERE.",
         )
     views = [view for part in outputs for view in part.views]
-    evidence = Evidence(schema, known.held, views, bounds=options.method == "guaranteed")
-    order = transposition(query, schema)
+    evidence = Evidence(known.held, views, bounds=options.method == "guaranteed")
+    order = transposition(query)
     rows: Rows = []
     places: list[list[tuple[int, ...]]] = []
     untold: Rows = []
@@ -151,19 +149,19 @@ def infer(
         places.append(own)
     missing = _missing(evidence, untold)
     if not rows and options.method != "guaranteed":
-        raise _undetermined(missing[0], query, known, schema)
+        raise _undetermined(missing[0], query, known)
     joint = evidence.history.joint(rows)
     alpha = options.alpha(groups * len(outputs))
     measure = partial(measured, joint, options, evidence, alpha)
     inferred = [
-        _inferred(part, own, made, measure, schema)
+        _inferred(part, own, made, measure)
         for part, own, made in zip(outputs, places, wanted, strict=True)
     ]
     confidence, met, inferred = asked(inferred, joint, options, groups * len(outputs))
     # a prior, or bounds, rest on everything that is linked
     bearing = [one for one in evidence.used if not quick or one.name in joint.used]
     numbers = list(itertools.product(*(range(len(column)) for column in cells)))
-    chosen = asked_groups(query, schema, numbers)
+    chosen = asked_groups(query, numbers)
     return Inference(
         sql=sql.strip(),
         table=query.table,
@@ -183,10 +181,10 @@ def infer(
         met=met,
         prior=options.prior,
         joint=joint,
-        shares=_sources(joint, evidence, schema),
+        shares=_sources(joint, evidence),
         missing=missing,
         consistency=evidence.history.consistency(ALARM_DRAWS),
-        left_out=tuple(view_text(one.view, schema) for one in evidence.left_out),
+        left_out=tuple(view_text(one.view) for one in evidence.left_out),
         stamp=known.stamp,
         conditional=any(one.name in known.conditional for one in evidence.used),
         ledger=known.ledger,
@@ -204,11 +202,10 @@ def _inferred(
     places: Sequence[tuple[int, ...]],
     rows: Sequence[Rows],
     measure: Callable[..., tuple[float | None, Pair]],
-    schema: Schema,
 ) -> Inferred:
     output, middle, reach = part.output, 0.0, 0.0
     if part.function == "AVG" and not isinstance(output, Derived):
-        middle, reach = centre(part, output, schema)
+        middle, reach = centre(part, output)
     found = [
         measure(part, place, [each[group] for each in rows], reach)
         for group, place in enumerate(places)
@@ -231,30 +228,30 @@ def _inferred(
     )
 
 
-def centre(part: Part, output: Aggregate, schema: Schema) -> tuple[float, float]:
+def centre(part: Part, output: Aggregate) -> tuple[float, float]:
     """Return the origin of an AVG's sums, and the largest distance of a value from it."""
     ((view, _),) = part.parts[0]
     if not isinstance(view.measure, Sum) or output.value is None:
         return 0.0, 0.0
-    middle, bounds = float(view.measure.shift), bounds_of(output.value, schema)
+    middle, bounds = float(view.measure.shift), bounds_of(output.value, view.schema)
     # rounding to ticks may end just inside the declared bounds
     return middle, max(view.spread, float(bounds.high) - middle, middle - float(bounds.low))
 
 
-def _has_averages(query: Query, known: Known, schema: Schema) -> bool:
+def _has_averages(query: Query, known: Known) -> bool:
     """Return whether past answers determine averages of what is summed: a Real is rounded otherwise for them."""
     for output in query.measured:
         if output.function == "SUM":
             average = replace(output, function="AVG")
-            views = views_of(average, query, schema, known.version)
-            evidence = Evidence(schema, known.held, list(views.values()))
+            views = views_of(average, query, known.version)
+            evidence = Evidence(known.held, list(views.values()))
             told = [evidence.told(evidence.wanted(view)) for view in views.values()]
             if any(all(both) for both in zip(*told, strict=True)):
                 return True
     return False
 
 
-def _undetermined(missing: Missing, query: Query, known: Known, schema: Schema) -> RequestError:
+def _undetermined(missing: Missing, query: Query, known: Known) -> RequestError:
     """Return why nothing of a statement follows from past answers, and what to do; from what was asked alone."""
     if not known.held:
         newer = f" on version {known.version} of its data" if known.version > 1 else ""
@@ -262,7 +259,7 @@ def _undetermined(missing: Missing, query: Query, known: Known, schema: Schema) 
             f"no past answer to you is about this table{newer}",
             "Ask the statement itself: session.query(sql).",
         )
-    if _has_averages(query, known, schema):
+    if _has_averages(query, known):
         return RequestError(
             "past answers hold the average of these values, but not their sum",
             "Infer the AVG and the COUNT of the same column, and multiply them.",
@@ -289,18 +286,18 @@ def _missing(evidence: Evidence, untold: Rows) -> tuple[Missing, ...]:
     return tuple(found.values())
 
 
-def _sources(joint: Joint, evidence: Evidence, schema: Schema) -> tuple[tuple[Source, ...], ...]:
+def _sources(joint: Joint, evidence: Evidence) -> tuple[tuple[Source, ...], ...]:
     """Return for each linear part the past answers it rests on, the most important first."""
     answers = {row.name: row for row in evidence.history.rows}
 
     def source(name: str, weight: float, share: float) -> Source:
         one, number = evidence.sources[name]
-        group = cell_text(one.view, number, schema)
+        group = cell_text(one.view, number)
         if one.summed > 1:
             group = f"{group}, " if group else ""
             group += f"sum of {one.summed:,}"
         row = answers[name]
-        statement = view_text(one.asked, schema)
+        statement = view_text(one.asked)
         return Source(statement, group, row.answer, math.sqrt(row.variance), weight, share)
 
     return tuple(

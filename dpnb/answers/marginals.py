@@ -17,7 +17,6 @@ from dpnb.answers.domain import columns_of
 from dpnb.privacy.calibrate import Law
 from dpnb.releases.held import Held
 from dpnb.schema.columns import cell_count
-from dpnb.schema.schema import Schema
 from dpnb.sql.query import And, Predicate, Within
 from dpnb.views.histogram import Histogram
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from dpnb.views.view import View
 
 
-def summed_out(schema: Schema, held: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
+def summed_out(held: Sequence[Held], wanted: Sequence[View]) -> list[Held]:
     """Return releases that tell the same about some wanted views, with as few columns as that takes.
 
     Exact for Gaussian noise; releases with Laplace noise, whose sums have no such law, stay as they are.
@@ -38,7 +37,7 @@ def summed_out(schema: Schema, held: Sequence[Held], wanted: Sequence[View]) -> 
         uses = Counter(column for one in found for column in columns_of(one.view))
         alone = {column for column, uses_of in uses.items() if uses_of == 1} - asked
         for place, one in enumerate(found):
-            made = _without(one, alone & columns_of(one.view), schema)
+            made = _without(one, alone & columns_of(one.view))
             if made is not one:
                 found[place : place + 1] = [] if made is None else [made]
                 break
@@ -46,7 +45,7 @@ def summed_out(schema: Schema, held: Sequence[Held], wanted: Sequence[View]) -> 
             return found
 
 
-def _without(one: Held, alone: Set[str], schema: Schema) -> Held | None:
+def _without(one: Held, alone: Set[str]) -> Held | None:
     """Return a release without some columns; itself where they stay, None where nothing is determined."""
     view = one.view
     value = view.measure.value
@@ -57,11 +56,11 @@ def _without(one: Held, alone: Set[str], schema: Schema) -> Held | None:
     if _conjuncts(view.where) & free:
         return None
     keys = [key for key in view.keys if key in free - view.where.columns]
-    if not all(_covers(view, key, schema) for key in keys):
+    if not all(_covers(view, key) for key in keys):
         return None
     if not keys or one.law.family != "gaussian":
         return one
-    return _summed(one, keys, schema)
+    return _summed(one, keys)
 
 
 def _conjuncts(where: Predicate) -> frozenset[str]:
@@ -77,16 +76,16 @@ def _conjuncts(where: Predicate) -> frozenset[str]:
     return frozenset[str]().union(*(atom.columns for atom in atoms)) - others
 
 
-def _covers(view: View, key: str, schema: Schema) -> bool:
+def _covers(view: View, key: str) -> bool:
     """Return whether every row is in a group of a key."""
     if isinstance(view, Histogram):
         return True
-    scale = schema[key].scale
-    cells = [(cell.low, cell.high) for cell in schema[key].cells()]
-    return key in schema.complete and scale.union(cells) == ((scale.low, scale.high),)
+    scale = view.schema[key].scale
+    cells = [(cell.low, cell.high) for cell in view.schema[key].cells()]
+    return key in view.schema.complete and scale.union(cells) == ((scale.low, scale.high),)
 
 
-def _summed(one: Held, keys: Sequence[str], schema: Schema) -> Held:
+def _summed(one: Held, keys: Sequence[str]) -> Held:
     """Return a release summed over some of its keys."""
     import numpy as np
 
@@ -96,7 +95,7 @@ def _summed(one: Held, keys: Sequence[str], schema: Schema) -> Held:
         axes = tuple(axis for axis in view.axes if axis.column not in keys)
         left: View = replace(view, keys=tuple(axis.column for axis in axes), axes=axes)
     else:
-        sizes = [cell_count(schema[key]) for key in view.keys]
+        sizes = [cell_count(view.schema[key]) for key in view.keys]
         left = replace(view, keys=tuple(key for key in view.keys if key not in keys))
     places = tuple(view.keys.index(key) for key in keys)
     count = math.prod(sizes[place] for place in places)

@@ -22,7 +22,6 @@ from dpnb.privacy.loss import ceiling_digits
 from dpnb.privacy.path import LEAST_LEVEL, grid
 from dpnb.releases.held import Held
 from dpnb.releases.plan import Part, Plan
-from dpnb.schema.schema import Schema
 from dpnb.sql.query import Aggregate
 from dpnb.views.view import View, transposition
 
@@ -52,15 +51,15 @@ class Wanted:
     apart: float
 
 
-def wanted_of(plan: Plan, schema: Schema) -> list[Wanted]:
+def wanted_of(plan: Plan) -> list[Wanted]:
     """Return the aggregates of a plan with what is requested of them."""
     errors = plan.accuracy.error or {}
     (version,) = {view.version for view in plan.views.values()}
-    outputs = parts_of(plan.query, schema, version)
+    outputs = parts_of(plan.query, version)
     alpha = plan.alpha(1)
     found = []
     for part, output in zip(plan.parts, outputs, strict=True):
-        middle, reach = centre(output, part.aggregate, schema) if part.is_mean else (0.0, 0.0)
+        middle, reach = centre(output, part.aggregate) if part.is_mean else (0.0, 0.0)
         apart = 0.0 if part.alignment is None else abs(part.alignment.middle - middle)
         error = errors[part.aggregate.alias] * SLACK
         found.append(
@@ -69,17 +68,15 @@ def wanted_of(plan: Plan, schema: Schema) -> list[Wanted]:
     return found
 
 
-def _evidence(
-    schema: Schema, held: Sequence[Held], wanted: Sequence[Wanted], room: Room = SMALL
-) -> Evidence:
+def _evidence(held: Sequence[Held], wanted: Sequence[Wanted], room: Room = SMALL) -> Evidence:
     views = [view for one in wanted for view in one.output.views]
-    return Evidence(schema, held, views, room=room)
+    return Evidence(held, views, room=room)
 
 
-def sufficient(plan: Plan, schema: Schema, held: Sequence[Held]) -> dict[str, Fraction] | None:
+def sufficient(plan: Plan, held: Sequence[Held]) -> dict[str, Fraction] | None:
     """Return the versions that reach every requested error without more; None where none do."""
-    wanted = wanted_of(plan, schema)
-    evidence = _evidence(schema, held, wanted)
+    wanted = wanted_of(plan)
+    evidence = _evidence(held, wanted)
     for one in wanted:
         combinations = _combinations(one, evidence)
         if not all(all(evidence.told(rows)) for rows in combinations):
@@ -113,7 +110,7 @@ def _reached(one: Wanted, halves: Sequence[float]) -> bool:
 
 
 def missing_levels(
-    plan: Plan, schema: Schema, others: Sequence[Held]
+    plan: Plan, others: Sequence[Held]
 ) -> tuple[dict[str, Fraction], dict[str, Fraction]]:
     """Return the least level of each view, given the releases of other views, and those used.
 
@@ -121,8 +118,8 @@ def missing_levels(
     with variance v, give 1 / (1/s + 1/v) at most, so 1/s = 1/v* - 1/v suffices for v*
     (docs/methods/bayes.md, theorem 11). With Laplace noise the law of the merged estimate decides.
     """
-    wanted = wanted_of(plan, schema)
-    evidence = _evidence(schema, others, wanted)
+    wanted = wanted_of(plan)
+    evidence = _evidence(others, wanted)
     least: dict[str, Fraction] = {}
     helped = False
     for one in wanted:
@@ -227,23 +224,21 @@ def _rounded(law: Mixture) -> tuple[float, ...]:
     return tuple(float(f"{scale:.9g}") for scale in sorted(law.scales))
 
 
-def merged(plan: Plan, schema: Schema, held: Sequence[Held], look: int) -> list[Estimates]:
+def merged(plan: Plan, held: Sequence[Held], look: int) -> list[Estimates]:
     """Return the values of a plan from all that is held, with the intervals of their joint law."""
-    wanted = wanted_of(plan, schema)
+    wanted = wanted_of(plan)
     # all that the plan rests on, and what was bought beside it
-    evidence = _evidence(schema, held, wanted, ROOM)
-    order = transposition(plan.query, schema)
+    evidence = _evidence(held, wanted, ROOM)
+    order = transposition(plan.query)
     found = []
     for one in wanted:
         rows = [in_order(evidence.combined(weighted), order) for weighted in one.output.parts]
         joint = evidence.history.joint([row for part in rows for row in part])
-        found.append(_estimates(one, joint, plan, len(order), schema, look))
+        found.append(_estimates(one, joint, plan, len(order), look))
     return found
 
 
-def _estimates(
-    one: Wanted, joint: Joint, plan: Plan, groups: int, schema: Schema, look: int
-) -> Estimates:
+def _estimates(one: Wanted, joint: Joint, plan: Plan, groups: int, look: int) -> Estimates:
     aggregate: Aggregate = one.part.aggregate
     values: list[float | None] = []
     ends: list[tuple[float, float]] = []
@@ -265,7 +260,7 @@ def _estimates(
             if aggregate.function == "COUNT"
             else (estimate - half, estimate + half)
         )
-    shift = centre(one.output, aggregate, schema)[0] if one.part.is_mean else 0.0
+    shift = centre(one.output, aggregate)[0] if one.part.is_mean else 0.0
     return Estimates.worked_out(
         aggregate,
         [None if value is None else shift + value for value in values],

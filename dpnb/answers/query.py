@@ -56,7 +56,6 @@ class AnswerRequest:
             return plan(
                 self.query,
                 accuracy,
-                self.runner.tables[table].schema,
                 version,
                 state.currency,
                 lambda views: len(state.looks(self.analyst, views)),
@@ -200,8 +199,7 @@ class AnswerRequest:
 
     def result(self, plan: Plan, charge: Charge, *, fresh: bool) -> Answer:
         """Build the answer from the committed knots."""
-        schema = self.runner.tables[plan.query.table].schema
-        return assembly.answer(self.sql, plan, charge, self.store, schema, fresh=fresh)
+        return assembly.answer(self.sql, plan, charge, self.store, fresh=fresh)
 
 
 def _definitions(plan: Plan) -> dict[str, dict[str, Any]]:

@@ -76,19 +76,18 @@ def recalled(runner: Runner, row: str, reference: Reference) -> Question:
 
 def _answer(runner: Runner, row: str, charge: Charge) -> Answer:
     """Return the answer of a charge, with made-up names."""
-    store, query = runner.store, read(charge.query)
-    table = query.table
+    store, table = runner.store, str(charge.query["table"])
+    query = read(charge.query, runner.tables[table].schema)
     accuracy = replace(Accuracy.from_dict(charge.accuracy), error=None)
     choice = Choice(
         runner.declared, runner.declared.of(table, store), store.accountant, row, charge.declared,
         store.provenance.static,
     )  # fmt: skip
-    schema = runner.tables[table].schema
     plan = at_levels(
-        query, accuracy, schema, charge.version, store.accountant.currency, charge.request,
+        query, accuracy, charge.version, store.accountant.currency, charge.request,
         charge.levels, choice,
     )  # fmt: skip
     if charge.way is None:
-        return answer(charge.sql, plan, charge, store, schema, fresh=False)
+        return answer(charge.sql, plan, charge, store, fresh=False)
     own = AnswerRequest(row, charge.sql, query, {}, runner)
     return OnlineRequest(own).recalled(plan, charge)

@@ -25,7 +25,6 @@ from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.noise import Noise
 from dpnb.releases.held import Held
 from dpnb.releases.plan import Plan
-from dpnb.schema.schema import Schema
 from dpnb.views.view import View
 
 MOST_VALUES = 500
@@ -133,20 +132,20 @@ class OnlineRequest:
         if alone.query.derived or alone.groups * len(alone.parts) > MOST_VALUES:
             # formulas rest on answers of their own
             return plain
-        schema, version = self.own.runner.tables[table].schema, self.own.store.version(table)
-        now = self.own.runner.shelf.held(state, [analyst], table, version, schema)
+        version = self.own.store.version(table)
+        now = self.own.runner.shelf.held(state, [analyst], table, version)
         held = [one for one in now if one.name not in later]
         held += [one for one in later.values() if one.view.table == table]
         if not any(one.name not in alone.views for one in held):
             return plain
         price = self.own.cost(alone).row
         try:
-            found = sufficient(alone, schema, held)
+            found = sufficient(alone, held)
             if found is not None:
                 nothing = replace(alone, views={}, levels={}, epsilons={})
                 return OnlinePlan(alone, nothing, "history", found, price)
             others = [one for one in held if one.name not in alone.views]
-            reduced, past = missing_levels(alone, schema, others)
+            reduced, past = missing_levels(alone, others)
         except NoRoomError:
             return plain
         if not past:
@@ -222,28 +221,26 @@ class OnlineRequest:
         return self.result(_again(alone, charge), charge, fresh=False)
 
     def _merged(self, plan: OnlinePlan, charge: Charge, *, fresh: bool) -> Answer:
-        store, schema = self.own.store, self.own.runner.tables[plan.alone.query.table].schema
+        store = self.own.store
         # what was committed is the same ever after; what was not has no charge
-        work = partial(self._worked_out, plan, charge, schema)
+        work = partial(self._worked_out, plan, charge)
         key = "merged", self.analyst, plan.request
         kept = self.own.runner.memo
         found = kept.at(key, charge.sequence, work) if charge.sequence else work()
-        made = answer(self.sql, plan.alone, charge, store, schema, fresh=fresh, worked_out=found)
+        made = answer(self.sql, plan.alone, charge, store, fresh=fresh, worked_out=found)
         return replace(made, origin=plan.origin)
 
-    def _worked_out(self, plan: OnlinePlan, charge: Charge, schema: Schema) -> list[Estimates]:
+    def _worked_out(self, plan: OnlinePlan, charge: Charge) -> list[Estimates]:
         from dpnb.answers.merging import merged
 
         state, table = self.own.store.accountant, plan.alone.query.table
         levels = {**charge.past, **charge.levels}
-        held = self.own.runner.shelf.held(
-            state, [self.analyst], table, charge.version, schema, levels
-        )
+        held = self.own.runner.shelf.held(state, [self.analyst], table, charge.version, levels)
         views = list(plan.alone.views)
         look = 1 + len(state.looks(self.analyst, views))
         if charge.levels:
             look = state.look(self.analyst, {view: charge.levels[view] for view in views})
-        return merged(plan.alone, schema, held, look)
+        return merged(plan.alone, held, look)
 
 
 def _again(alone: Plan, stored: Charge) -> OnlinePlan:

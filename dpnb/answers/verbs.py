@@ -131,9 +131,8 @@ def inferred(runner: Runner, rows: Collection[str], call: Call) -> Inference:
     query = parse(call.subject, runner.tables, call.params)
     _check_having(query)
     with runner.reading() as store:
-        schema = runner.tables[query.table].schema
-        known = runner.shelf.known(store, rows, query.table, schema)
-    return infer(call.subject, query, wanted, known, schema)
+        known = runner.shelf.known(store, rows, query.table)
+    return infer(call.subject, query, wanted, known)
 
 
 QUERY = Verb("sql", accuracy.OPTIONS, Answer, _query, Price, _priced)

@@ -27,7 +27,7 @@ from dpnb.ledger.accountant import Charge
 from dpnb.ledger.store import Store
 from dpnb.privacy.loss import PrivacyLoss, amount_text, epsilon_shown
 from dpnb.published import published
-from dpnb.schema.schema import Schema, unit_text
+from dpnb.schema.schema import unit_text
 from dpnb.views.measures import Sum
 from dpnb.views.view import View
 
@@ -38,7 +38,6 @@ def decision(
     taken: Sequence[tuple[Taken, Charge]],
     found: Found | None,
     store: Store,
-    schema: Schema,
     analyst: str,
     responded: Responded | None = None,
     asked: Sequence[int] = (),
@@ -53,7 +52,7 @@ def decision(
     if found is not None:
         verdict = found.verdict
         chosen = plan.condition.value(found.kept) if step else verdict >= 0
-        readings = tuple(_reading(stage, i, step, found, schema) for i in range(len(plan.lines)))
+        readings = tuple(_reading(stage, i, step, found) for i in range(len(plan.lines)))
         estimate = _estimate(plan, chosen, found)
     flags = np.zeros(len(plan.groups), bool)
     if responded is not None:
@@ -79,7 +78,7 @@ def decision(
         version=plan.version,
         keys=tuple(key.alias for key in plan.query.keys),
         groups=plan.groups,
-        condition=condition_text(plan, schema),
+        condition=condition_text(plan),
         mode=options.mode,
         protect=options.protect,
         beta=options.beta,
@@ -94,7 +93,7 @@ def decision(
         false=false,
         missed=missed,
         estimate=estimate,
-        tests=tests(plan, max(step, 1), schema),
+        tests=tests(plan, max(step, 1)),
         readings=readings,
         taken=tuple(one for one, _ in taken),
         steps=plan.steps,
@@ -121,7 +120,6 @@ def studied(
     plan: DecisionPlan,
     exact: Mapping[str, Sequence[int]],
     store: Store,
-    schema: Schema,
     analyst: str,
 ) -> Decision:
     """Return what a published method finds in a simulation on public data; stamped not private."""
@@ -135,7 +133,7 @@ def studied(
     )  # fmt: skip
     found = study.run(options.mode, case, study.generator())
     at = Stage(plan, 1, (Fraction(0),) * len(plan.lines), ())
-    bare = decision(sql, at, (), None, store, schema, analyst)
+    bare = decision(sql, at, (), None, store, analyst)
     epsilons = tuple(found.epsilons.tolist())
     rates = np.array(found.f_est or ()) / np.maximum(np.array(found.r_est or ()), 1e-300)
     known = rates[np.isfinite(rates)]
@@ -201,12 +199,13 @@ def _epsilons(
     return tuple(most if flag else less for flag in flags.tolist())
 
 
-def _reading(stage: Stage, place: int, step: int, found: Found, schema: Schema) -> Reading:
+def _reading(stage: Stage, place: int, step: int, found: Found) -> Reading:
     line = stage.plan.lines[place]
     level = stage.targets(step)[place] if step else held_before(stage)[place]
     low, high = found.low[place], found.high[place]
     low, high = np.minimum(low, high), np.maximum(low, high)
     made = line.view.law(level, stage.plan.currency) if level else None
+    schema = stage.plan.query.schema
     return Reading(
         line.aggregate.alias, name_of(line.aggregate, schema), aggregate_text(line.aggregate, schema),
         None if line.about is None else float(line.about),
@@ -215,12 +214,12 @@ def _reading(stage: Stage, place: int, step: int, found: Found, schema: Schema) 
     )  # fmt: skip
 
 
-def tests(plan: DecisionPlan, step: int, schema: Schema) -> tuple[Test, ...]:
+def tests(plan: DecisionPlan, step: int) -> tuple[Test, ...]:
     """Return the conditions as they are tested at a step."""
     us = plan.regions(step) if plan.steps else tuple(term.u for term in plan.terms)
     return tuple(
         Test(
-            term_text(plan, term, schema), term.line, term.atom.sign, tuple(plan.limits[i].tolist()), u,
+            term_text(plan, term), term.line, term.atom.sign, tuple(plan.limits[i].tolist()), u,
             term.rows, term.share * max(plan.steps, 1), _rounding(plan.lines[term.line].view),
         )
         for i, (term, u) in enumerate(zip(plan.terms, us, strict=True))
@@ -232,13 +231,13 @@ def _rounding(view: View) -> float:
     return float(measure.step) if isinstance(measure, Sum) and measure.rounded else 0.0
 
 
-def term_text(plan: DecisionPlan, term: Term, schema: Schema) -> str:
+def term_text(plan: DecisionPlan, term: Term) -> str:
     """Return a condition as it was written; what protects from false positives tests its complement."""
     atom = term.atom if plan.options.protect == "fnr" else term.atom.complement()
-    return atom_text(atom, schema)
+    return atom_text(atom, plan.query.schema)
 
 
-def condition_text(plan: DecisionPlan, schema: Schema) -> str:
+def condition_text(plan: DecisionPlan) -> str:
     """Return what is decided in words of SQL; also of a decision that protects the complement."""
     made = plan.condition if plan.options.protect == "fnr" else plan.condition.complement()
 
@@ -246,6 +245,6 @@ def condition_text(plan: DecisionPlan, schema: Schema) -> str:
         if isinstance(tree, Node):
             shown = f" {tree.operator} ".join(text(part, inner=True) for part in tree.parts)
             return f"({shown})" if inner else shown
-        return term_text(plan, plan.terms[tree], schema)
+        return term_text(plan, plan.terms[tree])
 
     return text(made.tree, inner=False)

@@ -45,7 +45,6 @@ from dpnb.privacy.loss import PrivacyLoss, amount_text, unit
 from dpnb.releases.request import P, R, Request
 from dpnb.releases.runner import Runner
 from dpnb.results import rebilled
-from dpnb.schema.schema import Schema
 
 
 def _either(ways: Sequence[str]) -> str:
@@ -62,7 +61,6 @@ class Decider:
     sql: str
     plan: DecisionPlan
     runner: Runner
-    schema: Schema
     cancel: threading.Event | None = None
     identifier: str | None = None
 
@@ -88,7 +86,7 @@ class Decider:
     def studied(self, exact: Mapping[str, Sequence[int]]) -> Decision:
         """Return what a published method finds in a simulation; nothing is charged."""
         with self.runner.lock:
-            return studied(self.sql, self.plan, exact, self.store, self.schema, self.analyst)
+            return studied(self.sql, self.plan, exact, self.store, self.analyst)
 
     def decide(self) -> Decision:
         """Take steps until the goal is certified, cannot be reached, or cannot be paid.
@@ -145,17 +143,17 @@ class Decider:
         left = budget.remaining.level(currency)
         return DecisionPrice(
             sql=self.sql.strip(),
-            condition=condition_text(plan, self.schema),
+            condition=condition_text(plan),
             mode=options.mode,
             protect=options.protect,
             beta=options.beta,
             alpha=options.alpha,
             confidence=options.confidence,
             groups=len(plan.groups),
-            tests=tests(plan, 1, self.schema),
+            tests=tests(plan, 1),
             implicants=tuple(tuple(sorted(one)) for one in plan.condition.implicants),
             readings=tuple(
-                (line.aggregate.alias, aggregate_text(line.aggregate, self.schema))
+                (line.aggregate.alias, aggregate_text(line.aggregate, plan.query.schema))
                 for line in plan.lines
             ),
             costs=tuple(
@@ -242,9 +240,7 @@ class Decider:
                 false, missed = missed, false
             unknown = int((found.verdict == 0).sum())
             taken.append((Taken(number, charge.row, false, missed, unknown), charge))
-        built = decision(
-            self.sql, made, taken, self._found(made, step), self.store, self.schema, self.analyst
-        )
+        built = decision(self.sql, made, taken, self._found(made, step), self.store, self.analyst)
         further = None
         if self.plan.options.mode == "certified" and step < self.plan.steps:
             further = self._next_cost(step)
@@ -271,7 +267,7 @@ class Decider:
         found = self._found(made, 0)
         if shares(found.verdict >= 0, found.verdict)[0] > options.goal:
             return None
-        built = decision(self.sql, made, (), found, self.store, self.schema, self.analyst)
+        built = decision(self.sql, made, (), found, self.store, self.analyst)
         return replace(
             rebilled(built, stored=True), status="certified",
             next_cost=self.store.accountant.cost(
@@ -397,9 +393,7 @@ class Decider:
         found: Responded = self._run(request, "response")
         with self.runner.lock:
             at = Stage(self.plan, 1, (Fraction(0),) * len(self.plan.lines), ())
-            made = decision(
-                self.sql, at, (), None, self.store, self.schema, self.analyst, found, request.asked
-            )
+            made = decision(self.sql, at, (), None, self.store, self.analyst, found, request.asked)
         spent = found.charge.row if found.fresh else PrivacyLoss.none()
         return rebilled(made, spent=spent, stored=not found.fresh)
 
@@ -421,8 +415,7 @@ class Decider:
         with self.runner.lock:
             charge = self._taken()[0]
             whole = decision(
-                self.sql, at, [(made.taken[0], charge)], self._found(at, 1), self.store, self.schema,
-                self.analyst, found, asked,
+                self.sql, at, [(made.taken[0], charge)], self._found(at, 1), self.store, self.analyst, found, asked,
             )  # fmt: skip
         more = found.charge.row if found.fresh else PrivacyLoss.none()
         return rebilled(whole, spent=made.spent + more, stored=made.stored and not found.fresh)

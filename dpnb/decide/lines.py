@@ -13,7 +13,6 @@ from dpnb.codes import scalar
 from dpnb.decide.conditions import Atom
 from dpnb.decide.options import Options
 from dpnb.errors import RequestError, given
-from dpnb.schema.schema import Schema
 from dpnb.sql.canonical import unused
 from dpnb.sql.query import Aggregate, Query
 from dpnb.views.measures import Sum, sum_about
@@ -76,12 +75,10 @@ def measured_query(query: Query, atoms: Sequence[Atom]) -> Query:
             own = atom.aggregate
             alias = unused(own.alias, names)
             found.append(Aggregate(own.function, own.value, own.filter, alias))
-    return Query(query.table, query.keys, tuple(found), query.where)
+    return Query(query.table, query.keys, tuple(found), query.where, schema=query.schema)
 
 
-def declared_groups(
-    query: Query, schema: Schema
-) -> tuple[tuple[tuple[str | int, ...], ...], tuple[int, ...]]:
+def declared_groups(query: Query) -> tuple[tuple[tuple[str | int, ...], ...], tuple[int, ...]]:
     """Return the groups in which WHERE leaves room for rows, and each one's place in a view.
 
     Raises
@@ -89,9 +86,9 @@ def declared_groups(
     RequestError
         Where it leaves none.
     """
-    columns = [schema[key.column].cells() for key in query.keys]
+    columns = [query.schema[key.column].cells() for key in query.keys]
     places = list(itertools.product(*(range(len(cells)) for cells in columns)))
-    order, asked = transposition(query, schema), asked_groups(query, schema, places)
+    order, asked = transposition(query), asked_groups(query, places)
     if not asked:
         raise RequestError(
             "WHERE excludes every group", "Leave room for at least one of the declared values."
@@ -103,16 +100,14 @@ def declared_groups(
     return tuple(groups), tuple(order[row] for row in asked)
 
 
-def lines_of(
-    atoms: Sequence[Atom], query: Query, schema: Schema, version: int
-) -> tuple[list[Line], list[int]]:
+def lines_of(atoms: Sequence[Atom], query: Query, version: int) -> tuple[list[Line], list[int]]:
     """Return the different noisy aggregates of some conditions, and the one that each reads."""
     lines: list[Line] = []
     places: list[int] = []
     for atom in atoms:
         own, about, rows = atom.aggregate, None, None
         if own.function != "AVG":
-            (view,) = views_of(own, query, schema, version).values()
+            (view,) = views_of(own, query, version).values()
         elif isinstance(atom.threshold, str):
             raise RequestError(
                 "an AVG can only be compared with the same number for all groups",
@@ -120,7 +115,7 @@ def lines_of(
             )
         else:
             about = atom.threshold
-            view, rows = _centred(own, about, query, schema, version)
+            view, rows = _centred(own, about, query, version)
         for place, line in enumerate(lines):
             if line.view == view:
                 places.append(place)
@@ -132,13 +127,13 @@ def lines_of(
 
 
 def _centred(
-    aggregate: Aggregate, about: Fraction, query: Query, schema: Schema, version: int
+    aggregate: Aggregate, about: Fraction, query: Query, version: int
 ) -> tuple[View, View]:
     """Return the views of an AVG that is compared with a number: the sum of distances from it, and the rows."""
-    views = views_of(aggregate, query, schema, version)
+    views = views_of(aggregate, query, version)
     view = views["sum"]
     if isinstance(view.measure, Sum):
-        about_it = sum_about(view.measure.value, schema, about)
+        about_it = sum_about(view.measure.value, query.schema, about)
         return replace(view, measure=about_it), views["count"]
     raise ValueError("an AVG is a sum over a count")
 

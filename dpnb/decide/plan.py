@@ -32,7 +32,7 @@ from dpnb.privacy.loss import Currency
 from dpnb.privacy.path import LEAST_LEVEL
 from dpnb.published import published
 from dpnb.releases.plan import MOST_LEVEL
-from dpnb.schema.schema import Schema, Unit
+from dpnb.schema.schema import Unit
 from dpnb.sql.canonical import describe, plain, plain_value
 from dpnb.sql.query import Query
 
@@ -185,9 +185,7 @@ def _plain_atom(atom: Atom, groups: Sequence[tuple[str | int, ...]], options: Op
     return [meaning, atom.operator, number]
 
 
-def plan(
-    query: Query, options: Options, schema: Schema, version: int, currency: Currency
-) -> DecisionPlan:
+def plan(query: Query, options: Options, version: int, currency: Currency) -> DecisionPlan:
     """Decide what is measured and at which levels; public facts only, nothing is spent.
 
     Raises
@@ -196,13 +194,13 @@ def plan(
         For what is no decision, and where the size of an uncertain region cannot be told.
     """
     check_shape(query)
-    written = read_condition(query.having, schema)
+    written = read_condition(query.having, query.schema)
     condition = written if options.protect == "fnr" else written.complement()
     measured = measured_query(query, condition.atoms)
     check_aliases(options, measured)
-    groups, order = declared_groups(query, schema)
+    groups, order = declared_groups(query)
     atoms = [_named(atom, measured) for atom in condition.atoms]
-    lines, places = lines_of(atoms, query, schema, version)
+    lines, places = lines_of(atoms, query, version)
     limits = np.array(
         [
             floats(numbers(atom, lines[place], groups, options))
@@ -210,14 +208,16 @@ def plan(
         ]
     )
     if options.mode == "rr":
-        steps, warnings = 0, [_FAR, *warnings_of(written, limits, schema, exact=True)]
+        steps, warnings = 0, [_FAR, *warnings_of(written, limits, query.schema, exact=True)]
         terms = [
             Term(a, place, 0.0, 1.0, 0.0, None) for a, place in zip(atoms, places, strict=True)
         ]
     else:
-        warnings = warnings_of(written, limits, schema, exact=False)
-        rows = [rows_meant(written, i, options, schema) for i in range(len(atoms))]
-        us = [uncertain(a, options, schema, size) for a, size in zip(atoms, rows, strict=True)]
+        warnings = warnings_of(written, limits, query.schema, exact=False)
+        rows = [rows_meant(written, i, options, query.schema) for i in range(len(atoms))]
+        us = [
+            uncertain(a, options, query.schema, size) for a, size in zip(atoms, rows, strict=True)
+        ]
         bars = [
             Bar(place, lines[place].view.sensitivity(currency), u)
             for place, u in zip(places, us, strict=True)
@@ -235,7 +235,7 @@ def plan(
             ]
             _check_levels(lines)
         terms = list(map(Term, atoms, places, us, rows, shares, allowed))
-    touched, reachable = groups_of_one(schema.unit, len(groups))
+    touched, reachable = groups_of_one(query.schema.unit, len(groups))
     draft = DecisionPlan(
         query=measured,
         options=options,

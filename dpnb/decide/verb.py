@@ -27,8 +27,7 @@ def _decider(
     with runner.reading() as store:
         make = partial(_plan, runner, call)
         made = runner.memo.at(key and ("draft", key), store.ledger.sequence, make)
-    schema = runner.tables[made.query.table].schema
-    return Decider(row, call.subject, made, runner, schema, cancel, identifier)
+    return Decider(row, call.subject, made, runner, cancel, identifier)
 
 
 def _plan(runner: Runner, call: Call) -> DecisionPlan:
@@ -43,7 +42,7 @@ def _plan(runner: Runner, call: Call) -> DecisionPlan:
             "Use mode='certified', or declare the table with public=True.",
         )
     version = runner.store.version(query.table)
-    return plan(query, wanted, table.schema, version, runner.store.accountant.currency)
+    return plan(query, wanted, version, runner.store.accountant.currency)
 
 
 def _decide(

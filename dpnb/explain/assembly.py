@@ -73,8 +73,8 @@ def plan_for(
         For a question about no answer that the analyst has, or about a derived column, and for unusable options.
     """
     charge = charge_of(store, tables, analyst, question.reference)
-    version, state = charge.version, store.accountant
-    target = _target(question, charge, version, tables[question.table].schema)
+    state = store.accountant
+    target = _target(question, charge, tables[question.table].schema)
     taken = {*target.keys, *target.aggregate.columns}
     candidates = space(
         tables[question.table],
@@ -124,31 +124,25 @@ def _given(options: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {name: options[name] for name in names if name in options}
 
 
-def _target(question: Question, charge: Charge, version: int, schema: Schema) -> Target:
-    query = read(charge.query)
+def _target(question: Question, charge: Charge, schema: Schema) -> Target:
+    query = read(charge.query, schema)
     aggregate = query.outputs[question.index]
     if not isinstance(aggregate, Aggregate):
         raise RequestError(
             f"{question.aggregate!r} combines several aggregates",
             "Explain a COUNT, SUM or AVG.",
         )
-    keys = tuple(key.column for key in query.keys)
-    cells = [{str(cell.label): i for i, cell in enumerate(schema[key].cells())} for key in keys]
+    cells = [
+        {str(cell.label): i for i, cell in enumerate(schema[key.column].cells())}
+        for key in query.keys
+    ]
     groups = [
         tuple(found[str(name)] for found, name in zip(cells, group, strict=True))
         for group in question.groups
     ]
     weights = [exact(weight, "weight") for weight in question.weights]
-    return Target.of(
-        query.table,
-        version,
-        keys,
-        query.where,
-        replace(aggregate, alias=question.aggregate),
-        groups,
-        weights,
-        schema,
-    )
+    named = replace(aggregate, alias=question.aggregate)
+    return Target.of(query, named, charge.version, groups, weights)
 
 
 def explanation(

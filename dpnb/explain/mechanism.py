@@ -21,7 +21,6 @@ from dpnb.explain.ranks import rank_intervals
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.one_off import top_k
 from dpnb.schema.columns import cell_count
-from dpnb.schema.schema import Schema
 from dpnb.sql.canonical import simplify
 from dpnb.sql.query import EVERY, And, Or, Predicate, Within
 from dpnb.views.measures import Count, Measure, Scan
@@ -68,12 +67,12 @@ class Influences:
         raise TypeError("exact values cannot be pickled")
 
 
-def measure(plan: ExplanationPlan, engine: Engine, schema: Schema) -> Influences:
+def measure(plan: ExplanationPlan, engine: Engine) -> Influences:
     """Look at the data once and return the exact influences."""
     space, target = plan.space, plan.target
     scan = MarginalScan(
         keys=target.keys,
-        key_sizes=tuple(cell_count(schema[key]) for key in target.keys),
+        key_sizes=tuple(cell_count(target.schema[key]) for key in target.keys),
         groups=target.groups,
         where=target.where,
         value=target.aggregate.value,
@@ -82,7 +81,7 @@ def measure(plan: ExplanationPlan, engine: Engine, schema: Schema) -> Influences
         sizes={a.column: a.cells for a in space.attributes},
     )
     if space.listed:
-        return _measure_listed(plan, engine, schema, scan.group_numbers())
+        return _measure_listed(plan, engine, scan.group_numbers())
     tables = engine.marginals(scan)
     count, total = tables.totals()
     found = [
@@ -102,12 +101,10 @@ def _scores(
     )
 
 
-def _measure_listed(
-    plan: ExplanationPlan, engine: Engine, schema: Schema, groups: Sequence[int]
-) -> Influences:
+def _measure_listed(plan: ExplanationPlan, engine: Engine, groups: Sequence[int]) -> Influences:
     """Measure conditions given one by one: one statement, one pair of aggregates for each."""
     target = plan.target
-    where = simplify(And((target.where, _in_groups(plan, schema))), schema)
+    where = simplify(And((target.where, _in_groups(plan))), target.schema)
     conditions = [EVERY, *(predicate for _, predicate in plan.space.listed)]
     counted = Count(target.aggregate.value)
     measures: list[tuple[Measure, Predicate]] = [(counted, condition) for condition in conditions]
@@ -125,11 +122,11 @@ def _measure_listed(
     return Influences.of(cells.index, scores, plan.space.size)
 
 
-def _in_groups(plan: ExplanationPlan, schema: Schema) -> Predicate:
+def _in_groups(plan: ExplanationPlan) -> Predicate:
     """Return the predicate of belonging to one of the question's groups."""
 
     def within(key: str, cell: int) -> Within:
-        found = schema[key].cells()[cell]
+        found = plan.target.schema[key].cells()[cell]
         return Within(key, ((found.low, found.high),))
 
     keys = plan.target.keys

@@ -64,8 +64,7 @@ class ExplanationRequest:
 
     def measure(self, plan: ExplanationPlan, needed: Set[str], engine: Engine) -> Influences:
         """Return the exact influences of all candidates: one statement."""
-        schema = self.runner.tables[plan.target.table].schema
-        return measure(plan, engine, schema)
+        return measure(plan, engine)
 
     def release(
         self, plan: ExplanationPlan, cost: Cost, exact: Influences | None, noise: Noise
@@ -89,7 +88,7 @@ class ExplanationRequest:
     def _drawn(self, plan: ExplanationPlan, exact: Influences, noise: Noise) -> dict[str, Any]:
         """Return what was drawn, predicates by name and meaning: numbers may change their sense."""
         drawn = release(plan, exact, noise)
-        space, schema = plan.space, self.runner.tables[plan.target.table].schema
+        space, schema = plan.space, plan.target.schema
         named = [[space.label(i), plain(space.predicate(i, schema))] for i in drawn["predicates"]]
         return {**drawn, "predicates": named, "noise": plan.noise()}
 

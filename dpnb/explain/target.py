@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +11,7 @@ from dpnb.errors import RequestError
 from dpnb.explain.influence import Lattice, Mode, sensitivity, spread
 from dpnb.schema.schema import Schema, Unit
 from dpnb.sql.canonical import plain, plain_value, simplify
-from dpnb.sql.query import Aggregate, And, Predicate
+from dpnb.sql.query import Aggregate, And, Predicate, Query
 from dpnb.views.measures import Sum, sum_of
 
 
@@ -30,21 +30,18 @@ class Target:
     groups: tuple[tuple[int, ...], ...]
     weights: tuple[Fraction, ...]
     measure: Sum | None
-    unit: Unit | None
+    schema: Schema = field(compare=False, repr=False)
 
     @classmethod
     def of(
         cls,
-        table: str,
-        version: int,
-        keys: Sequence[str],
-        where: Predicate,
+        query: Query,
         aggregate: Aggregate,
+        version: int,
         groups: Sequence[Sequence[int]],
         weights: Sequence[Fraction],
-        schema: Schema,
     ) -> Target:
-        """Build a target; the aggregate's FILTER becomes part of ``where``.
+        """Build a target from one aggregate of a query; its FILTER becomes part of ``where``.
 
         Raises
         ------
@@ -57,20 +54,25 @@ class Target:
                 "a count of different ids cannot be explained", "Explain COUNT(*), a SUM or an AVG."
             )
         if aggregate.function != "COUNT" and aggregate.value is not None:
-            measure = sum_of(aggregate.value, schema, centred=aggregate.function == "AVG")
+            measure = sum_of(aggregate.value, query.schema, centred=aggregate.function == "AVG")
         # one spelling, in whatever order the groups were named
         terms = sorted(zip(map(tuple, groups), weights, strict=True))
         return cls(
-            table,
+            query.table,
             version,
-            tuple(keys),
-            simplify(And((where, aggregate.filter)), schema),
+            tuple(key.column for key in query.keys),
+            simplify(And((query.where, aggregate.filter)), query.schema),
             aggregate,
             tuple(group for group, _ in terms),
             tuple(weight for _, weight in terms),
             measure,
-            schema.unit,
+            query.schema,
         )
+
+    @property
+    def unit(self) -> Unit | None:
+        """What is protected as a whole where that is more than a row."""
+        return self.schema.unit
 
     @property
     def bounds(self) -> tuple[Fraction, Fraction]:

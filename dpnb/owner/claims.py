@@ -53,10 +53,10 @@ class Claim:
         }  # fmt: skip
 
     @classmethod
-    def from_entry(cls, entry: Mapping[str, Any]) -> Claim:
-        """Build a claim from :meth:`entry`."""
+    def from_entry(cls, entry: Mapping[str, Any], schema: Schema) -> Claim:
+        """Build a claim about a table from :meth:`entry`."""
         return cls(
-            str(entry["name"]), str(entry["sql"]), read(entry["query"]), str(entry["operator"]),
+            str(entry["name"]), str(entry["sql"]), read(entry["query"], schema), str(entry["operator"]),
             float(entry["value"]), float(entry["probability"]),
         )  # fmt: skip
 
@@ -107,7 +107,7 @@ def read_claim(
     return Claim(str(made), sql.strip(), query, operator, limit, chance)
 
 
-def check_room(claim: Claim, schema: Schema) -> None:
+def check_room(claim: Claim) -> None:
     """Refuse a claim that takes too many cells to be computed.
 
     Raises
@@ -117,8 +117,8 @@ def check_room(claim: Claim, schema: Schema) -> None:
     from dpnb.answers.evidence import Evidence
     from dpnb.answers.infer import parts_of
 
-    (part,) = parts_of(claim.query, schema, 1)
-    Evidence(schema, (), part.views)
+    (part,) = parts_of(claim.query, 1)
+    Evidence((), part.views)
 
 
 def guard(
@@ -127,7 +127,6 @@ def guard(
     analyst: str,
     views: Mapping[str, View],
     levels: Mapping[str, Fraction],
-    schema: Schema,
 ) -> None:
     """Refuse an analyst's views at levels that would nearly settle a claim of the owner's.
 
@@ -135,14 +134,17 @@ def guard(
     ------
     RequestError
     """
-    tables = {view.table for view in views.values()}
-    for table in tables:
-        known = shelf.known(store, [analyst], table, schema)
+    schemas = {view.table: view.schema for view in views.values()}
+    for table, schema in schemas.items():
+        known = shelf.known(store, [analyst], table)
         currency = store.accountant.currency
         bought = [planned(view, levels[name], currency) for name, view in views.items()]
-        claims = [Claim.from_entry(entry) for entry in store.provenance.claims.values()]
-        about = [claim for claim in claims if claim.query.table == table]
-        check(about, known.held, bought, schema, known.version)
+        about = [
+            Claim.from_entry(entry, schema)
+            for entry in store.provenance.claims.values()
+            if entry["query"]["table"] == table
+        ]
+        check(about, known.held, bought, known.version)
 
 
 def guard_response(store: Store, table: str) -> None:
@@ -154,8 +156,8 @@ def guard_response(store: Store, table: str) -> None:
     ------
     RequestError
     """
-    claims = map(Claim.from_entry, store.provenance.claims.values())
-    if any(claim.query.table in (table, *table.split("*")) for claim in claims):
+    about = [entry["query"]["table"] for entry in store.provenance.claims.values()]
+    if not {table, *table.split("*")}.isdisjoint(about):
         raise RequestError(
             "randomised response is not available: the owner protects a claim about this table",
             "Decide with mode='certified'. Nothing was charged.",
@@ -166,7 +168,6 @@ def check(
     claims: Iterable[Claim],
     held: Sequence[Held],
     bought: Sequence[Held],
-    schema: Schema,
     version: int,
 ) -> None:
     """Refuse releases that would make a protected claim too sure.
@@ -179,26 +180,24 @@ def check(
     RequestError
     """
     for claim in claims:
-        if _settles(claim, held, bought, schema, version):
+        if _settles(claim, held, bought, version):
             raise RequestError(
                 "this answer is withheld: it would nearly settle a claim that the owner protects",
                 "What follows from past answers is free: session.infer(sql). Nothing was charged.",
             )
 
 
-def _settles(
-    claim: Claim, held: Sequence[Held], bought: Sequence[Held], schema: Schema, version: int
-) -> bool:
+def _settles(claim: Claim, held: Sequence[Held], bought: Sequence[Held], version: int) -> bool:
     from dpnb.answers.evidence import Evidence
     from dpnb.answers.infer import centre, parts_of
 
     try:
-        (part,) = parts_of(claim.query, schema, version)
-        Evidence(schema, (), part.views)
+        (part,) = parts_of(claim.query, version)
+        Evidence((), part.views)
     except (KeyError, TypeError, ValueError, RequestError):
         # it was about another schema, which has other columns
         return False
-    shift = centre(part, claim.query.aggregates[0], schema)[0] if part.function == "AVG" else 0.0
+    shift = centre(part, claim.query.aggregates[0])[0] if part.function == "AVG" else 0.0
     weights = [1.0] if len(part.parts) == 1 else [1.0, shift - claim.value]
     number = claim.value if len(part.parts) == 1 else 0.0
     parts = [
@@ -206,13 +205,13 @@ def _settles(
         for factor, weighted in zip(weights, part.parts, strict=True)
         for view, weight in weighted
     ]
-    before = Evidence(schema, held, part.views)
+    before = Evidence(held, part.views)
     rows = before.combined(parts)
     if not all(before.told(rows)):
         return False
     names = {one.name for one in bought}
     rest = [one for one in held if one.name not in names]
-    after = Evidence(schema, [*rest, *bought], part.views)
+    after = Evidence([*rest, *bought], part.views)
     known, then = before.history.joint(rows), after.history.joint(after.combined(parts))
     if then.law(0).sd >= known.law(0).sd * (1 - 1e-9):
         return False

@@ -463,7 +463,7 @@ class Ownership:
 
         query = parse(sql, self._runner.tables, params)
         claim = read_claim(sql, query, operator, value, probability, name)
-        check_room(claim, self._runner.tables[query.table].schema)
+        check_room(claim)
         self._administer(partial(self._runner.store.write, claim.entry))
 
     def unprotect(self, name: str) -> None:

@@ -26,5 +26,4 @@ def protect(runner: Runner, request: Request[Any, Any], plan: Any, cost: Cost) -
         guard_response(store, request.table(plan))
     if views and cost.steps:
         levels = {name: step.level for name, step in cost.steps.items()}
-        schema = runner.tables[request.table(plan)].schema
-        guard(store, runner.shelf, request.analyst, views, levels, schema)
+        guard(store, runner.shelf, request.analyst, views, levels)

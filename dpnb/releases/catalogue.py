@@ -59,8 +59,7 @@ class DeclaredViews:
         if key not in self._aligned:
             if (len(self._aligned) + 1) * view.size > _MOST_ALIGNED:
                 self._aligned.clear()
-            schema = self._tables[view.table].schema
-            self._aligned[key] = align(aggregate, query, view, schema)
+            self._aligned[key] = align(aggregate, query, view)
         return self._aligned[key]
 
     def all_names(self, store: Store) -> dict[str, str]:

@@ -73,14 +73,15 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """Reads what analysts hold from an accountant."""
+    """Reads what analysts hold from an accountant; of the tables it knows what is public."""
 
     memo: Memo
+    schemas: Mapping[str, Schema]
 
-    def known(self, store: Store, rows: Collection[str], table: str, schema: Schema) -> Known:
+    def known(self, store: Store, rows: Collection[str], table: str) -> Known:
         """Return what some rows hold of a table's current data version."""
         state, version = store.accountant, store.version(table)
-        held = self.held(state, rows, table, version, schema)
+        held = self.held(state, rows, table, version)
         looks = {one.name: max(len(state.looks(row, [one.name])) for row in rows) for one in held}
         return Known(
             tuple(held), version, store.name, store.stamp, frozenset(state.conditional), looks
@@ -92,7 +93,6 @@ class Shelf:
         rows: Collection[str],
         table: str,
         version: int,
-        schema: Schema,
         levels: Mapping[str, Fraction] | None = None,
     ) -> list[Held]:
         """Return the finest version of each view of a data version that some rows hold together.
@@ -120,7 +120,7 @@ class Shelf:
                 version,
             ):
                 continue
-            if (made := self._read(state, row, name, level, definition, schema)) is not None:
+            if (made := self._read(state, row, name, level, definition)) is not None:
                 found.append(made)
         return found
 
@@ -131,12 +131,11 @@ class Shelf:
         name: str,
         level: Fraction,
         definition: Mapping[str, Any],
-        schema: Schema,
     ) -> Held | None:
         """Return one version, unless its view has no sense under today's schema."""
 
         def make() -> Held | None:
-            view = self._view(name, definition, schema)
+            view = self._view(name, definition)
             if view is None:
                 return None
             values = tuple(view.values(state.vector(row, name, level)))
@@ -144,10 +143,10 @@ class Shelf:
 
         return self.memo.at(("held", row, name), level, make)
 
-    def _view(self, name: str, definition: Mapping[str, Any], schema: Schema) -> View | None:
+    def _view(self, name: str, definition: Mapping[str, Any]) -> View | None:
         def make() -> View | None:
             try:
-                return read_view(definition, schema)
+                return read_view(definition, self.schemas[definition["table"]])
             except (KeyError, ValueError):
                 return None
 

@@ -23,7 +23,6 @@ from dpnb.privacy.loss import Currency
 from dpnb.privacy.path import LEAST_LEVEL, grid, snap
 from dpnb.releases.accuracy import Accuracy
 from dpnb.schema.columns import cell_count
-from dpnb.schema.schema import Schema
 from dpnb.sql.canonical import describe
 from dpnb.sql.query import Aggregate, Query
 from dpnb.views.alignment import Alignment, level_for_mean
@@ -132,7 +131,6 @@ def request_name(query: Query, accuracy: Accuracy, version: int, *, own: bool = 
 def plan(
     query: Query,
     accuracy: Accuracy,
-    schema: Schema,
     version: int,
     currency: Currency,
     seen: Callable[[Sequence[str]], int] = lambda _: 0,
@@ -154,7 +152,7 @@ def plan(
     scaled to add up to the level. With errors, each view gets the least level that suffices.
     """
     request = request_name(query, accuracy, version) if name is None else name
-    draft = at_levels(query, accuracy, schema, version, currency, request, {}, catalogue)
+    draft = at_levels(query, accuracy, version, currency, request, {}, catalogue)
     parts, views = draft.parts, draft.views
     epsilons: dict[str, Fraction] = {}
     if accuracy.level is not None:
@@ -182,7 +180,6 @@ def plan(
 def at_levels(
     query: Query,
     accuracy: Accuracy,
-    schema: Schema,
     version: int,
     currency: Currency,
     request: str,
@@ -195,11 +192,11 @@ def at_levels(
     for aggregate in query.measured:
         part = None if catalogue is None else catalogue.part(aggregate, query, accuracy)
         if part is None:
-            needed = views_of(aggregate, query, schema, version)
+            needed = views_of(aggregate, query, version)
             part = Part(aggregate, needed.get("sum"), needed.get("count"))
         views |= {view.id: view for view in part.views()}
         parts.append(part)
-    groups = math.prod(cell_count(schema[key.column]) for key in query.keys)
+    groups = math.prod(cell_count(query.schema[key.column]) for key in query.keys)
     return Plan(query, accuracy, currency, request, tuple(parts), views, levels, groups)
 
 

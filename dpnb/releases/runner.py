@@ -103,7 +103,6 @@ class Runner:
         stamp: Stamp = "rehearsal" if rehearsal else "" if self.noise.private else "test"
         self.lock = threading.RLock()
         self.memo = Memo()
-        self.shelf = Shelf(self.memo)
         self._protect = protect
         self.tables: dict[str, Table] = dict(tables)
         self.engines: dict[str, Engine] = {}
@@ -123,6 +122,8 @@ class Runner:
             paired = [pair for table in listed for pair in table.pairs.values()]
             pairs = {pair.name: pair for pair in paired if isinstance(pair, Table)}
             self.tables |= pairs
+            schemas = {name: table.schema for name, table in self.tables.items()}
+            self.shelf = Shelf(self.memo, schemas)
             self.store.open(
                 list(self.tables.values()),
                 partial(self._fingerprint, {}),

@@ -147,8 +147,8 @@ def paper_look(desk: Desk, mechanism: Mechanism) -> Callable[[], Any]:
             "They run on tables without a privacy unit; leave mode='paper' out.",
         )
     rdr = published("rdr")
-    version, schema = desk.store.version(query.table), desk.table.schema
-    return lambda: rdr.measure(query, schema, version, desk.engine, mechanism)
+    version = desk.store.version(query.table)
+    return lambda: rdr.measure(query, version, desk.engine, mechanism)
 
 
 def _part(view: View, weight: float, currency: Currency) -> Part:
@@ -219,9 +219,9 @@ def _earlier(wanted: Plan, table: Table, store: Store) -> Earlier:
         elif charge.version != version:
             closed |= charge.levels.keys()
         else:
-            query = read(charge.query)
+            query = read(charge.query, table.schema)
             accuracy = read_accuracy(query, wanted.currency, None, **{unit(wanted.currency): 1})
-            views |= plan(query, accuracy, table.schema, version, wanted.currency).views
+            views |= plan(query, accuracy, version, wanted.currency).views
     # what was answered from declared views counts in full
     closed |= {
         name

@@ -165,10 +165,10 @@ def describe(query: Query) -> dict[str, Any]:
     return described
 
 
-def read(described: Mapping[str, Any]) -> Query:
+def read(described: Mapping[str, Any], schema: Schema) -> Query:
     """Build a query from the data of :func:`describe`, with made-up names; its exact inverse.
 
-    ``describe(read(describe(query))) == describe(query)``. Names, HAVING, ORDER BY and LIMIT are no
+    ``describe(read(describe(query), query.schema)) == describe(query)``. Names, HAVING, ORDER BY and LIMIT are no
     part of a description.
     """
     keys = tuple(Key(column, column) for column in described["keys"])
@@ -184,7 +184,7 @@ def read(described: Mapping[str, Any]) -> Query:
         for formula, leaves, place in described.get("derived", ())
     )
     where = read_predicate(described["where"])
-    return Query(described["table"], keys, aggregates, where, derived=derived)
+    return Query(described["table"], keys, aggregates, where, derived=derived, schema=schema)
 
 
 def _plain_aggregate(aggregate: Aggregate) -> list[Any]:

@@ -150,6 +150,7 @@ class _Statement:
             order=self.ordering(select.args.get("order"), keys, (*aggregates, *derived)),
             limit=self.limit(select.args.get("limit")),
             derived=derived,
+            schema=self.schema,
         )
 
     def where(self, node: Node | None, present: Sequence[Predicate]) -> Predicate:

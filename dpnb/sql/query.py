@@ -11,6 +11,7 @@ from dpnb.codes import Interval
 from dpnb.sql.formulas import Leaf, Quantile, Statistic, Variance, linear, nodes, statistics_of
 
 if TYPE_CHECKING:
+    from dpnb.schema.schema import Schema
     from dpnb.sql.formulas import Formula
     from dpnb.sql.values import Value
 
@@ -187,7 +188,7 @@ Having: TypeAlias = Compare | Junction
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One validated statement over one table.
+    """One validated statement over one table, with what is public of the table.
 
     ``aggregates`` and ``derived`` are the columns of the SELECT list. ``order`` and ``limit`` act on released rows and cost nothing; ``having`` is meaning only and
     is not answered by ``query``.
@@ -201,6 +202,7 @@ class Query:
     order: tuple[Order, ...] = ()
     limit: int | None = None
     derived: tuple[Derived, ...] = ()
+    schema: Schema = field(kw_only=True, compare=False, repr=False)
 
     @property
     def outputs(self) -> tuple[Aggregate | Derived, ...]:

@@ -23,7 +23,6 @@ from dpnb.privacy.noise import Noise
 from dpnb.risk import preferences
 from dpnb.risk.plan import Mechanism
 from dpnb.risk.selection import FIRST
-from dpnb.schema.schema import Schema
 from dpnb.sql.canonical import simplify
 from dpnb.sql.query import EVERY, Query
 from dpnb.views.measures import Count, Sum
@@ -166,9 +165,7 @@ def _drawn(noise: Noise, mechanism: Mechanism, count: int = 1) -> Floats:
     return np.asarray(draw([0] * count, LATTICE), dtype=np.float64) / LATTICE
 
 
-def measure(
-    query: Query, schema: Schema, version: int, engine: Engine, mechanism: Mechanism
-) -> PaperProfile:
+def measure(query: Query, version: int, engine: Engine, mechanism: Mechanism) -> PaperProfile:
     """Return the paper's profile of a statement.
 
     A row's distance is the change of the answer when the row goes, in closed form.
@@ -196,10 +193,10 @@ def measure(
             "Write one COUNT, SUM or AVG, with GROUP BY if need be, and no HAVING or LIMIT.",
         )
     (aggregate,), keys = query.aggregates, view_keys(query)
-    views = list(views_of(aggregate, query, schema, version).values())
+    views = list(views_of(aggregate, query, version).values())
     total = next((view.measure for view in views if isinstance(view.measure, Sum)), None)
     given = Part(Count(aggregate.value), views[0].where, keys)
-    parts = [Part(Count(None), simplify(query.where, schema), keys), given]
+    parts = [Part(Count(None), simplify(query.where, query.schema), keys), given]
     if total is not None:
         parts.append(Part(total, given.where, keys))
     found = _contributions(engine, ContributionScan(tuple(parts), keys))

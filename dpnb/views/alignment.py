@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpnb.schema.schema import Schema
 from dpnb.sql.canonical import simplify
 from dpnb.sql.query import Aggregate, And, Predicate, Query, Within
 from dpnb.sql.values import Column
@@ -95,7 +94,7 @@ def columns_of(aggregate: Aggregate, query: Query) -> frozenset[str]:
     return aggregate.columns | aggregate.filter.columns | query.where.columns | keys
 
 
-def align(aggregate: Aggregate, query: Query, view: Histogram, schema: Schema) -> Alignment | None:
+def align(aggregate: Aggregate, query: Query, view: Histogram) -> Alignment | None:
     """Return how a histogram answers an aggregate exactly; None when it cannot."""
     import numpy as np
 
@@ -109,9 +108,9 @@ def align(aggregate: Aggregate, query: Query, view: Histogram, schema: Schema) -
     if view.strategy is not None and query.keys:
         # groups would share noise, and comparing them takes noises to be independent
         return None
-    where = simplify(And((query.where, aggregate.filter)), schema)
-    inside = _inside(where, view, schema)
-    group = _groups(query, view, schema)
+    where = simplify(And((query.where, aggregate.filter)), query.schema)
+    inside = _inside(where, view)
+    group = _groups(query, view)
     if inside is None or group is None:
         return None
     chosen = np.broadcast_to(inside, [axis.size for axis in view.axes])
@@ -126,7 +125,7 @@ def align(aggregate: Aggregate, query: Query, view: Histogram, schema: Schema) -
         if single is None:
             return None
         values = np.broadcast_to(_along(single, view, value.name), chosen.shape).ravel().copy()
-    made = Alignment(view, _count(query, schema), group, values, 0.0)
+    made = Alignment(view, _count(query), group, values, 0.0)
     return made if aggregate.function != "AVG" else _centred(made)
 
 
@@ -152,7 +151,7 @@ def _along(values: npt.NDArray[Any], view: Histogram, column: str) -> npt.NDArra
     return values.reshape(shape)
 
 
-def _inside(where: Predicate, view: Histogram, schema: Schema) -> Bools | None:
+def _inside(where: Predicate, view: Histogram) -> Bools | None:
     """Return which bins satisfy a predicate; None when it cuts through one."""
     import numpy as np
 
@@ -161,7 +160,7 @@ def _inside(where: Predicate, view: Histogram, schema: Schema) -> Bools | None:
         found = np.zeros(len(lows) + 1, dtype=bool)
         touched = np.zeros(len(lows), dtype=bool)
         # intervals are disjoint, and no two of them are neighbours
-        for low, high in schema[where.column].scale.union(where.intervals):
+        for low, high in view.schema[where.column].scale.union(where.intervals):
             found[:-1] |= (lows >= low) & (highs <= high)
             touched |= (highs >= low) & (lows <= high)
         if (touched & ~found[:-1]).any():
@@ -171,21 +170,21 @@ def _inside(where: Predicate, view: Histogram, schema: Schema) -> Bools | None:
     conjunction = isinstance(where, And)
     result: Bools = np.full([1] * len(view.axes), conjunction)
     for part in where.parts:
-        one = _inside(part, view, schema)
+        one = _inside(part, view)
         if one is None:
             return None
         result = result & one if conjunction else result | one
     return result
 
 
-def _groups(query: Query, view: Histogram, schema: Schema) -> npt.NDArray[np.int64] | None:
+def _groups(query: Query, view: Histogram) -> npt.NDArray[np.int64] | None:
     """Return each bin's group in the query's order, -1 outside all; None when a bin has several."""
     import numpy as np
 
     number = np.zeros([1] * len(view.axes), dtype=np.int64)
     outside = np.zeros([1] * len(view.axes), dtype=bool)
     for key in query.keys:
-        declared = schema[key.column].cells()
+        declared = query.schema[key.column].cells()
         lows, highs = view.ends(key.column)
         starts, stops = (np.array([getattr(c, end) for c in declared]) for end in ("low", "high"))
         first = np.minimum(np.searchsorted(stops, lows), len(declared) - 1)
@@ -209,8 +208,8 @@ def _values(view: Histogram, column: str) -> Values | None:
     return np.array([float(low) for low, _ in cells] + [0.0])
 
 
-def _count(query: Query, schema: Schema) -> int:
-    return math.prod(len(schema[key.column].cells()) for key in query.keys)
+def _count(query: Query) -> int:
+    return math.prod(len(query.schema[key.column].cells()) for key in query.keys)
 
 
 def level_for_mean(made: Alignment, error: float, rows: float, z: float) -> Fraction:

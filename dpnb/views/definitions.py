@@ -34,11 +34,11 @@ def read_view(definition: Mapping[str, Any], schema: Schema) -> View:
         strategy = None if matrix is None else Strategy(tuple(map(tuple, matrix)))
         made = ", ".join(keys)
         return Histogram(
-            table, version, keys, where, Count(None), unit=schema.unit,
+            table, version, keys, where, Count(None), schema=schema,
             name=made, axes=axes, strategy=strategy,
         )  # fmt: skip
     measure, line = _measure(definition["measure"], schema), str(definition.get("line", ""))
-    return View(table, version, keys, where, measure, line=line, unit=schema.unit)
+    return View(table, version, keys, where, measure, line=line, schema=schema)
 
 
 def _measure(data: Sequence[Any], schema: Schema) -> Measure:

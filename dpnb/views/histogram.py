@@ -220,7 +220,7 @@ def histogram(
         Axis(column, _cells(_rebinned(schema[column], column, bins or {}))) for column in columns
     )
     made = Histogram(
-        table, version, tuple(columns), EVERY, Count(None), unit=schema.unit,
+        table, version, tuple(columns), EVERY, Count(None), schema=schema,
         name=name or ", ".join(columns), axes=axes, strategy=strategy,
     )  # fmt: skip
     if made.size > MOST_CELLS:

@@ -118,49 +118,51 @@ def _number_text(value: Fraction) -> str:
     return f"{float(value):.15g}" if exact else f"({value.numerator} / {value.denominator})"
 
 
-def view_text(view: View, schema: Schema) -> str:
+def view_text(view: View) -> str:
     """Return the statement that a view answers."""
     measure = view.measure
     if isinstance(view, Histogram):
         measured = f"view {view.name}"
     elif isinstance(measure, Count):
-        measured = f"COUNT({'*' if measure.value is None else value_text(measure.value, schema)})"
+        measured = (
+            f"COUNT({'*' if measure.value is None else value_text(measure.value, view.schema)})"
+        )
     elif isinstance(measure, Units):
-        measured = f"COUNT(DISTINCT {_name(schema.unit.column if schema.unit else 'id')})"
+        measured = f"COUNT(DISTINCT {_name(view.schema.unit.column if view.schema.unit else 'id')})"
     elif isinstance(measure, Distinct):
-        measured = f"COUNT(DISTINCT {value_text(measure.value, schema)})"
+        measured = f"COUNT(DISTINCT {value_text(measure.value, view.schema)})"
     else:
-        inside = value_text(measure.value, schema)
+        inside = value_text(measure.value, view.schema)
         shift = f" - {_number_text(measure.shift)}" if measure.shift else ""
         measured = f"SUM({inside}{shift})"
-    where = predicate_text(view.where, schema)
+    where = predicate_text(view.where, view.schema)
     condition = f" WHERE {where}" if where else ""
     group = f" GROUP BY {', '.join(map(_name, view.keys))}" if view.keys else ""
     return f"{measured}{condition}{'' if isinstance(view, Histogram) else group}"
 
 
-def cell_text(view: View, place: int, schema: Schema) -> str:
+def cell_text(view: View, place: int) -> str:
     """Return the group that an entry of a view's vector belongs to; '' without groups."""
     if isinstance(view, Histogram):
         if view.strategy is not None:
             return f"row {place + 1}"
-        return _bin_text(view, place, schema)
+        return _bin_text(view, place)
     labels = []
     for key in reversed(view.keys):
-        cells = schema[key].cells()
+        cells = view.schema[key].cells()
         place, i = divmod(place, len(cells))
         labels.append(str(cells[i].label))
     return ", ".join(reversed(labels))
 
 
-def _bin_text(view: Histogram, place: int, schema: Schema) -> str:
+def _bin_text(view: Histogram, place: int) -> str:
     labels = []
     for axis in reversed(view.axes):
         place, i = divmod(place, axis.size)
         if i == len(axis.cells):
             labels.append(f"{axis.column} missing")
             continue
-        kind, (low, high) = schema[axis.column], axis.cells[i]
+        kind, (low, high) = view.schema[axis.column], axis.cells[i]
         ends = literal(kind, low).strip("'"), literal(kind, high).strip("'")
         labels.append(ends[0] if low == high else f"{ends[0]} to {ends[1]}")
     return ", ".join(reversed(labels))

@@ -32,7 +32,7 @@ class View:
 
     A privacy unit of many rows has at most ``unit.max_rows`` of them in the table, each in one cell at
     most. All of them may lie in one cell, so the vector changes by that many times what one row does,
-    whatever the norm.
+    whatever the norm. ``schema`` is what is public of its table.
     """
 
     table: str
@@ -41,7 +41,12 @@ class View:
     where: Predicate
     measure: Measure
     line: str = field(default="", kw_only=True)
-    unit: Unit | None = field(default=None, kw_only=True)
+    schema: Schema = field(kw_only=True, compare=False, repr=False)
+
+    @property
+    def unit(self) -> Unit | None:
+        """What is protected as a whole where that is more than a row."""
+        return self.schema.unit
 
     def definition(self) -> dict[str, Any]:
         """Return the public definition as plain data."""
@@ -127,32 +132,32 @@ def view_keys(query: Query) -> tuple[str, ...]:
     return tuple(sorted(key.column for key in query.keys))
 
 
-def views_of(aggregate: Aggregate, query: Query, schema: Schema, version: int) -> dict[str, View]:
+def views_of(aggregate: Aggregate, query: Query, version: int) -> dict[str, View]:
     """Return the views that answer one aggregate: ``sum`` and ``count`` as needed.
 
     AVG(x) uses the centred SUM(x) and COUNT(x), where missing values are left out of both. CELLS of x
     are what GROUP BY x counts.
     """
-    where = simplify(And((query.where, aggregate.filter)), schema)
+    where = simplify(And((query.where, aggregate.filter)), query.schema)
     keys = view_keys(query.finer(aggregate))
 
     def view(measure: Measure) -> View:
-        return View(query.table, version, keys, where, measure, unit=schema.unit)
+        return View(query.table, version, keys, where, measure, schema=query.schema)
 
-    if aggregate.function == "UNITS" and schema.unit is not None:
-        cells = math.prod(cell_count(schema[key]) for key in keys)
-        most, groups = schema.unit.max_rows, schema.unit.max_groups
+    if aggregate.function == "UNITS" and query.schema.unit is not None:
+        cells = math.prod(cell_count(query.schema[key]) for key in keys)
+        most, groups = query.schema.unit.max_rows, query.schema.unit.max_groups
         return {"count": view(Units(min(most, groups, cells), groups < min(most, cells)))}
     if aggregate.function == "DISTINCT" and isinstance(aggregate.value, Column):
         return {"count": view(Distinct(aggregate.value))}
     if aggregate.function == "CELLS":
         return {"count": view(Count(None))}
     # rows with a value of a column that is never missing are all rows
-    complete = isinstance(aggregate.value, Column) and aggregate.value.name in schema.complete
+    complete = isinstance(aggregate.value, Column) and aggregate.value.name in query.schema.complete
     counted = Count(None if complete else aggregate.value)
     if aggregate.function == "COUNT" or aggregate.value is None:
         return {"count": view(counted)}
-    total = sum_of(aggregate.value, schema, centred=aggregate.function == "AVG")
+    total = sum_of(aggregate.value, query.schema, centred=aggregate.function == "AVG")
     if aggregate.function == "SUM":
         return {"sum": view(total)}
     return {"sum": view(total), "count": view(counted)}
@@ -167,7 +172,7 @@ def scan_of(where: Predicate, views: Mapping[str, View]) -> Scan:
     return Scan(keys, where, measures)
 
 
-def asked_groups(query: Query, schema: Schema, groups: Sequence[Sequence[int]]) -> list[int]:
+def asked_groups(query: Query, groups: Sequence[Sequence[int]]) -> list[int]:
     """Return the indices of the groups in which WHERE leaves room for rows, by public facts.
 
     ``groups`` holds each group's cell numbers, one of each key.
@@ -175,15 +180,15 @@ def asked_groups(query: Query, schema: Schema, groups: Sequence[Sequence[int]]) 
     columns = [key.column for key in query.keys]
     if query.where.columns.isdisjoint(columns):
         return list(range(len(groups)))
-    ends = [[(c.low, c.high) for c in schema[column].cells()] for column in columns]
+    ends = [[(c.low, c.high) for c in query.schema[column].cells()] for column in columns]
     cells = ([column[i] for column, i in zip(ends, group, strict=True)] for group in groups)
     named = (dict(zip(columns, cell, strict=True)) for cell in cells)
     return [row for row, cell in enumerate(named) if can_hold(query.where, cell)]
 
 
-def transposition(query: Query, schema: Schema) -> list[int]:
+def transposition(query: Query) -> list[int]:
     """Return, for each group in the query's order, its cell in the views' order."""
-    sizes = {key.column: cell_count(schema[key.column]) for key in query.keys}
+    sizes = {key.column: cell_count(query.schema[key.column]) for key in query.keys}
     strides: dict[str, int] = {}
     stride = 1
     for name in reversed(view_keys(query)):

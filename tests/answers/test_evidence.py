@@ -32,7 +32,7 @@ def views(sql):
     query = parse(sql, {"t": Table("t", None, SCHEMA)})
     found = {}
     for aggregate in query.measured:
-        found |= {view.id: view for view in views_of(aggregate, query, SCHEMA, 1).values()}
+        found |= {view.id: view for view in views_of(aggregate, query, 1).values()}
     return list(found.values())
 
 
@@ -46,7 +46,7 @@ def held(sql, values, level=1):
 def estimates(past, sql):
     """What is told for each group; None where nothing is."""
     (view,) = views(sql)
-    found = Evidence(SCHEMA, past, [view])
+    found = Evidence(past, [view])
     rows = found.wanted(view)
     told = found.told(rows)
     return [
@@ -141,13 +141,13 @@ class TestTold:
         # variances: each group 1/4, total 1/2; the difference of 6 is halved
         assert estimates(past, "SELECT COUNT(*) FROM t") == [33]
         (view,) = views("SELECT COUNT(*) FROM t")
-        found = Evidence(SCHEMA, past, [view])
+        found = Evidence(past, [view])
         assert found.variances(found.wanted(view)) == pytest.approx([0.25])
 
     def test_planned_rows_tell_variances_before_there_are_answers(self):
         (view,) = views("SELECT COUNT(*) FROM t")
         (fresh,) = views("SELECT k, COUNT(*) FROM t GROUP BY k")
-        found = Evidence(SCHEMA, [planned(fresh, Fraction(2), "zcdp")], [view])
+        found = Evidence([planned(fresh, Fraction(2), "zcdp")], [view])
         assert found.variances(found.wanted(view)) == pytest.approx([0.5])
 
 
@@ -160,7 +160,7 @@ class TestConnected:
     XY = held("SELECT COUNT(*) FROM t WHERE c IN ('x', 'y')", [3])
 
     def used(self, past, sql):
-        found = Evidence(SCHEMA, past, views(sql))
+        found = Evidence(past, views(sql))
         assert found.left_out == ()
         return {one.name for one in found.used}, len(found.history)
 
@@ -198,11 +198,11 @@ class TestConnected:
         whole = estimates(past, sql)
         assert whole == estimates(past[:2], sql)
         (view,) = views(sql)
-        ours = Evidence(SCHEMA, past, [view])
+        ours = Evidence(past, [view])
         assert ours.variances(ours.wanted(view)) == pytest.approx([1 / (6 + 1)])
 
     def test_a_source_is_named_by_its_release_and_place(self):
-        found = Evidence(SCHEMA, [self.BY_C], views("SELECT COUNT(*) FROM t WHERE c = 'y'"))
+        found = Evidence([self.BY_C], views("SELECT COUNT(*) FROM t WHERE c = 'y'"))
         assert list(found.sources.values()) == [(self.BY_C, 1)]
         assert [row.answer for row in found.history.rows] == [2]
 
@@ -212,7 +212,7 @@ class TestRoom:
 
     def evidence(self, past, wanted, **room):
         largest = {"cells": 10**6, "rows": 10**6, "work": 10**12}
-        return Evidence(SCHEMA, past, wanted, bounds=True, room=Room(**{**largest, **room}))
+        return Evidence(past, wanted, bounds=True, room=Room(**{**largest, **room}))
 
     def test_too_many_cells(self):
         near = held("SELECT c, COUNT(*) FROM t GROUP BY c", [1, 2, 3])
@@ -258,7 +258,7 @@ class TestRoom:
 def test_a_weighted_sum_of_views_adds_their_rows_up():
     total, count = views("SELECT k, AVG(m) FROM t GROUP BY k")
     past = [held("SELECT m, k, COUNT(*) FROM t GROUP BY m, k", range(20))]
-    found = Evidence(SCHEMA, past, [total, count])
+    found = Evidence(past, [total, count])
     rows = found.combined([(total, 1.0), (count, 4.5)])
     assert found.told(rows) == [True, True]
     # keys are sorted: k, then m
@@ -271,7 +271,7 @@ def test_a_weighted_sum_of_views_adds_their_rows_up():
 def test_atoms_are_described_as_a_condition():
     (wanted,) = views("SELECT COUNT(*) FROM t")
     past = [held("SELECT COUNT(*) FROM t WHERE n > 5 AND c = 'x'", [1])]
-    found = Evidence(SCHEMA, past, [wanted], bounds=True)
+    found = Evidence(past, [wanted], bounds=True)
     ((atoms, _),) = found.wanted(wanted)
     texts = {found.box([atom]) for atom in atoms}
     assert texts == {"c = 'x' AND n >= 6", None}
@@ -282,7 +282,7 @@ class TestSummedOut:
     """Columns that one release alone has do not make the domain larger."""
 
     def evidence(self, past, sql):
-        return Evidence(SCHEMA, past, views(sql))
+        return Evidence(past, views(sql))
 
     def test_a_complete_key_of_one_release_is_summed_out(self):
         past = [
@@ -307,7 +307,7 @@ class TestSummedOut:
         (view,) = wanted = views("SELECT COUNT(*) FROM t WHERE m < 4")
         joints = []
         for keep in (False, True):
-            found = Evidence(SCHEMA, past, wanted, bounds=keep)
+            found = Evidence(past, wanted, bounds=keep)
             joints.append(found.history.joint(found.wanted(view)))
         small, large = joints
         assert small.estimates == pytest.approx(large.estimates)

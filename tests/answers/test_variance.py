@@ -241,7 +241,7 @@ class TestMeasure:
         (column,) = query.derived
         engine = DuckDBEngine(table)
         for leaf in column.leaves:
-            for view in views_of(leaf, query, schema, 1).values():
+            for view in views_of(leaf, query, 1).values():
                 exact_vector = engine.measure(scan_of(query.where, {"v": view})).reveal(0)
                 assert len(exact_vector) == len(values)
                 assert np.abs(exact_vector).max() <= view.norm

@@ -81,7 +81,7 @@ def spacings(sql, currency):
     """The lattices of a statement's views, from what is public."""
     query = parse(sql, {"t": Table("t", FRAME.iloc[:0], SCHEMA)})
     asked = read_accuracy(query, currency, None, **{"rho" if currency == "zcdp" else "epsilon": 1})
-    return {view.granularity for view in plan(query, asked, SCHEMA, 1, currency).views.values()}
+    return {view.granularity for view in plan(query, asked, 1, currency).views.values()}
 
 
 def opened(name="all", noise=None, **budget):

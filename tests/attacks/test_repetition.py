@@ -316,7 +316,7 @@ class TestLattice:
     @pytest.mark.parametrize("sql", STATEMENTS)
     def test_released_numbers_are_integers_on_a_public_lattice(self, sql, session):
         query = parse(sql, {"t": table(0)})
-        planned = plan(query, read_accuracy(query, "zcdp", None, rho=1), SCHEMA, 1, "zcdp")
+        planned = plan(query, read_accuracy(query, "zcdp", None, rho=1), 1, "zcdp")
         answer = session.query(sql, **{session.level: 0.2})
         for part, estimate in zip(planned.parts, answer.estimates, strict=True):
             for view, vector in ((part.sum, estimate.total), (part.count, estimate.count)):

@@ -53,7 +53,7 @@ def planned(sql, unit, currency, mode="rr", **options):
     table = Table("t", None, SCHEMA, unit)
     query = parse(sql, {"t": table}, deciding=True)
     wanted = read_options(mode=mode, **options)
-    return plan(query, wanted, table.schema, 1, currency)
+    return plan(query, wanted, 1, currency)
 
 
 def engine_of(frame, unit):
@@ -178,7 +178,7 @@ class TestSessions:
         assert made.spent == curator.budget.spent
         # of the counts after the cut, which are what is asked
         query = parse(sql, {"t": table}, deciding=True)
-        asked = plan(query, read_options(mode="rr"), EDGES, 1, currency)
+        asked = plan(query, read_options(mode="rr"), 1, currency)
         exact = measured(asked, None, curator._runner.engines["t"])
         curator.close()
         truth = truth_of(asked, exact)

@@ -37,7 +37,7 @@ def vectors() -> Callable[..., list[list[int]]]:
 
     def measure(table: Table, sql: str, engine: DuckDBEngine | None = None) -> list[list[int]]:
         query = parse(sql, {table.name: table})
-        planned = plan(query, read_accuracy(query, "zcdp", None, rho=1), table.schema, 1, "zcdp")
+        planned = plan(query, read_accuracy(query, "zcdp", None, rho=1), 1, "zcdp")
         own = DuckDBEngine(table) if engine is None else engine
         try:
             exact: Exact = own.measure(planned.scan(planned.views))

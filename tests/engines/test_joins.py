@@ -128,8 +128,7 @@ class Opened:
 
     def planned(self, sql):
         query = parse(sql, self.tables)
-        schema = self.tables[query.table].schema
-        made = plan(query, read_accuracy(query, "zcdp", None, rho=1), schema, 1, "zcdp")
+        made = plan(query, read_accuracy(query, "zcdp", None, rho=1), 1, "zcdp")
         return query, made, self.engines[query.table]
 
     def vectors(self, sql):
@@ -147,9 +146,8 @@ class Opened:
         query, made, engine = self.planned(sql)
         exact = engine.measure(made.scan(made.views))
         views = list(made.views.values())
-        schema = self.tables[query.table].schema
         places = [views[0].keys.index(key.column) for key in query.keys]
-        cells = [schema[key].cells() for key in views[0].keys]
+        cells = [query.schema[key].cells() for key in views[0].keys]
         found = {}
         for number, group in enumerate(itertools.product(*cells)):
             values = (view.measure.step * exact.reveal(i)[number] for i, view in enumerate(views))

@@ -65,7 +65,7 @@ def vectors(table, engine, sql):
     query = parse(sql, {"t": table})
     found = []
     for aggregate in query.measured:
-        for view in views_of(aggregate, query, table.schema, 1).values():
+        for view in views_of(aggregate, query, 1).values():
             keys = tuple(key.column for key in query.keys)
             exact = engine.measure(Scan(keys, query.where, ((view.measure, aggregate.filter),)))
             found.append((view.measure, exact.reveal(0)))

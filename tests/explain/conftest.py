@@ -106,9 +106,7 @@ def target() -> Callable[..., Target]:
             for name in named
         ]
         exact = [Fraction(weight) for weight in weights.values()]
-        return Target.of(
-            table.name, version, keys, query.where, query.aggregates[0], groups, exact, table.schema
-        )
+        return Target.of(query, query.aggregates[0], version, groups, exact)
 
     return make
 
@@ -149,7 +147,7 @@ def exact() -> Callable[..., dict[str, Fraction]]:
     def look(plan: ExplanationPlan, table: Table, engine: Any = None) -> dict[str, Fraction]:
         own = DuckDBEngine(table) if engine is None else engine
         try:
-            found = measure(plan, own, table.schema)
+            found = measure(plan, own)
         finally:
             if engine is None:
                 own.close()

@@ -87,7 +87,7 @@ class TestAgainstMasks:
             length=length, connective=connective, ranges=ranges,
             attributes=["x", "y", "r", "d"] + (["n"] if aggregate == "COUNT(*)" else []),
         )  # fmt: skip
-        found = measure(plan, mixed_engine, mixed.schema)
+        found = measure(plan, mixed_engine)
         frame = mixed.source
         expected = brute(
             frame, plan.space, aggregate, weights, (frame["h"] < 2).to_numpy(), plan.lattice.unit
@@ -117,7 +117,7 @@ class TestAgainstMasks:
         cells = Cells(np.arange(len(texts)), n1, np.zeros_like(n1))
         expected = influences("COUNT", [Fraction(1), Fraction(-2)], cells,
                               [int(group.sum()) for group in groups], [0, 0], plan.lattice.unit)  # fmt: skip
-        found = measure(plan, mixed_engine, mixed.schema)
+        found = measure(plan, mixed_engine)
         assert [found.score(i) for i in range(found.size)] == expected.tolist()
         assert len(set(expected.tolist())) > 5
 
@@ -189,7 +189,7 @@ class TestEnds:
         table, engine = small(rows, missing)
         plan = planned(table, f"SELECT g, {aggregate} AS m FROM t GROUP BY g", {"a": 1, "b": -1},
                        **options)  # fmt: skip
-        found = measure(plan, engine, table.schema)
+        found = measure(plan, engine)
         assert {found.score(i) for i in range(found.size)} == {0}
         assert [found.at(place) for place in range(1, found.size + 1)] == [0] * found.size
 

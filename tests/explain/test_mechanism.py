@@ -175,7 +175,7 @@ class TestInvariance:
             engine.close()
 
     def scores(self, plan, table, engine):
-        found = measure(plan, engine, table.schema)
+        found = measure(plan, engine)
         return [found.score(i) for i in range(found.size)]
 
     @pytest.mark.parametrize("aggregate", ["COUNT(*)", "SUM(r)", "AVG(r)", "AVG(n)"])
@@ -224,7 +224,7 @@ class TestLargeSpaces:
         plan = planned(large, SQL, A_B, k=4, length=3, rho="50")
         assert plan.space.size == 3_000**3 > 2**31
         engine = DuckDBEngine(large)
-        found = measure(plan, engine, large.schema)
+        found = measure(plan, engine)
         engine.close()
         assert len(found.active) <= 2_000
         for noise in (fast(1), SecureNoise()):
@@ -258,7 +258,7 @@ def loaded(adult, adult_engine, planned):
             adult, sql, {"Married-civ-spouse": 1, "Never-married": -1}, k=5, mode=mode,
             rho={"topk": "0.05", "influence": "0.05", "rank": "0.1"}, attributes=ATTRIBUTES,
         )  # fmt: skip
-        return plan, measure(plan, adult_engine, adult.schema)
+        return plan, measure(plan, adult_engine)
 
     return look
 

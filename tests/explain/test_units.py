@@ -78,7 +78,7 @@ class TestSensitivity:
             scores = []
             for table, engine in engines(most, seed):
                 plan = planned(table, sql, weights)
-                found = measure(plan, engine, table.schema)
+                found = measure(plan, engine)
                 scores.append(np.array([found.score(i) for i in range(found.size)]))
             gaps = scores[0] - scores[1]
             assert np.abs(gaps).max() <= plan.lattice.sensitivity

@@ -229,7 +229,7 @@ class Tables:
         """Return what is wrong with an answer, whatever it should be."""
         query = self._query(asked)
         problems = []
-        if describe(read(describe(query))) != describe(query):
+        if describe(read(describe(query), query.schema)) != describe(query):
             problems.append("the description is not that of the statement")
         for told in answer.estimates:
             sizes = {len(told.estimate), len(told.low), len(told.high)}

@@ -149,7 +149,7 @@ def exact_of(curator, answer_sql, name="analyst", **level):
     found = request.measure(plan, set(plan.views), engine)
     ((key, view),) = plan.views.items()
     values = view.values(found[key])
-    return np.array([values[place] for place in transposition(request.query, FINE)])
+    return np.array([values[place] for place in transposition(request.query)])
 
 
 def half_width(found):

@@ -40,7 +40,7 @@ def planned(read: Callable[..., Query], schema: Schema) -> Planner:
     ) -> Plan:
         query = read(sql)
         wished = read_accuracy(query, currency, DELTA, **accuracy)
-        return plan(query, wished, schema, 1, currency, seen)
+        return plan(query, wished, 1, currency, seen)
 
     return make
 
@@ -386,7 +386,7 @@ class TestRequestNames:
     ) -> None:
         query = read(COUNT)
         wished = read_accuracy(query, "zcdp", DELTA, rho=0.1)
-        one, two = (plan(query, wished, schema, version, "zcdp") for version in (1, 2))
+        one, two = (plan(query, wished, version, "zcdp") for version in (1, 2))
         assert one.request != two.request
 
 

@@ -58,7 +58,7 @@ STATEMENTS = {
 def planned(table, sql, currency="zcdp"):
     query = parse(f"SELECT {sql}", {"t": table})
     level = {"rho": 1} if currency == "zcdp" else {"epsilon": 1}
-    return plan(query, read_accuracy(query, currency, None, **level), table.schema, 1, currency)
+    return plan(query, read_accuracy(query, currency, None, **level), 1, currency)
 
 
 def scan(wanted, by=(), steps=0):

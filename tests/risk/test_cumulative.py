@@ -33,7 +33,7 @@ def losses(profile, unit, level):
 
 def planned(table, sql):
     query = parse(sql, {"t": table})
-    return plan(query, read_accuracy(query, "zcdp", None, rho=1), table.schema, 1, "zcdp")
+    return plan(query, read_accuracy(query, "zcdp", None, rho=1), 1, "zcdp")
 
 
 @pytest.fixture

@@ -99,8 +99,7 @@ def scan_of() -> Callable[[Any, str], Scan]:
     def find(tables: Any, sql: str) -> Scan:
         tables = {tables.name: tables} if isinstance(tables, Table) else tables
         query = parse(sql, tables)
-        schema = tables[query.table].schema
-        planned = plan(query, read_accuracy(query, "zcdp", None, rho=1), schema, 1, "zcdp")
+        planned = plan(query, read_accuracy(query, "zcdp", None, rho=1), 1, "zcdp")
         return planned.scan(planned.views)
 
     return find

@@ -86,8 +86,8 @@ def attempt(text, engine):
         return False
     # parameters are $name there
     duckdb.extract_statements(re.sub(r"(?<![:\w]):(?=\w)", "$", text))
-    assert describe(read(describe(query))) == describe(query)
-    planned = plan(query, read_accuracy(query, "zcdp", None, rho=1), SCHEMA, 1, "zcdp")
+    assert describe(read(describe(query), query.schema)) == describe(query)
+    planned = plan(query, read_accuracy(query, "zcdp", None, rho=1), 1, "zcdp")
     engine.measure(planned.scan(planned.views))
     return True
 

@@ -402,11 +402,11 @@ def test_exact_vectors_equal_those_of_a_plain_evaluation(data, asked):
             except SqlError as error:
                 assert any(word in error.what for word in UNUSABLE), error
                 continue
-            again = read(json.loads(json.dumps(describe(query))))
+            again = read(json.loads(json.dumps(describe(query))), query.schema)
             assert describe(again) == describe(query)
             assert [a.value for a in again.aggregates] == [a.value for a in query.aggregates]
             assert [key.column for key in query.keys] == keys
-            planned = plan(query, read_accuracy(query, "zcdp", None, rho=1), SCHEMA, 1, "zcdp")
+            planned = plan(query, read_accuracy(query, "zcdp", None, rho=1), 1, "zcdp")
             found = engine.measure(planned.scan(planned.views))
             order = {name: place for place, name in enumerate(planned.views)}
             for part, (function, argument, condition) in zip(

@@ -186,8 +186,9 @@ class TestMeaning:
         ],
     )
     def test_a_description_is_read_back(self, text):
-        described = describe(parse(text, TABLES))
-        assert describe(read(described)) == described
+        query = parse(text, TABLES)
+        described = describe(query)
+        assert describe(read(described, query.schema)) == described
 
 
 JOIN = "Write FROM a JOIN b ON a.x = b.x."

@@ -158,7 +158,7 @@ class TestQuery:
             TABLES,
         )
         described = json.loads(json.dumps(describe(query)))
-        assert describe(read(described)) == describe(query)
+        assert describe(read(described, query.schema)) == describe(query)
 
     def test_descriptions_tell_quantiles_apart(self) -> None:
         assert not same("QUANTILE(age, 0.995)", "QUANTILE(age, 0.996)")

@@ -241,7 +241,7 @@ class TestRead:
     @pytest.mark.parametrize("text", STATEMENTS)
     def test_is_the_inverse_of_describe(self, text):
         query = parse(text, TABLES)
-        again = read(describe(query))
+        again = read(describe(query), query.schema)
         assert describe(again) == describe(query)
         assert again.where == query.where
         assert [a.means(b) for a, b in zip(again.measured, query.measured, strict=True)]
@@ -250,7 +250,8 @@ class TestRead:
         assert len(set(names)) == len(names)
 
     def test_a_predicate_that_is_never_true(self):
-        assert read(describe(parse("SELECT COUNT(*) FROM t WHERE x > 99", TABLES))).where == Or(())
+        query = parse("SELECT COUNT(*) FROM t WHERE x > 99", TABLES)
+        assert read(describe(query), query.schema).where == Or(())
 
     def test_values(self):
         for part in subvalues(value("CASE WHEN x > 1 THEN 2*x - y/3 ELSE r END")):

@@ -48,7 +48,7 @@ def profiled(frame, sql, mechanism="laplace", **kinds):
     table = Table("t", frame, Schema(kinds), public=True)
     engine = DuckDBEngine(table)
     try:
-        return measure(parse(sql, {"t": table}), table.schema, 1, engine, mechanism)
+        return measure(parse(sql, {"t": table}), 1, engine, mechanism)
     finally:
         engine.close()
 
@@ -70,7 +70,7 @@ def adult():
     engine = DuckDBEngine(table)
     found = {
         mechanism: {
-            name: measure(parse(sql, {"adult": table}), table.schema, 1, engine, mechanism)
+            name: measure(parse(sql, {"adult": table}), 1, engine, mechanism)
             for name, sql in QUERIES.items()
         }
         for mechanism in ("laplace", "gaussian")

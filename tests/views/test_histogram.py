@@ -42,7 +42,7 @@ def aligned(
     """How the first aggregate of a statement is answered from a view over some columns."""
     query = parse(sql, {"t": Table("t", None, schema)}, None)
     view = histogram("t", 1, schema, list(columns), **options)
-    return align(query.measured[0], query, view, schema)
+    return align(query.measured[0], query, view)
 
 
 def found(sql: str, **options: Any) -> Alignment:
@@ -60,7 +60,7 @@ def weights(made: Alignment, centred: bool | None) -> np.ndarray:
 def test_its_definition_and_its_bins_are_read_again() -> None:
     view = histogram("t", 1, AGES, ["age", "sex"], bins={"age": [18, 20, 23]})
     assert read_view(view.definition(), AGES) == view
-    texts = [cell_text(view, place, AGES) for place in range(9)]
+    texts = [cell_text(view, place) for place in range(9)]
     assert texts[:4] == ["18 to 20, F", "18 to 20, M", "18 to 20, sex missing", "21 to 23, F"]
     assert texts[-1] == "age missing, sex missing"
 

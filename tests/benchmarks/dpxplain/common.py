@@ -88,10 +88,9 @@ class Case:
         (aggregate,), keys = query.aggregates, tuple(key.column for key in query.keys)
         labels = [str(cell.label) for cell in table.schema[keys[0]].cells()]
         self.target = Target.of(
-            table.name, 1, keys, query.where, aggregate,
+            query, aggregate, 1,
             [(labels.index(group),) for group in weights],
             [Fraction(weight) for weight in weights.values()],
-            table.schema,
         )  # fmt: skip
         self.space = space(table, {*keys, *aggregate.columns}, **options)
         self._exact: dict[Mode, Influences] = {}
@@ -114,7 +113,7 @@ class Case:
         """Return the exact influences on the lattice of a mode."""
         if mode not in self._exact:
             plan = self.plan(mode, "1", k=1)
-            self._exact[mode] = mechanism.measure(plan, self.engine, self.table.schema)
+            self._exact[mode] = mechanism.measure(plan, self.engine)
         return self._exact[mode]
 
     @cached_property

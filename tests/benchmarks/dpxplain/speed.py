@@ -282,7 +282,7 @@ def alternatives(path: Path, lengths: list[int], runs: int) -> None:
             lambda _, s=sets: tables_by_columns(con, names, where, s),
             lambda _, s=sets: tables_from_all(con, names, where, s),
             lambda _, s=sets: tables_from_rows(con, names, where, s),
-            lambda _, case=case, plan=plan: mechanism.measure(plan, engine, case.table.schema),
+            lambda _, case=case, plan=plan: mechanism.measure(plan, engine),
             runs=max(3, runs // 2),
         )
         for name, figure in (

@@ -72,7 +72,7 @@ def profiles(
 ) -> dict[str, PaperProfile]:
     """Return the paper's profile of each query."""
     return {
-        name: measure(parse(sql, {table.name: table}), table.schema, 1, engine, mechanism)
+        name: measure(parse(sql, {table.name: table}), 1, engine, mechanism)
         for name, sql in QUERIES.items()
     }
 
