@@ -346,7 +346,7 @@ class History:
         seed : int
         """
         import numpy as np
-        from scipy import stats
+        from scipy import special
 
         if any(row.planned for row in self._rows):
             raise RequestError("Planned rows have no answers yet", "Leave them out.")
@@ -355,7 +355,7 @@ class History:
             return Consistency(0.0, 0, math.inf)
         statistic = self.space.misfit()
         if all(row.law.family == "gaussian" for row in self._rows):
-            return Consistency(statistic, freedom, float(stats.chi2.ppf(ALARM, freedom)))
+            return Consistency(statistic, freedom, float(special.chdtri(freedom, 1 - ALARM)))
         laws, steps = zip(*((row.law, row.granularity) for row in self._rows), strict=True)
         some = min(draws, max(2_000, int(WORK / (len(self) * freedom))))
         found = self.space.misfits(simulated(laws, steps, some, seed))

@@ -53,7 +53,7 @@ def factor(gaussian: int, laplace: int, alpha: float) -> float:
     >>> round(factor(0, 1, 0.05), 3)
     2.118
     """
-    from scipy import stats
+    from scipy import special
 
     if not 0 < alpha < 1:
         raise RequestError(
@@ -67,7 +67,7 @@ def factor(gaussian: int, laplace: int, alpha: float) -> float:
     if not gaussian + laplace:
         return 0.0
     if not laplace:
-        return math.sqrt(float(stats.chi2.isf(alpha, gaussian)))
+        return math.sqrt(float(special.chdtri(gaussian, alpha)))
     if laplace > MOST:
         return math.sqrt(_bound(gaussian, laplace, alpha / 3))
     # E^2 / 2 has the mean 1 and the variance 5, and all stay below the second term all but surely
@@ -88,9 +88,9 @@ def _bound(gaussian: int, laplace: int, share: float) -> float:
     One share each: for the Gaussian squares; for any E^2 / 2 above ln(laplace / share)^2 / 2; and for the
     sum of the others, cut there, by Bernstein's inequality (cutting lowers the mean 1 and the variance 5).
     """
-    from scipy import stats
+    from scipy import special
 
-    squares = float(stats.chi2.isf(share, gaussian)) if gaussian else 0.0
+    squares = float(special.chdtri(gaussian, share)) if gaussian else 0.0
     cut, odds = math.log(laplace / share) ** 2 / 2, -math.log(share)
     # t^2 = 2 odds (5 n + cut t / 3)
     linear = cut * odds / 3
@@ -100,10 +100,10 @@ def _bound(gaussian: int, laplace: int, share: float) -> float:
 def _quantile(gaussian: int, laplace: int, most: float, alpha: float) -> float | None:
     """Return the quantile of the sum of squares; None when it lies above ``most``."""
     import numpy as np
-    from scipy import stats
+    from scipy import special
 
     grid = np.linspace(0.0, most, STEPS + 1)
-    whole = _rounded_up(stats.chi2.cdf(grid, gaussian) if gaussian else np.ones(len(grid)))
+    whole = _rounded_up(special.chdtr(gaussian, grid) if gaussian else np.ones(len(grid)))
     power = _rounded_up(-np.expm1(-np.sqrt(2 * grid)))
     while laplace:
         if laplace & 1:

@@ -19,7 +19,11 @@ from typing import Any
 import duckdb  # noqa: F401 - imported once, here
 import pandas as pd
 
-IMPORTED = ("opendp.measurements", "scipy.special", "sqlglot.dialects.duckdb")
+IMPORTED = (
+    "opendp.measurements", "scipy.special", "sqlglot.dialects.duckdb", "dpnb.answers.verbs",
+    "dpnb.session", "dpnb.curator", "dpnb.engines.duckdb", "scipy.linalg", "scipy.optimize",
+    "scipy.sparse.csgraph",
+)  # fmt: skip
 
 
 class Hidden:
@@ -83,6 +87,11 @@ def main(parts: list[str]) -> None:
     """Print a line for each part."""
     for name in IMPORTED:
         importlib.import_module(name)
+    # nothing that is hidden may be there already
+    known = [
+        name for name in sys.modules for part in parts if f"{name}.".startswith(f"dpnb.{part}.")
+    ]
+    assert not known, known
     for part in parts:
         child = os.fork()
         if child == 0:
