@@ -116,13 +116,8 @@ def pytest_collection():
 def pytest_collection_finish():
     # what was collected lives to the end, so nothing in it is garbage before; after that full collections, which
     # took 4 % of a run, come more seldom
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
-
-
-def pytest_unconfigure():
-    gc.unfreeze()
 
 
 @pytest.hookimpl(optionalhook=True)
