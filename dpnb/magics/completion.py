@@ -17,7 +17,7 @@ _MAGIC = re.compile(r"\s*%%?(dpquery|dpinfer|dpdecide|dpexplain|dprisk|dpdiscove
 _EXPLAIN = re.compile(r"\s*%%?(?:\w+\s*<<)?\s*dpexplain\s+(\w*)")
 _WORDS = (
     "SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "AND", "OR", "NOT", "IN",
-    "BETWEEN", "IS NULL", "FILTER (WHERE", "COUNT(*)", "COUNT(", "SUM(", "AVG(", "AS", "DESC",
+    "BETWEEN", "IS NULL", "FILTER (WHERE", "COUNT(*)", "COUNT(", "COUNT_IF(", "SUM(", "AVG(", "AS", "DESC",
     "MEDIAN(", "QUANTILE(", "VARIANCE(", "STDDEV(", "CASE WHEN", "THEN", "ELSE", "END", "EXP(", "LN(",
     "SQRT(",
 )  # fmt: skip

@@ -9,11 +9,11 @@ from typing import Literal
 
 from sqlglot import expressions as exp
 
-from dpnb.sql.canonical import default_alias, unused
+from dpnb.sql.canonical import default_alias, simplify, unused
 from dpnb.sql.conditions import Conditions
 from dpnb.sql.expressions import MAX_DEPTH, OPERATORS, Arguments
 from dpnb.sql.formulas import Applied, Combined, Constant, Formula, Leaf
-from dpnb.sql.query import EVERY, Aggregate, Derived, Function, Predicate
+from dpnb.sql.query import EVERY, Aggregate, And, Derived, Function, Predicate
 from dpnb.sql.source import Node, others
 from dpnb.sql.statistics import Statistics, is_statistic
 from dpnb.sql.values import Column, Number, Operator
@@ -98,6 +98,8 @@ class Aggregates:
             if not isinstance(node.expression, exp.Where):
                 self.refuse("FILTER needs a condition", "Write FILTER (WHERE ...).", node)
             inner, condition = node.this, self.conditions.predicate(node.expression.this)
+        if isinstance(inner, exp.CountIf):
+            return self._count_if(inner, condition, alias)
         function = _FUNCTIONS.get(type(inner))
         if isinstance(inner, exp.Window):
             self.refuse("window functions are not supported", "Use GROUP BY.", node)
@@ -124,6 +126,16 @@ class Aggregates:
         # a constant is never missing: COUNT(1) is COUNT(*)
         counted = None if function == "COUNT" and isinstance(value, Number) else value
         return Aggregate(function, counted, condition, alias or default_alias(function, counted))
+
+    def _count_if(self, node: Node, condition: Predicate, alias: str) -> Aggregate:
+        """Return COUNT_IF(x > 3) FILTER (WHERE ...): a COUNT(*) with both conditions."""
+        if others(node.args, "this") or isinstance(node.this, exp.Distinct | exp.Star):
+            self.refuse("COUNT_IF takes one condition", "Write COUNT_IF(x > 3).", node)
+        own = self.conditions.predicate(node.this)
+        both = (
+            own if condition == EVERY else simplify(And((condition, own)), self.conditions.schema)
+        )
+        return Aggregate("COUNT", None, both, alias or "count_if")
 
     def _distinct(
         self, node: Node, function: Function, condition: Predicate, alias: str

@@ -57,6 +57,36 @@ class TestShapes:
             Aggregate("AVG", Column("wage"), age((31, 90)), "avg_wage"),
         )
 
+    @pytest.mark.parametrize(
+        ("short", "long"),
+        [
+            ("COUNT_IF(Age > 30)", "COUNT(*) FILTER (WHERE Age > 30)"),
+            ("count_if(Age > 30 OR wage IS NULL)", "COUNT(*) FILTER (WHERE Age > 30 OR wage IS NULL)"),
+            ("COUNTIF(NOT sex = 'Male')", "COUNT(*) FILTER (WHERE sex <> 'Male')"),
+            (
+                "COUNT_IF(Age > 30) FILTER (WHERE sex = 'Male')",
+                "COUNT(*) FILTER (WHERE sex = 'Male' AND Age > 30)",
+            ),
+            ("COUNT_IF(Age > 30) FILTER (WHERE Age < 20)", "COUNT(*) FILTER (WHERE Age > 95)"),
+        ],
+    )  # fmt: skip
+    def test_count_if_is_a_count_with_one_more_condition(self, short, long):
+        (one,), (other,) = (
+            parse(f"SELECT {text} FROM people", TABLES).aggregates for text in (short, long)
+        )
+        assert one.means(other)
+        assert one.alias == "count_if"
+        assert other.alias == "count"
+
+    def test_count_if_in_formulas_and_in_having(self):
+        (share,) = parse("SELECT COUNT_IF(Age > 30) / COUNT(*) AS q FROM people", TABLES).derived
+        assert [leaf.filter for leaf in share.leaves] == [age((31, 90)), EVERY]
+        having = parse(
+            "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex HAVING COUNT_IF(Age > 30) > 5",
+            TABLES, deciding=True,
+        ).having  # fmt: skip
+        assert having.aggregate.filter == age((31, 90))
+
     def test_a_group_column_need_not_be_shown(self):
         assert parse("SELECT COUNT(*) FROM people GROUP BY sex", TABLES).keys == (
             Key("sex", "sex"),

@@ -160,6 +160,27 @@ REFUSED = [
     ("SELECT COUNT() FROM t", "COUNT takes one column", "COUNT", SHAPE),
     ("SELECT COUNT(sex, age) FROM t", "COUNT takes one column", "COUNT(sex, age)", SHAPE),
     (
+        "SELECT COUNT_IF(age > 3, age > 5) FROM t",
+        "COUNT_IF takes one condition",
+        "COUNT_IF(age > 3, age > 5)",
+        "COUNT_IF(x > 3)",
+    ),
+    (
+        "SELECT COUNT_IF(DISTINCT age > 3) FROM t",
+        "COUNT_IF takes one condition",
+        "COUNT_IF",
+        "COUNT_IF(x > 3)",
+    ),
+    ("SELECT COUNT_IF(*) FROM t", "COUNT_IF takes one condition", "COUNT_IF", "COUNT_IF(x > 3)"),
+    (
+        "SELECT COUNT_IF(age) FROM t",
+        "this condition is not supported",
+        "age",
+        "IS NULL on a column",
+    ),
+    ("SELECT COUNT_IF(SUM(age) > 3) FROM t", "cannot contain aggregates", "SUM(age)", "Compare"),
+    ("SELECT COUNT_IF(age > 3) OVER () FROM t", "window functions", "COUNT_IF", "GROUP BY"),
+    (
         "SELECT COUNT(* EXCLUDE (sex)) FROM t",
         "COUNT(*) takes no EXCLUDE or REPLACE",
         "EXCLUDE",
