@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -321,16 +321,23 @@ def check_open(atom: Atom, schema: Schema) -> None:
 def span(aggregate: Aggregate, schema: Schema) -> tuple[Fraction | None, Fraction | None]:
     """Return the public bounds of an aggregate over any group; None where there is none."""
     zero = Fraction(0)
-    if aggregate.function == "DISTINCT" and isinstance(aggregate.value, Column):
-        kind = schema[aggregate.value.name]
-        size = None if isinstance(kind, Real) else kind.scale.high - kind.scale.low + 1
-        return zero, None if size is None else Fraction(size)
-    if aggregate.function in ("COUNT", "DISTINCT", "UNITS") or aggregate.value is None:
-        return zero, None
-    bounds = bounds_of(aggregate.value, schema)
-    if aggregate.function == "AVG":
-        return bounds.low, bounds.high
-    return (zero if bounds.low >= 0 else None), (zero if bounds.high <= 0 else None)
+    match aggregate.function:
+        case "COUNT" | "CELLS" | "UNITS":
+            return zero, None
+        case "DISTINCT":
+            column = aggregate.argument
+            kind = schema[column.name] if isinstance(column, Column) else None
+            if kind is None or isinstance(kind, Real):
+                return zero, None
+            return zero, Fraction(kind.scale.high - kind.scale.low + 1)
+        case "AVG":
+            bounds = bounds_of(aggregate.argument, schema)
+            return bounds.low, bounds.high
+        case "SUM":
+            bounds = bounds_of(aggregate.argument, schema)
+            return (zero if bounds.low >= 0 else None), (zero if bounds.high <= 0 else None)
+        case _:
+            assert_never(aggregate.function)
 
 
 def _table(tree: Tree, count: int) -> Bools:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from dpnb.schema.schema import Schema
 from dpnb.sql.query import Aggregate
@@ -18,11 +18,17 @@ MOST_LETTERS = 72
 def aggregate_text(aggregate: Aggregate, schema: Schema) -> str:
     """Return an aggregate in words of SQL."""
     inside = "*" if aggregate.value is None else value_text(aggregate.value, schema)
-    word = "COUNT(DISTINCT " if aggregate.function == "DISTINCT" else f"{aggregate.function}("
-    if aggregate.function == "UNITS" and schema.unit is not None:
-        word, inside = "COUNT(DISTINCT ", schema.unit.column
+    match aggregate.function:
+        case "COUNT" | "SUM" | "AVG" | "CELLS":
+            text = f"{aggregate.function}({inside})"
+        case "DISTINCT":
+            text = f"COUNT(DISTINCT {inside})"
+        case "UNITS":
+            text = f"COUNT(DISTINCT {'id' if schema.unit is None else schema.unit.column})"
+        case _:
+            assert_never(aggregate.function)
     where = predicate_text(aggregate.filter, schema)
-    return f"{word}{inside})" + (f" FILTER (WHERE {where})" if where else "")
+    return text + (f" FILTER (WHERE {where})" if where else "")
 
 
 def name_of(aggregate: Aggregate, schema: Schema) -> str:

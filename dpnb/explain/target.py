@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, assert_never
 
 from dpnb.errors import RequestError
 from dpnb.explain.influence import Lattice, Mode, sensitivity, spread
@@ -49,12 +49,19 @@ class Target:
             For numbers of different ids.
         """
         measure = None
-        if aggregate.function == "UNITS":
-            raise RequestError(
-                "a count of different ids cannot be explained", "Explain COUNT(*), a SUM or an AVG."
-            )
-        if aggregate.function != "COUNT" and aggregate.value is not None:
-            measure = sum_of(aggregate.value, query.schema, centred=aggregate.function == "AVG")
+        match aggregate.function:
+            case "COUNT":
+                pass
+            case "SUM" | "AVG":
+                centred = aggregate.function == "AVG"
+                measure = sum_of(aggregate.argument, query.schema, centred=centred)
+            case "UNITS" | "DISTINCT" | "CELLS":
+                raise RequestError(
+                    "a count of different ids cannot be explained",
+                    "Explain COUNT(*), a SUM or an AVG.",
+                )
+            case _:
+                assert_never(aggregate.function)
         # one spelling, in whatever order the groups were named
         terms = sorted(zip(map(tuple, groups), weights, strict=True))
         return cls(

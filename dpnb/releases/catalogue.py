@@ -6,7 +6,7 @@ import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, assert_never
 
 from dpnb.engines.scans import Engine
 from dpnb.errors import RequestError, SchemaError
@@ -165,9 +165,17 @@ class Choice:
 
 
 def _part(aggregate: Aggregate, made: Alignment) -> Part:
-    total = None if aggregate.function in ("COUNT", "CELLS") else made.view
-    count = None if aggregate.function == "SUM" else made.view
-    return Part(aggregate, total, count, made)
+    match aggregate.function:
+        case "COUNT" | "CELLS":
+            return Part(aggregate, None, made.view, made)
+        case "SUM":
+            return Part(aggregate, made.view, None, made)
+        case "AVG":
+            return Part(aggregate, made.view, made.view, made)
+        case "DISTINCT" | "UNITS":
+            raise TypeError("a histogram counts rows, not what is different")
+        case _:
+            assert_never(aggregate.function)
 
 
 def declaration(

@@ -94,6 +94,13 @@ class Aggregate:
         """The columns of ``value``, those in CASE conditions included; not those of ``filter``."""
         return frozenset() if self.value is None else self.value.columns
 
+    @property
+    def argument(self) -> Value:
+        """``value``, of an aggregate that always has one: SUM, AVG, DISTINCT, CELLS."""
+        if self.value is None:
+            raise TypeError(f"{self.function} of nothing")
+        return self.value
+
     def means(self, other: Aggregate) -> bool:
         """Whether two aggregates are the same but for their names."""
         own = (self.function, self.value, self.filter)

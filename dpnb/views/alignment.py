@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
 from dpnb.sql.canonical import simplify
 from dpnb.sql.query import Aggregate, And, Predicate, Query, Within
@@ -98,10 +98,18 @@ def align(aggregate: Aggregate, query: Query, view: Histogram) -> Alignment | No
     """Return how a histogram answers an aggregate exactly; None when it cannot."""
     import numpy as np
 
-    if aggregate.function == "CELLS":
-        query, aggregate = query.finer(aggregate), replace(aggregate, function="COUNT", value=None)
-    value = aggregate.value
-    if aggregate.function == "UNITS" or not (value is None or isinstance(value, Column)):
+    match aggregate.function:
+        case "COUNT" | "SUM" | "AVG":
+            value = aggregate.value
+        case "CELLS":
+            query, value = query.finer(aggregate), None
+            aggregate = replace(aggregate, function="COUNT", value=None)
+        case "UNITS" | "DISTINCT":
+            # bins do not tell rows apart
+            return None
+        case _:
+            assert_never(aggregate.function)
+    if not (value is None or isinstance(value, Column)):
         return None
     if not columns_of(aggregate, query) <= view.columns:
         return None

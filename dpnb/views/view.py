@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, assert_never
 
 from dpnb.privacy.calibrate import Law, law
 from dpnb.privacy.loss import Currency
@@ -144,23 +144,37 @@ def views_of(aggregate: Aggregate, query: Query, version: int) -> dict[str, View
     def view(measure: Measure) -> View:
         return View(query.table, version, keys, where, measure, schema=query.schema)
 
-    if aggregate.function == "UNITS" and query.schema.unit is not None:
-        cells = math.prod(cell_count(query.schema[key]) for key in keys)
-        most, groups = query.schema.unit.max_rows, query.schema.unit.max_groups
-        return {"count": view(Units(min(most, groups, cells), groups < min(most, cells)))}
-    if aggregate.function == "DISTINCT" and isinstance(aggregate.value, Column):
-        return {"count": view(Distinct(aggregate.value))}
-    if aggregate.function == "CELLS":
-        return {"count": view(Count(None))}
+    value, schema = aggregate.value, query.schema
     # rows with a value of a column that is never missing are all rows
-    complete = isinstance(aggregate.value, Column) and aggregate.value.name in query.schema.complete
-    counted = Count(None if complete else aggregate.value)
-    if aggregate.function == "COUNT" or aggregate.value is None:
-        return {"count": view(counted)}
-    total = sum_of(aggregate.value, query.schema, centred=aggregate.function == "AVG")
-    if aggregate.function == "SUM":
-        return {"sum": view(total)}
-    return {"sum": view(total), "count": view(counted)}
+    complete = isinstance(value, Column) and value.name in schema.complete
+    counted = Count(None if complete else value)
+    match aggregate.function:
+        case "COUNT":
+            return {"count": view(counted)}
+        case "CELLS":
+            return {"count": view(Count(None))}
+        case "DISTINCT":
+            if not isinstance(value, Column):
+                raise TypeError("different values are those of a column")
+            return {"count": view(Distinct(value))}
+        case "UNITS":
+            return {"count": view(_units(keys, schema))}
+        case "SUM":
+            return {"sum": view(sum_of(aggregate.argument, schema, centred=False))}
+        case "AVG":
+            total = sum_of(aggregate.argument, schema, centred=True)
+            return {"sum": view(total), "count": view(counted)}
+        case _:
+            assert_never(aggregate.function)
+
+
+def _units(keys: Sequence[str], schema: Schema) -> Units:
+    """Return the number of different ids in each cell of some columns."""
+    if schema.unit is None:
+        raise TypeError("only a table with a privacy unit has ids")
+    cells = math.prod(cell_count(schema[key]) for key in keys)
+    most, groups = schema.unit.max_rows, schema.unit.max_groups
+    return Units(min(most, groups, cells), groups < min(most, cells))
 
 
 def scan_of(where: Predicate, views: Mapping[str, View]) -> Scan:
