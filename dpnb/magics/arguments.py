@@ -115,7 +115,7 @@ _READERS: dict[Written, Callable[[Any, str, Names], Any]] = {
     "percent": _percent,
     "parts": _parts,
     "pair": lambda texts, option, names: [read_number(text, option) for text in texts],
-    "any or whole": lambda text, option, names: text if text == "any" else read_whole(text, option),
+    "any or whole": lambda text, option, names: int(text) if text.isdecimal() else text,
     "mapping": _mapping,
     "list": _list,
 }

@@ -124,7 +124,10 @@ class TestOptions:
             (f"%%dpinfer --error wide\n{ALL}", "--error 'wide' is not a number"),
             (f"%%dpinfer --between 1\n{ALL}", "expected 2 arguments"),
             (f"%%dpinfer --between 1 much\n{ALL}", "--between 'much' is not a number"),
-            (f"%%dpinfer --chosen 1.5\n{ALL}", "--chosen '1.5' is not a whole number"),
+            (
+                f"%%dpinfer --chosen 1.5\n{ALL}",
+                "chosen must be a whole number of questions or 'any', got '1.5'",
+            ),
             (f"%%dpinfer --confidence 2\n{ALL}", "confidence"),
             (f"%%dpinfer --method magic\n{ALL}", "method"),
             (f"%%dpinfer --on nobody\n{ALL}", "no session 'nobody'"),
