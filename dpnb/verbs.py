@@ -63,7 +63,8 @@ def run(
     SqlError, RequestError, BudgetError, EngineError, InterruptedRequestError
         As the method of the session.
     """
-    return verb(call.verb).run(runner, runner.admitted(row), call, cancel, identifier)
+    asked = verb(call.verb)
+    return asked.run(runner, runner.admitted(row), asked.whole(call), cancel, identifier)
 
 
 def price(runner: Runner, row: str, call: Call) -> Any:
@@ -74,10 +75,10 @@ def price(runner: Runner, row: str, call: Call) -> Any:
     SqlError, RequestError
         As the method of the session.
     """
-    priced = verb(call.verb).priced
-    if priced is None:
+    asked = verb(call.verb)
+    if asked.priced is None:
         raise TypeError(f"{call.verb} is free")
-    return priced(runner, runner.admitted(row), call)
+    return asked.priced(runner, runner.admitted(row), asked.whole(call))
 
 
 def budget(runner: Runner, row: str) -> BudgetStatus:

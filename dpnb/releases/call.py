@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -86,3 +86,8 @@ class Verb:
     run: Callable[[Runner, str, Call, threading.Event | None, str | None], Any]
     price: type[Any] | None = None
     priced: Callable[[Runner, str, Call], Any] | None = None
+
+    def whole(self, call: Call) -> Call:
+        """Return a call with what it leaves unsaid, so that calls of equal meaning have equal keys."""
+        unsaid = {option.name: option.default for option in self.options}
+        return replace(call, options=unsaid | {**call.options})

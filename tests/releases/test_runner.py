@@ -15,14 +15,12 @@ from dpnb.decide.steps import StepRequest
 from dpnb.discover.request import DiscoveryRequest
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.explain.request import ExplanationRequest
-from dpnb.ledger.accounts import ANALYST
 from dpnb.ledger.ledger import Ledger
 from dpnb.privacy.budget import Budget
 from dpnb.releases.runner import Runner
 from dpnb.schema.columns import Category, Integer
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
-from tests.kit.inside import ask, priced
 from tests.kit.noise import NoNoise
 
 BY_SEX = "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex"
@@ -90,10 +88,16 @@ def question(session):
 CASES = {
     "query": ("AnswerRequest", lambda s: (BY_SEX, {"rho": 0.1})),
     "query of an error": ("OnlineRequest", lambda s: (BY_SEX, {"error": 10})),
-    "explain": ("ExplanationRequest", lambda s: (question(s), {"rho": 0.1, "attributes": ["n"]})),
+    "explain": ("ExplanationRequest", lambda s: (question(s), {"rho": 0.1, "attributes": ["n"], "anyway": True})),
     "decide": ("StepRequest", lambda s: (FEW, {"u": 10, "mode": "margin"})),
     "discover": ("DiscoveryRequest", lambda s: ("job", {"rho": 0.1})),
 }
+
+
+def price_of(session, verb, subject, options):
+    if verb == "discover":
+        return session.price_discovery(subject, **options)
+    return session.price(subject, **options)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -102,30 +106,29 @@ def test_what_is_priced_is_what_is_carried_out(case, session, steps):
     subject, options = asked(session)
     verb = case.split()[0]
     steps.clear()
-    price = priced(session, ANALYST, verb, [subject] if verb == "query" else subject, options)
+    price = price_of(session, verb, subject, options)
     planned = Counter(steps)
     assert planned[f"{request}.plan"] == planned[f"{request}.cost"] == 1
     assert set(planned.values()) == {1}
     assert not {"check", "look", "transaction"} & set(planned)
 
-    found = ask(session, ANALYST, verb, subject, options)
+    found = getattr(session, verb)(subject, **options)
     # nothing that the price did is done again
     assert planned <= steps
     done = steps - planned
     release = done.pop(f"{request}.release")
     assert (release, done["check"], done["look"], done["transaction"]) == (1, 2, 1, 1)
     assert {name.split(".")[-1] for name in done} - {"release"} == {"check", "look", "transaction"}
-    shown = price[0] if verb == "query" else price
-    assert shown.bill.spent == found.bill.spent
+    assert price.bill.spent == found.bill.spent
 
     steps.clear()
-    again = ask(session, ANALYST, verb, subject, options)
+    again = getattr(session, verb)(subject, **options)
     assert again.stored
     assert not {"check", "look", "transaction"} & set(steps)
 
 
 def test_a_plan_is_made_anew_when_the_ledger_has_changed(session, steps):
-    priced(session, ANALYST, "query", [BY_SEX], {"rho": 0.1})
+    session.price(BY_SEX, rho=0.1)
     session.query(BY_SEX, rho=0.05)
     steps.clear()
     found = session.query(BY_SEX, rho=0.1)
