@@ -77,7 +77,8 @@ def within(seconds: float) -> Iterator[None]:
         raise HangError
 
     previous = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    # again and again: what is raised while Python cleans up is lost
+    signal.setitimer(signal.ITIMER_PROF, seconds, seconds)
     try:
         yield
     finally:
