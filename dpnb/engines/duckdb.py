@@ -9,21 +9,19 @@ that DuckDB cannot decode. Where ids are protected, the rows that are kept of ea
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
 import json
-import math
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpnb.engines.contributions import Contributions, ContributionScan
 from dpnb.engines.decoding import decoded, undecodable
-from dpnb.engines.dialect import Dialect, present
+from dpnb.engines.dialect import Dialect, Measuring, present
 from dpnb.engines.marginals import Marginals, MarginalScan
 from dpnb.engines.normaliser import (
     NOTHING,
@@ -36,7 +34,7 @@ from dpnb.engines.normaliser import (
     tells_missing,
     text_code,
 )
-from dpnb.engines.scans import Engine, Exact, Tally, engine_failure, guarded
+from dpnb.engines.scans import Engine, engine_failure, guarded
 from dpnb.engines.sources import (
     check_names,
     file_source,
@@ -46,17 +44,21 @@ from dpnb.engines.sources import (
     frame_source,
     is_csv,
     misfit,
-    repeated,
     text,
     unlike,
     unread,
 )
+from dpnb.engines.statements import StatementEngine, Work
 from dpnb.errors import EngineError
 from dpnb.schema.columns import Category, Date, Integer, Kind, Real
 from dpnb.schema.joins import Join
 from dpnb.schema.table import Table
-from dpnb.sql.query import EVERY
-from dpnb.views.measures import Axis, Scan
+from dpnb.views.measures import Scan
+
+if TYPE_CHECKING:
+    from dpnb.engines.statements import Integers
+
+T = TypeVar("T")
 
 _DAYS = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
 _FITS: dict[type[Kind], set[str]] = {
@@ -76,7 +78,6 @@ _LOCK = (
     "SET lock_configuration=true",
 )
 _CHUNK = 65_536
-_BRANCHES = 64
 _GLIMPSE = 20_000
 
 
@@ -134,7 +135,7 @@ def connected() -> Any:
     return guarded(connect)
 
 
-class DuckDBEngine:
+class DuckDBEngine(StatementEngine):
     """The normalised rows of one table in a locked DuckDB.
 
     Parameters
@@ -149,18 +150,15 @@ class DuckDBEngine:
     """
 
     def __init__(self, table: Table) -> None:
-        self._schema = table.schema
-        self._sql = Dialect(table.schema)
+        super().__init__(table.schema, Dialect(table.schema), "rows")
         self._file: _File | None = None
         self._in_place = False
-        self._text_ids = False
-        self._key = b""
         self._lookup_key = table.key
         self._looked_up: set[str] = set()
         self._texts: dict[str, tuple[str, str]] = {}
         self._needed: dict[str, str] = {}
         self._connection = connected()
-        self._running: dict[int, Any] = {}
+        self._cursors: dict[str, Any] = {}
         self._loading = threading.Lock()
         failure: EngineError | None = None
         try:
@@ -246,8 +244,7 @@ class DuckDBEngine:
             guarded(lambda: self._connection.unregister("source_rows"))
         for setting in _LOCK:
             self._run(setting)
-        if table.key is not None and self._run(self._sql.repeated(table.key)):
-            raise repeated(table.key)
+        self._check_key(table)
 
     def _decodable(
         self, relation: str, file: _File, names: Sequence[str], types: Mapping[str, str]
@@ -271,31 +268,23 @@ class DuckDBEngine:
             return "source_rows"
         return f"(SELECT * FROM (SELECT {kept} FROM {relation}) POSITIONAL JOIN source_rows)"
 
-    def bound(self, key: bytes) -> None:
-        """Keep at most ``max_rows`` rows of each id, picked by an order under a secret key."""
-        unit = self._schema.unit
-        if unit is None:
-            return
-        self._key = key
-        statement = self._sql.kept(unit.max_rows, key, text=self._text_ids)
-
-        guarded(partial(self._replace_rows, statement))
-
-    def _replace_rows(self, statement: str) -> None:
-        """Put a table in memory in the place of the rows."""
-        with self._cursor() as cursor:
+    def _keep(self, statement: str) -> str:
+        def replace(cursor: Any) -> None:
             cursor.execute("BEGIN")
             cursor.execute(f"CREATE TABLE kept AS {statement}")
             cursor.execute(f"DROP {'VIEW' if self._in_place else 'TABLE'} rows")
             cursor.execute("ALTER TABLE kept RENAME TO rows")
             cursor.execute("COMMIT")
+
+        self._lent(replace)
         self._file, self._in_place = None, False
+        return "rows"
 
     def _load_rows(self) -> None:
         """Keep the codes of a file in memory from now on."""
         with self._loading:
             if self._file is not None:
-                self._replace_rows("SELECT * FROM rows")
+                self._keep("SELECT * FROM rows")
 
     def obstacle(self, other: Engine, join: Join) -> tuple[str, str] | None:
         """Return why the rows of another engine cannot be looked up, and the hint."""
@@ -312,8 +301,7 @@ class DuckDBEngine:
             raise engine_failure()
         name = f"{'ids' if join.ids else 'keys'}_of_{join.table}"
         if name not in self._looked_up:
-            codes = guarded(partial(other._codes, ids=join.ids))
-            guarded(partial(self._keep, name, codes))
+            self._take(name, other._codes(ids=join.ids))
             self._looked_up.add(name)
         self._sql.join(join, name)
 
@@ -325,8 +313,7 @@ class DuckDBEngine:
         if not isinstance(other, DuckDBEngine):
             raise engine_failure()
         number = len(self._looked_up)
-        codes = guarded(partial(other._codes, ids=True))
-        guarded(partial(self._keep, f"others{number}", codes))
+        self._take(f"others{number}", other._codes(ids=True))
         self._looked_up.add(f"others{number}")
         own = [f"own.c{i} AS c{i}" for i in range(len(self._schema))]
         rest = [f"other.c{i} AS c{len(own) + i}" for i in range(len(other._schema))]
@@ -337,166 +324,91 @@ class DuckDBEngine:
         made = object.__new__(DuckDBEngine)
         made.__dict__.update(self.__dict__)
         made._schema, made._sql = table.schema, Dialect(table.schema, f"pairs{number}")
-        made._connection, made._running = guarded(self._connection.cursor), {}
+        made._connection, made._running, made._cursors = guarded(self._connection.cursor), {}, {}
         return made
 
     def _codes(self, *, ids: bool) -> Any:
         """Return all rows, by key or by id, on their way to the engine of another table."""
         key = "u" if ids else self._sql.column(str(self._lookup_key))
         columns = ", ".join(self._sql.column(name) for name in self._schema)
-        with self._cursor() as cursor:
-            return frame_of(cursor.execute(f"SELECT {key} AS k, {columns} FROM rows").fetchnumpy())
+        statement = f"SELECT {key} AS k, {columns} FROM rows"
+        return self._lent(lambda cursor: frame_of(cursor.execute(statement).fetchnumpy()))
 
-    def _keep(self, name: str, codes: Any) -> None:
-        with self._cursor() as cursor:
+    def _take(self, name: str, codes: Any) -> None:
+        """Keep the codes of another engine as a table."""
+
+        def create(cursor: Any) -> None:
             cursor.register("handed_over", codes)
             try:
                 cursor.execute(f"CREATE TABLE {name} AS SELECT * FROM handed_over")
             finally:
                 cursor.unregister("handed_over")
 
+        self._lent(create)
+
     def _run(self, statement: str) -> list[Any]:
+        """Return the rows of a statement before the engine is opened."""
         return guarded(lambda: list(self._connection.execute(statement).fetchall()))
 
-    def measure(self, scan: Scan) -> Exact:
-        """Return one exact vector for each measure, in ticks: one statement, one scan.
-
-        Different ids that are cut to fewer groups take a statement of their own.
-        """
-        size = math.prod(self._sql.cell(name)[1] for name in scan.keys)
-
-        def run() -> Exact:
-            vectors = [[0] * size for _ in scan.measures]
-            with self._cursor() as cursor:
-                for groups, places in scan.parts():
-                    self._go_on()
-                    self._fill(vectors, scan, groups, places, cursor)
-            return Exact(vectors)
-
-        return guarded(run)
-
-    def _fill(
-        self,
-        vectors: Sequence[list[int]],
-        scan: Scan,
-        groups: int,
-        places: Sequence[int],
-        cursor: Any,
-    ) -> None:
-        """Measure what has the same bound on an id's groups."""
-        made = self._sql.measuring(scan, places)
-        rows = self._sql.measured(scan, groups, self._key, text=self._text_ids)
+    def _grouped(self, scan: Scan, made: Measuring, rows: str) -> str:
         texts = self._texts.keys() & set(scan.keys)
         if texts and made.adds_up and self._sql.relation(scan.columns) == "rows" and self._in_place:
             # a file has no ids that are cut; a text without a code has no cell
             needed = (column for name, column in self._needed.items() if name not in texts)
             known = f"(SELECT * FROM codes WHERE {present(needed)}) AS known"
-            rows = known + rows.removeprefix("rows")
-            statement = self._sql.by_text(self._texts, scan.keys, made, rows)
-        else:
-            statement = self._sql.grouped(made, rows)
-        made.fill(vectors, cursor.execute(statement).fetchall())
+            return self._sql.by_text(
+                self._texts, scan.keys, made, known + rows.removeprefix("rows")
+            )
+        return super()._grouped(scan, made, rows)
 
     def marginals(self, scan: MarginalScan) -> Marginals:
-        """Return the tables of several attribute sets: one branch of a statement for each set.
-
-        Grouping by one joint number is never far from the fastest way, for any number of attributes:
-        GROUPING SETS take nearly three times as long for sets of three, grouping by all attributes
-        at once five times as long for single ones (``tests/benchmarks/dpxplain/speed.py``).
-        """
-        import numpy as np
-
-        where = [self._sql.in_groups(scan), self._sql.predicate(scan.where)]
-        if scan.value is not None:
-            where.append(f"{self._sql.value(scan.value)} IS NOT NULL")
-        terms = [] if scan.measure is None else self._sql.terms(scan.measure, EVERY)
-        sums = "".join(f", {sql} AS t{i}" for i, (sql, _) in enumerate(terms))
-        rows = self._sql.relation(scan.columns)
-        branches = [
-            f"SELECT {place} AS place, {self._sql.joint(attributes, scan)} AS joint, "
-            f"COUNT(*) AS n{sums} FROM {rows} WHERE {' AND '.join(where)} GROUP BY joint"
-            for place, attributes in enumerate(scan.sets)
-        ]
-
-        def run() -> Marginals:
-            # each branch looks at all rows
-            self._load_rows()
-            parts = []
-            with self._cursor() as cursor:
-                # planning a statement takes time that grows with the square of its branches
-                for start in range(0, len(branches), _BRANCHES):
-                    self._go_on()
-                    statement = " UNION ALL ".join(branches[start : start + _BRANCHES])
-                    parts.append(cursor.execute(statement).fetchnumpy())
-            found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-            total = np.zeros(len(found["n"]), dtype=np.int64)
-            for i, (_, weight) in enumerate(terms):
-                total += weight * found[f"t{i}"].astype(np.int64)
-            return Marginals(scan, found["place"], found["joint"], found["n"], total)
-
-        return guarded(run)
-
-    def histograms(self, views: Sequence[Sequence[Axis]]) -> Exact:
-        """Return the exact counts of several histograms: one statement, a branch for each."""
-        statement = self._sql.histograms(views)
-
-        def run() -> Exact:
-            vectors = [[0] * math.prod(axis.size for axis in axes) for axes in views]
-            with self._cursor() as cursor:
-                for place, joint, count in cursor.execute(statement).fetchall():
-                    vectors[place][joint] = int(count)
-            return Exact(vectors)
-
-        return guarded(run)
+        """Return the tables of several attribute sets, each of which looks at all rows."""
+        self._load_rows()
+        return super().marginals(scan)
 
     def contributions(
         self, scan: ContributionScan, most: int | None = None
     ) -> Contributions | None:
-        """Return what single rows, or ids, add: one statement.
+        """Return what single rows, or ids, add; a glimpse at the first ones often tells that there are too many."""
+        if most is not None:
+            _, rows = self._scored(scan)
+            some = f"SELECT COUNT(*) FROM (SELECT DISTINCT * FROM ({rows} LIMIT {_GLIMPSE}))"
+            ((seen,),) = self._ask([some])
+            if seen > most:
+                return None
+        return super().contributions(scan, most)
 
-        With ``most``, a glimpse at the first rows often tells that there are more lines.
-        """
+    def _numbers(self, statements: Sequence[str], width: int) -> Integers:
         import numpy as np
 
-        places = [f"v{i}" for i in range(len(scan.parts))]
-        numbers = places
-        if scan.steps:
-            numbers = [self._sql.score(scan, places)]
-        elif scan.ids:
-            numbers = list(map(self._sql.steps, scan.parts, places))
-        names = [f"n{i}" for i in range(len(numbers))]
-        selected = ", ".join(f"{sql} AS {name}" for sql, name in zip(numbers, names, strict=True))
-        added = self._sql.added(scan, places, self._key, text=self._text_ids)
-        rows = f"SELECT cell, {selected} FROM {added}"
-        glimpse = f"SELECT COUNT(*) FROM (SELECT DISTINCT * FROM ({rows} LIMIT {_GLIMPSE}))"
-        statement = f"SELECT *, COUNT(*) AS n FROM ({rows}) GROUP BY ALL"
+        def fetched(statement: str, work: Work) -> Integers:
+            found = self._lent(lambda cursor: cursor.execute(statement).fetchnumpy(), work)
+            return np.array([np.asarray(column, dtype=np.int64) for column in found.values()])
 
-        def run() -> Contributions | None:
-            with self._cursor() as cursor:
-                if most is not None:
-                    (seen,) = cursor.execute(glimpse).fetchone()
-                    if seen > most:
-                        return None
-                    self._go_on()
-                found = cursor.execute(statement).fetchnumpy()
-            if most is not None and len(found["n"]) > most:
-                return None
-            columns = [np.asarray(found[name], dtype=np.int64) for name in ("cell", *names, "n")]
-            return Contributions(columns[0], np.column_stack(columns[1:-1]), columns[-1])
+        return np.concatenate(self._each(statements, fetched), axis=1)
 
-        return guarded(run)
+    def _fetched(self, statement: str, work: Work) -> list[Any]:
+        found: list[Any] = self._lent(lambda cursor: cursor.execute(statement).fetchall(), work)
+        return found
 
-    def tally(self, place: int, least: int) -> Tally:
-        """Return the texts of the undeclared column at a place that ``least`` rows, or ids, have."""
-        unit, name = self._schema.unit, self._sql.texts()[place]
-        groups = 0 if unit is None else unit.max_groups
-        statement = self._sql.tally(name, least, groups, self._key, text=self._text_ids)
+    def _lent(self, use: Callable[[Any], T], work: Work | None = None) -> T:
+        """Return what is made of a cursor, which an interrupt can stop."""
+        if work is None:
+            (found,) = self._each([""], lambda _, own: self._lent(use, own))
+            return found
+        cursor = self._cursors[work.name] = self._connection.cursor()
+        try:
+            return use(cursor)
+        finally:
+            del self._cursors[work.name]
+            cursor.close()
+            if self._file is not None:
+                self._file.check()
 
-        def run() -> Tally:
-            with self._cursor() as cursor:
-                return Tally.read(cursor.execute(statement).fetchall())
-
-        return guarded(run)
+    def _stop(self, work: Work) -> None:
+        cursor = self._cursors.get(work.name)
+        if cursor is not None:
+            cursor.interrupt()
 
     def fingerprint(self, key: bytes) -> str:
         """Return a keyed fingerprint: of a Parquet file itself, else of the rows in any order.
@@ -559,36 +471,6 @@ class DuckDBEngine:
         if file is not None:
             file.check()
 
-    def interrupt(self, thread: int) -> None:
-        """Stop the scan that runs in the thread of the given identifier."""
-        running = self._running.pop(thread, None)
-        if running is not None:
-            running.interrupt()
-
-    def _go_on(self) -> None:
-        """Stop here when this thread was interrupted between two statements."""
-        if threading.get_ident() not in self._running:
-            raise InterruptedError
-
-    @contextlib.contextmanager
-    def _cursor(self) -> Iterator[Any]:
-        """Lend a cursor that :meth:`interrupt` can stop."""
-        thread = threading.get_ident()
-        cursor = self._running[thread] = self._connection.cursor()
-        try:
-            yield cursor
-        finally:
-            self._running.pop(thread, None)
-            cursor.close()
-            if self._file is not None:
-                self._file.check()
-
     def close(self) -> None:
         """Forget the rows."""
         self._connection.close()
-
-    def __repr__(self) -> str:
-        return "DuckDBEngine(private)"
-
-    def __reduce__(self) -> Any:
-        raise TypeError("an engine holds sensitive data and cannot be pickled")

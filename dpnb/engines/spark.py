@@ -10,7 +10,7 @@ import hmac
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from dpnb.engines.codes import short_text
@@ -35,6 +35,7 @@ from dpnb.errors import DpnbError, SchemaError
 from dpnb.schema.columns import Category, Real
 from dpnb.schema.joins import Join
 from dpnb.schema.table import Table
+from dpnb.views.measures import Scan
 
 T = TypeVar("T")
 
@@ -240,10 +241,10 @@ class SparkEngine(StatementEngine):
                 codes = codes.set_column(i, field_.name, codes.column(i).cast("int64"))
         return self._spark.createDataFrame(codes)
 
-    def _grouped(self, keys: Sequence[str], made: Measuring, rows: str) -> str:
-        if self._lists.keys() & set(keys) and made.adds_up:
-            return self._sql.by_text(self._lists, keys, made, rows)
-        return super()._grouped(keys, made, rows)
+    def _grouped(self, scan: Scan, made: Measuring, rows: str) -> str:
+        if self._lists.keys() & set(scan.keys) and made.adds_up:
+            return self._sql.by_text(self._lists, scan.keys, made, rows)
+        return super()._grouped(scan, made, rows)
 
     def fingerprint(self, key: bytes) -> str:
         """Return a keyed fingerprint that does not depend on the order of rows: one statement.

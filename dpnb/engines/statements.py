@@ -12,7 +12,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from dpnb.engines.contributions import Contributions, ContributionScan
 from dpnb.engines.dialect import Dialect, Measuring
@@ -25,6 +25,12 @@ from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
 from dpnb.sql.query import EVERY
 from dpnb.views.measures import Axis, Scan
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Integers: TypeAlias = npt.NDArray[np.int64]
 
 T = TypeVar("T")
 
@@ -70,19 +76,30 @@ class StatementEngine(ABC):
         """Run engine work; any failure becomes one fixed error without cause or context."""
         return guarded(work)
 
-    def _ask(self, statements: Sequence[str]) -> list[Any]:
-        """Return the rows of statements, of aggregates only."""
+    def _each(self, statements: Sequence[str], fetch: Callable[[str, Work], T]) -> list[T]:
+        """Return what is fetched of each statement, of aggregates only."""
 
-        def run() -> list[Any]:
-            found: list[Any] = []
+        def run() -> list[T]:
+            found = []
             with self._working() as work:
                 for statement in statements:
                     if work.stopped.is_set():
                         raise InterruptedError
-                    found += self._fetched(statement, work)
+                    found.append(fetch(statement, work))
             return found
 
         return self._guarded(run)
+
+    def _ask(self, statements: Sequence[str]) -> list[Any]:
+        """Return the rows of statements, one after the other."""
+        return [row for rows in self._each(statements, self._fetched) for row in rows]
+
+    def _numbers(self, statements: Sequence[str], width: int) -> Integers:
+        """Return the whole numbers that statements find, shape (``width`` columns, rows)."""
+        import numpy as np
+
+        found = self._ask(statements)
+        return np.array(found, dtype=np.int64).reshape(len(found), width).T
 
     def _check_key(self, table: Table) -> None:
         """Refuse a dimension table whose key is not unique."""
@@ -119,17 +136,19 @@ class StatementEngine(ABC):
         for groups, places in scan.parts():
             made = self._sql.measuring(scan, places)
             rows = self._sql.measured(scan, groups, self._key, text=self._text_ids)
-            made.fill(vectors, self._ask([self._grouped(scan.keys, made, rows)]))
+            made.fill(vectors, self._ask([self._grouped(scan, made, rows)]))
         return Exact(vectors)
 
-    def _grouped(self, keys: Sequence[str], made: Measuring, rows: str) -> str:
+    def _grouped(self, scan: Scan, made: Measuring, rows: str) -> str:
         """Return the statement of the aggregates of each group of a relation, with WHERE."""
         return self._sql.grouped(made, rows)
 
     def marginals(self, scan: MarginalScan) -> Marginals:
         """Return the tables of several attribute sets: one branch of a statement for each set.
 
-        GROUPING SETS are slower: they copy every row once for each set.
+        Grouping by one joint number is never far from the fastest way, for any number of attributes:
+        GROUPING SETS copy every row once for each set, and grouping by all attributes at once takes five times
+        as long for single ones (``tests/benchmarks/dpxplain/speed.py``).
         """
         import numpy as np
 
@@ -140,17 +159,15 @@ class StatementEngine(ABC):
         sums = "".join(f", {sql} AS t{i}" for i, (sql, _) in enumerate(terms))
         rows = self._sql.relation(scan.columns)
         branches = [
-            f"SELECT {place} AS place, {joint} AS joint, COUNT(*) AS n{sums} "
-            f"FROM {rows} WHERE {' AND '.join(where)} GROUP BY {joint}"
-            for place, joint in enumerate(
-                f"CAST({self._sql.joint(attributes, scan)} AS BIGINT)" for attributes in scan.sets
-            )
+            f"SELECT {place} AS place, {self._sql.joint(attributes, scan)} AS joint, COUNT(*) AS n{sums} "
+            f"FROM {rows} WHERE {' AND '.join(where)} GROUP BY joint"
+            for place, attributes in enumerate(scan.sets)
         ]
-        # planning a statement takes time that grows with its branches
+        # planning a statement takes time that grows with the square of its branches
         parts = range(0, len(branches), _BRANCHES)
-        found = self._ask([" UNION ALL ".join(branches[i : i + _BRANCHES]) for i in parts])
-        columns = np.array(found, dtype=np.int64).reshape(len(found), 3 + len(terms)).T
-        total = np.zeros(len(found), dtype=np.int64)
+        statements = [" UNION ALL ".join(branches[i : i + _BRANCHES]) for i in parts]
+        columns = self._numbers(statements, 3 + len(terms))
+        total = np.zeros(columns.shape[1], dtype=np.int64)
         for column, (_, weight) in zip(columns[3:], terms, strict=True):
             total += weight * column
         return Marginals(scan, columns[0], columns[1], columns[2], total)
@@ -166,8 +183,19 @@ class StatementEngine(ABC):
         self, scan: ContributionScan, most: int | None = None
     ) -> Contributions | None:
         """Return what single rows, or ids, add: one statement, of which ``most`` lines are read."""
-        import numpy as np
+        names, rows = self._scored(scan)
+        limit = "" if most is None else f" LIMIT {most + 1}"
+        statement = (
+            f"SELECT {', '.join(names)}, COUNT(*) AS n FROM ({rows}) AS scored "
+            f"GROUP BY {', '.join(names)}{limit}"
+        )
+        lines = self._numbers([statement], len(names) + 1)
+        if most is not None and lines.shape[1] > most:
+            return None
+        return Contributions(lines[0], lines[1:-1].T, lines[-1])
 
+    def _scored(self, scan: ContributionScan) -> tuple[list[str], str]:
+        """Return the names of what is read of each row, or id, and the statement that finds it."""
         numbers = places = [f"v{i}" for i in range(len(scan.parts))]
         if scan.steps:
             numbers = [self._sql.score(scan, places)]
@@ -178,17 +206,7 @@ class StatementEngine(ABC):
             f"{sql} AS {name}" for sql, name in zip(["cell", *numbers], names, strict=True)
         )
         added = self._sql.added(scan, places, self._key, text=self._text_ids)
-        limit = "" if most is None else f" LIMIT {most + 1}"
-        found = self._ask(
-            [
-                f"SELECT {', '.join(names)}, COUNT(*) AS n FROM (SELECT {selected} FROM {added}) "
-                f"AS scored GROUP BY {', '.join(names)}{limit}"
-            ]
-        )
-        if most is not None and len(found) > most:
-            return None
-        lines = np.array(found, dtype=np.int64).reshape(len(found), len(names) + 1)
-        return Contributions(lines[:, 0], lines[:, 1:-1], lines[:, -1])
+        return names, f"SELECT {selected} FROM {added}"
 
     def tally(self, place: int, least: int) -> Tally:
         """Return the texts of the undeclared column at a place that ``least`` rows, or ids, have."""

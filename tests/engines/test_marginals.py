@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from dpnb import Category, Date, Integer, Real, Schema, Table
-from dpnb.engines import duckdb as module
+from dpnb.engines import statements as module
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.marginals import Marginals, MarginalScan
 from dpnb.errors import EngineError
@@ -377,17 +377,17 @@ def test_an_interrupt_between_two_statements_stops_the_rest(monkeypatch):
         sets=(("x",), ("y",)), sizes={"x": 2, "y": 2},
     )  # fmt: skip
     asked = []
-    go_on = engine._go_on
+    lent = engine._lent
 
-    def stop_before_the_second():
+    def stop_after_the_first(use, work=None):
         asked.append(True)
-        if len(asked) == 2:
-            engine.interrupt(threading.get_ident())
-        go_on()
+        found = lent(use, work)
+        engine.interrupt(threading.get_ident())
+        return found
 
-    monkeypatch.setattr(engine, "_go_on", stop_before_the_second)
+    monkeypatch.setattr(engine, "_lent", stop_after_the_first)
     with pytest.raises(EngineError):
         engine.marginals(scan)
-    assert len(asked) == 2
-    monkeypatch.setattr(engine, "_go_on", go_on)
+    assert len(asked) == 1
+    monkeypatch.setattr(engine, "_lent", lent)
     assert engine.marginals(scan).totals()[0] == [50, 50]
