@@ -133,7 +133,7 @@ class OnlineRequest:
             # formulas rest on answers of their own
             return plain
         version = self.own.store.version(table)
-        now = self.own.runner.shelf.held(state, [analyst], table, version)
+        now = self.own.runner.cache.held(state, [analyst], table, version)
         held = [one for one in now if one.name not in later]
         held += [one for one in later.values() if one.view.table == table]
         if not any(one.name not in alone.views for one in held):
@@ -235,7 +235,7 @@ class OnlineRequest:
 
         state, table = self.own.store.accountant, plan.alone.query.table
         levels = {**charge.past, **charge.levels}
-        held = self.own.runner.shelf.held(state, [self.analyst], table, charge.version, levels)
+        held = self.own.runner.cache.held(state, [self.analyst], table, charge.version, levels)
         views = list(plan.alone.views)
         look = 1 + len(state.looks(self.analyst, views))
         if charge.levels:

@@ -131,7 +131,7 @@ def inferred(runner: Runner, rows: Collection[str], call: Call) -> Inference:
     query = parse(call.subject, runner.tables, call.params)
     _check_having(query)
     with runner.reading() as store:
-        known = runner.shelf.known(store, rows, query.table)
+        known = runner.cache.known(store, rows, query.table)
     return infer(call.subject, query, wanted, known)
 
 

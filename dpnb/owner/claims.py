@@ -14,7 +14,7 @@ from typing import Any
 
 from dpnb.errors import RequestError, given
 from dpnb.ledger.store import Store
-from dpnb.releases.held import Held, Shelf, planned
+from dpnb.releases.held import Held, ReleaseCache, planned
 from dpnb.schema.schema import Schema
 from dpnb.sql.canonical import describe, read
 from dpnb.sql.query import Query
@@ -123,7 +123,7 @@ def check_room(claim: Claim) -> None:
 
 def guard(
     store: Store,
-    shelf: Shelf,
+    cache: ReleaseCache,
     analyst: str,
     views: Mapping[str, View],
     levels: Mapping[str, Fraction],
@@ -136,7 +136,7 @@ def guard(
     """
     schemas = {view.table: view.schema for view in views.values()}
     for table, schema in schemas.items():
-        known = shelf.known(store, [analyst], table)
+        known = cache.known(store, [analyst], table)
         currency = store.accountant.currency
         bought = [planned(view, levels[name], currency) for name, view in views.items()]
         about = [

@@ -26,4 +26,4 @@ def protect(runner: Runner, request: Request[Any, Any], plan: Any, cost: Cost) -
         guard_response(store, request.table(plan))
     if views and cost.steps:
         levels = {name: step.level for name, step in cost.steps.items()}
-        guard(store, runner.shelf, request.analyst, views, levels)
+        guard(store, runner.cache, request.analyst, views, levels)

@@ -72,7 +72,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class ReleaseCache:
     """Reads what analysts hold from an accountant; of the tables it knows what is public."""
 
     memo: Memo

@@ -33,7 +33,7 @@ from dpnb.privacy.budget import Budget
 from dpnb.privacy.noise import Noise, SecureNoise
 from dpnb.private import Stamp
 from dpnb.releases.catalogue import DeclaredViews
-from dpnb.releases.held import Shelf
+from dpnb.releases.held import ReleaseCache
 from dpnb.releases.memo import Memo
 from dpnb.releases.request import P, R, Ready, Request, definitions_of, header
 from dpnb.schema.joins import joined
@@ -70,7 +70,7 @@ class Runner:
     declared : DeclaredViews
     memo : Memo
         What was read, planned and merged before.
-    shelf : Shelf
+    cache : ReleaseCache
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Runner:
             pairs = {pair.name: pair for pair in paired if isinstance(pair, Table)}
             self.tables |= pairs
             schemas = {name: table.schema for name, table in self.tables.items()}
-            self.shelf = Shelf(self.memo, schemas)
+            self.cache = ReleaseCache(self.memo, schemas)
             self.store.open(
                 list(self.tables.values()),
                 partial(self._fingerprint, {}),

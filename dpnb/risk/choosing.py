@@ -107,20 +107,20 @@ def by_rule(
     """Apply the public rule at a limit."""
     _one_of(policy, POLICIES, "policy")
     rounded = None if candidates is None else descending(candidates)
-    late = not profile.desk.settle("rule", wanted, policy, rounded)
+    late = not profile.context.settle("rule", wanted, policy, rounded)
     spent = profile.budget.spent.level(profile.currency)
     most = _within(profile, wanted, policy)
     if policy == "paper-dynamic" or candidates is not None or math.isinf(most):
         listed = descending(candidates)
         if policy == "paper-dynamic":
             # what was charged for a candidate, not its name, is what was spent
-            listed = tuple(c for c in listed if profile.desk.charged(c) > spent)
+            listed = tuple(c for c in listed if profile.context.charged(c) > spent)
         chosen = largest_within(listed, most)
     else:
         chosen = _usable(most)
     # what is spent may itself have been picked
     picked = picked or late or is_picked(candidates)
-    picked = picked or (policy != "alone" and profile.desk.conditional)
+    picked = picked or (policy != "alone" and profile.context.conditional)
     left = Fraction(0) if math.isinf(most) else floor_digits(max(most, 0.0))
     detail = {
         "policy": policy,
@@ -136,7 +136,7 @@ def _within(profile: RiskProfile, wanted: Limit, policy: str) -> float:
     if policy != "cumulative":
         return wanted.level
     spent = float(profile.budget.spent.level(profile.currency))
-    return min(wanted.level, profile.desk.affordable(wanted.level - spent))
+    return min(wanted.level, profile.context.affordable(wanted.level - spent))
 
 
 def _usable(level: float) -> Fraction | None:
@@ -183,7 +183,7 @@ def read_wish(
                 "Leave at_most out: the rule promises that for free.",
             )
     asked = rho is not None or epsilon is not None
-    held = profile.desk.bought(Histogram())
+    held = profile.context.bought(Histogram())
     if asked:
         cost = profile.cost(rho, epsilon)[0]
         return Wish(count, _float(share), cost, profile.currency, asked, held == cost)
@@ -204,7 +204,7 @@ def released(
 ) -> SafeCounts:
     """Settle limit and wish, and release the histogram for them."""
     terms = (wanted, wish.at_most, wish.share, wish.asked and wish.cost, policy)
-    late = not profile.desk.settle("safe counts", *terms)
+    late = not profile.context.settle("safe counts", *terms)
     return counted(profile, wanted, wish, policy, picked or late, progress)
 
 
@@ -304,7 +304,9 @@ def privately(
     """Choose from safe counts the largest level that meets the wish; else the rule's."""
     wanted, wish = read_limit(profile, tau, guesses), read_wish(profile, at_most, p, *cost)
     listed = None if candidates is None else descending(candidates)
-    late = not profile.desk.settle("counts", wanted, wish.at_most, wish.share, cost, policy, listed)
+    late = not profile.context.settle(
+        "counts", wanted, wish.at_most, wish.share, cost, policy, listed
+    )
     found = counted(profile, wanted, wish, policy, late or is_picked(cost, at_most, p), progress)
     k = best(profile, found, wish)
     picked = late or is_picked(candidates, tau, guesses, at_most, p)
@@ -327,7 +329,7 @@ def from_counts(
     level = None if at is None else at.level
     chosen = level if level is None or listed is None else largest_within(listed, float(level))
     if policy == "cumulative":
-        picked = picked or profile.desk.conditional
+        picked = picked or profile.context.conditional
     detail = {
         **Histogram().definition(),
         "policy": policy,
@@ -394,7 +396,7 @@ def on_paper(
         level = moments.level(drawn.values, least, cost[0], profile.currency)
         chosen = largest_within(listed, level)
     detail = {**mechanism.definition(), "drawn": list(drawn.values), "mode": "paper"}
-    picked = is_picked(candidates, tau, p, most) or not profile.desk.settle(
+    picked = is_picked(candidates, tau, p, most) or not profile.context.settle(
         "paper", method, least, cost, str(p), str(most), listed
     )
     return choice(

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Desk:
+class RiskContext:
     """One statement's plan, and the runner of the tables that it is about."""
 
     sql: str
@@ -195,7 +195,7 @@ class Desk:
         return found
 
     def __repr__(self) -> str:
-        return "Desk(private)"
+        return "RiskContext(private)"
 
     def __reduce__(self) -> Any:
-        raise TypeError("a Desk leads to sensitive data and cannot be pickled")
+        raise TypeError("a RiskContext leads to sensitive data and cannot be pickled")

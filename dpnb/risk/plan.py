@@ -21,7 +21,7 @@ from dpnb.privacy.loss import Currency, unit
 from dpnb.published import published
 from dpnb.releases.accuracy import read_accuracy
 from dpnb.releases.plan import Plan, plan, shares
-from dpnb.risk.context import Desk
+from dpnb.risk.context import RiskContext
 from dpnb.risk.exact import Exact
 from dpnb.risk.indicator import FORMS, Form
 from dpnb.risk.profile import RiskProfile
@@ -55,20 +55,22 @@ class Options:
     form: Form
 
 
-def options(desk: Desk, by: str | Sequence[str], cumulative: bool, form: str) -> Options:
+def options(context: RiskContext, by: str | Sequence[str], cumulative: bool, form: str) -> Options:
     """Check the options of a profile, on the current state of the store; public facts only."""
     kind = next((known for known in FORMS if isinstance(form, str) and known == form), None)
     if kind is None:
         raise RequestError(f"there is no form {given(form)}", f"Use {', '.join(FORMS)}.")
     truth(cumulative, "cumulative")
-    columns = _columns(by, desk.table.schema)
-    if columns and desk.table.unit is not None:
+    columns = _columns(by, context.table.schema)
+    if columns and context.table.unit is not None:
         raise RequestError(
-            f"the rows of one {desk.table.unit.column} may lie in several groups",
+            f"the rows of one {context.table.unit.column} may lie in several groups",
             "Leave by out: each id is taken with all its rows.",
         )
-    earlier = _earlier(desk.plan, desk.table, desk.store) if cumulative else Earlier({}, {}, 0.0)
-    if kind == "exact" and desk.plan.currency == "pure" and earlier.constant:
+    earlier = (
+        _earlier(context.plan, context.table, context.store) if cumulative else Earlier({}, {}, 0.0)
+    )
+    if kind == "exact" and context.plan.currency == "pure" and earlier.constant:
         raise RequestError(
             "the exact form needs each vector's share, which earlier one-off releases hide",
             "Use form='bound'.",
@@ -76,9 +78,9 @@ def options(desk: Desk, by: str | Sequence[str], cumulative: bool, form: str) ->
     return Options(columns, earlier, kind)
 
 
-def profile(desk: Desk, asked: Options) -> RiskProfile:
+def profile(context: RiskContext, asked: Options) -> RiskProfile:
     """Measure a profile: one scan, then closed forms (docs/methods/rdr.md, theorem 2)."""
-    plan, earlier = desk.plan, asked.earlier
+    plan, earlier = context.plan, asked.earlier
     pure = plan.currency == "pure"
     weights = {
         view: float(share)
@@ -87,16 +89,16 @@ def profile(desk: Desk, asked: Options) -> RiskProfile:
     own = tuple(_part(view, weights[name], plan.currency) for name, view in plan.views.items())
     others = {name: view for name, view in earlier.views.items() if name not in plan.views}
     parts = (*own, *(_part(view, 0.0, plan.currency) for view in others.values()))
-    ids = desk.table.unit is not None
+    ids = context.table.unit is not None
     exact = ContributionScan(parts, asked.by, squared=not pure, ids=ids)
     scored = ContributionScan(own, asked.by, STEPS, squared=not pure, ids=ids)
     most: int | None = MOST_JOINT_LINES if others else MOST_LINES
     if pure and asked.form == "exact" and (len(parts) > 1 or earlier.levels):
         # rounded, there would be no exact form, and to refuse would tell how many lines there are
         most = None
-    found, steps, constant = desk.engine.contributions(exact, most), 0, earlier.constant
+    found, steps, constant = context.engine.contributions(exact, most), 0, earlier.constant
     if found is None:
-        found, steps = desk.engine.contributions(scored), STEPS
+        found, steps = context.engine.contributions(scored), STEPS
         constant += float(sum(earlier.levels.values()))
     if found is None:
         raise engine_failure()
@@ -109,19 +111,19 @@ def profile(desk: Desk, asked: Options) -> RiskProfile:
         steps=steps,
         pure=pure,
         form=asked.form,
-        ids="" if desk.table.unit is None else desk.table.unit.column,
+        ids="" if context.table.unit is None else context.table.unit.column,
     )
     return RiskProfile(
-        sql=desk.sql,
+        sql=context.sql,
         plan=plan,
         scan=replace(scored, by=()),
-        public=desk.table.public,
+        public=context.table.public,
         by=asked.by,
-        groups=_labels(asked.by, desk.table.schema),
+        groups=_labels(asked.by, context.table.schema),
         form=asked.form,
-        delta=desk.store.accountant.budget.noise_delta,
+        delta=context.store.accountant.budget.noise_delta,
         _rows=rows,
-        desk=desk,
+        context=context,
     )
 
 
@@ -133,22 +135,22 @@ def family(name: object) -> Mechanism:
     return found
 
 
-def paper_look(desk: Desk, mechanism: Mechanism) -> Callable[[], Any]:
+def paper_look(context: RiskContext, mechanism: Mechanism) -> Callable[[], Any]:
     """Return the look of RDR's algorithms as printed; not private (docs/methods/rdr.md, E1, E2)."""
-    query = desk.plan.query
-    if not desk.table.public:
+    query = context.plan.query
+    if not context.table.public:
         raise RequestError(
             "the printed algorithms are not private",
             "They run on tables declared public=True; leave mode='paper' out.",
         )
-    if desk.table.unit is not None:
+    if context.table.unit is not None:
         raise RequestError(
             "the printed algorithms treat each row as a person",
             "They run on tables without a privacy unit; leave mode='paper' out.",
         )
     rdr = published("rdr")
-    version = desk.store.version(query.table)
-    return lambda: rdr.measure(query, version, desk.engine, mechanism)
+    version = context.store.version(query.table)
+    return lambda: rdr.measure(query, version, context.engine, mechanism)
 
 
 def _part(view: View, weight: float, currency: Currency) -> Part:
@@ -234,7 +236,7 @@ def _earlier(wanted: Plan, table: Table, store: Store) -> Earlier:
     return Earlier({name: views[name] for name in levels}, levels, float(constant))
 
 
-def signed_losses(shown: RiskProfile, desk: Desk, answer: Answer) -> Exact:
+def signed_losses(shown: RiskProfile, context: RiskContext, answer: Answer) -> Exact:
     """Return what an answer tells about each different row (docs/methods/rdr.md, theorem 3).
 
     With v what a row adds to its cell and z the noise there: (2 z v + v^2) / (2 sigma^2), or
@@ -246,12 +248,12 @@ def signed_losses(shown: RiskProfile, desk: Desk, answer: Answer) -> Exact:
             "losses of single rows are not supported for quantiles",
             "Leave quantiles out of the statement.",
         )
-    if desk.table.unit is not None:
+    if context.table.unit is not None:
         raise RequestError(
             "losses are not supported for single ids",
             "Look at the indicators, which bound it: rdr() and losses().",
         )
-    if answer.ledger != desk.store.name or set(answer.levels) != set(views):
+    if answer.ledger != context.store.name or set(answer.levels) != set(views):
         raise RequestError(
             "the answer belongs to another statement",
             "Pass the answer to the profile's own statement.",
@@ -259,15 +261,16 @@ def signed_losses(shown: RiskProfile, desk: Desk, answer: Answer) -> Exact:
     scan = ContributionScan(
         tuple(_part(view, 0.0, shown.currency) for view in views.values()), keys
     )
-    found = desk.engine.contributions(scan, MOST_JOINT_LINES)
+    found = context.engine.contributions(scan, MOST_JOINT_LINES)
     if found is None:
         raise RequestError(
             "too many different contributions to show one by one", "Look at the histogram instead."
         )
     losses = np.zeros(len(found.counts))
-    with desk.runner.lock:
+    with context.runner.lock:
         knots = {
-            name: desk.store.accountant.knot(name, Fraction(answer.levels[name])) for name in views
+            name: context.store.accountant.knot(name, Fraction(answer.levels[name]))
+            for name in views
         }
     for i, (name, view) in enumerate(views.items()):
         level = knots[name].level
@@ -275,7 +278,7 @@ def signed_losses(shown: RiskProfile, desk: Desk, answer: Answer) -> Exact:
         released = knots[name].vector
         losses += _signed(found, i, np.array(released) / view.scale, noise.scale, shown.currency)
     order = np.argsort(-losses, kind="stable")
-    labels = _labels(keys, desk.table.schema)
+    labels = _labels(keys, context.table.schema)
     where = [
         "none" if keys and cell < 0 else (labels[cell] if keys else "all")
         for cell in found.cells[order]

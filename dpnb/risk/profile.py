@@ -26,7 +26,7 @@ from dpnb.results import display
 from dpnb.risk import choosing, preferences
 from dpnb.risk.choice import BY_HAND, Choice, RiskHistogram
 from dpnb.risk.choosing import Cost
-from dpnb.risk.context import Desk
+from dpnb.risk.context import RiskContext
 from dpnb.risk.exact import SHARE, Exact, Indicators
 from dpnb.risk.guesses import COIN
 from dpnb.risk.indicator import Form, Values, floor, relative
@@ -71,7 +71,7 @@ class RiskProfile:
         Form of the indicator (docs/methods/rdr.md, definition 5).
     delta : Fraction or None
         At which epsilons are meant and shown.
-    desk : Desk
+    context : RiskContext
         What the profile may ask of its curator.
 
     Examples
@@ -91,7 +91,7 @@ class RiskProfile:
     form: Form
     delta: Fraction | None
     _rows: Rows
-    desk: Desk
+    context: RiskContext
 
     # what the owner looks at
 
@@ -182,7 +182,7 @@ class RiskProfile:
             For a level that is zero, negative or no number.
         """
         level = self.level(rho, epsilon)
-        self.desk.note_look()
+        self.context.note_look()
         rows = self._rows
         views = list(self.plan.views.values())
         one = len(views) == 1 and not rows.cumulative
@@ -222,7 +222,7 @@ class RiskProfile:
             As secret as the data.
         """
         level = self.level(rho, epsilon)
-        self.desk.note_look()
+        self.context.note_look()
         rows = self._rows
         found = rows.guesses(level)
         order = np.argsort(found, kind="stable")
@@ -246,7 +246,7 @@ class RiskProfile:
         Exact
             As secret as the data.
         """
-        self.desk.note_look()
+        self.context.note_look()
         rows = self._rows
         columns = {"loss": rows.losses(self.level(rho, epsilon)), rows.noun(): rows.counts}
         return Exact(f"losses of single {rows.noun()}", columns.items(), public=self.public)
@@ -271,7 +271,7 @@ class RiskProfile:
         """
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
             raise RequestError("count must be a whole number of at least 0", "Give count=10.")
-        self.desk.note_look()
+        self.context.note_look()
         rows = self._rows
         order = np.argsort(-rows.r, kind="stable")[:count]
         columns: list[tuple[str, Any]] = []
@@ -331,7 +331,7 @@ class RiskProfile:
             As secret as the data.
         """
         level = self._noisy(rho, epsilon)
-        self.desk.note_look()
+        self.context.note_look()
         rows, groups = self._rows, len(self.groups)
         sizes, medians, maxima = rows.by_cell(rows.relative(level), groups)
         guessed = np.maximum(rows.by_cell(rows.guesses(level), groups)[2], COIN)
@@ -375,7 +375,7 @@ class RiskProfile:
         preference = preferences.GroupRatio(0.0, self.cell(left), self.cell(right))
         level = self._noisy(rho, epsilon)
         self.check_reveal(reveal, "a cell that shows them is saved with the notebook")
-        self.desk.note_look()
+        self.context.note_look()
         return preference.value(self._rows, level)
 
     def cell(self, label: str) -> int:
@@ -429,9 +429,9 @@ class RiskProfile:
         from dpnb.risk import plan
 
         self.check_open()
-        self.desk.note_look()
-        look = partial(plan.signed_losses, self, self.desk, answer)
-        return self.desk.look(look)
+        self.context.note_look()
+        look = partial(plan.signed_losses, self, self.context, answer)
+        return self.context.look(look)
 
     def sentence(self, *, epsilon: object = None, rho: object = None, reveal: bool = False) -> str:
         """Return what a level means for whoever stands out most.
@@ -454,7 +454,7 @@ class RiskProfile:
         """
         level = self.level(rho, epsilon)
         self.check_reveal(reveal, "a cell that shows them is saved with the notebook")
-        self.desk.note_look()
+        self.context.note_look()
         return self.sentence_at(level)
 
     def sentence_at(self, level: float) -> str:
@@ -746,7 +746,7 @@ class RiskProfile:
         BudgetError, EngineError, InterruptedRequestError
             Nothing was charged.
         """
-        return self.desk.select(mechanism, self.scan, *cost, progress)
+        return self.context.select(mechanism, self.scan, *cost, progress)
 
     def search(self, preference: Preference, candidates: Sequence[Fraction]) -> Fraction | None:
         """Return the largest candidate that meets a preference by exact values.
@@ -763,7 +763,7 @@ class RiskProfile:
         Fraction or None
             None if no candidate meets it.
         """
-        self.desk.note_look()
+        self.context.note_look()
         return preferences.search(preference, self._rows, candidates, public=self.public)
 
     def price(self, level: Fraction) -> Price:
@@ -779,7 +779,7 @@ class RiskProfile:
         Price
             Cost and margins of error.
         """
-        return self.desk.price(level)
+        return self.context.price(level)
 
     def answer(self, level: Fraction | Choice) -> Answer:
         """Release the statement at a choice, or at a level picked by hand.
@@ -808,7 +808,7 @@ class RiskProfile:
             amount_, marked = Fraction(level.level), level.conditional
         else:
             amount_, marked = level, is_picked(level) or not self.public
-        return self.desk.answer(Picked(amount_) if marked else amount_)
+        return self.context.answer(Picked(amount_) if marked else amount_)
 
     def ratio_at(self, level: float) -> float:
         """Return floor / indicator of somebody who adds all that the schema allows, at a level.
@@ -841,22 +841,22 @@ class RiskProfile:
     @property
     def budget(self) -> BudgetStatus:
         """Cap, spent and remaining."""
-        return self.desk.budget
+        return self.context.budget
 
     @property
     def ledger(self) -> str:
         """Public name of the ledger."""
-        return self.desk.store.name
+        return self.context.store.name
 
     @property
     def stamp(self) -> Stamp:
         """Why these are not facts about real people, or what is drawn is not private."""
-        return self.desk.store.stamp
+        return self.context.store.stamp
 
     @property
     def ids(self) -> str:
         """Column of the ids that are looked at; '' for rows."""
-        return "" if self.desk.table.unit is None else self.desk.table.unit.column
+        return "" if self.context.table.unit is None else self.context.table.unit.column
 
     # histograms
 
@@ -874,7 +874,7 @@ class RiskProfile:
             As secret as the data.
         """
         edges, counts = binned(self._rows, _bins(bins))
-        self.desk.note_look()
+        self.context.note_look()
         columns = {"r_low": np.r_[0.0, edges[:-1]], "r_high": edges, self._rows.noun(): counts}
         return Exact("histogram of contributions", columns.items(), public=self.public)
 
@@ -956,7 +956,7 @@ class RiskProfile:
             As secret as the data.
         """
         self.check_reveal(reveal, "a picture in a cell is saved with the notebook")
-        self.desk.note_look()
+        self.context.note_look()
         drawn: Axes = display("cards.risk").plot_risk(self, ax)
         return drawn
 
@@ -989,7 +989,7 @@ class RiskProfile:
             Unless ``reveal``, or the table is public.
         """
         self.check_reveal(reveal, "the page would be as secret as the data")
-        self.desk.note_look()
+        self.context.note_look()
         limit = choosing.shown_limit(self, tau, guesses).guesses
         revealed: str = display("cards.risk").write_risks(self, path, limit)
         return revealed

@@ -14,7 +14,7 @@ from dpnb.ledger.store import Store
 from dpnb.privacy.loss import unit
 from dpnb.releases.call import Call
 from dpnb.releases.runner import Runner
-from dpnb.risk.context import Desk
+from dpnb.risk.context import RiskContext
 from dpnb.risk.plan import family, options, paper_look, profile
 
 
@@ -38,13 +38,13 @@ def risk(
         _check(store)
         wanted = {unit(store.accountant.currency): 1, "split": split}
         call = Call("risk", sql, wanted, params)
-        desk = Desk(sql, statement(runner, OWNER, call).plan(), runner)
+        context = RiskContext(sql, statement(runner, OWNER, call).plan(), runner)
         look: Callable[[], Any]
         if mode == "paper":
-            look = paper_look(desk, known)
+            look = paper_look(context, known)
         else:
-            look = partial(profile, desk, options(desk, **asked))
-    return desk.look(look, progress)
+            look = partial(profile, context, options(context, **asked))
+    return context.look(look, progress)
 
 
 def _check(store: Store) -> None:

@@ -292,7 +292,7 @@ def exact(table):
     yield {
         "RiskProfile": profile,
         "Rows": profile._rows,
-        "Desk": profile.desk,
+        "RiskContext": profile.context,
         "Indicators": profile.rdr(rho=1),
         "losses": profile.losses(rho=1),
         "top": profile.top(),
@@ -306,7 +306,7 @@ def exact(table):
 
 
 KINDS = [
-    "RiskProfile", "Rows", "Desk", "Indicators", "losses", "top", "histogram", "by_group",
+    "RiskProfile", "Rows", "RiskContext", "Indicators", "losses", "top", "histogram", "by_group",
     "signed_losses", "Contributions", "Tally",
 ]  # fmt: skip
 
@@ -331,7 +331,7 @@ class TestExactValues:
                 use(item)
         with pytest.raises(TypeError):
             json.dumps(item)
-        if kind in ("RiskProfile", "Desk"):
+        if kind in ("RiskProfile", "RiskContext"):
             for use in (dataclasses.asdict, dataclasses.astuple):
                 with pytest.raises(TypeError):
                     use(item)
@@ -349,7 +349,7 @@ class TestExactValues:
 
 
 FORBIDDEN = {
-    "Curator", "DuckDBEngine", "Store", "Ledger", "Accountant", "Desk", "RiskProfile", "Rows",
+    "Curator", "DuckDBEngine", "Store", "Ledger", "Accountant", "RiskContext", "RiskProfile", "Rows",
     "Exact", "Indicators", "Contributions", "Tally", "Table", "DataFrame", "DuckDBPyConnection",
 }  # fmt: skip
 

@@ -88,7 +88,10 @@ def question(session):
 CASES = {
     "query": ("AnswerRequest", lambda s: (BY_SEX, {"rho": 0.1})),
     "query of an error": ("OnlineRequest", lambda s: (BY_SEX, {"error": 10})),
-    "explain": ("ExplanationRequest", lambda s: (question(s), {"rho": 0.1, "attributes": ["n"], "anyway": True})),
+    "explain": (
+        "ExplanationRequest",
+        lambda s: (question(s), {"rho": 0.1, "attributes": ["n"], "anyway": True}),
+    ),
     "decide": ("StepRequest", lambda s: (FEW, {"u": 10, "mode": "margin"})),
     "discover": ("DiscoveryRequest", lambda s: ("job", {"rho": 0.1})),
 }

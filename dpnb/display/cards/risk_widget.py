@@ -279,8 +279,8 @@ class RiskPicker(anywidget.AnyWidget):
         """Settle the limit before exact values are shown: later ones mark what follows."""
         if not self._looked:
             self._rule()
-            self.profile.desk.note_look()
-            self.profile.desk.write_look()
+            self.profile.context.note_look()
+            self.profile.context.write_look()
         self._looked = True
 
     def _pick(self, at: int) -> None:
