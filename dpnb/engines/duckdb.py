@@ -4,7 +4,7 @@ The normaliser is the public per-row rule: cast, clamp, declared OTHER, NULL. Af
 holds codes (see ``dpnb.schema``), and all SQL that runs is written here from the checked tree. Frames and
 CSV files are normalised once, into a table in memory; a Parquet file is read in place by each scan, which
 costs less than keeping it, until an explanation looks at its rows many times, and unless it holds values
-that DuckDB cannot decode. Where ids are protected, the rows that are kept of each id are always a table.
+that DuckDB cannot decode. Kept of it is which rows lack nothing. Where ids are protected, the rows that are kept of each id are always a table.
 """
 
 from __future__ import annotations
@@ -156,7 +156,6 @@ class DuckDBEngine(StatementEngine):
         self._lookup_key = table.key
         self._looked_up: set[str] = set()
         self._texts: dict[str, tuple[str, str]] = {}
-        self._needed: dict[str, str] = {}
         self._connection = connected()
         self._cursors: dict[str, Any] = {}
         self._loading = threading.Lock()
@@ -197,7 +196,7 @@ class DuckDBEngine(StatementEngine):
         if self._file is not None:
             relation = self._decodable(relation, self._file, table.columns, types)
         columns: list[str] = []
-        self._needed = self._sql.needed(table)
+        needed = self._sql.needed(table)
         whole: list[str] = []
         for i, (name, kind) in enumerate(table.schema.items()):
             found = find_column(name, list(types))
@@ -214,7 +213,7 @@ class DuckDBEngine(StatementEngine):
             known = name in table.needed and tells_missing(kind, held)
             if known:
                 whole.append(column)
-                del self._needed[name]
+                del needed[name]
             code = normaliser(kind, column, held, f"e{i}", present=known)
             columns.append(f"{code} AS c{i}")
         for i, name in enumerate(table.schema.undeclared):
@@ -226,17 +225,25 @@ class DuckDBEngine(StatementEngine):
             held = "VARCHAR" if found in texts else types[found]
             columns.append(f"{id_code(quoted(found), held)} AS u")
             self._text_ids = held in TEXT_IDS
-        codes = f"SELECT {', '.join(columns)} FROM {relation} WHERE {present(whole)}"
-        where = present(self._needed.values())
+        listed, complete = ", ".join(columns), present(needed.values())
         if self._file is None or not self._in_place:
-            self._run(f"CREATE TABLE rows AS SELECT * FROM ({codes}) WHERE {where}")
+            codes = f"SELECT {listed} FROM {relation} WHERE {present(whole)}"
+            self._run(f"CREATE TABLE rows AS SELECT * FROM ({codes}) WHERE {complete}")
             if self._file is not None:
                 self._file.check()
         else:
             names = [self._sql.column(name) for name in table.schema] + self._sql.texts()
             names += [] if table.unit is None else ["u"]
+            codes = f"SELECT {listed} FROM {relation}"
+            if whole or needed:
+                # which rows lack nothing takes all columns to tell: once, in a byte for each row. Any other way
+                # to leave them out would take longer the more of them there are
+                raw = f"SELECT {listed}, {present(whole)} AS whole FROM {relation}"
+                self._run(f"CREATE TABLE valid AS SELECT whole AND {complete} AS ok FROM ({raw})")
+                self._file.check()
+                codes = f"SELECT codes.* FROM ({codes}) AS codes POSITIONAL JOIN valid WHERE ok"
             self._run(f"CREATE VIEW codes AS {codes}")
-            self._run(f"CREATE VIEW rows AS SELECT {', '.join(names)} FROM codes WHERE {where}")
+            self._run(f"CREATE VIEW rows AS SELECT {', '.join(names)} FROM codes")
             self._run(f"SET allowed_paths=[{text(self._file.path)}]")
         if relation == "texts":
             self._run("DROP TABLE texts")
@@ -353,12 +360,9 @@ class DuckDBEngine(StatementEngine):
     def _grouped(self, scan: Scan, made: Measuring, rows: str) -> str:
         texts = self._texts.keys() & set(scan.keys)
         if texts and made.adds_up and self._sql.relation(scan.columns) == "rows" and self._in_place:
-            # a file has no ids that are cut; a text without a code has no cell
-            needed = (column for name, column in self._needed.items() if name not in texts)
-            known = f"(SELECT * FROM codes WHERE {present(needed)}) AS known"
-            return self._sql.by_text(
-                self._texts, scan.keys, made, known + rows.removeprefix("rows")
-            )
+            # a file has no ids that are cut
+            rows = f"codes{rows.removeprefix('rows')}"
+            return self._sql.by_text(self._texts, scan.keys, made, rows)
         return super()._grouped(scan, made, rows)
 
     def marginals(self, scan: MarginalScan) -> Marginals:
