@@ -30,7 +30,7 @@ ROOMS = {
     "Explanations": ("explain/",),
     "Inference": ("answers/domain.py", "answers/evidence.py", "answers/fresh.py", "answers/infer.py",
                   "answers/inference.py", "answers/inferred.py", "answers/marginals.py", "answers/measuring.py",
-                  "answers/merging.py", "answers/options.py", "releases/held.py", "answers/pricing.py",
+                  "answers/merging.py", "answers/options.py", "releases/held.py", "answers/price.py",
                   "answers/reuse.py", "estimation/", "owner/claims.py", "studies/bayes.py"),
     "Finding undeclared values": ("discover/",),
     "Risk": ("risk/", "studies/rdr.py"),
