@@ -80,9 +80,12 @@ def places(tmp_path_factory):
     curator.close()
 
 
-@pytest.fixture
-def shell(places, tmp_path, monkeypatch):
-    with fresh(tmp_path, monkeypatch) as made:
+@pytest.fixture(scope="module")
+def shell(places, tmp_path_factory):
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        fresh(tmp_path_factory.mktemp("shell"), patch) as made,
+    ):
         made.ip.run_line_magic("load_ext", "dpnb")
         made.ip.user_ns["here"] = places[0].session("alice")
         yield made
