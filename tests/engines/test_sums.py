@@ -174,7 +174,7 @@ class TestCompleteColumns:
         rng = np.random.default_rng(largest)
         kind = Integer(-largest if low else 0, largest)
         # odd numbers near one end: a sum that is rounded to a float loses its last bits
-        values = largest - 2 * rng.integers(0, 3, 200_003).clip(0, largest // 2)
+        values = largest - 2 * rng.integers(0, 3, 50_003).clip(0, largest // 2)
         groups = rng.integers(0, 3, len(values))
         schema = Schema({"x": kind, "g": Integer(0, 2)}, complete=["x", "g"])
         engine = DuckDBEngine(Table("t", pd.DataFrame({"x": values, "g": groups}), schema))
@@ -183,7 +183,8 @@ class TestCompleteColumns:
         engine.close()
         shift, step = measure.shift, measure.step
         exact = [
-            sum((Fraction(int(v)) - shift) / step for v in values[groups == g]) for g in range(3)
+            (int(values[groups == g].sum()) - int((groups == g).sum()) * shift) / step
+            for g in range(3)
         ]
         assert found == exact
 
