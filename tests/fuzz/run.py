@@ -74,10 +74,14 @@ def within(seconds: float) -> Iterator[None]:
     """Stop work that takes too long, in time of this process: other load does not matter."""
 
     def stop(number: int, frame: FrameType | None) -> None:
+        # what is raised while Python cleans up is lost: then at the next signal
+        while frame is not None:
+            if frame.f_code.co_name in ("__del__", "gc_callback"):
+                return
+            frame = frame.f_back
         raise HangError
 
     previous = signal.signal(signal.SIGPROF, stop)
-    # again and again: what is raised while Python cleans up is lost
     signal.setitimer(signal.ITIMER_PROF, seconds, seconds)
     try:
         yield
