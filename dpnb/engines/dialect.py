@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from dpnb.codes import Code
@@ -105,6 +104,12 @@ class Dialect:
 
     WIDE = "HUGEINT"
     """A type of whole numbers that holds the squares of sums."""
+    SUMMED_BY_MEAN = 2**10
+    """Sums of smaller numbers, none of which is missing, are their mean times how many they are.
+
+    DuckDB sums whole numbers in 128 bits but takes their mean in 64, in two thirds of the time. The sum S of
+    fewer than 2**40 of them is below 2**50, so the product is off by less than S 2**-52, a quarter.
+    """
 
     def __init__(self, schema: Schema, rows: str = "rows") -> None:
         self._schema = schema
@@ -298,30 +303,17 @@ class Dialect:
         if measure.largest > MAX_SUMMED:
             # sums of the values themselves could leave 64 bits; those of their ticks cannot
             return [(f"CAST(SUM({given(_whole_ticks(measure, value))}) AS BIGINT)", 1)]
-        if (
-            not test
-            and isinstance(measure.value, Column)
-            and measure.value.name in self._schema.complete
-        ):
-            summed, counted = (
-                self.sum_of_all(value, abs(measure.shift) + measure.largest * measure.step),
-                "COUNT(*)",
-            )
-        else:
-            summed, counted = f"CAST(SUM({given(value)}) AS BIGINT)", f"COUNT({given(value)})"
-        terms = [(summed, scale)]
+        summed, counted = f"SUM({given(value)})", f"COUNT({given(value)})"
+        if not test and self._is_complete(measure.value):
+            counted = "COUNT(*)"
+            if abs(measure.shift) + measure.largest * measure.step < self.SUMMED_BY_MEAN:
+                summed = f"ROUND(AVG({value}) * COUNT(*))"
+        terms = [(f"CAST({summed} AS BIGINT)", scale)]
         return terms if offset == 0 else [*terms, (counted, -offset)]
 
-    def sum_of_all(self, value: str, largest: Fraction) -> str:
-        """Return the SQL of the sum of a column without missing values, of numbers up to ``largest``.
-
-        DuckDB sums small whole numbers in 128 bits, but takes their mean in 64, in two thirds of the time. The
-        sum S of fewer than 2**40 numbers up to 2**10 is exact below 2**50, so the mean times their number is off
-        by less than S 2**-52, a quarter.
-        """
-        if largest < 2**10:
-            return f"CAST(ROUND(AVG({value}) * COUNT(*)) AS BIGINT)"
-        return f"CAST(SUM({value}) AS BIGINT)"
+    def _is_complete(self, value: Value) -> bool:
+        """Whether a value is a column of which no row of the table lacks any."""
+        return isinstance(value, Column) and value.name in self._schema.complete
 
     def _rounded_ticks(self, measure: Sum, value: str) -> str:
         real = f"CAST({value} AS DOUBLE)"

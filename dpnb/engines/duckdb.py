@@ -9,11 +9,12 @@ that DuckDB cannot decode. Kept of it is which rows lack nothing. Where ids are 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -386,23 +387,31 @@ class DuckDBEngine(StatementEngine):
         import numpy as np
 
         def fetched(statement: str, work: Work) -> Integers:
-            found = self._lent(lambda cursor: cursor.execute(statement).fetchnumpy(), work)
+            with self._cursor(work) as cursor:
+                found = cursor.execute(statement).fetchnumpy()
             return np.array([np.asarray(column, dtype=np.int64) for column in found.values()])
 
         return np.concatenate(self._each(statements, fetched), axis=1)
 
     def _fetched(self, statement: str, work: Work) -> list[Any]:
-        found: list[Any] = self._lent(lambda cursor: cursor.execute(statement).fetchall(), work)
-        return found
+        with self._cursor(work) as cursor:
+            return list(cursor.execute(statement).fetchall())
 
-    def _lent(self, use: Callable[[Any], T], work: Work | None = None) -> T:
-        """Return what is made of a cursor, which an interrupt can stop."""
-        if work is None:
-            (found,) = self._each([""], lambda _, own: self._lent(use, own))
-            return found
+    def _lent(self, use: Callable[[Any], T]) -> T:
+        """Return what is made of a cursor, on its own."""
+
+        def run() -> T:
+            with self._working() as work, self._cursor(work) as cursor:
+                return use(cursor)
+
+        return self._guarded(run)
+
+    @contextlib.contextmanager
+    def _cursor(self, work: Work) -> Iterator[Any]:
+        """Lend a cursor that :meth:`interrupt` can stop."""
         cursor = self._cursors[work.name] = self._connection.cursor()
         try:
-            return use(cursor)
+            yield cursor
         finally:
             del self._cursors[work.name]
             cursor.close()

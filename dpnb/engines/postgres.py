@@ -7,7 +7,6 @@ import hmac
 import json
 import threading
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
@@ -48,14 +47,11 @@ class PostgresDialect(Dialect):
     """The SQL of one schema's columns, after what :class:`PostgresEngine` sets first."""
 
     WIDE = "NUMERIC"
+    SUMMED_BY_MEAN = 0
 
     def times(self, left: str, right: str) -> str:
         """Return the SQL of a product of floats, which is 0 where it is too small for one."""
         return f"pg_temp.times({left}, {right})"
-
-    def sum_of_all(self, value: str, largest: Fraction) -> str:
-        """Return the SQL of the sum of a column without missing values."""
-        return f"CAST(SUM({value}) AS BIGINT)"
 
     def over(self, left: str, right: str) -> str:
         """Return the SQL of a float divided by a public one; 0 where the quotient is too small."""

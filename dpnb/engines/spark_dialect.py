@@ -10,7 +10,6 @@ import json
 import re
 import zlib
 from collections.abc import Sequence
-from fractions import Fraction
 
 from dpnb.engines.codes import code_of, no_ids
 from dpnb.engines.dialect import Dialect, literal
@@ -165,14 +164,11 @@ class SparkDialect(Dialect):
     """The SQL of one schema's columns, in which no sum leaves 64 bits."""
 
     WIDE = "DECIMAL(38, 0)"
+    SUMMED_BY_MEAN = 0
 
     def text_number(self, column: str) -> str:
         """Return the SQL of a whole number from 0 to below 2**48 that stands for a text."""
         return f"CAST(conv(substr(md5(CAST({column} AS BINARY)), 1, 12), 16, 10) AS BIGINT)"
-
-    def sum_of_all(self, value: str, largest: Fraction) -> str:
-        """Return the SQL of the sum of a column without missing values."""
-        return f"CAST(SUM({value}) AS BIGINT)"
 
     def terms(self, measure: Measure, condition: Predicate) -> list[tuple[str, int]]:
         """Return integer aggregates and weights whose weighted sum is the measure in ticks.

@@ -8,6 +8,7 @@ import math
 import os
 import pickle
 import threading
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -377,17 +378,18 @@ def test_an_interrupt_between_two_statements_stops_the_rest(monkeypatch):
         sets=(("x",), ("y",)), sizes={"x": 2, "y": 2},
     )  # fmt: skip
     asked = []
-    lent = engine._lent
+    lend = engine._cursor
 
-    def stop_after_the_first(use, work=None):
-        asked.append(True)
-        found = lent(use, work)
+    @contextmanager
+    def stop_after_the_first(work):
+        with lend(work) as cursor:
+            asked.append(True)
+            yield cursor
         engine.interrupt(threading.get_ident())
-        return found
 
-    monkeypatch.setattr(engine, "_lent", stop_after_the_first)
+    monkeypatch.setattr(engine, "_cursor", stop_after_the_first)
     with pytest.raises(EngineError):
         engine.marginals(scan)
     assert len(asked) == 1
-    monkeypatch.setattr(engine, "_lent", lent)
+    monkeypatch.setattr(engine, "_cursor", lend)
     assert engine.marginals(scan).totals()[0] == [50, 50]
