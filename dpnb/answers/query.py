@@ -23,9 +23,6 @@ from dpnb.sql.query import Query
 from dpnb.views.histogram import Histogram
 from dpnb.views.view import View
 
-_MOST_KEPT = 5_000
-"""A plan that is larger than so many bins is made anew each time."""
-
 
 @dataclass(frozen=True, slots=True)
 class AnswerRequest:
@@ -67,7 +64,7 @@ class AnswerRequest:
         if stored is None:
             return make()
         # what was bought stays as it is
-        return self.runner.memo.at(self._named("bought"), name, make, _is_small)
+        return self.runner.memo.at(self._named("bought"), name, make, _bins)
 
     def check(self) -> None:
         """Refuse an accuracy that makes no sense."""
@@ -206,7 +203,6 @@ def _definitions(plan: Plan) -> dict[str, dict[str, Any]]:
     return {name: view.definition() for name, view in plan.views.items()}
 
 
-def _is_small(plan: Plan) -> bool:
-    """Return whether a plan is kept after its charge."""
-    sizes = [0 if part.alignment is None else part.alignment.view.size for part in plan.parts]
-    return sum(sizes) <= _MOST_KEPT
+def _bins(plan: Plan) -> int:
+    """Return the number of bins of declared views that a plan holds."""
+    return sum(0 if part.alignment is None else part.alignment.view.size for part in plan.parts)

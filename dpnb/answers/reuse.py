@@ -7,7 +7,7 @@ data.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Set
+from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -225,8 +225,8 @@ class OnlineRequest:
         # what was committed is the same ever after; what was not has no charge
         work = partial(self._worked_out, plan, charge)
         key = "merged", self.analyst, plan.request
-        kept = self.own.runner.memo
-        found = kept.at(key, charge.sequence, work) if charge.sequence else work()
+        kept = key if charge.sequence else None
+        found = self.own.runner.memo.at(kept, charge.sequence, work, _values)
         made = answer(self.sql, plan.alone, charge, store, fresh=fresh, worked_out=found)
         return replace(made, origin=plan.origin)
 
@@ -241,6 +241,10 @@ class OnlineRequest:
         if charge.levels:
             look = state.look(self.analyst, {view: charge.levels[view] for view in views})
         return merged(plan.alone, held, look)
+
+
+def _values(found: Sequence[Estimates]) -> int:
+    return sum(3 * len(one.estimate) for one in found)
 
 
 def _again(alone: Plan, stored: Charge) -> OnlinePlan:

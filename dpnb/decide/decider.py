@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -26,7 +26,7 @@ from dpnb.decide.findings import (
 )
 from dpnb.decide.naming import aggregate_text
 from dpnb.decide.options import STUDY_MODES
-from dpnb.decide.plan import DecisionPlan
+from dpnb.decide.plan import DecisionPlan, size_of
 from dpnb.decide.price import DecisionPrice
 from dpnb.decide.progressive import growth
 from dpnb.decide.responses import Responded, ResponseRequest
@@ -61,6 +61,7 @@ class Decider:
     sql: str
     plan: DecisionPlan
     runner: Runner
+    key: Hashable | None = None
     cancel: threading.Event | None = None
     identifier: str | None = None
 
@@ -216,7 +217,7 @@ class Decider:
 
         return StepRequest(
             self.analyst, self.sql, self.plan, step, self.plan.options.conditional, self.store,
-            show, self._past,
+            show, self._past, self.key and (self.key, step),
         )  # fmt: skip
 
     def _taken(self) -> list[Charge]:
@@ -249,8 +250,11 @@ class Decider:
     def _found(self, made: Stage, step: int) -> Found:
         """Return what is known after a step; of steps that were taken it is always the same."""
         make = partial(found_at, made, step, self.store.accountant)
-        key = "found", self.analyst, self.plan, step
-        return self.runner.memo.at(key, None, make) if step else make()
+        if not step or self.key is None:
+            return make()
+        charge = self.store.accountant.charges[self.analyst, step_name(self.plan, step)]
+        key = "found", self.analyst, self.key, step
+        return self.runner.memo.at(key, charge.sequence, make, lambda _: size_of(self.plan))
 
     def _next_cost(self, step: int) -> PrivacyLoss:
         return self.runner.ready(self._step(step + 1)).cost.row
@@ -385,7 +389,7 @@ class Decider:
         chosen = range(len(self.plan.groups)) if asked is None else asked
         return ResponseRequest(
             self.analyst, self.sql, self.plan, tuple(chosen), self.plan.options.conditional,
-            self.store,
+            self.store, self.key and (self.key, tuple(chosen)),
         )  # fmt: skip
 
     def _responded(self) -> Decision:

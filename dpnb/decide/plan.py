@@ -67,7 +67,7 @@ class Term:
     allowance: float | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class DecisionPlan:
     """A statement's conditions, noisy aggregates and levels. Holds public facts only.
 
@@ -377,6 +377,11 @@ def _check_levels(lines: Sequence[Line]) -> None:
 
 
 _FAR = "Randomised response causes false positives among all groups, even far from the thresholds."
+
+
+def size_of(made: DecisionPlan) -> int:
+    """Return about how many values a decision and its steps hold."""
+    return len(made.groups) * (len(made.query.keys) + len(made.terms) + 5 * len(made.lines))
 
 
 def truth_of(made: DecisionPlan, exact: Mapping[str, Sequence[int]]) -> Bools:

@@ -71,11 +71,7 @@ class ResponseRequest:
     asked: tuple[int, ...]
     conditional: bool
     store: Store
-
-    @property
-    def key(self) -> Hashable:
-        """What tells it from other requests."""
-        return self.draft, self.asked
+    key: Hashable | None
 
     def plan(self) -> ResponsePlan:
         """Decide what is asked; public facts only."""

@@ -57,11 +57,7 @@ class StepRequest:
     store: Store
     show: Callable[[Stage, Charge, bool], Decision]
     past: Callable[[Stage], Decision | None]
-
-    @property
-    def key(self) -> Hashable:
-        """What tells it from other requests."""
-        return self.draft, self.step
+    key: Hashable | None
 
     def plan(self) -> Stage:
         """Return the stage: where it began is what the ledger says, once it has begun."""

@@ -8,12 +8,15 @@ from functools import partial
 from dpnb.decide.decider import Decider
 from dpnb.decide.decision import Decision
 from dpnb.decide.options import OPTIONS, STUDY_MODES, read_options
-from dpnb.decide.plan import DecisionPlan, plan
+from dpnb.decide.plan import DecisionPlan, plan, size_of
 from dpnb.decide.price import DecisionPrice
 from dpnb.errors import RequestError
 from dpnb.releases.call import Call, Verb
 from dpnb.releases.runner import Runner, looked
 from dpnb.sql.parser import parse
+
+_MOST_KEPT = 20_000
+"""Values in a decision; the steps of a larger one are planned anew each time."""
 
 
 def _decider(
@@ -26,8 +29,10 @@ def _decider(
     key = call.key()
     with runner.reading() as store:
         make = partial(_plan, runner, call)
-        made = runner.memo.at(key and ("draft", key), store.ledger.sequence, make)
-    return Decider(row, call.subject, made, runner, cancel, identifier)
+        made = runner.memo.at(key and ("draft", key), store.ledger.sequence, make, size_of)
+    # steps of a large decision are not kept either
+    key = key if size_of(made) <= _MOST_KEPT else None
+    return Decider(row, call.subject, made, runner, key, cancel, identifier)
 
 
 def _plan(runner: Runner, call: Call) -> DecisionPlan:

@@ -141,7 +141,7 @@ class ReleaseCache:
             values = tuple(view.values(state.vector(row, name, level)))
             return Held(view, name, level, view.law(level, state.currency), values)
 
-        return self.memo.at(("held", row, name), level, make)
+        return self.memo.at(("held", row, name), level, make, _values)
 
     def _view(self, name: str, definition: Mapping[str, Any]) -> View | None:
         def make() -> View | None:
@@ -151,6 +151,10 @@ class ReleaseCache:
                 return None
 
         return self.memo.at(("view", name), None, make)
+
+
+def _values(held: Held | None) -> int:
+    return 0 if held is None or held.values is None else len(held.values)
 
 
 def planned(view: View, level: Fraction, currency: Currency) -> Held:

@@ -132,9 +132,7 @@ class Aggregates:
         if others(node.args, "this") or isinstance(node.this, exp.Distinct | exp.Star):
             self.refuse("COUNT_IF takes one condition", "Write COUNT_IF(x > 3).", node)
         own = self.conditions.predicate(node.this)
-        both = (
-            own if condition == EVERY else simplify(And((condition, own)), self.conditions.schema)
-        )
+        both = simplify(And((condition, own)), self.conditions.schema)
         return Aggregate("COUNT", None, both, alias or "count_if")
 
     def _distinct(

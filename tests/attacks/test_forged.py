@@ -106,11 +106,18 @@ class TestMemory:
         assert len(runner(made).memo) == kept
 
     def test_the_number_of_plans_is_bounded(self, monkeypatch):
-        monkeypatch.setattr("dpnb.releases.memo.MOST", 20)
+        monkeypatch.setattr("dpnb.releases.memo.MOST", 50_000)
         made = curator()
-        for i in range(1, 30):
+        for i in range(1, 50):
             verbs.price(runner(made), "alice", Call("query", [SQL], {"rho": f"0.{i:03}"}))
-        assert len(runner(made).memo) == 20
+        assert 50 < len(runner(made).memo) <= 100
+
+    def test_steps_of_a_large_decision_are_not_kept(self, monkeypatch):
+        made = curator()
+        monkeypatch.setattr("dpnb.decide.verb._MOST_KEPT", 0)
+        sql, options = f"{SQL} HAVING COUNT(*) > 5", {"u": 3}
+        verbs.price(runner(made), "alice", Call("decide", sql, options))
+        assert len(runner(made).memo) == 1
 
     def test_names_of_repeated_requests_are_bounded(self):
         made = curator()
