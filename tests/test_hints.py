@@ -34,6 +34,7 @@ from dpnb.estimation.prior import AtMost, NonNegative, Normal, Uniform, update
 from dpnb.ledger.configuration import read_analysts, read_budget, read_policy
 from dpnb.schema.joins import MOST_JOINS, joined
 from dpnb.sql.parser import parse
+from tests.kit.one_database import one_database  # noqa: F401
 
 pytestmark = pytest.mark.fast
 

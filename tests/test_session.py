@@ -36,6 +36,7 @@ from dpnb.privacy.loss import Picked
 from dpnb.privacy.path import grid
 from dpnb.releases.runner import Runner
 from tests.kit.inside import ask, runner
+from tests.kit.one_database import one_database  # noqa: F401
 
 MARITAL = "SELECT marital_status, AVG(high_income) AS m FROM adult GROUP BY marital_status"
 SEXES = "SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex"

@@ -110,10 +110,12 @@ class Source:
                 "Close every quote.",
             ) from None
         self._check_spaces()
-        depth = 0
+        depth = subscripts = 0
         for token in tokens:
             depth += _BRACKETS.get(token.token_type, 0)
-            if depth > MAX_DEPTH:
+            # a[1][1]...: reading one takes as long as all before it
+            subscripts += token.token_type is sqlglot.TokenType.L_BRACKET
+            if max(depth, subscripts) > MAX_DEPTH:
                 raise self.error_at(
                     token.start, token.end, "the statement is nested too deeply", "Flatten it."
                 )

@@ -25,7 +25,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import cycle, islice
 from pathlib import Path
@@ -173,16 +173,16 @@ class Tables:
             f"other data: {found[1]} became {other[1]}" for other in others if found[1] != other[1]
         ]
         report.counts["compared with other data"] += len(others)
-        answer = found[0]
+        answer, _, query = found
         if isinstance(answer, DpnbError):
             return problems + self._refused(asked, answer, report)
         report.counts[f"answered, {asked.kind}"] += 1
-        problems += self._sound(asked, answer)
+        problems += self._sound(query, answer)
         if asked.kind == "valid":
             problems += differences(asked, self.joined(asked), answer)
             report.counts["compared with the reference"] += 1
         elif asked.kind in ("mutated", "garbage", "excessive"):
-            problems += self._compared_by_duckdb(asked, answer, report)
+            problems += self._compared_by_duckdb(asked, query, answer, report)
         else:
             problems.append("was answered")
         if self.spark is not None:
@@ -190,19 +190,22 @@ class Tables:
             report.counts["compared with Spark"] += 1
         return problems
 
-    def _outcome(self, curator: Curator, asked: Statement) -> tuple[Any, Any]:
-        """Return the answer or the refusal, and what of it must not depend on the data."""
+    def _outcome(self, curator: Curator, asked: Statement) -> tuple[Any, Any, Any]:
+        """Return the answer or the refusal, what of it must not depend on the data, and its query."""
+        call = Call("query", asked.text, LEVEL)
         try:
+            # before it is answered: then the curator reads it once for both
+            query = asking.statement(runner(curator), ANALYST, call).query
             told: Any = ()
             if len(self.curators) > 1:
                 (priced,) = verbs.price(
-                    runner(curator), ANALYST, Call("query", [asked.text], LEVEL)
+                    runner(curator), ANALYST, replace(call, subject=[asked.text])
                 )
                 told = priced.spent, priced.affordable, priced.widths
             answer = ask(curator, ANALYST, "query", asked.text, LEVEL)
         except DpnbError as error:
-            return error, (type(error).__name__, str(error))
-        return answer, (told, answer.spent, answer.remaining, answer.groups, answer.levels)
+            return error, (type(error).__name__, str(error)), None
+        return answer, (told, answer.spent, answer.remaining, answer.groups, answer.levels), query
 
     def _refused(self, asked: Statement, error: DpnbError, report: Report) -> list[str]:
         report.counts[f"refused, {asked.kind}"] += 1
@@ -224,15 +227,8 @@ class Tables:
                 assert parse(asked.text, tables, deciding=True).having is not None
         return []
 
-    def _query(self, asked: Statement) -> Query:
-        """Return the meaning of a statement as the curator has read it."""
-        return asking.statement(
-            self.curators[0]._runner, ANALYST, Call("query", asked.text, LEVEL)
-        ).query
-
-    def _sound(self, asked: Statement, answer: Any) -> list[str]:
+    def _sound(self, query: Query, answer: Any) -> list[str]:
         """Return what is wrong with an answer, whatever it should be."""
-        query = self._query(asked)
         problems = []
         if describe(read(describe(query), query.schema)) != describe(query):
             problems.append("the description is not that of the statement")
@@ -245,8 +241,9 @@ class Tables:
                 problems.append(f"{told.alias} has an empty interval")
         return problems
 
-    def _compared_by_duckdb(self, asked: Statement, answer: Any, report: Report) -> list[str]:
-        query = self._query(asked)
+    def _compared_by_duckdb(
+        self, asked: Statement, query: Query, answer: Any, report: Report
+    ) -> list[str]:
         schema = self.curators[0]._runner.tables[query.table].schema
         sizes = [cell_count(schema[key.column]) for key in query.keys]
         found = self.database.disagreements(asked.text, answer, sizes)

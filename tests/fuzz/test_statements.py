@@ -24,6 +24,7 @@ from tests.fuzz import run
 from tests.fuzz.features import SEED, Features, choose
 from tests.fuzz.run import FULL, TWINS, Report, Tables, chosen_of, examine, examine_chosen, size_of
 from tests.fuzz.statements import BLOCK, statement
+from tests.kit.one_database import one_database  # noqa: F401
 
 WORLD_NAMES = ("plain", "sales", "people")
 
