@@ -6,7 +6,8 @@ import math
 import re
 from fractions import Fraction
 
-from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text, counts_rho
+from dpnb.privacy.definition import PrivacyDefinition
+from dpnb.privacy.loss import PrivacyLoss, amount_text
 
 _LAST_BITS = 2.0**-50
 
@@ -158,19 +159,23 @@ def share_text(share: float | Fraction, *, left: bool = False) -> str:
 
 
 def loss_text(
-    loss: PrivacyLoss, currency: Currency, delta: float | Fraction | None, *, left: bool = False
+    loss: PrivacyLoss,
+    privacy: PrivacyDefinition,
+    delta: float | Fraction | None,
+    *,
+    left: bool = False,
 ) -> str:
-    """Return a loss in the session's currency, with the epsilon it means at ``delta``.
+    """Return a loss in the session's privacy definition, with the epsilon it means at ``delta``.
 
     It is rounded up, or down when it is what is ``left``.
     """
     beside = f" and delta {amount_text(loss.delta, left=left)}" if loss.delta else ""
-    if not counts_rho(currency):
-        return f"epsilon {amount_text(loss.level(currency), left=left)}{beside}"
+    if not privacy.counts_rho:
+        return f"epsilon {amount_text(loss.level(privacy), left=left)}{beside}"
     text = f"rho {amount_text(loss.rho, left=left)}"
     if delta is None or loss.rho == 0:
         return f"{text}{beside}"
-    epsilon = amount_text(loss.epsilon_at(delta, currency), left=left)
+    epsilon = amount_text(loss.epsilon_at(delta, privacy), left=left)
     return f"{text} (epsilon {epsilon} at delta {amount_text(delta)}){beside}"
 
 

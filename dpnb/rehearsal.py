@@ -9,6 +9,7 @@ from dpnb.backend import LocalBackend
 from dpnb.ledger.accounts import ANALYST
 from dpnb.ledger.policy import Policy
 from dpnb.privacy.budget import Budget
+from dpnb.privacy.definition import BASIC, PURE
 from dpnb.results import BudgetStatus
 from dpnb.schema.columns import Kind
 from dpnb.schema.synthetic import generated
@@ -39,7 +40,7 @@ def rehearsal(
         for name, table in tables.items()
     ]  # fmt: skip
     budget = budget_for(status)
-    if budget.currency == "basic":
+    if budget.privacy is BASIC:
         # which cannot count noise paths
         policy = Policy(mechanism="additive")
         name = (status.analyst or "you").partition("#")[0]
@@ -57,14 +58,14 @@ def _kinds_of_ids(tables: Iterable[Table]) -> dict[str, Kind]:
 
 def budget_for(status: BudgetStatus) -> Budget:
     """Return the budget of a rehearsal: what is left, or the whole once nothing is left."""
-    left, currency = status.remaining, status.currency
-    used_up = left.level(currency) <= 0 or (currency == "basic" and left.delta <= 0)
+    left, privacy = status.remaining, status.privacy
+    used_up = left.level(privacy) <= 0 or (privacy is BASIC and left.delta <= 0)
     loss = status.cap if used_up else left
-    if currency == "pure":
-        return Budget(epsilon=loss.level(currency))
-    if currency == "basic":
-        return Budget(epsilon=loss.level(currency), delta=loss.delta, accountant="basic")
+    if privacy is PURE:
+        return Budget(epsilon=loss.level(privacy))
+    if privacy is BASIC:
+        return Budget(epsilon=loss.level(privacy), delta=loss.delta, accountant="basic")
     # delta says where epsilons are shown, beside what is set aside for keys
     aside = loss.delta
     delta = None if status.delta is None else Fraction(str(status.delta)) + aside
-    return Budget(rho=loss.rho, delta=delta, accountant=currency, key_delta=aside or None)
+    return Budget(rho=loss.rho, delta=delta, accountant=privacy, key_delta=aside or None)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from dpnb.privacy.loss import Currency, PrivacyLoss
+from dpnb.privacy.definition import PrivacyDefinition
+from dpnb.privacy.loss import PrivacyLoss
 from dpnb.private import Stamp
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ class Bill(Shown):
     ----------
     spent, remaining, cap : PrivacyLoss
         What the request cost now, what is left after it, and the limit.
-    currency : {'zcdp', 'gdp', 'basic', 'pure'}
+    privacy : PrivacyDefinition
+        What is counted.
     delta : float or None
         The session's delta, at which epsilons are shown.
     stored : bool
@@ -129,7 +131,7 @@ class Bill(Shown):
     spent: PrivacyLoss
     remaining: PrivacyLoss
     cap: PrivacyLoss
-    currency: Currency
+    privacy: PrivacyDefinition
     delta: float | None
     stored: bool = False
     kept: bool = True
@@ -138,7 +140,7 @@ class Bill(Shown):
 
     def share(self) -> float:
         """Return the cost as a share of what is left; infinite when nothing is left."""
-        cost, left = self.spent.level(self.currency), self.remaining.level(self.currency)
+        cost, left = self.spent.level(self.privacy), self.remaining.level(self.privacy)
         if cost == 0:
             return 0.0
         return float(cost / left) if left else math.inf
@@ -149,6 +151,7 @@ class Bill(Shown):
         found = {one.name: values.pop(one.name) for one in fields(cls)}
         for name in ("spent", "remaining", "cap"):
             found[name] = PrivacyLoss.from_dict(found[name])
+        found["privacy"] = PrivacyDefinition(found["privacy"])
         return cls(**found)
 
 
@@ -174,9 +177,9 @@ class Billed:
         return self.bill.cap
 
     @property
-    def currency(self) -> Currency:
+    def privacy(self) -> PrivacyDefinition:
         """How losses are counted."""
-        return self.bill.currency
+        return self.bill.privacy
 
     @property
     def delta(self) -> float | None:

@@ -236,8 +236,8 @@ class Session:
             raise RequestError("the list of statements is empty", "Pass a list of SQL strings.")
         whole = Price.together(prices)
         if not whole.affordable:
-            cost = loss_text(whole.spent, whole.currency, None)
-            left = loss_text(whole.remaining, whole.currency, None, left=True)
+            cost = loss_text(whole.spent, whole.privacy, None)
+            left = loss_text(whole.remaining, whole.privacy, None, left=True)
             raise BudgetError(
                 f"together these statements cost {cost}, but only {left} is left",
                 "Leave some out, or ask for larger margins of error. Nothing was charged.",
@@ -724,7 +724,7 @@ class Session:
         asked = self._backend.history
 
         def cost(one: Asked) -> str:
-            spent = loss_text(one.spent, budget.currency, None)
+            spent = loss_text(one.spent, budget.privacy, None)
             return f"{spent}, data-dependent" if one.conditional else spent
 
         rows = tuple(
@@ -819,7 +819,7 @@ class Session:
             left = self._backend.budget
         except DpnbError as error:
             return f"Session({printable(error.what)})"
-        amount = loss_text(left.remaining, left.currency, left.delta, left=True)
+        amount = loss_text(left.remaining, left.privacy, left.delta, left=True)
         stamp = f"{STAMPS[left.stamp]} " if left.stamp else ""
         return f"{stamp}Session({names}; left: {amount})"
 

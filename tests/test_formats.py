@@ -20,6 +20,7 @@ from dpnb.formats import (
     percent,
     share_text,
 )
+from dpnb.privacy.definition import ZCDP
 from dpnb.privacy.loss import PrivacyLoss, amount_text
 from dpnb.results import Bill
 
@@ -149,9 +150,9 @@ def test_no_cost_is_shown_smaller_and_nothing_left_larger_than_it_is(
 
 def test_what_is_left_is_rounded_down_beside_the_cost_rounded_up() -> None:
     third = PrivacyLoss(rho=Fraction(1, 3))
-    assert loss_text(third, "zcdp", None) == "rho 0.3334"
-    assert loss_text(third, "zcdp", None, left=True) == "rho 0.3333"
-    costs, left = (loss_text(third, "zcdp", 1e-6, left=left) for left in (False, True))
+    assert loss_text(third, ZCDP, None) == "rho 0.3334"
+    assert loss_text(third, ZCDP, None, left=True) == "rho 0.3333"
+    costs, left = (loss_text(third, ZCDP, 1e-6, left=left) for left in (False, True))
     assert costs.startswith("rho 0.3334 (epsilon ")
     assert left.startswith("rho 0.3333 (epsilon ")
 
@@ -166,7 +167,7 @@ def test_no_more_of_a_budget_is_said_to_be_left_than_is(share: Fraction) -> None
 
 def test_what_is_left_is_said_in_per_cent_too() -> None:
     none, left, total = (PrivacyLoss(rho=Fraction(rho)) for rho in ("0", "0.789", "1"))
-    bill = Bill(none, left, total, "zcdp", None)
+    bill = Bill(none, left, total, ZCDP, None)
     assert left_text(left, bill) == "rho 0.789 of 1 (78 %)"
     assert left_text(total, bill) == "rho 1 of 1 (100 %)"
     assert left_text(none, replace(bill, cap=none)) == "rho 0 of 0"

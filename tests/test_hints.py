@@ -32,6 +32,7 @@ from dpnb.errors import DpnbError
 from dpnb.estimation.noise import Mixture
 from dpnb.estimation.prior import AtMost, NonNegative, Normal, Uniform, update
 from dpnb.ledger.configuration import read_analysts, read_budget, read_policy
+from dpnb.privacy.definition import GDP, PURE, ZCDP
 from dpnb.schema.joins import MOST_JOINS, joined
 from dpnb.sql.parser import parse
 from tests.kit.one_database import one_database  # noqa: F401
@@ -75,8 +76,8 @@ def opened() -> Iterator[dict[str, Session]]:
     """One session for each way of counting, with more than these tests spend."""
     budgets = {
         "rho": Budget(rho=1000),
-        "zcdp": Budget(epsilon=40, delta=1e-6, key_delta=1e-7),
-        "pure": Budget(epsilon=1000),
+        ZCDP: Budget(epsilon=40, delta=1e-6, key_delta=1e-7),
+        PURE: Budget(epsilon=1000),
         "gdp": Budget(epsilon=40, delta=1e-6, accountant="gdp"),
     }
     with contextlib.ExitStack() as stack:
@@ -84,7 +85,7 @@ def opened() -> Iterator[dict[str, Session]]:
             name: stack.enter_context(Session(table(), budget=one)) for name, one in budgets.items()
         }
         for name, session in found.items():
-            session.query(BY_SEX, **{"epsilon" if name == "pure" else "rho": 1})
+            session.query(BY_SEX, **{"epsilon" if name == PURE else "rho": 1})
         yield found
 
 
@@ -98,16 +99,16 @@ Ask = Callable[[Session], object]
 ASKED: list[tuple[str, str, Ask, Ask]] = [
     ("rho", "Give rho=0.05, or error=50.", lambda s: s.query(OTHER), lambda s: s.query(OTHER, rho=0.05)),
     ("rho", "Give rho=0.05, or error=50.", lambda s: s.query(OTHER), lambda s: s.query(OTHER, error=50)),
-    ("pure", "Give epsilon=0.05, or error=50.", lambda s: s.query(PART),
+    (PURE, "Give epsilon=0.05, or error=50.", lambda s: s.query(PART),
      lambda s: s.query(PART, epsilon=0.05)),
-    ("pure", "Give epsilon=0.5, not rho.", lambda s: s.query(PART, rho=1),
+    (PURE, "Give epsilon=0.5, not rho.", lambda s: s.query(PART, rho=1),
      lambda s: s.query(PART, epsilon=1)),
     ("rho", "Give rho=, or open the session with Budget(epsilon=3, delta=1e-6).",
      lambda s: s.query(PART, epsilon=1), lambda s: s.query(PART, rho=1)),
     ("rho", "Give rho=, or open the session with Budget(epsilon=3, delta=1e-6).",
      lambda s: s.query(PART, epsilon=1),
      lambda _: Session(table(), budget=Budget(epsilon=3, delta=1e-6)).query(PART, epsilon=1)),
-    ("gdp", "Give a smaller epsilon, such as 1.", lambda s: s.query(PART, epsilon=1e6),
+    (GDP, "Give a smaller epsilon, such as 1.", lambda s: s.query(PART, epsilon=1e6),
      lambda s: s.price(PART, epsilon=49)),
     ("rho", "Give rho as a positive number, such as 0.1.", lambda s: s.query(PART, rho=0),
      lambda s: s.query(PART, rho=0.1)),
@@ -130,7 +131,7 @@ ASKED: list[tuple[str, str, Ask, Ask]] = [
      lambda s: s.query(PART, error={"k": 9})),
     ("rho", "Give rho=0.05 instead of error", lambda s: s.query(SHARE, error=1),
      lambda s: s.query(SHARE, rho=0.05)),
-    ("pure", "Give epsilon=0.05 instead of error", lambda s: s.query(SHARE, error=1),
+    (PURE, "Give epsilon=0.05 instead of error", lambda s: s.query(SHARE, error=1),
      lambda s: s.query(SHARE, epsilon=0.05)),
     ("rho", "Pass params={'least': ...}.",
      lambda s: s.query("SELECT COUNT(*) FROM t WHERE n > :least", rho=1),
@@ -190,25 +191,25 @@ ASKED: list[tuple[str, str, Ask, Ask]] = [
      lambda s: s.query(SHARES, rho=1, intervals="each").compare("F", "M"),
      lambda s: s.query(SHARES, rho=1, intervals="simultaneous").compare("F", "M")),
     # discovery
-    ("zcdp", "Write session.discover('city').", lambda s: s.discover(5, rho=0.05),
+    (ZCDP, "Write session.discover('city').", lambda s: s.discover(5, rho=0.05),
      lambda s: s.discover("city", rho=0.05)),
-    ("zcdp", "Give rho=0.05, or epsilon=0.5.", lambda s: s.discover("city"),
+    (ZCDP, "Give rho=0.05, or epsilon=0.5.", lambda s: s.discover("city"),
      lambda s: (s.discover("city", rho=0.05), s.discover("city", epsilon=0.5))),
     ("rho", "A ledger keeps its budget, so start a new one with Budget(epsilon=3, delta=1e-6, key_delta=1e-7).",
      lambda s: s.discover("city", rho=0.05),
      lambda _: Session(table(), budget=Budget(epsilon=3, delta=1e-6, key_delta=1e-7)).discover(
          "city", rho=0.05)),
-    ("pure", "A ledger keeps its budget, so start a new one with Budget(epsilon=3, delta=1e-6, key_delta=1e-7).",
+    (PURE, "A ledger keeps its budget, so start a new one with Budget(epsilon=3, delta=1e-6, key_delta=1e-7).",
      lambda s: s.discover("city", epsilon=0.05),
      lambda _: Session(table(), budget=Budget(epsilon=3, delta=1e-6, key_delta=1e-7)).discover(
          "city", epsilon=0.05)),
-    ("zcdp", "Give a smaller delta.", lambda s: s.discover("city", rho=0.05, delta=1e-6),
+    (ZCDP, "Give a smaller delta.", lambda s: s.discover("city", rho=0.05, delta=1e-6),
      lambda s: s.discover("city", rho=0.05, delta=1e-8)),
-    ("zcdp", "Did you mean city?", lambda s: s.discover("ciyt", rho=0.05),
+    (ZCDP, "Did you mean city?", lambda s: s.discover("ciyt", rho=0.05),
      lambda s: s.discover("city", rho=0.05)),
-    ("zcdp", "Did you mean t?", lambda s: s.discover("city", table="tt", rho=0.05),
+    (ZCDP, "Did you mean t?", lambda s: s.discover("city", table="tt", rho=0.05),
      lambda s: s.discover("city", table="t", rho=0.05)),
-    ("zcdp", "Choose another name.", lambda s: s.discover("city", rho=5).category(other="Bern"),
+    (ZCDP, "Choose another name.", lambda s: s.discover("city", rho=5).category(other="Bern"),
      lambda s: s.discover("city", rho=5).category(other="elsewhere")),
     # priors
     *(("rho", "{'uniform': [0, 50]} or {'normal': [100, 20]}.",

@@ -31,6 +31,7 @@ from dpnb.errors import DpnbError, given
 from dpnb.estimation.blue import RowSpace
 from dpnb.ledger.configuration import read_analysts, read_budget
 from dpnb.magics.explaining import read_question
+from dpnb.privacy.definition import PURE
 from dpnb.releases.plan import basic_level
 from dpnb.server.service import serve
 from dpnb.server.tokens import TokenFile, revoke
@@ -164,7 +165,7 @@ def test_a_path_with_a_pattern_is_not_read(tmp_path):
 def test_a_limit_of_pure_epsilon_is_fixed():
     made = Curator([table()], budget=Budget(epsilon=1))
     try:
-        with pytest.raises(DpnbError, match="pure"):
+        with pytest.raises(DpnbError, match=PURE):
             made.limit(epsilon=2)
     finally:
         made.close()

@@ -23,6 +23,7 @@ from dpnb.errors import BudgetError, LedgerError, RequestError
 from dpnb.explain.explanation import Explanation
 from dpnb.explain.price import ExplanationPrice
 from dpnb.ledger.policy import Policy
+from dpnb.privacy.definition import BASIC, PURE, ZCDP
 from dpnb.private import STAMPS
 from dpnb.results import BudgetStatus
 from dpnb.schema.synthetic import generated
@@ -244,12 +245,12 @@ class TestBudget:
         ],
     )
     def test_is_what_is_left(self, budget):
-        amount = {"epsilon": "0.3"} if budget.currency == "pure" else {"rho": "0.02"}
+        amount = {"epsilon": "0.3"} if budget.privacy == PURE else {"rho": "0.02"}
         with Session(staff(), budget=budget) as session:
             session.query(SQL, **amount)
             left, rehearsal = session.budget, session.rehearse(100)
             found = rehearsal.budget
-            assert found.currency == left.currency
+            assert found.privacy == left.privacy
             assert found.cap == found.remaining == left.remaining
             assert found.delta == left.delta
             # nothing that was paid before makes it cheaper in either
@@ -265,7 +266,7 @@ class TestBudget:
         alice.query(SQL, epsilon="0.3")
         rehearsal = alice.rehearse(100)
         found, left = rehearsal.budget, alice.budget.remaining
-        assert (found.currency, found.remaining) == ("basic", left)
+        assert (found.privacy, found.remaining) == (BASIC, left)
         other = "SELECT COUNT(*) AS n FROM staff WHERE age > 30"
         assert (
             alice.price(other, epsilon="0.3").spent == rehearsal.price(other, epsilon="0.3").spent
@@ -275,7 +276,7 @@ class TestBudget:
 
     def test_is_the_whole_once_nothing_is_left(self):
         for budget in (Budget(rho="0.1"), Budget(epsilon=1)):
-            amount = {"rho": "0.1"} if budget.currency == "zcdp" else {"epsilon": 1}
+            amount = {"rho": "0.1"} if budget.privacy == ZCDP else {"epsilon": 1}
             with Session(staff(), budget=budget) as session:
                 session.query("SELECT COUNT(*) AS n FROM staff", **amount)
                 assert session.rehearse(50).budget.remaining == budget.cap

@@ -421,7 +421,7 @@ class TestLedgerFile:
             ({"budget": dpnb.Budget(rho=2)}, "was opened with Budget(rho=1)"),
             ({"budget": dpnb.Budget(epsilon=1)}, "was opened with Budget(rho=1)"),
         ],
-        ids=["rows", "cell", "schema", "table", "budget", "currency"],
+        ids=["rows", "cell", "schema", "table", "budget", "privacy"],
     )
     def test_another_table_or_budget_is_refused(self, options, part, tmp_path):
         with opened(tmp_path / "ledger") as session:

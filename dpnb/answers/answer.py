@@ -340,7 +340,7 @@ class Answer(Billed, Result):
             "table": self.table,
             "data_version": self.version,
             "privacy_unit": f"{self.unit} (add or remove one)",
-            "currency": self.currency,
+            "privacy": self.privacy,
             "spent": self.spent.to_dict(),
             "confidence": self.confidence,
             "intervals": self.intervals,

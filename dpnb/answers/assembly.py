@@ -16,6 +16,7 @@ from dpnb.estimation.variance import variances
 from dpnb.ledger.accountant import Accountant, Charge
 from dpnb.ledger.store import Store
 from dpnb.privacy.calibrate import Law
+from dpnb.privacy.definition import PURE
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.releases.plan import Part, Plan, half_width
 from dpnb.results import Bill, BudgetStatus
@@ -40,10 +41,10 @@ def status(store: Store, row: str | None = None) -> BudgetStatus:
         spent, left = table.spent(row), table.remaining(row, store.now())
         cap = table.limit(row)
         if granted := table.granted(row, store.now()):
-            cap = replace(cap + PrivacyLoss.of(granted, state.currency), delta=cap.delta)
+            cap = replace(cap + PrivacyLoss.of(granted, state.privacy), delta=cap.delta)
     delta = state.budget.noise_delta
     bill = Bill(
-        spent, left, cap, state.currency, None if delta is None else float(delta), kept=store.kept,
+        spent, left, cap, state.privacy, None if delta is None else float(delta), kept=store.kept,
         stamp=store.stamp,
     )  # fmt: skip
     return BudgetStatus(bill, row if known else None)
@@ -120,7 +121,7 @@ def answer(
 def _bought(wanted: Plan, levels: Mapping[str, Fraction]) -> str | None:
     """Return the epsilon of a pure session's levels where it is less than was asked for."""
     asked = wanted.accuracy.level
-    if asked is None or wanted.currency != "pure":
+    if asked is None or wanted.privacy is not PURE:
         return None
     bought = sum((levels[view] for view in wanted.views), Fraction(0))
     return str(bought) if bought < asked else None
@@ -286,7 +287,7 @@ def price(
         sql=sql.strip(),
         bill=replace(budget.charged(cost), remaining=left),
         confidence=wanted.accuracy.confidence,
-        affordable=not cost.exceeds(left, budget.currency),
+        affordable=not cost.exceeds(left, budget.privacy),
         widths=expected,
         origin=origin,
         bought=() if bought is None else (bought,),

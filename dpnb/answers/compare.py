@@ -188,7 +188,7 @@ def _check_mode(answer: Answer, estimates: Estimates, mode: object) -> None:
         raise RequestError(
             f"mode must be 'tight' or 'paper', got {given(mode)}", "Write mode='tight'."
         )
-    if mode == "paper" and answer.currency == "pure":
+    if mode == "paper" and answer.privacy.noise == "laplace":
         raise RequestError(
             "mode='paper' needs Gaussian noise", "Leave mode out, or open a zcdp session."
         )

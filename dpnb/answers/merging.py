@@ -18,6 +18,7 @@ from dpnb.estimation.joint import Joint
 from dpnb.estimation.mixed import count_interval, mean_and_interval
 from dpnb.estimation.noise import Mixture
 from dpnb.privacy.calibrate import Law
+from dpnb.privacy.definition import PURE
 from dpnb.privacy.loss import ceiling_digits
 from dpnb.privacy.path import LEAST_LEVEL, grid
 from dpnb.releases.held import Held
@@ -125,7 +126,7 @@ def missing_levels(
     for one in wanted:
         found = (
             _pure_levels(one, plan, evidence)
-            if plan.currency == "pure"
+            if plan.privacy is PURE
             else _levels(one, plan, evidence)
         )
         for view, level in found.items():

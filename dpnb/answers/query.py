@@ -12,6 +12,7 @@ from dpnb.engines.scans import Engine, Exact, Vectors, engine_failure
 from dpnb.ledger.accountant import Charge, Cost, plain_step
 from dpnb.ledger.mechanism import Drawn, Step
 from dpnb.ledger.store import Store
+from dpnb.privacy.definition import PURE
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.path import grid, laplace_chain
 from dpnb.releases.accuracy import Accuracy, read_accuracy
@@ -54,7 +55,7 @@ class AnswerRequest:
                 self.query,
                 accuracy,
                 version,
-                state.currency,
+                state.privacy,
                 lambda views: len(state.looks(self.analyst, views)),
                 catalogue=self._choice(stored),
                 name=name,
@@ -76,7 +77,7 @@ class AnswerRequest:
         def make() -> tuple[Accuracy, str]:
             state = self.store.accountant
             given = read_accuracy(
-                self.query, state.currency, state.budget.noise_delta, **self.accuracy
+                self.query, state.privacy, state.budget.noise_delta, **self.accuracy
             )
             own = not self.declared and bool(self.store.provenance.views)
             return given, request_name(self.query, given, version, own=own)
@@ -113,7 +114,7 @@ class AnswerRequest:
     def needed(self, plan: Plan, cost: Cost) -> Set[str]:
         """Return the views that take a look at the data, given what the ledger holds."""
         state = self.store.accountant
-        if state.currency == "pure":
+        if state.privacy is PURE:
             paths = state.synopses.paths
             return {name for name in plan.views if name not in paths}
         return {name for name, step in cost.steps.items() if step.fresh}
@@ -180,16 +181,16 @@ class AnswerRequest:
         self, name: str, view: View, step: Step, exact: Sequence[int] | None, noise: Noise
     ) -> Drawn:
         state = self.store.accountant
-        if state.currency != "pure":
-            sensitivity = view.lattice_sensitivity(state.currency)
+        if state.privacy is not PURE:
+            sensitivity = view.lattice_sensitivity(state.privacy)
             return state.mechanism.draw(state.synopses, name, step, exact, sensitivity, noise)
         if name in state.synopses.paths:
             return Drawn()
         if exact is None:
             raise engine_failure()
         # its one analyst holds this level then, and is never shown a coarser one
-        levels = [level for level in grid() if step.level <= level <= state.cap.level("pure")]
-        return Drawn(laplace_chain(exact, levels, view.lattice_sensitivity("pure"), noise))
+        levels = [level for level in grid() if step.level <= level <= state.cap.level(PURE)]
+        return Drawn(laplace_chain(exact, levels, view.lattice_sensitivity(PURE), noise))
 
     def known(self, plan: Plan) -> None:
         """Nothing is known without a release."""

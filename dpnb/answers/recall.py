@@ -84,7 +84,7 @@ def _answer(runner: Runner, row: str, charge: Charge) -> Answer:
         store.provenance.static,
     )  # fmt: skip
     plan = at_levels(
-        query, accuracy, charge.version, store.accountant.currency, charge.request,
+        query, accuracy, charge.version, store.accountant.privacy, charge.request,
         charge.levels, choice,
     )  # fmt: skip
     if charge.way is None:

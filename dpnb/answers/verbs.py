@@ -113,7 +113,7 @@ def priced(runner: Runner, requests: Sequence[AnswerRequest | OnlineRequest]) ->
                 state.note(row, cost, tried)
                 if stored is None:
                     bought |= {
-                        name: planned(view, levels[name], state.currency)
+                        name: planned(view, levels[name], state.privacy)
                         for name, view in wanted.views.items()
                     }
         return prices

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from dpnb.decide.conditions import Condition, Set, Tree
 from dpnb.privacy.calibrate import law, level_for_error
-from dpnb.privacy.loss import Currency
+from dpnb.privacy.definition import PrivacyDefinition
 
 _SPARE = 0.01
 _LEAST = 1e-30
@@ -47,42 +47,44 @@ class Bar:
     u: float
 
 
-def tail(u: float, level: float, sensitivity: float, currency: Currency) -> float:
+def tail(u: float, level: float, sensitivity: float, privacy: PrivacyDefinition) -> float:
     """Return P(noise > u) of noise at a level: half of exp(-u / scale), or the normal tail."""
-    made = law(Fraction(level), sensitivity, currency)
-    if currency == "pure":
-        return 0.5 * math.exp(-u / made.scale)
-    return 0.5 * math.erfc(u / made.scale / math.sqrt(2))
+    made = law(Fraction(level), sensitivity, privacy)
+    match privacy.noise:
+        case "laplace":
+            return 0.5 * math.exp(-u / made.scale)
+        case "gaussian":
+            return 0.5 * math.erfc(u / made.scale / math.sqrt(2))
 
 
-def shift(share: float, level: Fraction, sensitivity: float, currency: Currency) -> float:
+def shift(share: float, level: Fraction, sensitivity: float, privacy: PrivacyDefinition) -> float:
     """Return the u with P(noise > u) = ``share``: the inverse of :func:`tail`."""
-    return law(level, sensitivity, currency).quantile(2 * share)
+    return law(level, sensitivity, privacy).quantile(2 * share)
 
 
-def level_for(share: float, bar: Bar, currency: Currency) -> Fraction:
+def level_for(share: float, bar: Bar, privacy: PrivacyDefinition) -> Fraction:
     """Return the least level at which a bar's share suffices, rounded up.
 
     Laplace: epsilon = sensitivity ln(1/(2 share)) / u (docs/methods/probe.md, theorem 4). Gaussian,
     by the same argument on its own tail: rho = (sensitivity z / u)^2 / 2 with P(N(0, 1) > z) =
     share.
     """
-    return level_for_error(bar.u, bar.sensitivity, 2 * share, currency)
+    return level_for_error(bar.u, bar.sensitivity, 2 * share, privacy)
 
 
 def levels_for(
-    bars: Sequence[Bar], shares: Sequence[float], currency: Currency
+    bars: Sequence[Bar], shares: Sequence[float], privacy: PrivacyDefinition
 ) -> dict[int, Fraction]:
     """Return the level of each noisy aggregate: the largest that one of its conditions needs."""
     found: dict[int, Fraction] = {}
     for bar, share in zip(bars, shares, strict=True):
-        level = level_for(share, bar, currency)
+        level = level_for(share, bar, privacy)
         found[bar.line] = max(level, found.get(bar.line, level))
     return found
 
 
 def apportion(
-    condition: Condition, bars: Sequence[Bar], bound: float, currency: Currency
+    condition: Condition, bars: Sequence[Bar], bound: float, privacy: PrivacyDefinition
 ) -> tuple[float, ...]:
     """Return each condition's share of a bound; their levels add up to the least that suffices.
 
@@ -93,13 +95,13 @@ def apportion(
         One for each of its conditions.
     bound : float
         Below 1/2.
-    currency : {'pure', 'zcdp', 'gdp'}
+    privacy : {'pure', 'zcdp', 'gdp'}
         'pure' for Laplace noise, the others for Gaussian.
     """
     alone = len({bar.line for bar in bars}) == len(bars)
-    if currency == "pure" and alone and condition.read_once:
+    if privacy.noise == "laplace" and alone and condition.read_once:
         return _closed(condition.tree, [bar.sensitivity / bar.u for bar in bars], bound)
-    shares = _solved(condition.implicants, bars, bound, currency)
+    shares = _solved(condition.implicants, bars, bound, privacy)
     least = bound * _SPARE / max(map(len, condition.implicants))
     if alone or min(shares) >= least:
         return shares
@@ -108,7 +110,7 @@ def apportion(
     raised = _raised(shares, least)
     if max(sum(raised[i] for i in one) for one in condition.implicants) <= bound:
         return raised
-    return _raised(_solved(condition.implicants, bars, bound * (1 - _SPARE), currency), least)
+    return _raised(_solved(condition.implicants, bars, bound * (1 - _SPARE), privacy), least)
 
 
 def _raised(shares: Sequence[float], least: float) -> tuple[float, ...]:
@@ -116,10 +118,10 @@ def _raised(shares: Sequence[float], least: float) -> tuple[float, ...]:
 
 
 def allowances(
-    condition: Condition, bars: Sequence[Bar], bound: float, currency: Currency
+    condition: Condition, bars: Sequence[Bar], bound: float, privacy: PrivacyDefinition
 ) -> tuple[float, ...]:
     """Return each condition's share of a bound on false positives: the same rule on prime clauses."""
-    return apportion(condition.complement(), bars, bound, currency)
+    return apportion(condition.complement(), bars, bound, privacy)
 
 
 def _closed(tree: Tree, weights: Sequence[float], bound: float) -> tuple[float, ...]:
@@ -146,7 +148,7 @@ def _closed(tree: Tree, weights: Sequence[float], bound: float) -> tuple[float, 
 
 
 def _solved(
-    implicants: Sequence[Set], bars: Sequence[Bar], bound: float, currency: Currency
+    implicants: Sequence[Set], bars: Sequence[Bar], bound: float, privacy: PrivacyDefinition
 ) -> tuple[float, ...]:
     """Return the shares that minimise the sum of the levels: a convex programme, solved by SLSQP.
 
@@ -164,18 +166,18 @@ def _solved(
     place = np.array([lines.index(bar.line) for bar in bars])
     reach = np.array([bar.u / bar.sensitivity for bar in bars])
     start = np.zeros(len(lines))
-    np.maximum.at(start, place, _fineness(bound / max(map(len, implicants)), currency) / reach)
+    np.maximum.at(start, place, _fineness(bound / max(map(len, implicants)), privacy) / reach)
     unit = math.sqrt((start**2).mean())
     start /= unit
 
     def total(fine: Floats) -> tuple[float, Floats]:
-        if currency == "pure":
+        if privacy.noise == "laplace":
             return float(fine.sum()), np.ones(len(lines))
         return float(fine @ fine) / 2, fine
 
     def tails(fine: Floats) -> tuple[Floats, Floats]:
         z = np.maximum(fine, 0)[place] * unit * reach
-        if currency == "pure":
+        if privacy.noise == "laplace":
             found = 0.5 * np.exp(-z)
             return found, -found * reach * unit
         slope = -np.exp(-z * z / 2) / math.sqrt(2 * math.pi) * reach * unit
@@ -201,10 +203,10 @@ def _solved(
     return tuple(max(float(share), _LEAST) for share in tails(best)[0])
 
 
-def _fineness(share: float, currency: Currency) -> float:
+def _fineness(share: float, privacy: PrivacyDefinition) -> float:
     """Return epsilon, or sqrt(2 rho), at which a condition with sensitivity = u has a share."""
-    level = float(level_for(share, Bar(0, 1.0, 1.0), currency))
-    return level if currency == "pure" else math.sqrt(2 * level)
+    level = float(level_for(share, Bar(0, 1.0, 1.0), privacy))
+    return level if privacy.noise == "laplace" else math.sqrt(2 * level)
 
 
 def _feasible(fine: Floats, slack: Callable[[Floats], Floats]) -> Floats:

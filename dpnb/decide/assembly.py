@@ -25,6 +25,7 @@ from dpnb.decide.responses import Responded
 from dpnb.decide.stage import Stage
 from dpnb.ledger.accountant import Charge
 from dpnb.ledger.store import Store
+from dpnb.privacy.definition import PURE
 from dpnb.privacy.loss import PrivacyLoss, amount_text, epsilon_shown
 from dpnb.published import published
 from dpnb.schema.schema import unit_text
@@ -103,9 +104,9 @@ def decision(
         bill=budget.charged(none, conditional=any(charge.conditional for charge in charges)),
         charged=sum((charge.row for charge in charges), none),
         next_cost=None,
-        first_cost=PrivacyLoss.of(plan.level(1), plan.currency) if plan.steps else none,
-        worst_cost=PrivacyLoss.of(plan.worst, plan.currency),
-        ceiling=PrivacyLoss.of(plan.ceiling, plan.currency),
+        first_cost=PrivacyLoss.of(plan.level(1), plan.privacy) if plan.steps else none,
+        worst_cost=PrivacyLoss.of(plan.worst, plan.privacy),
+        ceiling=PrivacyLoss.of(plan.ceiling, plan.privacy),
         epsilons=epsilons,
         min_entropy=None if epsilons is None else min_entropy(epsilons),
         warnings=plan.warnings,
@@ -167,7 +168,7 @@ def _estimate(plan: DecisionPlan, chosen: Bools, found: Found) -> float | None:
     if not np.all(np.isfinite(found.scales)):
         return None
     each = chances(
-        plan.condition, plan.places, plan.limits, found.newest, found.scales, plan.currency
+        plan.condition, plan.places, plan.limits, found.newest, found.scales, plan.privacy
     )
     # noises of different conditions are taken as independent
     likely = plan.condition.chance(each)
@@ -189,9 +190,9 @@ def _epsilons(
     more = own + (plan.response or Fraction(0)) if responded is not None else own
 
     def epsilon(level: Fraction) -> float | None:
-        if plan.currency == "pure" or not level:
+        if plan.privacy is PURE or not level:
             return float(level)
-        return None if delta is None else epsilon_shown(level, delta, plan.currency)
+        return None if delta is None else epsilon_shown(level, delta, plan.privacy)
 
     less, most = epsilon(own), epsilon(more)
     if less is None or most is None:
@@ -204,13 +205,13 @@ def _reading(stage: Stage, place: int, step: int, found: Found) -> Reading:
     level = stage.targets(step)[place] if step else held_before(stage)[place]
     low, high = found.low[place], found.high[place]
     low, high = np.minimum(low, high), np.maximum(low, high)
-    made = line.view.law(level, stage.plan.currency) if level else None
+    made = line.view.law(level, stage.plan.privacy) if level else None
     schema = stage.plan.query.schema
     return Reading(
         line.aggregate.alias, name_of(line.aggregate, schema), aggregate_text(line.aggregate, schema),
         None if line.about is None else float(line.about),
         tuple(found.newest[place].tolist()), tuple(low.tolist()), tuple(high.tolist()), str(level),
-        made or line.view.law(Fraction(1), stage.plan.currency),
+        made or line.view.law(Fraction(1), stage.plan.privacy),
     )  # fmt: skip
 
 

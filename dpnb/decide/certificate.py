@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from dpnb.decide.conditions import Bools, Condition
 from dpnb.privacy.calibrate import law
-from dpnb.privacy.loss import Currency
+from dpnb.privacy.definition import PrivacyDefinition
 from dpnb.releases.accuracy import ANY_LOOK
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -29,13 +29,15 @@ _FIRST_SHARE = 16
 at that level its intervals are a fifth wider than those of a level that was fixed beforehand."""
 
 
-def half_width(level: Fraction, sensitivity: float, currency: Currency, alpha: float) -> float:
+def half_width(
+    level: Fraction, sensitivity: float, privacy: PrivacyDefinition, alpha: float
+) -> float:
     """Return the half-width of an interval that fails with probability ``alpha``.
 
     Laplace: sensitivity ln(1/alpha) / epsilon, for docs/methods/probe.md, theorem 11.
     Gaussian: the two-sided quantile; no other property of Laplace noise is used there.
     """
-    return law(level, sensitivity, currency).quantile(alpha)
+    return law(level, sensitivity, privacy).quantile(alpha)
 
 
 def past_half_width(
@@ -43,7 +45,7 @@ def past_half_width(
     held: Fraction,
     refinements: int,
     sensitivity: float,
-    currency: Currency,
+    privacy: PrivacyDefinition,
     alpha: float,
 ) -> float:
     """Return the same for a value that was refined for as long as, and as far as, its reader liked.
@@ -61,11 +63,15 @@ def past_half_width(
     refinements : int
         Levels of the chain from ``first`` to ``held``, 0 when they are the same.
     """
-    own = law(held, sensitivity, currency)
-    if currency == "pure":
-        return own.quantile(alpha * ANY_LOOK / (refinements + 1) ** 2)
-    ratio = float(held / first) * _FIRST_SHARE
-    return own.scale * math.sqrt((1 + 1 / ratio) * (math.log1p(ratio) - 2 * math.log(alpha)))
+    own = law(held, sensitivity, privacy)
+    match privacy.noise:
+        case "laplace":
+            return own.quantile(alpha * ANY_LOOK / (refinements + 1) ** 2)
+        case "gaussian":
+            ratio = float(held / first) * _FIRST_SHARE
+            return own.scale * math.sqrt(
+                (1 + 1 / ratio) * (math.log1p(ratio) - 2 * math.log(alpha))
+            )
 
 
 def settle(
@@ -130,7 +136,7 @@ def chances(
     limits: Floats,
     values: Floats,
     scales: Sequence[float],
-    currency: Currency,
+    privacy: PrivacyDefinition,
 ) -> Floats:
     """Return an estimate of the probability of each condition in each group; no bound.
 
@@ -139,7 +145,7 @@ def chances(
     found = []
     for atom, line, limit in zip(condition.atoms, lines, limits, strict=True):
         z = atom.sign * (values[line] - limit) / scales[line]
-        if currency == "pure":
+        if privacy.noise == "laplace":
             half = 0.5 * np.exp(-np.abs(z))
             found.append(np.where(z > 0, 1 - half, half))
         else:

@@ -41,7 +41,8 @@ from dpnb.errors import (
 from dpnb.formats import loss_text, rounded_up
 from dpnb.ledger.accountant import Charge
 from dpnb.ledger.store import Store
-from dpnb.privacy.loss import PrivacyLoss, amount_text, unit
+from dpnb.privacy.definition import GDP
+from dpnb.privacy.loss import PrivacyLoss, amount_text
 from dpnb.releases.request import P, R, Request
 from dpnb.releases.runner import Runner
 from dpnb.results import rebilled
@@ -136,12 +137,12 @@ class Decider:
 
     def price(self) -> DecisionPrice:
         """Return the plan and what it costs now; spends nothing."""
-        plan, currency = self.plan, self.plan.currency
+        plan, privacy = self.plan, self.plan.privacy
         with self.runner.reading():
             first, most, free = self._to_pay()
             budget = status(self.store, self.analyst)
         options = plan.options
-        left = budget.remaining.level(currency)
+        left = budget.remaining.level(privacy)
         return DecisionPrice(
             sql=self.sql.strip(),
             condition=condition_text(plan),
@@ -158,15 +159,15 @@ class Decider:
                 for line in plan.lines
             ),
             costs=tuple(
-                PrivacyLoss.of(plan.level(number), currency)
+                PrivacyLoss.of(plan.level(number), privacy)
                 for number in range(1, 1 if self.studies else plan.steps + 1)
             ),
-            bill=budget.charged(PrivacyLoss.of(most, currency) if most else PrivacyLoss.none()),
+            bill=budget.charged(PrivacyLoss.of(most, privacy) if most else PrivacyLoss.none()),
             first=first,
-            response=None if plan.response is None else PrivacyLoss.of(plan.response, currency),
-            ceiling=PrivacyLoss.of(plan.ceiling, currency),
+            response=None if plan.response is None else PrivacyLoss.of(plan.response, privacy),
+            ceiling=PrivacyLoss.of(plan.ceiling, privacy),
             free=free,
-            affordable=first.level(currency) <= left and first.level(currency) <= most,
+            affordable=first.level(privacy) <= left and first.level(privacy) <= most,
             warnings=plan.warnings,
         )
 
@@ -336,7 +337,7 @@ class Decider:
         """Refuse to go on to where the decision would have cost more than ``most``."""
         most = self.plan.options.most
         if most is not None and after > most:
-            name = unit(self.plan.currency)
+            name = self.plan.privacy.parameter
             raise BudgetError(
                 f"this would bring the total to {name} {amount_text(after)}, above the {amount_text(most)} "
                 "that you allowed (most)",
@@ -345,19 +346,19 @@ class Decider:
 
     def _dearer(self, error: BudgetError) -> BudgetError:
         """Return the refusal of a first step with what would pass: public facts only."""
-        plan, currency = self.plan, self.plan.currency
+        plan, privacy = self.plan, self.plan.privacy
         left = self._left()
         cost, ceiling = plan.level(1), plan.ceiling
         ways = []
         if 0 < left < cost:
-            u = self._passing(float(cost / left) ** (1 / (growth(currency) // 2)))
+            u = self._passing(float(cost / left) ** (1 / (growth(privacy) // 2)))
             given = ", ".join(f"{alias!r}: {number:g}" for alias, number in u.items())
             option = ",".join(f"{alias}={number:g}" for alias, number in u.items())
             ways.append(f"give u={{{given}}} (--u {option}), with which the first step would pass")
         if plan.options.most is not None:
             ways.append("raise most (--most)")
-        if ceiling <= left and currency != "gdp":
-            price = loss_text(PrivacyLoss.of(ceiling, currency), currency, None)
+        if ceiling <= left and privacy is not GDP:
+            price = loss_text(PrivacyLoss.of(ceiling, privacy), privacy, None)
             ways.append(f"use mode='rr' (--mode rr), randomised response, for {price}")
         return BudgetError(error.what, _either(ways))
 
@@ -370,7 +371,7 @@ class Decider:
 
     def _left(self) -> Fraction:
         """Return what the decision may still spend."""
-        left = status(self.store, self.analyst).remaining.level(self.plan.currency)
+        left = status(self.store, self.analyst).remaining.level(self.plan.privacy)
         most = self.plan.options.most
         return left if most is None else min(left, most)
 

@@ -430,7 +430,7 @@ class Decision(Billed, Result):
             "beta": self.beta,
             "alpha": self.alpha,
             "confidence": self.confidence,
-            "currency": self.currency,
+            "privacy": self.privacy,
             "charged": self.charged.to_dict(),
             "conditions": [
                 {"text": one.text, "u": one.u, "share": one.share} for one in self.tests

@@ -79,7 +79,7 @@ def found_at(stage: Stage, step: int, state: Accountant) -> Found:
         fresh = _added(stage, newest, number, state)
         seen.append(fresh)
         for i, line in enumerate(plan.lines):
-            half = half_width(line.levels[number - 1], plan.reaches[i], plan.currency, alpha)
+            half = half_width(line.levels[number - 1], plan.reaches[i], plan.privacy, alpha)
             half += slack(stage, i, number)
             low[i] = np.maximum(low[i], fresh[i] - half)
             high[i] = np.minimum(high[i], fresh[i] + half)
@@ -89,7 +89,7 @@ def found_at(stage: Stage, step: int, state: Accountant) -> Found:
         verdicts(plan.condition, plan.places, plan.limits, low, high),
         newest, low, high, seen[-1] if seen else newest,
         [
-            line.view.law(level, plan.currency).scale if level else float("inf")
+            line.view.law(level, plan.privacy).scale if level else float("inf")
             for level, line in zip(held, plan.lines, strict=True)
         ],
     )  # fmt: skip
@@ -182,7 +182,7 @@ def _past_intervals(stage: Stage, state: Accountant) -> tuple[Floats, Floats]:
         # of all views seen, the one in place n gets 6/(pi n)^2: which ones matter may rest on what they showed
         own = alpha * ANY_LOOK / one.rank**2
         half = past_half_width(
-            one.first, one.held, one.refinements, plan.reaches[one.line], plan.currency, own
+            one.first, one.held, one.refinements, plan.reaches[one.line], plan.privacy, own
         )
         values = _version(plan, one.line, one.view, one.held, state)
         half += float(_LATTICE * line.view.granularity)
@@ -198,8 +198,8 @@ def is_hopeless(stage: Stage, found: Found) -> bool:
     alpha = _failing(stage) / len(plan.lines) / plan.steps
     return hopeless(
         plan.condition, plan.places, plan.limits, found.kept, found.newest, found.scales,
-        last_half_widths(last, plan.reaches, plan.currency, alpha),
-        plan.regions(plan.steps), plan.options.goal, plan.currency,
+        last_half_widths(last, plan.reaches, plan.privacy, alpha),
+        plan.regions(plan.steps), plan.options.goal, plan.privacy,
     )  # fmt: skip
 
 
@@ -216,7 +216,7 @@ def three_way(stage: Stage, found: Found) -> Verdicts:
     plan, sure = stage.plan, np.zeros_like(found.kept)
     for i, term in enumerate(plan.terms):
         line = plan.lines[term.line]
-        v = line.view.law(line.levels[0], plan.currency).quantile(2 * (term.allowance or 0.5))
+        v = line.view.law(line.levels[0], plan.privacy).quantile(2 * (term.allowance or 0.5))
         v += slack(stage, term.line, 1)
         sure[i] = passes(term.atom.sign, found.fresh[term.line], plan.limits[i], -v)
     made = plan.condition.value(sure).astype(np.int8)

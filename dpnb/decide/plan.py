@@ -28,7 +28,7 @@ from dpnb.decide.progressive import ladder, regions
 from dpnb.decide.regions import rows_meant, uncertain, warnings_of
 from dpnb.errors import RequestError, given, nearest
 from dpnb.privacy import response
-from dpnb.privacy.loss import Currency
+from dpnb.privacy.definition import PrivacyDefinition
 from dpnb.privacy.path import LEAST_LEVEL
 from dpnb.published import published
 from dpnb.releases.plan import MOST_LEVEL
@@ -102,7 +102,7 @@ class DecisionPlan:
     response: Fraction | None
     ceiling: Fraction
     cut: int
-    currency: Currency
+    privacy: PrivacyDefinition
     version: int
     name: str
     warnings: tuple[str, ...]
@@ -121,13 +121,13 @@ class DecisionPlan:
     @property
     def reaches(self) -> tuple[float, ...]:
         """The sensitivity of each line, in its units."""
-        return tuple(line.view.sensitivity(self.currency) for line in self.lines)
+        return tuple(line.view.sensitivity(self.privacy) for line in self.lines)
 
     def regions(self, step: int) -> tuple[float, ...]:
         """Return the uncertain region of each condition at a step, from 1."""
         levels = [line.levels[step - 1] for line in self.lines]
         shares = [term.share for term in self.terms]
-        return regions(levels, shares, self.places, self.reaches, self.currency)
+        return regions(levels, shares, self.places, self.reaches, self.privacy)
 
     def level(self, step: int) -> Fraction:
         """Return the sum of the lines' levels at a step: what it costs up to there, all new."""
@@ -185,7 +185,7 @@ def _plain_atom(atom: Atom, groups: Sequence[tuple[str | int, ...]], options: Op
     return [meaning, atom.operator, number]
 
 
-def plan(query: Query, options: Options, version: int, currency: Currency) -> DecisionPlan:
+def plan(query: Query, options: Options, version: int, privacy: PrivacyDefinition) -> DecisionPlan:
     """Decide what is measured and at which levels; public facts only, nothing is spent.
 
     Raises
@@ -219,18 +219,18 @@ def plan(query: Query, options: Options, version: int, currency: Currency) -> De
             uncertain(a, options, query.schema, size) for a, size in zip(atoms, rows, strict=True)
         ]
         bars = [
-            Bar(place, lines[place].view.sensitivity(currency), u)
+            Bar(place, lines[place].view.sensitivity(privacy), u)
             for place, u in zip(places, us, strict=True)
         ]
         steps = STEPS if options.mode == "certified" else 1
-        shares, allowed = _shares(condition, bars, options, steps, currency)
+        shares, allowed = _shares(condition, bars, options, steps, privacy)
         if options.mode in STUDY_MODES:
             # a simulation has no levels beforehand
             steps = 0
         else:
-            first = _first_levels(bars, shares, allowed, options.mode, currency)
+            first = _first_levels(bars, shares, allowed, options.mode, privacy)
             lines = [
-                replace(line, levels=ladder(first[i], steps, currency))
+                replace(line, levels=ladder(first[i], steps, privacy))
                 for i, line in enumerate(lines)
             ]
             _check_levels(lines)
@@ -247,20 +247,24 @@ def plan(query: Query, options: Options, version: int, currency: Currency) -> De
         order=order,
         steps=steps,
         response=None,
-        ceiling=touched * response.level(min(options.beta, 0.5), min(options.alpha, 0.5), currency),
+        ceiling=touched * response.level(min(options.beta, 0.5), min(options.alpha, 0.5), privacy),
         cut=0 if touched == reachable else touched,
-        currency=currency,
+        privacy=privacy,
         version=version,
         name="",
         warnings=tuple(warnings),
     )
     if options.mode in ("rr", "hybrid"):
-        draft = replace(draft, response=touched * response.level(*draft.errors, currency))
+        draft = replace(draft, response=touched * response.level(*draft.errors, privacy))
     return _finished(draft)
 
 
 def _shares(
-    condition: Condition, bars: Sequence[Bar], options: Options, steps: int, currency: Currency
+    condition: Condition,
+    bars: Sequence[Bar],
+    options: Options,
+    steps: int,
+    privacy: PrivacyDefinition,
 ) -> tuple[Sequence[float], Sequence[float | None]]:
     """Return each condition's share of the bound on false negatives in one step, and of that on false positives."""
     if options.mode in STUDY_MODES:
@@ -268,10 +272,10 @@ def _shares(
         first = published("charges").first_shares(options.mode, condition, weights, options.bound)
         return first, [None] * len(bars)
     halved = 2 if options.mode == "hybrid" else 1
-    shares = apportion(condition, bars, options.bound / halved / steps, currency)
+    shares = apportion(condition, bars, options.bound / halved / steps, privacy)
     if options.mode not in ("margin", "hybrid"):
         return shares, [None] * len(bars)
-    return shares, allowances(condition, bars, options.alpha / halved, currency)
+    return shares, allowances(condition, bars, options.alpha / halved, privacy)
 
 
 def groups_of_one(unit: Unit | None, groups: int) -> tuple[int, int]:
@@ -290,7 +294,7 @@ def _finished(draft: DecisionPlan) -> DecisionPlan:
     meaning = [describe(draft.query), draft.meaning(), draft.version]
     text = json.dumps(meaning, sort_keys=True, ensure_ascii=False)
     name = hashlib.sha256(text.encode()).hexdigest()[:32]
-    if draft.currency != "pure":
+    if draft.privacy.noise != "laplace":
         return replace(draft, name=name)
     # Laplace noise that was seen before bounds nothing: each decision has lines of its own
     lines = (replace(line, view=replace(line.view, line=name[:16])) for line in draft.lines)
@@ -346,7 +350,7 @@ def _first_levels(
     shares: Sequence[float],
     allowed: Sequence[float | None],
     mode: str,
-    currency: Currency,
+    privacy: PrivacyDefinition,
 ) -> dict[int, Fraction]:
     """Return the level of each line at the first step.
 
@@ -355,14 +359,14 @@ def _first_levels(
     14), for Gaussian sigma = d / (z_beta + z_alpha).
     """
     if mode != "margin":
-        return levels_for(bars, shares, currency)
+        return levels_for(bars, shares, privacy)
     found: dict[int, Fraction] = {}
     for bar, share, allowance in zip(bars, shares, allowed, strict=True):
         if allowance is None:
             raise ValueError("a margin needs both shifts")
-        one, other = (shift(part, Fraction(1), 1.0, currency) for part in (share, allowance))
+        one, other = (shift(part, Fraction(1), 1.0, privacy) for part in (share, allowance))
         part = Bar(bar.line, bar.sensitivity, (1 - LATTICE_SHARE) * bar.u * one / (one + other))
-        level = level_for(share, part, currency)
+        level = level_for(share, part, privacy)
         found[bar.line] = max(level, found.get(bar.line, level))
     return found
 

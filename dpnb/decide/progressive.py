@@ -21,17 +21,17 @@ import numpy as np
 from dpnb.decide.apportion import shift
 from dpnb.decide.certificate import Floats, chances, half_width
 from dpnb.decide.conditions import Bools, Condition
-from dpnb.privacy.loss import Currency
+from dpnb.privacy.definition import PrivacyDefinition
 
 
-def growth(currency: Currency) -> int:
+def growth(privacy: PrivacyDefinition) -> int:
     """Return the factor from one step's level to the next: what halves the noise."""
-    return 2 if currency == "pure" else 4
+    return 2 if privacy.noise == "laplace" else 4
 
 
-def ladder(first: Fraction, steps: int, currency: Currency) -> tuple[Fraction, ...]:
+def ladder(first: Fraction, steps: int, privacy: PrivacyDefinition) -> tuple[Fraction, ...]:
     """Return the levels of all steps."""
-    return tuple(first * growth(currency) ** step for step in range(steps))
+    return tuple(first * growth(privacy) ** step for step in range(steps))
 
 
 def passes(sign: int, values: Floats, limits: Floats, u: float) -> Bools:
@@ -70,11 +70,11 @@ def regions(
     shares_: Sequence[float],
     lines: Sequence[int],
     sensitivities: Sequence[float],
-    currency: Currency,
+    privacy: PrivacyDefinition,
 ) -> tuple[float, ...]:
     """Return each condition's uncertain region at the levels of one step."""
     return tuple(
-        shift(share, levels[line], sensitivities[line], currency)
+        shift(share, levels[line], sensitivities[line], privacy)
         for share, line in zip(shares_, lines, strict=True)
     )
 
@@ -89,7 +89,7 @@ def hopeless(
     last: Sequence[float],
     us: Sequence[float],
     goal: float,
-    currency: Currency,
+    privacy: PrivacyDefinition,
 ) -> bool:
     """Return whether even the last step is not expected to certify the goal.
 
@@ -114,7 +114,7 @@ def hopeless(
     reach = np.asarray(last)[list(lines)][:, None]
 
     def above(moved: Floats) -> Floats:
-        return chances(condition, lines, limits + signs * moved, values, scales, currency)
+        return chances(condition, lines, limits + signs * moved, values, scales, privacy)
 
     selected, sure = (condition.chance(still * above(by)) for by in (-regions_, reach))
     doubtful = np.clip(selected - sure, 0, 1)
@@ -125,10 +125,13 @@ def hopeless(
 
 
 def last_half_widths(
-    levels: Sequence[Fraction], sensitivities: Sequence[float], currency: Currency, alpha: float
+    levels: Sequence[Fraction],
+    sensitivities: Sequence[float],
+    privacy: PrivacyDefinition,
+    alpha: float,
 ) -> list[float]:
     """Return the half-widths of the certificate's intervals at the levels of a step."""
     return [
-        half_width(level, sensitivity, currency, alpha)
+        half_width(level, sensitivity, privacy, alpha)
         for level, sensitivity in zip(levels, sensitivities, strict=True)
     ]

@@ -17,7 +17,7 @@ from dpnb.engines.scans import Engine, engine_failure
 from dpnb.ledger.accountant import Charge, Cost
 from dpnb.ledger.store import Store
 from dpnb.privacy import response
-from dpnb.privacy.loss import PrivacyLoss, unit
+from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.noise import Noise
 from dpnb.sql.canonical import describe
 
@@ -37,7 +37,7 @@ class ResponsePlan:
             "target": {**describe(made.query), "version": made.version},
             "decision": made.meaning(),
             "asked": list(self.asked),
-            unit(made.currency): {"response": str(self.level)},
+            made.privacy.parameter: {"response": str(self.level)},
         }
 
     @property
@@ -91,7 +91,7 @@ class ResponseRequest:
 
     def cost(self, plan: ResponsePlan) -> Cost:
         """Return the price: her own in any case, that of all together only for a new release."""
-        price = PrivacyLoss.of(plan.level, plan.plan.currency)
+        price = PrivacyLoss.of(plan.level, plan.plan.privacy)
         return self.store.accountant.once_cost(plan.request, price)
 
     def needed(self, plan: ResponsePlan, cost: Cost) -> Set[str]:

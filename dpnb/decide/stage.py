@@ -13,6 +13,7 @@ from dpnb.errors import RequestError
 from dpnb.ledger.accountant import Accountant, Charge
 from dpnb.ledger.mechanism import Wish
 from dpnb.ledger.store import Store
+from dpnb.privacy.definition import GDP
 from dpnb.views.view import View
 
 
@@ -126,7 +127,7 @@ def check_served(state: Accountant, *, static: bool, responds: bool) -> None:
         raise RequestError(
             "decisions need noise paths", "Open a ledger with Policy(mechanism='path')."
         )
-    if responds and state.currency == "gdp":
+    if responds and state.privacy is GDP:
         raise RequestError(
             "this ledger counts Gaussian noise only, and randomised response is not Gaussian",
             "Use mode='certified' (--mode certified), or open a ledger with accountant='zcdp'.",
@@ -163,7 +164,7 @@ def _seen(draft: DecisionPlan, rows: Collection[str], state: Accountant) -> list
     ranked = sorted(first, key=lambda name: first[name].sequence)
     found = []
     for place, line in enumerate(draft.lines):
-        alike = _alike(line.view, state) if draft.currency == "pure" else [line.view.id]
+        alike = _alike(line.view, state) if draft.privacy.noise == "laplace" else [line.view.id]
         for name in alike:
             if name in first:
                 level, held = first[name].levels[name], _held(state, rows, name)

@@ -13,6 +13,7 @@ from dpnb.decide.stage import Stage, stage
 from dpnb.engines.scans import Engine, Vectors, engine_failure
 from dpnb.ledger.accountant import Charge, Cost
 from dpnb.ledger.store import Store
+from dpnb.privacy.definition import PURE
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.path import Knot, find, gaussian_knot, laplace_chain
 from dpnb.sql.canonical import describe
@@ -80,7 +81,7 @@ class StepRequest:
     def needed(self, plan: Stage, cost: Cost) -> Set[str]:
         """Return the views that take a look at the data, given what the ledger holds."""
         state = self.store.accountant
-        if state.currency == "pure":
+        if state.privacy is PURE:
             return {name for name in plan.views if name not in state.synopses.paths}
         return {name for name, step in cost.steps.items() if step.fresh}
 
@@ -124,8 +125,8 @@ class StepRequest:
         noise: Noise,
     ) -> Sequence[Knot]:
         state = self.store.accountant
-        sensitivity = view.lattice_sensitivity(state.currency)
-        if state.currency != "pure":
+        sensitivity = view.lattice_sensitivity(state.privacy)
+        if state.privacy is not PURE:
             path = state.synopses.paths.get(view.id, ())
             return [gaussian_knot(path, target, exact, sensitivity, noise)]
         if exact is None:

@@ -47,7 +47,7 @@ def _plan(runner: Runner, call: Call) -> DecisionPlan:
             "Use mode='certified', or declare the table with public=True.",
         )
     version = runner.store.version(query.table)
-    return plan(query, wanted, version, runner.store.accountant.currency)
+    return plan(query, wanted, version, runner.store.accountant.privacy)
 
 
 def _decide(

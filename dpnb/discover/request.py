@@ -15,6 +15,7 @@ from dpnb.engines.scans import Engine, Tally, engine_failure
 from dpnb.errors import RequestError, given, nearest
 from dpnb.ledger.accountant import Charge, Cost
 from dpnb.ledger.store import Store
+from dpnb.privacy.definition import ZCDP
 from dpnb.privacy.loss import PrivacyLoss, amount, amount_text, is_picked, rho_meant
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.threshold import Threshold
@@ -112,7 +113,7 @@ class DiscoveryRequest:
         """
         self._check_undeclared()
         state = self.store.accountant
-        if state.currency != "zcdp":
+        if state.privacy is not ZCDP:
             raise RequestError(
                 "finding undeclared values needs the accountant 'zcdp', the default for a budget with a delta",
                 self._new_ledger(),
@@ -203,7 +204,7 @@ class DiscoveryRequest:
             )
         if epsilon is not None:
             budget = self.store.accountant.budget
-            return rho_meant(epsilon, budget.noise_delta, budget.currency)
+            return rho_meant(epsilon, budget.noise_delta, budget.privacy)
         return amount(rho, "rho")
 
     def words(self, plan: DiscoveryPlan) -> str:

@@ -30,7 +30,7 @@ def _priced(runner: Runner, row: str, call: Call) -> DiscoveryPrice:
             law=plan.law,
             hidden=plan.threshold.half_width(plan.confidence),
             bill=budget.charged(cost),
-            affordable=not cost.exceeds(budget.remaining, budget.currency),
+            affordable=not cost.exceeds(budget.remaining, budget.privacy),
         )
 
 

@@ -28,6 +28,7 @@ from dpnb.explain.remaining import remaining
 from dpnb.explain.target import Target
 from dpnb.ledger.accountant import Charge
 from dpnb.ledger.store import Store
+from dpnb.privacy.definition import ZCDP
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
@@ -51,7 +52,7 @@ def check_served(store: Store) -> None:
             "the policy gives each view its own limit, so only views are answered",
             "Explanations need Policy(views='water-filling').",
         )
-    if store.accountant.currency != "zcdp":
+    if store.accountant.privacy is not ZCDP:
         raise RequestError(
             "explanations need the accountant 'zcdp', the default for a budget with a delta",
             "Start a new ledger with Budget(epsilon=3, delta=1e-6).",

@@ -18,6 +18,7 @@ from dpnb.explain.influence import Lattice, Mode
 from dpnb.explain.predicates import Space
 from dpnb.explain.ranks import Search, search
 from dpnb.explain.target import Target
+from dpnb.privacy.definition import ZCDP
 from dpnb.privacy.loss import amount, is_picked, rho_meant
 from dpnb.privacy.one_off import gumbel_scale
 from dpnb.releases.accuracy import read_confidence
@@ -301,7 +302,7 @@ def plan_explanation(
     elif isinstance(rho, Mapping):
         budgets = _by_name(rho)
     else:
-        total = amount(rho, "rho") if epsilon is None else rho_meant(epsilon, delta, "zcdp")
+        total = amount(rho, "rho") if epsilon is None else rho_meant(epsilon, delta, ZCDP)
         budgets = Budgets(*(share * total for share in SHARES.values()))
     if not all(LEAST_RHO <= part <= MOST_RHO for part in _parts(budgets)):
         raise RequestError("rho is out of range", "Give a rho from 1e-8 to 1e6.")

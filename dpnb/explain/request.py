@@ -14,6 +14,7 @@ from dpnb.explain.mechanism import Influences, measure, release
 from dpnb.explain.plan import ExplanationPlan
 from dpnb.ledger.accountant import Charge, Cost
 from dpnb.ledger.store import Store
+from dpnb.privacy.definition import ZCDP
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.noise import Noise
 from dpnb.releases.runner import Runner
@@ -101,4 +102,4 @@ class ExplanationRequest:
 
 
 def _price(plan: ExplanationPlan) -> PrivacyLoss:
-    return PrivacyLoss.of(plan.budgets.total, "zcdp")
+    return PrivacyLoss.of(plan.budgets.total, ZCDP)

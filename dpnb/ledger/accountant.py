@@ -13,7 +13,8 @@ from typing import Any
 from dpnb.errors import BudgetError, LedgerError, RequestError
 from dpnb.ledger.mechanism import MECHANISMS, NONE, Local, Mechanism, Name, Step, Synopses, Wish
 from dpnb.privacy.budget import Budget
-from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text, counts_rho, unit
+from dpnb.privacy.definition import BASIC, ZCDP, PrivacyDefinition
+from dpnb.privacy.loss import PrivacyLoss, amount_text
 from dpnb.privacy.parallel import Place, Region, region, worst_off, worst_off_in
 from dpnb.privacy.path import Knot, find, insert
 
@@ -57,7 +58,7 @@ def loss(
     """
     views = dict.fromkeys(view for row, view in synopses.cells if row in rows and counts(view))
     held = {name: price for (row, name), price in once.items() if row in rows and counts(name)}
-    if synopses.currency == "basic":
+    if synopses.privacy is BASIC:
         known = (mechanism.together(synopses, view, rows) for view in views)
         return sum([*known, *held.values()], NONE)
     learned: dict[Region, PrivacyLoss] = {}
@@ -178,14 +179,14 @@ class Accountant:
     definitions: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.currency: Currency = self.budget.currency
+        self.privacy: PrivacyDefinition = self.budget.privacy
         self.cap = self.budget.cap
         self.mechanism = MECHANISMS[self.mechanism_name]
         self._looks: dict[
             tuple[str, tuple[str, ...]], tuple[int, dict[tuple[Fraction, ...], int]]
         ] = {}
         self._repeated: dict[tuple[str, str], str] = {}
-        self.synopses = Synopses(self.currency, self.budget.release_delta)
+        self.synopses = Synopses(self.privacy, self.budget.release_delta)
 
     def __repr__(self) -> str:
         return f"Accountant(spent={self.spent!r}, cap={self.cap!r})"
@@ -313,11 +314,11 @@ class Accountant:
 
     def remaining(self) -> PrivacyLoss:
         """Return the part of the cap that is left."""
-        return left_of(self.cap, self.spent, self.currency)
+        return left_of(self.cap, self.spent, self.privacy)
 
     def check(self, charge: PrivacyLoss, paid: Fraction = _ZERO) -> None:
         """Refuse a charge that would pass the cap; depends on charges alone (privacy filter)."""
-        check(charge, self.spent, self.cap, self.currency, paid=paid)
+        check(charge, self.spent, self.cap, self.privacy, paid=paid)
 
     def paid(self, analyst: str, cost: Cost) -> Fraction:
         """Return the rho at which an analyst has the answer to a request already, 0 where she has none.
@@ -327,7 +328,7 @@ class Accountant:
         """
         held = {view: self.level(analyst, view) for view in cost.steps}
         shares = {held[view] / step.level for view, step in cost.steps.items()}
-        return sum(held.values(), _ZERO) if self.currency == "zcdp" and len(shares) == 1 else _ZERO
+        return sum(held.values(), _ZERO) if self.privacy is ZCDP and len(shares) == 1 else _ZERO
 
     def check_identifier(self, analyst: str, identifier: str | None, request: str) -> None:
         """Refuse a client's name for a request that was used for another one."""
@@ -379,7 +380,7 @@ class Accountant:
         if wrong or cost.steps.keys() != levels.keys():
             raise damaged(sequence)
         paid = ((charge.spent, cost.table), (charge.row, cost.row))
-        if not all(_pays(made, owed, self.currency) for made, owed in paid):
+        if not all(_pays(made, owed, self.privacy) for made, owed in paid):
             raise damaged(sequence)
         cost = replace(cost, table=charge.spent, row=charge.row)
         total = self._total(charge.spent, sequence)
@@ -455,8 +456,8 @@ class Accountant:
         """
         charge = _charge(sequence, entry, {})
         known, drawn = self.releases.get(charge.request), entry.get("drawn")
-        parts = [Fraction(level) for level in charge.query[unit(self.currency)].values()]
-        price = PrivacyLoss.of(sum(parts, _ZERO), self.currency)
+        parts = [Fraction(level) for level in charge.query[self.privacy.parameter].values()]
+        price = PrivacyLoss.of(sum(parts, _ZERO), self.privacy)
         price = replace(price, delta=Fraction(charge.query.get("delta", 0)))
         owed = price if known is None else PrivacyLoss.none()
         wrong = (charge.spent, charge.row) != (owed, price)
@@ -494,7 +495,7 @@ class Accountant:
         if spent == NONE:
             return self.spent
         total = self.spent + spent
-        if total.exceeds(self.cap, self.currency):
+        if total.exceeds(self.cap, self.privacy):
             raise damaged(sequence)
         return total
 
@@ -541,7 +542,7 @@ def _more_known(
     The charge is the increase of what is known of the worst-off row. It never falls, so that all
     charges together are a bound of the loss.
     """
-    if not changes or state.currency == "basic":
+    if not changes or state.privacy is BASIC:
         return sum(changes.values(), NONE), {}
     risen: dict[Place, dict[Region, PrivacyLoss]] = {}
     for view, more in changes.items():
@@ -574,27 +575,27 @@ def _bound(
     return replace(_less(found, together), delta=together.delta)
 
 
-def _pays(paid: PrivacyLoss, owed: PrivacyLoss, currency: Currency) -> bool:
+def _pays(paid: PrivacyLoss, owed: PrivacyLoss, privacy: PrivacyDefinition) -> bool:
     """Return whether a charge is at least what is owed, in each component."""
     if paid.epsilon is None or owed.epsilon is None:
-        enough = paid.epsilon is None and (owed.epsilon is None or counts_rho(currency))
+        enough = paid.epsilon is None and (owed.epsilon is None or privacy.counts_rho)
     else:
         enough = paid.epsilon >= owed.epsilon
     return enough and paid.rho >= owed.rho and paid.delta >= owed.delta
 
 
-def left_of(cap: PrivacyLoss, spent: PrivacyLoss, currency: Currency) -> PrivacyLoss:
+def left_of(cap: PrivacyLoss, spent: PrivacyLoss, privacy: PrivacyDefinition) -> PrivacyLoss:
     """Return the part of a cap that is left, never below 0."""
-    left = max(cap.level(currency) - spent.level(currency), _ZERO)
+    left = max(cap.level(privacy) - spent.level(privacy), _ZERO)
     delta = max(cap.delta - spent.delta, _ZERO)
-    return replace(PrivacyLoss.of(left, currency), delta=delta)
+    return replace(PrivacyLoss.of(left, privacy), delta=delta)
 
 
 def check(
     charge: PrivacyLoss,
     spent: PrivacyLoss,
     cap: PrivacyLoss,
-    currency: Currency,
+    privacy: PrivacyDefinition,
     whose: str = "",
     limit: str = "",
     paid: Fraction = _ZERO,
@@ -604,7 +605,7 @@ def check(
     Parameters
     ----------
     charge, spent, cap : PrivacyLoss
-    currency : Currency
+    privacy : PrivacyDefinition
     whose : str
         Whose cap it is, to go after "0.05 is left".
     limit : str
@@ -617,18 +618,19 @@ def check(
     BudgetError
         Names the price, what is left, and what would pass.
     """
-    if charge == NONE or not (spent + charge).exceeds(cap, currency):
+    if charge == NONE or not (spent + charge).exceeds(cap, privacy):
         return
-    left = left_of(cap, spent, currency)
-    name, cost, rest = unit(currency), charge.level(currency), left.level(currency)
+    left = left_of(cap, spent, privacy)
+    name: str = privacy.parameter
+    cost, rest = charge.level(privacy), left.level(privacy)
     hint = ""
-    if rest and rest >= cap.level(currency) * _WORTHWHILE:
+    if rest and rest >= cap.level(privacy) * _WORTHWHILE:
         hint = f"Ask with {name}={_asked(paid + rest)} or less, or for a larger margin of error. "
     elif rest:
         hint = "The budget is nearly used up. "
     if cost <= rest:
         name, cost, rest = "delta", charge.delta, left.delta
-        hint = _less_delta(rest, currency)
+        hint = _less_delta(rest, privacy)
     if spent != NONE:
         hint += "What follows from past answers is free: session.infer(sql). "
     for digits in (4, 8, 12):
@@ -647,9 +649,9 @@ def _asked(left: Fraction) -> str:
     return amount_text(left, left=True).replace(",", "")
 
 
-def _less_delta(left: Fraction, currency: Currency) -> str:
+def _less_delta(left: Fraction, privacy: PrivacyDefinition) -> str:
     """Return how to do with less delta: in zCDP only discoveries cost it, as much as is asked for."""
-    if currency != "zcdp":
+    if privacy is not ZCDP:
         return "Each release costs the same delta, whatever its accuracy. "
     if not left:
         return "All delta for finding values is spent. "

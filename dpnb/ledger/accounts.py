@@ -93,7 +93,7 @@ class ProvenanceTable:
 
     def __post_init__(self) -> None:
         self.budget = self.state.budget
-        self.currency = self.budget.currency
+        self.privacy = self.budget.privacy
         self._limits: dict[Fraction, PrivacyLoss] = {}
         self._shares: dict[str, Fraction] = {}
         self._read: dict[str, frozenset[Named]] = {}
@@ -232,7 +232,7 @@ class ProvenanceTable:
                 f"this would make a coalition of {len(members)}", f"At most {most} are allowed."
             )
         if limit is not None and self.state.loss(self.rows_of(members)).exceeds(
-            limit, self.currency
+            limit, self.privacy
         ):
             raise RequestError(
                 "more was already released to them together than a coalition may receive",
@@ -260,7 +260,7 @@ class ProvenanceTable:
             **changes,
         )
         # a change that keeps no more than before is always possible
-        if tried._kept() > max(self.state.remaining().level(self.currency), self._kept()):
+        if tried._kept() > max(self.state.remaining().level(self.privacy), self._kept()):
             raise RequestError(
                 "more would be reserved for the analysts than is left of the total budget",
                 "Give a smaller reserve, a lower privilege or a lower limit.",
@@ -268,15 +268,15 @@ class ProvenanceTable:
 
     def _kept(self, but: str = "") -> Fraction:
         """Return what is kept for all active analysts but one: a share of what each may learn."""
-        kept, currency = _ZERO, self.currency
+        kept, privacy = _ZERO, self.privacy
         if self.policy is None or not self.policy.reserve:
             return kept
         for analyst in self.analysts.values():
             if analyst.active and analyst.name != but:
                 rows = analyst.rows()
-                own = self.policy.reserve * self._total_limit(rows).level(currency)
+                own = self.policy.reserve * self._total_limit(rows).level(privacy)
                 known = sum((self.state.known.get(row, NONE) for row in rows), NONE)
-                kept += max(_ZERO, own - known.level(currency))
+                kept += max(_ZERO, own - known.level(privacy))
         return kept
 
     # limits
@@ -293,10 +293,10 @@ class ProvenanceTable:
         if share == 1:
             return budget.cap
         if budget.noise_delta is None:
-            return PrivacyLoss.of(budget.cap.level(budget.currency) * share, budget.currency)
+            return PrivacyLoss.of(budget.cap.level(budget.privacy) * share, budget.privacy)
         epsilon = budget.epsilon
         if epsilon is None:
-            epsilon = Fraction(epsilon_shown(budget.cap.rho, budget.noise_delta, budget.currency))
+            epsilon = Fraction(epsilon_shown(budget.cap.rho, budget.noise_delta, budget.privacy))
             if epsilon == 0:
                 # at a large delta a small rho has no epsilon to share
                 return PrivacyLoss(rho=budget.cap.rho * share)
@@ -311,7 +311,7 @@ class ProvenanceTable:
             self._shares = self.policy.shares(self.rows)
         fair = self._limit(self._shares[row])
         found = fair if given is None else replace(given, delta=fair.delta)
-        return found if self.state.cap.exceeds(found, self.currency) else self.state.cap
+        return found if self.state.cap.exceeds(found, self.privacy) else self.state.cap
 
     def _with_keys(self, limit: PrivacyLoss, share: Fraction = Fraction(1)) -> PrivacyLoss:
         """Return a limit with a share of the delta that was set aside to discover keys."""
@@ -336,7 +336,7 @@ class ProvenanceTable:
         if self.policy is None or self.policy.together is None:
             return None
         if self.budget.delta is None:
-            return self._with_keys(PrivacyLoss.of(self.policy.together, self.currency))
+            return self._with_keys(PrivacyLoss.of(self.policy.together, self.privacy))
         return self.budget.within(self.policy.together)
 
     def granted(self, row: str, now: str) -> Fraction:
@@ -357,11 +357,11 @@ class ProvenanceTable:
 
     def _left(self, row: str) -> PrivacyLoss:
         """Return what is left of a row's limit, and of that of all rows of its analyst together."""
-        currency, rows = self.currency, self.rows_with(row)
+        privacy, rows = self.privacy, self.rows_with(row)
         total = sum(map(self.spent, rows), NONE)
-        own = left_of(self.limit(row), self.spent(row), currency)
-        whole = left_of(self._total_limit(rows), total, currency)
-        least = min(own, whole, key=lambda left: left.level(currency))
+        own = left_of(self.limit(row), self.spent(row), privacy)
+        whole = left_of(self._total_limit(rows), total, privacy)
+        least = min(own, whole, key=lambda left: left.level(privacy))
         return replace(least, delta=min(own.delta, whole.delta))
 
     def _total_limit(self, rows: Collection[str]) -> PrivacyLoss:
@@ -370,22 +370,22 @@ class ProvenanceTable:
         What the rows have learned together is at most the sum of what each has
         (docs/methods/dprovdb.md, definition 17).
         """
-        return max(map(self.limit, rows), key=lambda limit: limit.level(self.currency))
+        return max(map(self.limit, rows), key=lambda limit: limit.level(self.privacy))
 
     def _passes(self, after: Mapping[str, PrivacyLoss], row: str) -> bool:
         """Return whether a row, or all rows of its analyst together, would pass the limit."""
         rows = self.rows_with(row)
         total = sum((after.get(one, self.spent(one)) for one in rows), NONE)
-        return after[row].exceeds(self.limit(row), self.currency) or total.exceeds(
-            self._total_limit(rows), self.currency
+        return after[row].exceeds(self.limit(row), self.privacy) or total.exceeds(
+            self._total_limit(rows), self.privacy
         )
 
     def remaining(self, row: str, now: str) -> PrivacyLoss:
         """Return what a row may still learn, grants included."""
-        currency = self.currency
+        privacy = self.privacy
         left = self._left(row)
         granted = self.granted(row, now)
-        more = PrivacyLoss.of(left.level(currency) + granted, currency) if granted else left
+        more = PrivacyLoss.of(left.level(privacy) + granted, privacy) if granted else left
         return replace(more, delta=left.delta)
 
     # the filter
@@ -428,16 +428,16 @@ class ProvenanceTable:
         return taken
 
     def _check_row(self, row: str, asked: Cost, now: str) -> list[tuple[int, Fraction]]:
-        cost, currency, left = asked.row, self.currency, self._left(row)
+        cost, privacy, left = asked.row, self.privacy, self._left(row)
         if cost == NONE or not self._passes({row: self.spent(row) + cost}, row):
             return []
-        missing = cost.level(currency) - left.level(currency)
+        missing = cost.level(privacy) - left.level(privacy)
         taken: list[tuple[int, Fraction]] = []
         for place, grant in self._usable(row):
             if missing > 0:
                 giver = person(grant.giver)
                 same = (part for at, part in taken if person(self.grants[at].giver) == giver)
-                free = self._left(grant.giver).level(currency) - sum(same, _ZERO)
+                free = self._left(grant.giver).level(privacy) - sum(same, _ZERO)
                 part = min(grant.left(now), free, missing)
                 if part > 0:
                     taken.append((place, part))
@@ -445,7 +445,7 @@ class ProvenanceTable:
         if missing > 0 or cost.delta > left.delta:
             own = self.spent(row)
             cap, paid = own + self.remaining(row, now), self.state.paid(row, asked)
-            check(cost, own, cap, currency, " to you", _OWN, paid)
+            check(cost, own, cap, privacy, " to you", _OWN, paid)
             # a giver has spent what she granted
             raise exhausted(_OWN)
         if self._answering(row, cost, taken) is None:
@@ -460,17 +460,17 @@ class ProvenanceTable:
 
         Parts are taken from grants by their places.
         """
-        currency = self.currency
+        privacy = self.privacy
         after: dict[str, PrivacyLoss] = {}
         for place, level in taken:
-            giver, part = self.grants[place].giver, PrivacyLoss.of(level, currency)
+            giver, part = self.grants[place].giver, PrivacyLoss.of(level, privacy)
             after[giver] = after.get(giver, self.spent(giver)) + part
             cost = replace(cost - part, delta=cost.delta)
         changed = [*after]
         if cost != NONE:
             after[row] = after.get(row, self.spent(row)) + cost
         # what others answer for may come on top of a limit that was lowered below what is spent
-        if cost.level(currency) > 0 and row in self.rows:
+        if cost.level(privacy) > 0 and row in self.rows:
             changed.append(row)
         return None if any(self._passes(after, one) for one in changed) else after
 
@@ -485,7 +485,7 @@ class ProvenanceTable:
                     continue
                 whose = f" of the limit of view {name!r}"
                 named = f"the limit of the view {name}"
-                check(step.column - spent, spent, limit, self.currency, whose, named)
+                check(step.column - spent, spent, limit, self.privacy, whose, named)
 
     def _check_columns(
         self,
@@ -513,7 +513,7 @@ class ProvenanceTable:
                 # what tells nothing new of it is served, however low a limit was set since
                 continue
             after = state.loss_after(rows, row, cost, counts)
-            if (after + cost.row if once else after).exceeds(limit, self.currency):
+            if (after + cost.row if once else after).exceeds(limit, self.privacy):
                 named = ", ".join(sorted(f"{table}.{column}" for table, column in columns))
                 raise BudgetError(
                     "a column's limit is reached", "Nothing was charged.",
@@ -542,14 +542,14 @@ class ProvenanceTable:
         total = state.loss_after(rows, row, cost)
         if not cost.steps and all((other, request) not in state.once for other in rows):
             total += cost.row
-        if total.exceeds(limit, state.currency):
+        if total.exceeds(limit, state.privacy):
             raise exhausted("the limit of a coalition")
 
     def _check_reserved(self, row: str, cost: Cost) -> None:
         if self.policy is None or not self.policy.reserve or cost.table == NONE:
             return
         kept = self._kept(but=person(row))
-        if cost.table.level(self.currency) + kept > self.state.remaining().level(self.currency):
+        if cost.table.level(self.privacy) + kept > self.state.remaining().level(self.privacy):
             raise exhausted("what is reserved for others")
 
     # entries of the ledger

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal, Protocol, TypeAlias
 
-from dpnb.privacy.loss import Currency, PrivacyLoss, ceiling_digits, epsilon_shown, rho_within
+from dpnb.privacy.definition import BASIC, GDP, PrivacyDefinition
+from dpnb.privacy.loss import PrivacyLoss, ceiling_digits, epsilon_shown, rho_within
 from dpnb.privacy.noise import Noise, gaussian_around
 from dpnb.privacy.parallel import Place, Region
 from dpnb.privacy.path import Knot, find, gaussian_knot, variance_of
@@ -80,7 +81,7 @@ class Synopses:
     they know of the worst-off row of each version at most; what they were charged for it in ``charged``.
     """
 
-    currency: Currency
+    privacy: PrivacyDefinition
     release_delta: Fraction
     paths: dict[str, list[Knot]] = field(default_factory=dict)
     locals: dict[tuple[str, str], dict[Fraction, Local]] = field(default_factory=dict)
@@ -182,7 +183,7 @@ class Path:
         level = max(wish.level, state.level(row, view))
         finest = state.finest.get(view, _ZERO)
         cell, column = (
-            PrivacyLoss.of(known, state.currency) for known in (level, max(level, finest))
+            PrivacyLoss.of(known, state.privacy) for known in (level, max(level, finest))
         )
         return Step(level, _ZERO, cell, column, max(_ZERO, level - finest))
 
@@ -204,7 +205,7 @@ class Path:
     def together(self, state: Synopses, view: str, rows: Iterable[str]) -> PrivacyLoss:
         """Return the largest cell."""
         cells = (state.cell(row, view) for row in rows)
-        return max(cells, key=lambda cell: cell.level(state.currency), default=NONE)
+        return max(cells, key=lambda cell: cell.level(state.privacy), default=NONE)
 
 
 class Vanilla:
@@ -251,13 +252,13 @@ class Additive:
         finest = state.finest.get(view, _ZERO)
         if state.level(row, view) >= wish.level:
             return unchanged(state, row, view)
-        if state.currency == "basic":
+        if state.privacy is BASIC:
             return self._nominal(state, row, view, wish)
         top = max(finest, wish.level)
         cell = self._known(state, view, [row], Local(wish.level, top, ()))
         return Step(
-            wish.level, top, PrivacyLoss.of(cell, state.currency),
-            PrivacyLoss.of(top, state.currency), top - finest,
+            wish.level, top, PrivacyLoss.of(cell, state.privacy),
+            PrivacyLoss.of(top, state.privacy), top - finest,
         )  # fmt: skip
 
     @staticmethod
@@ -320,8 +321,8 @@ class Additive:
         """Return the exact rho of all their synopses; of nominal losses the sum, at most the column."""
         rows = list(rows)
         known = self._known(state, view, rows)
-        if state.currency != "basic":
-            return PrivacyLoss.of(known, state.currency)
+        if state.privacy is not BASIC:
+            return PrivacyLoss.of(known, state.privacy)
         cells, column = sum((state.cell(row, view) for row in rows), NONE), state.column(view)
         apart, whole = ((loss.epsilon or _ZERO, loss.delta) for loss in (cells, column))
         return PrivacyLoss(known, *min(apart, whole))
@@ -372,17 +373,17 @@ def _passed(precision: float, variance: float) -> float:
 
 def epsilon_of_level(level: Fraction, delta: Fraction) -> Fraction:
     """Return the smallest epsilon at which noise of a level is (epsilon, delta)-DP, rounded up."""
-    return ceiling_digits(epsilon_shown(level, delta, "gdp"))
+    return ceiling_digits(epsilon_shown(level, delta, GDP))
 
 
 def level_of_epsilon(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return the largest level that is (epsilon, delta)-DP, rounded down."""
-    return rho_within(epsilon, delta, "gdp")
+    return rho_within(epsilon, delta, GDP)
 
 
 def _price(state: Synopses, wish: Wish) -> PrivacyLoss:
-    if state.currency != "basic":
-        return PrivacyLoss.of(wish.level, state.currency)
+    if state.privacy is not BASIC:
+        return PrivacyLoss.of(wish.level, state.privacy)
     delta = state.release_delta
     epsilon = epsilon_of_level(wish.level, delta) if wish.epsilon is None else wish.epsilon
     return PrivacyLoss(wish.level, epsilon, delta)

@@ -14,6 +14,7 @@ from dpnb.codes import number, scalar
 from dpnb.errors import RequestError, given
 from dpnb.ledger.mechanism import MECHANISMS, Name
 from dpnb.privacy.budget import Budget
+from dpnb.privacy.definition import BASIC, PURE
 from dpnb.privacy.loss import Amount, amount
 
 MOST_PRIVILEGE = 10
@@ -301,13 +302,13 @@ def policy_of(
         )
     alone = analysts is None and policy is None
     rules = Policy() if policy is None else policy
-    currency = None if budget is None else budget.currency
-    if currency == "pure" and not alone:
+    privacy = None if budget is None else budget.privacy
+    if privacy is PURE and not alone:
         raise RequestError(
             "several analysts need Gaussian noise, and the budget has no delta",
             "Open the session with Budget(epsilon=3, delta=1e-6).",
         )
-    if currency == "basic" and rules.mechanism == "path":
+    if privacy is BASIC and rules.mechanism == "path":
         raise RequestError(
             "basic composition cannot count noise paths",
             "Use accountant='zcdp' or 'gdp', or mechanism='additive'.",

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text, unit
+from dpnb.privacy.definition import PrivacyDefinition
+from dpnb.privacy.loss import PrivacyLoss, amount_text
 
 log = logging.getLogger("dpnb.refusals")
 """One line for each refused request: analyst, kind, privacy cost, limit. No statement."""
@@ -62,9 +63,9 @@ class Refusal:
         """What is equal where the same was refused again."""
         return self.row, self.verb, self.asked[:_MOST_TEXT], self.cost, self.limit
 
-    def line(self, currency: Currency) -> str:
+    def line(self, privacy: PrivacyDefinition) -> str:
         """Return the line of the log: neither a statement nor a number from an answer."""
-        cost = f"{unit(currency)} {amount_text(self.cost.level(currency))}"
+        cost = f"{privacy.parameter} {amount_text(self.cost.level(privacy))}"
         if self.cost.delta:
             cost += f", delta {amount_text(self.cost.delta)}"
         return f"refused {self.row} {self.verb}: {cost}, {self.limit}"

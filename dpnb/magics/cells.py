@@ -38,6 +38,7 @@ from dpnb.magics.lines import (
     split_statements,
 )
 from dpnb.magics.risking import find_curator, open_picker
+from dpnb.privacy.definition import PURE
 from dpnb.private import STAMPS
 from dpnb.releases.accuracy import OPTIONS as QUERY
 from dpnb.releases.options import Options
@@ -187,7 +188,7 @@ class Dpnb(Magics):
         self.sessions[name] = session
         self._note_spent(name, before)
         status = session.budget
-        left = loss_text(status.remaining, status.currency, status.delta, left=True)
+        left = loss_text(status.remaining, status.privacy, status.delta, left=True)
         said = f"{'Opened' if new else 'Using'} {name}{' with a new ledger' if started else ''}"
         text = f"{said}: {left} left."
         whom = protection(session._backend.tables)
@@ -199,7 +200,7 @@ class Dpnb(Magics):
                 f" This is another budget: the {' and the '.join(others)} spent on {name} before "
                 f"{'comes' if len(others) == 1 else 'come'} on top of it."
             )
-        if status.currency == "pure":
+        if status.privacy is PURE:
             text += " The budget has no delta: costs are counted in epsilon, and answers cannot be explained."
         if not status.kept:
             text += f" {KERNEL}"
@@ -210,7 +211,7 @@ class Dpnb(Magics):
         known = self.spent.setdefault(name, {})
         if before is not None and before.budget.spent != NONE:
             old = before.budget
-            known[before.ledger] = loss_text(old.spent, old.currency, old.delta)
+            known[before.ledger] = loss_text(old.spent, old.privacy, old.delta)
 
     @_spelled
     @no_var_expand
@@ -253,7 +254,7 @@ class Dpnb(Magics):
         others = {key: one for key, one in self.sessions.items() if key != name}
         self.sessions = {name: made, **(others or {own: real})}
         status = made.budget
-        left = loss_text(status.remaining, status.currency, status.delta, left=True)
+        left = loss_text(status.remaining, status.privacy, status.delta, left=True)
         print(  # noqa: T201
             f"{STAMPS[status.stamp]} Opened {name} with generated data: {rows:,} rows in each table, {left} to spend. "
             f"Add --on {name} to a cell to use it. Other cells spend the real budget, as before."

@@ -324,7 +324,7 @@ def confirm(
     share = price.share()
     if share <= ask_above or not price.affordable:
         return
-    cost = loss_text(price.spent, price.currency, price.delta)
+    cost = loss_text(price.spent, price.privacy, price.delta)
     what, hint = (
         f"This spends {cost}, {share_text(share)} of what is left.",
         "Add --yes to the cell.",
@@ -344,7 +344,7 @@ def confirm(
 
 def _at_most(price: DecisionPrice, cost: str, share: float) -> str:
     if share > 1:
-        left = loss_text(price.remaining, price.currency, price.delta, left=True)
+        left = loss_text(price.remaining, price.privacy, price.delta, left=True)
         return f"This may spend all that is left, {left}. The last step would bring it to {cost}."
     return f"This may spend up to {cost}, {share_text(share)} of what is left."
 

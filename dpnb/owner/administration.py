@@ -12,7 +12,8 @@ from dpnb.errors import RequestError, SchemaError, given, nearest
 from dpnb.ledger.accountant import person
 from dpnb.ledger.accounts import Analyst, check_name, read_time
 from dpnb.ledger.policy import privileges_of
-from dpnb.privacy.loss import Amount, PrivacyLoss, amount, amount_text, counts_rho, refuse_rho
+from dpnb.privacy.definition import PURE
+from dpnb.privacy.loss import Amount, PrivacyLoss, amount, amount_text, refuse_rho
 from dpnb.releases.catalogue import declaration, read_view
 from dpnb.releases.runner import Runner
 from dpnb.schema.table import Table
@@ -157,9 +158,9 @@ class Administration:
         if isinstance(given, (int, float, Fraction)) and not isinstance(given, bool) and given == 0:
             return PrivacyLoss.none()
         if rho is not None:
-            refuse_rho(budget.currency)
+            refuse_rho(budget.privacy)
             return PrivacyLoss(rho=amount(rho, "rho"))
-        if counts_rho(budget.currency) and budget.delta is None:
+        if budget.privacy.counts_rho and budget.delta is None:
             raise RequestError("epsilon has no meaning in a ledger without a delta", "Give rho=.")
         return budget.within(amount(epsilon, "epsilon"))
 
@@ -168,7 +169,7 @@ class Administration:
         loss = self._level(rho, epsilon)
 
         def decide() -> dict[str, Any]:
-            table, currency = self.runner.store.provenance, self.runner.store.accountant.currency
+            table, privacy = self.runner.store.provenance, self.runner.store.accountant.privacy
             if name is not None and not isinstance(name, str):
                 raise RequestError(
                     "limit() needs the name of an analyst or a view", "Write 'alice'."
@@ -180,13 +181,13 @@ class Administration:
                     f"there is no declared view {given(name)}",
                     nearest(str(name), list(table.views)),
                 )
-            if scope != "table" and loss.exceeds(self.runner.store.accountant.cap, currency):
+            if scope != "table" and loss.exceeds(self.runner.store.accountant.cap, privacy):
                 raise RequestError(
                     "this is more than the total budget", "Raise the total budget first."
                 )
             if scope == "row":
                 table.check_reserve(limits={**table.limits, ("row", str(name)): loss})
-            if scope == "table" and currency == "pure":
+            if scope == "table" and privacy is PURE:
                 raise RequestError(
                     "a total budget of pure epsilon is fixed: its noise is drawn for that total",
                     "Open another ledger.",
@@ -232,7 +233,7 @@ class Administration:
 
         def decide() -> dict[str, Any]:
             table = self.runner.store.provenance
-            level = loss.level(self.runner.store.accountant.currency)
+            level = loss.level(self.runner.store.accountant.privacy)
             for name in (giver, receiver):
                 table.row(name.partition("#")[0] if isinstance(name, str) else name)
                 if name not in table.rows:
@@ -288,7 +289,7 @@ class Administration:
 
         def decide() -> dict[str, Any] | None:
             provenance, state = self.runner.store.provenance, self.runner.store.accountant
-            if state.currency == "pure":
+            if state.privacy is PURE:
                 raise RequestError(
                     "declared views need Gaussian noise, and this ledger's budget has no delta",
                     "Start a new ledger with Budget(epsilon=3, delta=1e-6).",

@@ -137,8 +137,8 @@ def guard(
     schemas = {view.table: view.schema for view in views.values()}
     for table, schema in schemas.items():
         known = cache.known(store, [analyst], table)
-        currency = store.accountant.currency
-        bought = [planned(view, levels[name], currency) for name, view in views.items()]
+        privacy = store.accountant.privacy
+        bought = [planned(view, levels[name], privacy) for name, view in views.items()]
         about = [
             Claim.from_entry(entry, schema)
             for entry in store.provenance.claims.values()

@@ -18,7 +18,8 @@ from dpnb.ledger.refusals import Refusal
 from dpnb.ledger.store import Store
 from dpnb.owner.rules import Rule, rules
 from dpnb.privacy.composition import epsilons, kov
-from dpnb.privacy.loss import Currency, PrivacyLoss, unit
+from dpnb.privacy.definition import BASIC, PrivacyDefinition
+from dpnb.privacy.loss import PrivacyLoss
 from dpnb.results import Result
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Provenance(Result):
         Oldest first.
     cap, spent, remaining : PrivacyLoss
         Of all analysts together.
-    currency : {'zcdp', 'gdp', 'basic', 'pure'}
+    privacy : PrivacyDefinition
     delta : float or None
         At which epsilons are shown.
     mechanism : {'path', 'additive', 'vanilla'}
@@ -120,7 +121,7 @@ class Provenance(Result):
     cap: PrivacyLoss
     spent: PrivacyLoss
     remaining: PrivacyLoss
-    currency: Currency
+    privacy: PrivacyDefinition
     delta: float | None
     mechanism: str
     refusals: tuple[Refusal, ...]
@@ -161,9 +162,9 @@ class Provenance(Result):
         """
         if self.delta is None or self.spent == NONE:
             return {}
-        found = epsilons(self.spent, self.delta, self.currency)
+        found = epsilons(self.spent, self.delta, self.privacy)
         charges = {(one.table.epsilon, one.table.delta) for one in self.timeline}
-        if self.currency == "basic" and len(charges) == 1:
+        if self.privacy is BASIC and len(charges) == 1:
             ((epsilon, delta),) = charges
             pairs = kov(len(self.timeline), float(epsilon or 0), float(delta))
             fitting = [total for total, failing in pairs if failing <= self.delta]
@@ -215,7 +216,7 @@ class Provenance(Result):
         """
         import pandas as pd
 
-        name, currency = unit(self.currency), self.currency
+        name, privacy = self.privacy.parameter, self.privacy
         if refusals:
             return pd.DataFrame(
                 [
@@ -224,7 +225,7 @@ class Provenance(Result):
                         one.row,
                         one.verb,
                         one.asked,
-                        float(one.cost.level(currency)),
+                        float(one.cost.level(privacy)),
                         one.limit,
                     )
                     for one in self.refusals
@@ -237,7 +238,7 @@ class Provenance(Result):
                     (
                         one.time,
                         one.kind,
-                        None if one.amount is None else float(one.amount.level(currency)),
+                        None if one.amount is None else float(one.amount.level(privacy)),
                         one.text,
                     )
                     for one in self.rules
@@ -248,7 +249,7 @@ class Provenance(Result):
             columns = {column.id: column for column in self.columns}
             return pd.DataFrame(
                 [
-                    (row, columns[place].name, columns[place].kind, float(known.level(currency)))
+                    (row, columns[place].name, columns[place].kind, float(known.level(privacy)))
                     for (row, place), known in self.cells.items()
                 ],
                 columns=["analyst", "column", "kind", f"{name}_known"],
@@ -259,7 +260,7 @@ class Provenance(Result):
                 "privilege": row.privilege,
                 "active": row.active,
                 **{
-                    f"{name}_{word}": float(loss.level(currency))
+                    f"{name}_{word}": float(loss.level(privacy))
                     for word, loss in (
                         ("limit", row.limit), ("spent", row.spent), ("known", row.known),
                         ("remaining", row.remaining),
@@ -281,7 +282,7 @@ class Provenance(Result):
         """
         data = {
             name: _plain(getattr(self, name))
-            for name in ("rows", "columns", "timeline", "cap", "spent", "remaining", "currency",
+            for name in ("rows", "columns", "timeline", "cap", "spent", "remaining", "privacy",
                          "delta", "mechanism", "rules")
         }  # fmt: skip
         data["cells"] = [
@@ -364,7 +365,7 @@ def report(
     delta = state.budget.noise_delta
     return Provenance(
         rows, columns, {**state.synopses.cells, **state.once}, timeline, state.cap, state.spent,
-        state.remaining(), state.currency, None if delta is None else float(delta),
+        state.remaining(), state.privacy, None if delta is None else float(delta),
         state.mechanism_name, refusals, rules(table, now), _together(state), renew,
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from dpnb.ledger.accounts import Grant, ProvenanceTable
 from dpnb.ledger.policy import Policy
-from dpnb.privacy.loss import PrivacyLoss, amount_text, counts_rho, unit
+from dpnb.privacy.loss import PrivacyLoss, amount_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,9 @@ def _limits(table: ProvenanceTable) -> Iterator[Rule]:
 
 def _grants(table: ProvenanceTable, now: str) -> Iterator[Rule]:
     for grant in table.grants:
-        amount = PrivacyLoss.of(grant.level, table.currency)
+        amount = PrivacyLoss.of(grant.level, table.privacy)
         until = "" if grant.until is None else f" until {_minute(grant.until)}"
-        used = _amount(table, PrivacyLoss.of(grant.used, table.currency)) if grant.used else "none"
+        used = _amount(table, PrivacyLoss.of(grant.used, table.privacy)) if grant.used else "none"
         text = (
             f"{grant.giver} grants {grant.receiver} {_amount(table, amount)}{until}. Used so far: "
             f"{used}{_ended(grant, now)}."
@@ -133,11 +133,11 @@ def _claims(table: ProvenanceTable) -> Iterator[Rule]:
 
 def _amount(table: ProvenanceTable, loss: PrivacyLoss) -> str:
     """Return an amount, with the epsilon that it means where there is a delta."""
-    text = f"{unit(table.currency)} {amount_text(loss.level(table.currency))}"
+    text = f"{table.privacy.parameter} {amount_text(loss.level(table.privacy))}"
     delta = table.budget.noise_delta
-    if not counts_rho(table.currency) or delta is None or not loss.rho:
+    if not table.privacy.counts_rho or delta is None or not loss.rho:
         return text
-    return f"{text} (epsilon {amount_text(loss.epsilon_at(delta, table.currency))})"
+    return f"{text} (epsilon {amount_text(loss.epsilon_at(delta, table.privacy))})"
 
 
 def _minute(time: str) -> str:

@@ -10,7 +10,8 @@ from typing import Any, Literal
 from dpnb.arguments import checked
 from dpnb.codes import truth
 from dpnb.errors import RequestError, given
-from dpnb.privacy.loss import RESERVE, Amount, Currency, PrivacyLoss, amount, counts_rho, rho_within
+from dpnb.privacy.definition import BASIC, PURE, ZCDP, PrivacyDefinition
+from dpnb.privacy.loss import RESERVE, Amount, PrivacyLoss, amount, rho_within
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -39,8 +40,8 @@ class Budget:
 
     Examples
     --------
-    >>> Budget(epsilon=1).currency
-    'pure'
+    >>> Budget(epsilon=1).privacy.parameter
+    'epsilon'
     >>> Budget(rho="0.5").cap
     PrivacyLoss(rho=0.5)
     """
@@ -79,7 +80,7 @@ class Budget:
         self._set_accountant(accountant, amount(release_delta, "release_delta"))
         truth(doubling, "doubling")
         object.__setattr__(self, "doubling", doubling)
-        if doubling and not counts_rho(self.currency):
+        if doubling and not self.privacy.counts_rho:
             raise RequestError(
                 "doubling needs a budget in rho: a pure session draws its noise up to the limit at first use",
                 "Write Budget(rho=..., doubling=True), or leave doubling out.",
@@ -88,7 +89,7 @@ class Budget:
 
     def _set_key_delta(self, given: Amount | None) -> None:
         set_aside = Fraction(0) if given is None else amount(given, "key_delta")
-        if set_aside and self.currency != "zcdp":
+        if set_aside and self.privacy is not ZCDP:
             raise RequestError(
                 "key_delta needs a zCDP budget",
                 "Write Budget(epsilon=3, delta=1e-6, key_delta=1e-7), or leave key_delta out.",
@@ -131,9 +132,11 @@ class Budget:
         object.__setattr__(self, "release_delta", release_delta)
 
     @property
-    def currency(self) -> Currency:
+    def privacy(self) -> PrivacyDefinition:
         """``pure`` for epsilon without delta, else the accountant."""
-        return "pure" if self.rho is None and self.delta is None else self.accountant
+        return (
+            PURE if self.rho is None and self.delta is None else PrivacyDefinition(self.accountant)
+        )
 
     @property
     def noise_delta(self) -> Fraction | None:
@@ -147,7 +150,7 @@ class Budget:
             return PrivacyLoss(rho=self.rho, delta=self.key_delta)
         assert self.epsilon is not None  # noqa: S101 - exactly one of both is given
         if self.delta is None:
-            return PrivacyLoss.of(self.epsilon, "pure")
+            return PrivacyLoss.of(self.epsilon, PURE)
         return self.within(self.epsilon)
 
     def within(self, epsilon: Fraction) -> PrivacyLoss:
@@ -169,11 +172,11 @@ class Budget:
             For an epsilon out of range.
         """
         delta = self.noise_delta
-        if delta is None or self.currency == "basic":
-            loss = PrivacyLoss.of(epsilon, self.currency)
+        if delta is None or self.privacy is BASIC:
+            loss = PrivacyLoss.of(epsilon, self.privacy)
             return loss if delta is None else replace(loss, delta=delta)
         try:
-            return PrivacyLoss(rho_within(epsilon, delta, self.currency), delta=self.key_delta)
+            return PrivacyLoss(rho_within(epsilon, delta, self.privacy), delta=self.key_delta)
         except ValueError:
             raise RequestError(
                 "epsilon must be between 0 and 50", "Give a smaller epsilon, such as 1."

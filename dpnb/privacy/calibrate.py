@@ -13,13 +13,13 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, Literal
 
-from dpnb.privacy.loss import Currency
+from dpnb.privacy.definition import BASIC, GDP, PURE, ZCDP, PrivacyDefinition
 
 _NORMAL = NormalDist()
 
-SUM_SHARE: dict[Currency, Fraction] = {
-    "zcdp": Fraction(13, 20), "gdp": Fraction(13, 20), "basic": Fraction(13, 20),
-    "pure": Fraction(61, 100),
+SUM_SHARE: dict[PrivacyDefinition, Fraction] = {
+    ZCDP: Fraction(13, 20), GDP: Fraction(13, 20), BASIC: Fraction(13, 20),
+    PURE: Fraction(61, 100),
 }  # fmt: skip
 """Share of an AVG's level that its centred sum gets; the count gets the rest.
 
@@ -59,20 +59,22 @@ class Law:
         return cls(data["family"], float(data["scale"]))
 
 
-def law(level: Fraction, sensitivity: float, currency: Currency) -> Law:
+def law(level: Fraction, sensitivity: float, privacy: PrivacyDefinition) -> Law:
     """Return the noise law of a vector released at ``level``.
 
     Gaussian: sigma = sensitivity / sqrt(2 rho); Laplace: scale = sensitivity / epsilon
     (docs/methods/estimation.md, definition 1).
     """
-    if currency == "pure":
-        return Law("laplace", sensitivity / float(level))
-    return Law("gaussian", sensitivity / math.sqrt(2 * level))
+    match privacy.noise:
+        case "laplace":
+            return Law("laplace", sensitivity / float(level))
+        case "gaussian":
+            return Law("gaussian", sensitivity / math.sqrt(2 * level))
 
 
-def safe_scale(level: Fraction, sensitivity: int, currency: Currency) -> float:
+def safe_scale(level: Fraction, sensitivity: int, privacy: PrivacyDefinition) -> float:
     """Return the scale of :func:`law` rounded up, so that the true loss never exceeds ``level``."""
-    return law(level, float(sensitivity), currency).scale * (1 + 2.0**-48)
+    return law(level, float(sensitivity), privacy).scale * (1 + 2.0**-48)
 
 
 def sum_quantile(first: Law, second: Law, alpha: float) -> float:
@@ -107,18 +109,29 @@ def _unit_laplace_sum(ratio: float, alpha: float) -> float:
     return high
 
 
-def level_for_error(error: float, sensitivity: float, alpha: float, currency: Currency) -> Fraction:
+def level_for_error(
+    error: float, sensitivity: float, alpha: float, privacy: PrivacyDefinition
+) -> Fraction:
     """Return the least level at which P(|noise| > ``error``) <= ``alpha``, for COUNT and SUM.
 
     rho = (z sensitivity / error)^2 / 2, epsilon = ln(1/alpha) sensitivity / error.
     """
-    unit = Law("laplace" if currency == "pure" else "gaussian", 1.0).quantile(alpha)
+    unit = Law(privacy.noise, 1.0).quantile(alpha)
     ratio = Fraction(unit) * Fraction(sensitivity) / Fraction(error)
-    return _ceiling(ratio if currency == "pure" else ratio * ratio / 2)
+    match privacy.noise:
+        case "laplace":
+            return _ceiling(ratio)
+        case "gaussian":
+            return _ceiling(ratio * ratio / 2)
 
 
 def level_for_mean_error(
-    error: float, half_range: float, rows: float, alpha: float, share: Fraction, currency: Currency
+    error: float,
+    half_range: float,
+    rows: float,
+    alpha: float,
+    share: Fraction,
+    privacy: PrivacyDefinition,
 ) -> Fraction:
     """Return the level of an AVG whose interval has half-width ``error`` on groups of ``rows`` rows.
 
@@ -129,14 +142,16 @@ def level_for_mean_error(
     is linear in y, so y = error rows / (H K + error d).
     """
     s = float(share)
-    if currency != "pure":
-        k, d = math.sqrt(1 / s + 1 / (1 - s)), math.sqrt(1 / (1 - s))
-        z = Law("gaussian", 1.0).quantile(alpha)
-        y = error * rows / (half_range * k + error * d)
-        return _ceiling(Fraction(z / y) ** 2 / 2)
-    k = sum_quantile(Law("laplace", 1 / s), Law("laplace", 1 / (1 - s)), alpha)
-    d = Law("laplace", 1 / (1 - s)).quantile(alpha)
-    return _ceiling(1 / Fraction(error * rows / (half_range * k + error * d)))
+    match privacy.noise:
+        case "laplace":
+            k = sum_quantile(Law("laplace", 1 / s), Law("laplace", 1 / (1 - s)), alpha)
+            d = Law("laplace", 1 / (1 - s)).quantile(alpha)
+            return _ceiling(1 / Fraction(error * rows / (half_range * k + error * d)))
+        case "gaussian":
+            k, d = math.sqrt(1 / s + 1 / (1 - s)), math.sqrt(1 / (1 - s))
+            z = Law("gaussian", 1.0).quantile(alpha)
+            y = error * rows / (half_range * k + error * d)
+            return _ceiling(Fraction(z / y) ** 2 / 2)
 
 
 def _ceiling(level: Fraction) -> Fraction:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from dpnb.privacy.loss import Currency, PrivacyLoss, epsilon_of_rho, epsilon_shown
+from dpnb.privacy.definition import BASIC, GDP, PrivacyDefinition
+from dpnb.privacy.loss import PrivacyLoss, epsilon_of_rho, epsilon_shown
 
 
 def kov(k: int, epsilon: float, delta: float) -> list[tuple[float, float]]:
@@ -42,14 +43,16 @@ def rdp_epsilon(rho: Fraction | float, delta: Fraction | float) -> float:
     return float(rho) + 2 * math.sqrt(float(rho) * -math.log(delta))
 
 
-def epsilons(loss: PrivacyLoss, delta: Fraction | float, currency: Currency) -> dict[str, float]:
+def epsilons(
+    loss: PrivacyLoss, delta: Fraction | float, privacy: PrivacyDefinition
+) -> dict[str, float]:
     """Return the epsilons that a loss means at ``delta``, by the name of the rule.
 
     ``gdp`` only where all releases are Gaussian; ``basic`` only where it is counted.
     """
     found = {"rdp": rdp_epsilon(loss.rho, delta), "zcdp": epsilon_of_rho(loss.rho, delta)}
-    if currency in ("gdp", "basic"):
-        found["gdp"] = epsilon_shown(loss.rho, delta, "gdp")
-    if currency == "basic" and loss.epsilon is not None and loss.delta <= delta:
+    if privacy in (GDP, BASIC):
+        found["gdp"] = epsilon_shown(loss.rho, delta, GDP)
+    if privacy is BASIC and loss.epsilon is not None and loss.delta <= delta:
         found["basic"] = float(loss.epsilon)
     return found

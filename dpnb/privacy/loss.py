@@ -12,34 +12,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from dpnb.codes import scalar
 from dpnb.errors import RequestError, given
+from dpnb.privacy.definition import BASIC, GDP, PURE, ZCDP, PrivacyDefinition
 
-Currency: TypeAlias = Literal["zcdp", "gdp", "basic", "pure"]
-"""What a ledger counts; all but ``pure`` use Gaussian noise.
-
-``zcdp``: rho. ``gdp``: rho, too (mu^2 = 2 rho), of Gaussian releases only, so that epsilons follow from
-the exact curve. ``basic``: (epsilon, delta) of each Gaussian release, added up. ``pure``: epsilon.
-"""
 Amount: TypeAlias = int | float | Fraction | str
 
 
-def unit(currency: Currency) -> str:
-    """Return the name of the amounts that a currency counts."""
-    return "rho" if counts_rho(currency) else "epsilon"
-
-
-def counts_rho(currency: Currency) -> bool:
-    """Return whether a currency counts rho; the others count epsilon."""
-    return currency in ("zcdp", "gdp")
-
-
-def refuse_rho(currency: Currency) -> None:
+def refuse_rho(privacy: PrivacyDefinition) -> None:
     """Refuse an amount of rho where costs are counted in epsilon."""
-    if not counts_rho(currency):
-        why = "its budget has no delta" if currency == "pure" else "its accountant is 'basic'"
+    if not privacy.counts_rho:
+        why = "its budget has no delta" if privacy is PURE else "its accountant is 'basic'"
         raise RequestError(
             f"this ledger counts epsilon, because {why}", "Give epsilon=0.5, not rho."
         )
@@ -235,7 +220,7 @@ RESERVE = 1e-12
 """What a mu-GDP cap keeps back for the lattice: X of docs/methods/accounting.md, bound 8."""
 
 
-def rho_within(epsilon: Fraction | float, delta: Fraction, currency: Currency) -> Fraction:
+def rho_within(epsilon: Fraction | float, delta: Fraction, privacy: PrivacyDefinition) -> Fraction:
     """Return the largest rho that respects (epsilon, delta)-DP, rounded down.
 
     ``gdp``: mu^2 / 2 with the largest mu on the exact curve, for Gaussian releases alone, at
@@ -243,7 +228,7 @@ def rho_within(epsilon: Fraction | float, delta: Fraction, currency: Currency) -
     (docs/methods/accounting.md, bound 8). An epsilon up to 2X leaves nothing. Else the sharp conversion
     of zCDP.
     """
-    if currency != "gdp":
+    if privacy is not GDP:
         return rho_of_epsilon(epsilon, delta)
     from dpnb.privacy.gaussian import mu_from
 
@@ -254,9 +239,9 @@ def rho_within(epsilon: Fraction | float, delta: Fraction, currency: Currency) -
     return floor_digits(mu**2 / 2)
 
 
-def epsilon_shown(rho: Fraction, delta: Fraction | float, currency: Currency) -> float:
+def epsilon_shown(rho: Fraction, delta: Fraction | float, privacy: PrivacyDefinition) -> float:
     """Return the epsilon that a rho means at ``delta``: the inverse of :func:`rho_within`."""
-    if currency != "gdp":
+    if privacy is not GDP:
         return epsilon_of_rho(rho, delta)
     from dpnb.privacy.gaussian import epsilon_from
 
@@ -264,7 +249,7 @@ def epsilon_shown(rho: Fraction, delta: Fraction | float, currency: Currency) ->
     return found + 2 * RESERVE if rho else 0.0
 
 
-def rho_meant(epsilon: object, delta: Fraction | None, currency: Currency) -> Fraction:
+def rho_meant(epsilon: object, delta: Fraction | None, privacy: PrivacyDefinition) -> Fraction:
     """Return the rho that an asked-for epsilon means at a session's delta.
 
     Raises
@@ -279,7 +264,7 @@ def rho_meant(epsilon: object, delta: Fraction | None, currency: Currency) -> Fr
             "Give rho=, or open the session with Budget(epsilon=3, delta=1e-6).",
         )
     try:
-        rho = rho_within(asked, delta, currency)
+        rho = rho_within(asked, delta, privacy)
     except ValueError:
         raise RequestError(
             "epsilon must be between 0 and 50", "Give a smaller epsilon, such as 1."
@@ -327,7 +312,7 @@ class PrivacyLoss:
         return cls(Fraction(0), Fraction(0), Fraction(0))
 
     @classmethod
-    def of(cls, level: Fraction, currency: Currency) -> PrivacyLoss:
+    def of(cls, level: Fraction, privacy: PrivacyDefinition) -> PrivacyLoss:
         """Return the loss of a release at ``level``: rho where rho is counted, else epsilon.
 
         Under a basic accountant a level alone says nothing about rho, which is left out.
@@ -337,7 +322,7 @@ class PrivacyLoss:
         ----------
         level : Fraction
             At least 0.
-        currency : {'zcdp', 'gdp', 'basic', 'pure'}
+        privacy : PrivacyDefinition
             How losses are counted.
 
         Returns
@@ -347,9 +332,9 @@ class PrivacyLoss:
         """
         if level == 0:
             return cls.none()
-        if counts_rho(currency):
+        if privacy.counts_rho:
             return cls(rho=level)
-        return cls(Fraction(0) if currency == "basic" else level * level / 2, level)
+        return cls(Fraction(0) if privacy is BASIC else level * level / 2, level)
 
     def __add__(self, other: PrivacyLoss) -> PrivacyLoss:
         pure = self.epsilon is not None and other.epsilon is not None
@@ -364,12 +349,12 @@ class PrivacyLoss:
         epsilon = self.epsilon - other.epsilon if pure else None  # type: ignore[operator]
         return PrivacyLoss(self.rho - other.rho, epsilon, self.delta - other.delta)
 
-    def level(self, currency: Currency) -> Fraction:
+    def level(self, privacy: PrivacyDefinition) -> Fraction:
         """Return the component that is counted.
 
         Parameters
         ----------
-        currency : {'zcdp', 'gdp', 'basic', 'pure'}
+        privacy : PrivacyDefinition
             How losses are counted.
 
         Returns
@@ -382,20 +367,20 @@ class PrivacyLoss:
         RequestError
             If epsilon is counted and infinite.
         """
-        if counts_rho(currency):
+        if privacy.counts_rho:
             return self.rho
         if self.epsilon is None:
             raise RequestError("this loss is not finite in pure DP", "Open a zcdp session.")
         return self.epsilon
 
-    def exceeds(self, cap: PrivacyLoss, currency: Currency) -> bool:
+    def exceeds(self, cap: PrivacyLoss, privacy: PrivacyDefinition) -> bool:
         """Return whether this loss is above a cap, in what is counted or in delta.
 
         Parameters
         ----------
         cap : PrivacyLoss
             The most that is allowed.
-        currency : {'zcdp', 'gdp', 'basic', 'pure'}
+        privacy : PrivacyDefinition
             How losses are counted.
 
         Returns
@@ -403,16 +388,16 @@ class PrivacyLoss:
         bool
             True if it must be refused.
         """
-        return self.level(currency) > cap.level(currency) or self.delta > cap.delta
+        return self.level(privacy) > cap.level(privacy) or self.delta > cap.delta
 
-    def epsilon_at(self, delta: Fraction | float, currency: Currency = "zcdp") -> float:
+    def epsilon_at(self, delta: Fraction | float, privacy: PrivacyDefinition = ZCDP) -> float:
         """Return the epsilon that holds together with ``delta`` (shown epsilons do not add).
 
         Parameters
         ----------
         delta : number
             Above 0 and below 1.
-        currency : {'zcdp', 'gdp', 'basic', 'pure'}
+        privacy : PrivacyDefinition
             How losses are counted.
 
         Returns
@@ -420,7 +405,7 @@ class PrivacyLoss:
         float
             At least 0, rounded up (docs/methods/accounting.md).
         """
-        sharp = epsilon_shown(self.rho, delta, currency)
+        sharp = epsilon_shown(self.rho, delta, privacy)
         counted = self.epsilon is not None and self.delta <= delta
         return min(sharp, float(self.epsilon)) if counted and self.epsilon is not None else sharp
 

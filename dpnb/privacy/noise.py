@@ -17,6 +17,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dpnb.privacy.definition import PrivacyDefinition
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -46,6 +48,17 @@ class Noise(Protocol):
     def below(self, count: int) -> int:
         """Return a whole number drawn uniformly from 0..count-1."""
         ...
+
+
+def noised(
+    exact: Sequence[int], scale: float, privacy: PrivacyDefinition, noise: Noise
+) -> list[int]:
+    """Return ``exact`` plus noise of the family that a privacy definition pays for."""
+    match privacy.noise:
+        case "gaussian":
+            return noise.gaussian(exact, scale)
+        case "laplace":
+            return noise.laplace(exact, scale)
 
 
 def gaussian_around(

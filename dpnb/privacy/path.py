@@ -42,6 +42,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpnb.privacy.calibrate import safe_scale
+from dpnb.privacy.definition import PURE
 from dpnb.privacy.noise import Noise, gaussian_around
 
 LEAST_LEVEL = Fraction(1, 10**9)
@@ -174,7 +175,7 @@ def laplace_chain(
     (docs/methods/probe.md, theorem 17). Each level is discrete Laplace; levels 1..g together cost
     epsilon_g, since the coarser ones are a data-free randomisation of the finest one shown.
     """
-    scales = [safe_scale(level, sensitivity, "pure") for level in levels]
+    scales = [safe_scale(level, sensitivity, PURE) for level in levels]
     vector = noise.laplace(exact, scales[-1])
     knots = [Knot(levels[-1], tuple(vector))]
     for g in range(len(levels) - 2, -1, -1):

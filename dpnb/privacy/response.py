@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpnb.privacy.loss import Currency, ceiling_digits
+from dpnb.privacy.definition import PrivacyDefinition
+from dpnb.privacy.loss import ceiling_digits
 from dpnb.privacy.noise import Noise
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def epsilon(missed: float, false: float) -> float:
     return max(math.log((1 - missed) / false), math.log((1 - false) / missed))
 
 
-def level(missed: float, false: float, currency: Currency) -> Fraction:
+def level(missed: float, false: float, privacy: PrivacyDefinition) -> Fraction:
     """Return what it costs: epsilon, or in zCDP epsilon tanh(epsilon / 2), rounded up.
 
     Pure epsilon-DP implies zCDP of that rho: Renyi divergences of pure DP are largest for symmetric
@@ -33,7 +34,7 @@ def level(missed: float, false: float, currency: Currency) -> Fraction:
     the Kullback-Leibler divergence (docs/methods/probe.md, theorem 15).
     """
     loss = epsilon(missed, false)
-    cost = loss if currency == "pure" else loss * math.tanh(loss / 2)
+    cost = loss if privacy.noise == "laplace" else loss * math.tanh(loss / 2)
     # coins are exact to 2**-64, and so is a double next to 1: what that changes in the logarithms
     return ceiling_digits(cost * (1 + 1e-12) + 2.0**-50 / min(missed, false))
 

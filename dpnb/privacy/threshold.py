@@ -32,6 +32,7 @@ from fractions import Fraction
 from statistics import NormalDist
 
 from dpnb.privacy.calibrate import law
+from dpnb.privacy.definition import ZCDP
 
 TOTAL_SHARE = Fraction(1, 10)
 """Share of the rho that goes to the number of different values."""
@@ -71,12 +72,12 @@ class Threshold:
     @property
     def sigma(self) -> float:
         """Scale of the noise on a value's count: sqrt(groups) / sqrt(2 rho), rounded up."""
-        return law(self.parts["keys"], math.sqrt(self.groups), "zcdp").scale * _UP
+        return law(self.parts["keys"], math.sqrt(self.groups), ZCDP).scale * _UP
 
     @property
     def total_sigma(self) -> float:
         """Scale of the noise on the number of values: groups / sqrt(2 rho), rounded up."""
-        return law(self.parts["total"], self.groups, "zcdp").scale * _UP
+        return law(self.parts["total"], self.groups, ZCDP).scale * _UP
 
     @property
     def least(self) -> int:

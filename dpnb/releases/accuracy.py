@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeAlias
 
 from dpnb.codes import scalar, truth
 from dpnb.errors import RequestError, given
-from dpnb.privacy.loss import Currency, amount, counts_rho, is_picked, refuse_rho, rho_meant, unit
+from dpnb.privacy.definition import PrivacyDefinition
+from dpnb.privacy.loss import amount, is_picked, refuse_rho, rho_meant
 from dpnb.releases.options import AMOUNT, SHARE, TRUTH, Option, by_name, or_null, whole
 from dpnb.sql.query import Aggregate, Query
 
@@ -55,7 +56,7 @@ class Accuracy:
     Parameters
     ----------
     level : Fraction or None
-        The level of the statement in the session's currency.
+        The level of the statement in the session's privacy definition.
     error : mapping of alias to float, or None
         Wished half-widths of the displayed intervals.
     rows : int or None
@@ -130,7 +131,7 @@ def _real(value: object, name: str, hint: str) -> float:
 
 def read_accuracy(
     query: Query,
-    currency: Currency,
+    privacy: PrivacyDefinition,
     delta: Fraction | None,
     *,
     rho: object = None,
@@ -155,7 +156,7 @@ def read_accuracy(
     if not named:
         raise RequestError(
             "a request needs a privacy cost or a margin of error",
-            f"Give {unit(currency)}=0.05, or error=50.",
+            f"Give {privacy.parameter}=0.05, or error=50.",
         )
     if len(named) > 1:
         raise RequestError(
@@ -163,11 +164,11 @@ def read_accuracy(
         )
     level: Fraction | None = None
     if rho is not None:
-        refuse_rho(currency)
+        refuse_rho(privacy)
         level = amount(rho, "rho")
     elif epsilon is not None:
-        if counts_rho(currency):
-            level = rho_meant(epsilon, delta, currency)
+        if privacy.counts_rho:
+            level = rho_meant(epsilon, delta, privacy)
         else:
             level = amount(epsilon, "epsilon")
     sure = read_confidence(confidence)
@@ -195,7 +196,7 @@ def read_accuracy(
                 f"rows must be a whole number of at least 1, got {number:g}", "Give rows=100."
             )
         size = int(number)
-    wished = None if error is None else _errors(error, query, unit(currency))
+    wished = None if error is None else _errors(error, query, privacy.parameter)
     if wished is not None and averages and size is None:
         raise RequestError(
             "the error of an AVG depends on the size of the group",

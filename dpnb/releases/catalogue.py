@@ -13,6 +13,7 @@ from dpnb.errors import RequestError, SchemaError
 from dpnb.ledger.accountant import Accountant
 from dpnb.ledger.mechanism import Wish
 from dpnb.ledger.store import Store
+from dpnb.privacy.definition import BASIC
 from dpnb.releases.accuracy import Accuracy
 from dpnb.releases.plan import Part, basic_level, declared_level
 from dpnb.schema.schema import Schema
@@ -149,16 +150,16 @@ class Choice:
         view = part.views()[0]
         wish = self._wish(part, view, query, accuracy)
         cost = self.state.cost(self.row, {view.id: wish}, {view.id: view.definition()})
-        currency = self.state.currency
+        privacy = self.state.privacy
         alone = self.state.mechanism_name == "path"
-        table = Fraction(0) if alone else cost.table.level(currency)
+        table = Fraction(0) if alone else cost.table.level(privacy)
         noise = 0.0 if part.alignment is None else part.alignment.norm(None)
-        return table, cost.row.level(currency), noise, view.id
+        return table, cost.row.level(privacy), noise, view.id
 
     def _wish(self, part: Part, view: View, query: Query, accuracy: Accuracy) -> Wish:
         if accuracy.level is None:
-            return Wish(declared_level(part, query, accuracy, self.state.currency))
-        if self.state.currency != "basic":
+            return Wish(declared_level(part, query, accuracy, self.state.privacy))
+        if self.state.privacy is not BASIC:
             return Wish(accuracy.level)
         level = basic_level(accuracy.level, self.state.budget.release_delta)
         return Wish(level, accuracy.level)

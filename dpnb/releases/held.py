@@ -10,7 +10,7 @@ from typing import Any
 from dpnb.ledger.accountant import Accountant
 from dpnb.ledger.store import Store
 from dpnb.privacy.calibrate import Law
-from dpnb.privacy.loss import Currency
+from dpnb.privacy.definition import PrivacyDefinition
 from dpnb.private import Stamp
 from dpnb.releases.memo import Memo
 from dpnb.schema.schema import Schema
@@ -139,7 +139,7 @@ class ReleaseCache:
             if view is None:
                 return None
             values = tuple(view.values(state.vector(row, name, level)))
-            return Held(view, name, level, view.law(level, state.currency), values)
+            return Held(view, name, level, view.law(level, state.privacy), values)
 
         return self.memo.at(("held", row, name), level, make, _values)
 
@@ -157,6 +157,6 @@ def _values(held: Held | None) -> int:
     return 0 if held is None or held.values is None else len(held.values)
 
 
-def planned(view: View, level: Fraction, currency: Currency) -> Held:
+def planned(view: View, level: Fraction, privacy: PrivacyDefinition) -> Held:
     """Return a version that is planned to be bought: its law is known, its values are not."""
-    return Held(view, view.id, level, view.law(level, currency), None)
+    return Held(view, view.id, level, view.law(level, privacy), None)

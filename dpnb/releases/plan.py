@@ -19,7 +19,7 @@ from dpnb.privacy.calibrate import (
     level_for_mean_error,
     sum_quantile,
 )
-from dpnb.privacy.loss import Currency
+from dpnb.privacy.definition import BASIC, PURE, PrivacyDefinition
 from dpnb.privacy.path import LEAST_LEVEL, grid, snap
 from dpnb.releases.accuracy import Accuracy
 from dpnb.schema.columns import cell_count
@@ -89,7 +89,7 @@ class Plan:
 
     query: Query
     accuracy: Accuracy
-    currency: Currency
+    privacy: PrivacyDefinition
     request: str
     parts: tuple[Part, ...]
     views: Mapping[str, View]
@@ -107,7 +107,7 @@ class Plan:
 
     def law(self, view: View, level: Fraction) -> Law:
         """Return the noise law of a view at a level, in units of its measure."""
-        return view.law(level, self.currency)
+        return view.law(level, self.privacy)
 
     def scan(self, views: Mapping[str, View]) -> Scan:
         """Return one scan that measures ``views``; its measures are in their order."""
@@ -132,7 +132,7 @@ def plan(
     query: Query,
     accuracy: Accuracy,
     version: int,
-    currency: Currency,
+    privacy: PrivacyDefinition,
     seen: Callable[[Sequence[str]], int] = lambda _: 0,
     *,
     catalogue: Catalogue | None = None,
@@ -152,13 +152,13 @@ def plan(
     scaled to add up to the level. With errors, each view gets the least level that suffices.
     """
     request = request_name(query, accuracy, version) if name is None else name
-    draft = at_levels(query, accuracy, version, currency, request, {}, catalogue)
+    draft = at_levels(query, accuracy, version, privacy, request, {}, catalogue)
     parts, views = draft.parts, draft.views
     epsilons: dict[str, Fraction] = {}
     if accuracy.level is not None:
         level = accuracy.level
-        levels = {view: level * share for view, share in shares(parts, accuracy, currency).items()}
-        if currency == "basic" and release_delta is not None:
+        levels = {view: level * share for view, share in shares(parts, accuracy, privacy).items()}
+        if privacy is BASIC and release_delta is not None:
             epsilons = levels
             levels = {view: basic_level(own, release_delta) for view, own in epsilons.items()}
     else:
@@ -172,7 +172,7 @@ def plan(
             "64-bit integers",
             "Ask for one closer to the size of the values.",
         )
-    if currency == "pure":
+    if privacy is PURE:
         levels = {view: _snapped(level, accuracy) for view, level in levels.items()}
     return replace(draft, levels=levels, epsilons=epsilons)
 
@@ -181,7 +181,7 @@ def at_levels(
     query: Query,
     accuracy: Accuracy,
     version: int,
-    currency: Currency,
+    privacy: PrivacyDefinition,
     request: str,
     levels: Mapping[str, Fraction],
     catalogue: Catalogue | None,
@@ -197,7 +197,7 @@ def at_levels(
         views |= {view.id: view for view in part.views()}
         parts.append(part)
     groups = math.prod(cell_count(query.schema[key.column]) for key in query.keys)
-    return Plan(query, accuracy, currency, request, tuple(parts), views, levels, groups)
+    return Plan(query, accuracy, privacy, request, tuple(parts), views, levels, groups)
 
 
 def basic_level(epsilon: Fraction, release_delta: Fraction) -> Fraction:
@@ -213,9 +213,11 @@ def basic_level(epsilon: Fraction, release_delta: Fraction) -> Fraction:
         raise RequestError("epsilon is out of range", "Give an epsilon between 0 and 50.") from None
 
 
-def shares(parts: Sequence[Part], accuracy: Accuracy, currency: Currency) -> dict[str, Fraction]:
+def shares(
+    parts: Sequence[Part], accuracy: Accuracy, privacy: PrivacyDefinition
+) -> dict[str, Fraction]:
     """Return each view's share of the level of a statement; they add up to 1."""
-    split = SUM_SHARE[currency] if accuracy.split is None else accuracy.split
+    split = SUM_SHARE[privacy] if accuracy.split is None else accuracy.split
     alone = {view.id for part in parts if not part.is_mean for view in part.views()}
     found: dict[str, Fraction] = {}
     for part in parts:
@@ -231,8 +233,8 @@ def shares(parts: Sequence[Part], accuracy: Accuracy, currency: Currency) -> dic
 
 def _sufficient_levels(draft: Plan, seen: Callable[[Sequence[str]], int]) -> dict[str, Fraction]:
     levels: dict[str, Fraction] = {}
-    currency = draft.currency
-    split = SUM_SHARE[currency] if draft.accuracy.split is None else draft.accuracy.split
+    privacy = draft.privacy
+    split = SUM_SHARE[privacy] if draft.accuracy.split is None else draft.accuracy.split
 
     def need(view: View, level: Fraction) -> None:
         levels[view.id] = max(level, levels.get(view.id, level))
@@ -243,16 +245,16 @@ def _sufficient_levels(draft: Plan, seen: Callable[[Sequence[str]], int]) -> dic
         alpha = draft.alpha(1 + seen([view.id for view in part.views()]) if any_look else 1)
         alpha /= _sharers(part.aggregate, draft.query, draft.accuracy)
         if part.alignment is not None:
-            level = _declared_level(part, part.alignment, error, draft.accuracy, alpha, currency)
+            level = _declared_level(part, part.alignment, error, draft.accuracy, alpha, privacy)
             need(part.alignment.view, level)
         elif not part.is_mean:
             (view,) = part.views()
-            need(view, level_for_error(error, view.sensitivity(currency), alpha, currency))
+            need(view, level_for_error(error, view.sensitivity(privacy), alpha, privacy))
         elif part.sum is not None and part.count is not None:
             reach = part.sum.spread
             # noise for many rows of one unit is that of one row on a group so many times smaller
-            rows = float(draft.accuracy.rows or 1) / part.count.sensitivity(currency)
-            level = level_for_mean_error(error, reach, rows, alpha, split, currency)
+            rows = float(draft.accuracy.rows or 1) / part.count.sensitivity(privacy)
+            level = level_for_mean_error(error, reach, rows, alpha, split, privacy)
             need(part.sum, level * split)
             need(part.count, level * (1 - split))
     return levels
@@ -263,14 +265,16 @@ def _sharers(aggregate: Aggregate, query: Query, accuracy: Accuracy) -> int:
     return query.sharers(aggregate) if accuracy.intervals == "each" else 1
 
 
-def declared_level(part: Part, query: Query, accuracy: Accuracy, currency: Currency) -> Fraction:
+def declared_level(
+    part: Part, query: Query, accuracy: Accuracy, privacy: PrivacyDefinition
+) -> Fraction:
     """Return the level of a declared view at which an aggregate has its requested error at first look."""
     if part.alignment is None or accuracy.error is None:
         raise ValueError("there is no declared view, or no error")
     alpha = accuracy.alpha(part.alignment.groups * len(query.measured), 1)
     alpha /= _sharers(part.aggregate, query, accuracy)
     error = accuracy.error[part.aggregate.alias]
-    return _declared_level(part, part.alignment, error, accuracy, alpha, currency)
+    return _declared_level(part, part.alignment, error, accuracy, alpha, privacy)
 
 
 def _declared_level(
@@ -279,7 +283,7 @@ def _declared_level(
     error: float,
     accuracy: Accuracy,
     alpha: float,
-    currency: Currency,
+    privacy: PrivacyDefinition,
 ) -> Fraction:
     if made.norm(None) == 0 or (part.sum is not None and made.norm(False) == 0):
         # nothing is added up: the answer is 0, and known to be
@@ -288,7 +292,7 @@ def _declared_level(
         z = Law("gaussian", 1.0).quantile(alpha)
         return level_for_mean(made, error, float(accuracy.rows or 1), z)
     norm = made.norm(None if part.sum is None else False)
-    return level_for_error(error, made.view.sensitivity(currency) * norm, alpha, currency)
+    return level_for_error(error, made.view.sensitivity(privacy) * norm, alpha, privacy)
 
 
 def _snapped(level: Fraction, accuracy: Accuracy) -> Fraction:

@@ -204,7 +204,7 @@ class Runner:
         """Log a refusal, and keep it in the ledger where it is news."""
         if refusal.row == OWNER or self.store.provenance.policy is None:
             return
-        log.info(refusal.line(self.store.accountant.currency))
+        log.info(refusal.line(self.store.accountant.privacy))
 
         def decide() -> dict[str, Any] | None:
             return refusal.entry() if self.store.provenance.is_news(refusal) else None

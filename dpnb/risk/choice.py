@@ -9,13 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dpnb.formats import loss_text, percent
-from dpnb.privacy.loss import (
-    Picked,
-    PickedRational,
-    PrivacyLoss,
-    amount_text,
-    unit,
-)
+from dpnb.privacy.loss import Picked, PickedRational, PrivacyLoss, amount_text
 from dpnb.privacy.path import LEAST_LEVEL
 from dpnb.results import Bill, Billed, Shown, plain
 from dpnb.risk.guesses import COIN, OVER, at_most_text, guesses_within, level_of_guesses
@@ -85,7 +79,7 @@ class Choice(Billed, Shown):
     @property
     def loss(self) -> PrivacyLoss:
         """What an answer at the chosen level costs."""
-        return PrivacyLoss.of(Fraction(self.level or 0), self.currency)
+        return PrivacyLoss.of(Fraction(self.level or 0), self.privacy)
 
     def _amount(self, value: float | None) -> float | None:
         if value is None or self.level is None:
@@ -100,10 +94,10 @@ class Choice(Billed, Shown):
     @property
     def epsilon(self) -> float | None:
         """The level as epsilon; None when there is none, or no delta that gives it a meaning."""
-        if self.currency == "pure":
+        if not self.privacy.counts_rho:
             return self._amount(float(self.level or 0))
         return self._amount(
-            None if self.delta is None else self.loss.epsilon_at(self.delta, self.currency)
+            None if self.delta is None else self.loss.epsilon_at(self.delta, self.privacy)
         )
 
     @property
@@ -113,7 +107,7 @@ class Choice(Billed, Shown):
             return "The privacy cost was chosen by looking at exact values. It is in .level."
         if self.level is None:
             return self._nothing()
-        level = loss_text(self.loss, self.currency, self.delta)
+        level = loss_text(self.loss, self.privacy, self.delta)
         said = f"{level}." if self.method == BY_HAND else f"At {level}, {self._meaning()}"
         if not self.affordable:
             said += " What is left does not pay for an answer at that privacy cost."
@@ -151,7 +145,7 @@ class Choice(Billed, Shown):
 
     def _nothing(self) -> str:
         """Return why there is no level, from public numbers alone."""
-        detail, name = self.detail, unit(self.currency)
+        detail, name = self.detail, self.privacy.parameter
         if self.source != "rule" and self.method != "safe counts":
             return "No candidate meets the condition."
         if self.guesses <= COIN:
@@ -200,8 +194,8 @@ class Choice(Billed, Shown):
         """Return what single rows leave open (docs/methods/rdr.md, statement 13)."""
         if self.detail.get("k"):
             return "This counts single rows. Someone with several may be guessed more easily."
-        total = level_of_guesses(self.guesses, self.currency)
-        three = at_most_text(guesses_within(total, self.currency, 3))
+        total = level_of_guesses(self.guesses, self.privacy)
+        three = at_most_text(guesses_within(total, self.privacy, 3))
         return f"This counts single rows. Someone with 3 rows may be guessed right {three} times in 100."
 
     def to_dict(self) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from dpnb.privacy.loss import (
     amount_text,
     floor_digits,
     is_picked,
-    unit,
 )
 from dpnb.privacy.path import LEAST_LEVEL
 from dpnb.risk import preferences
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from dpnb.risk.profile import RiskProfile
 
 Cost: TypeAlias = tuple[Fraction, bool]
-"""An amount in the session's currency, and whether it was picked by looking at the data."""
+"""An amount in the session's privacy definition, and whether it was picked by looking at the data."""
 POLICIES = ("cumulative", "alone", "paper-dynamic")
 METHODS = ("quantile", "tail", "variance")
 """The paper's ways, and ours of old, to a private choice: what they find is not promised to hold."""
@@ -69,10 +68,10 @@ def read_limit(profile: RiskProfile, tau: object, guesses: object) -> Limit:
         if tau != TAU:
             raise RequestError("give tau or guesses, not both", "Give one limit: guesses=60.")
         wanted = read_guesses(guesses)
-        return Limit(0.0, level_of_guesses(wanted, profile.currency), wanted)
+        return Limit(0.0, level_of_guesses(wanted, profile.privacy), wanted)
     least = threshold(tau)
-    most = limit(least, profile.currency, profile.form)
-    return Limit(least, most, guesses_within(most, profile.currency))
+    most = limit(least, profile.privacy, profile.form)
+    return Limit(least, most, guesses_within(most, profile.privacy))
 
 
 def shown_limit(profile: RiskProfile, tau: object, guesses: object) -> Limit:
@@ -108,7 +107,7 @@ def by_rule(
     _one_of(policy, POLICIES, "policy")
     rounded = None if candidates is None else descending(candidates)
     late = not profile.context.settle("rule", wanted, policy, rounded)
-    spent = profile.budget.spent.level(profile.currency)
+    spent = profile.budget.spent.level(profile.privacy)
     most = _within(profile, wanted, policy)
     if policy == "paper-dynamic" or candidates is not None or math.isinf(most):
         listed = descending(candidates)
@@ -135,7 +134,7 @@ def _within(profile: RiskProfile, wanted: Limit, policy: str) -> float:
     """Return the largest level that keeps to a limit, by the public rule."""
     if policy != "cumulative":
         return wanted.level
-    spent = float(profile.budget.spent.level(profile.currency))
+    spent = float(profile.budget.spent.level(profile.privacy))
     return min(wanted.level, profile.context.affordable(wanted.level - spent))
 
 
@@ -186,11 +185,11 @@ def read_wish(
     held = profile.context.bought(Histogram())
     if asked:
         cost = profile.cost(rho, epsilon)[0]
-        return Wish(count, _float(share), cost, profile.currency, asked, held == cost)
-    cost = DEFAULT_COST[profile.currency] if count is None else price(count, profile.currency)
+        return Wish(count, _float(share), cost, profile.privacy, asked, held == cost)
+    cost = DEFAULT_COST[profile.privacy] if count is None else price(count, profile.privacy)
     # what is bought already serves any wish that asks for no more
     enough = held >= cost
-    return Wish(count, _float(share), held if enough else cost, profile.currency, asked, enough)
+    return Wish(count, _float(share), held if enough else cost, profile.privacy, asked, enough)
 
 
 def released(
@@ -222,17 +221,17 @@ def counted(
     """
     check_counts(profile, limit_, wish, policy)
     drawn = profile.spend(Histogram(), (wish.cost, picked), progress)
-    counts, upper, least = bounds(drawn.values, wish.cost, profile.currency)
+    counts, upper, least = bounds(drawn.values, wish.cost, profile.privacy)
     own = float(wish.cost) if policy == "alone" else 0.0
     first = _usable(_within(profile, limit_, policy) - own)
     conditional = picked or drawn.charge.conditional
     kind = PickedRational if conditional else Fraction
     levels = []
     for k in range(BINS + 1 if first is not None else 0):
-        level = Fraction(first or 0) * (2 if profile.currency == "pure" else 4) ** k
+        level = Fraction(first or 0) * (2 if profile.privacy.noise == "laplace" else 4) ** k
         people = upper[k - 1] if k else 0
         share = min(1.0, people / least) if least else None
-        ceiling = guesses_within(float(level), profile.currency)
+        ceiling = guesses_within(float(level), profile.privacy)
         levels.append(CountedLevel(kind(level), people, 0.0 if k == 0 else share, ceiling))
     return SafeCounts(
         sql=profile.sql.strip(),
@@ -263,16 +262,16 @@ def check_counts(
         )
     if wish.held:
         return
-    name, budget = unit(profile.currency), profile.budget
+    name, budget = profile.privacy.parameter, profile.budget
     if wish.at_most is not None and wish.at_most < 2 * wish.noise * (1 - 1e-9):
-        cost, enough = price(wish.at_most, profile.currency), math.ceil(2 * wish.noise)
+        cost, enough = price(wish.at_most, profile.privacy), math.ceil(2 * wish.noise)
         raise RequestError(
             f"at this privacy cost the noise is about {wish.noise:,.0f} people, too much to show that "
             f"at most {wish.at_most:,} are above the limit",
             f"That would cost {name} {amount_text(cost)}. Allow {enough:,} people or more, or use the "
             "rule for free.",
         )
-    spent = budget.spent.level(profile.currency) if policy == "cumulative" else Fraction(0)
+    spent = budget.spent.level(profile.privacy) if policy == "cumulative" else Fraction(0)
     if not math.isinf(limit_.level) and float(spent + wish.cost) >= limit_.level:
         raise RequestError(
             f"your limit allows a total of {name} {amount_text(limit_.level, 3, left=True)}, but "
@@ -281,7 +280,7 @@ def check_counts(
             if float(spent) < limit_.level
             else "Raise the limit or reuse answers.",
         )
-    left = budget.remaining.level(profile.currency)
+    left = budget.remaining.level(profile.privacy)
     if not wish.asked and wish.cost * PART > left and wish.cost <= left:
         raise RequestError(
             f"these counts cost {name} {amount_text(wish.cost)}, more than a tenth of the "
@@ -344,7 +343,7 @@ def from_counts(
         "upper": list(found.upper),
         "least_n": found.least_n,
         "limit": str(floor_digits(wanted.level)),
-        "total": str(profile.budget.spent.level(profile.currency)),
+        "total": str(profile.budget.spent.level(profile.privacy)),
         "left": str(level or 0),
     }
     return choice(profile, chosen, "private", "safe counts", wanted, detail, found, picked=picked)
@@ -383,7 +382,7 @@ def on_paper(
     if method == "quantile":
         mechanism = quantile = Quantile(_proportion("0.99" if p is None else p))
         drawn = profile.spend(mechanism, cost, progress)
-        level = quantile.level(drawn.values, least, profile.currency, profile.form)
+        level = quantile.level(drawn.values, least, profile.privacy, profile.form)
         chosen = largest_within(listed, level)
     elif method == "tail":
         count = _people(0 if most is None else most)
@@ -393,7 +392,7 @@ def on_paper(
     else:
         mechanism = moments = Moments()
         drawn = profile.spend(mechanism, cost, progress)
-        level = moments.level(drawn.values, least, cost[0], profile.currency)
+        level = moments.level(drawn.values, least, cost[0], profile.privacy)
         chosen = largest_within(listed, level)
     detail = {**mechanism.definition(), "drawn": list(drawn.values), "mode": "paper"}
     picked = is_picked(candidates, tau, p, most) or not profile.context.settle(
@@ -454,7 +453,7 @@ def shared(profile: RiskProfile, bins: int, cost: Cost, progress: Progress | Non
     drawn = profile.spend(mechanism, cost, progress)
     # whole numbers lie further out than a quantile t of the continuous law no oftener once t is
     # rounded up: the sum of their law beyond m is at most the integral beyond m
-    half = math.floor(law(cost[0], 1.0, profile.currency).quantile(0.05 / (bins + 1))) + 1
+    half = math.floor(law(cost[0], 1.0, profile.privacy).quantile(0.05 / (bins + 1))) + 1
     return RiskHistogram(
         sql=profile.sql.strip(),
         edges=(0.0, *(STEPS * (i + 1) // bins / STEPS for i in range(bins))),

@@ -21,7 +21,8 @@ from dpnb.engines.scans import Engine
 from dpnb.interrupt import Progress, wait
 from dpnb.ledger.accounts import ANALYST, OWNER
 from dpnb.ledger.store import Store
-from dpnb.privacy.loss import Picked, unit
+from dpnb.privacy.definition import PURE
+from dpnb.privacy.loss import Picked
 from dpnb.privacy.path import snap
 from dpnb.releases.plan import Plan, shares
 from dpnb.releases.runner import Runner, looked
@@ -76,7 +77,7 @@ class RiskContext:
         """
         with self.runner.reading():
             held = [float(self.store.accountant.finest(view)) for view in self.plan.views]
-        parts = shares(self.plan.parts, self.plan.accuracy, self.plan.currency)
+        parts = shares(self.plan.parts, self.plan.accuracy, self.plan.privacy)
         weights = [float(parts[view]) for view in self.plan.views]
         reached = sorted(
             zip((h / w for h, w in zip(held, weights, strict=True)), weights, strict=True)
@@ -92,9 +93,9 @@ class RiskContext:
 
     def charged(self, level: Fraction) -> Fraction:
         """Return what a first answer at a level is charged: pure sessions round down to their grid."""
-        if self.plan.currency != "pure":
+        if self.plan.privacy is not PURE:
             return level
-        parts = shares(self.plan.parts, self.plan.accuracy, self.plan.currency)
+        parts = shares(self.plan.parts, self.plan.accuracy, self.plan.privacy)
         return sum(
             (snap(level * part, up=False) or Fraction(0) for part in parts.values()), Fraction(0)
         )
@@ -145,7 +146,7 @@ class RiskContext:
             state, version = self.store.accountant, self.store.version(self.plan.query.table)
             target = {**self.target, "version": version}
             costs = [
-                state.releases[charge.request].spent.level(state.currency)
+                state.releases[charge.request].spent.level(state.privacy)
                 for charge in state.charges.values()
                 if charge.query.get("mechanism") == mechanism.definition()
                 and charge.query.get("target") == target
@@ -154,7 +155,7 @@ class RiskContext:
 
     def request(self, level: Fraction | Picked) -> AnswerRequest:
         """Return the request for an answer at a level."""
-        accuracy = {unit(self.plan.currency): level, "split": self.plan.accuracy.split}
+        accuracy = {self.plan.privacy.parameter: level, "split": self.plan.accuracy.split}
         asker = ANALYST if self.store.provenance.policy is None else OWNER
         key = "risk", self.plan.request, type(level), str(level)
         return AnswerRequest(

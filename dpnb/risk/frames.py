@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpnb.formats import share_text
-from dpnb.privacy.loss import Currency, PrivacyLoss, amount_text
+from dpnb.privacy.definition import PURE, ZCDP, PrivacyDefinition
+from dpnb.privacy.loss import PrivacyLoss, amount_text
 from dpnb.risk.exact import SHARE, Exact
 from dpnb.risk.guesses import COIN, about_text, at_most_text
 from dpnb.risk.indicator import Values
@@ -36,15 +37,15 @@ ALL = "table"
 ENDS = 5
 """Lines at either end of the signed losses of an answer."""
 
-_STEPS: dict[Currency, tuple[str, ...]] = {
-    "zcdp": ("0.001", "0.002", "0.005", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1", "2", "5"),
-    "pure": ("0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1", "2", "5", "10"),
+_STEPS: dict[PrivacyDefinition, tuple[str, ...]] = {
+    ZCDP: ("0.001", "0.002", "0.005", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1", "2", "5"),
+    PURE: ("0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1", "2", "5", "10"),
 }
 
 
-def coarse(currency: Currency) -> tuple[Fraction, ...]:
+def coarse(privacy: PrivacyDefinition) -> tuple[Fraction, ...]:
     """Return the usual candidates in rising order: few, as finer steps invite fiddling."""
-    return tuple(map(Fraction, _STEPS[currency]))
+    return tuple(map(Fraction, _STEPS[privacy]))
 
 
 def start(profile: RiskProfile, candidates: Sequence[Fraction], limit: float) -> int:
@@ -81,7 +82,7 @@ def frames(profile: RiskProfile, candidates: Sequence[Fraction], limit: float) -
     ----------
     profile : RiskProfile
     candidates : sequence of Fraction
-        Levels in the session's currency, rising.
+        Levels in the session's privacy definition, rising.
     limit : float
         The limit at first, in guesses right of 100.
 
@@ -162,11 +163,11 @@ def _level(
     most = int(rows.counts[found >= high * (1 - TIE)].sum())
     above = [int(rows.counts[found > one * (1 + TIE)].sum()) for one in asked]
     floor = int(rows.counts[found <= COIN].sum())
-    loss = PrivacyLoss.of(level, profile.currency)
-    shown = profile.currency == "zcdp" and profile.delta is not None
+    loss = PrivacyLoss.of(level, profile.privacy)
+    shown = profile.privacy is ZCDP and profile.delta is not None
     epsilon = loss.epsilon_at(profile.delta) if shown and profile.delta is not None else None
     return {
-        "name": name(level, profile.currency),
+        "name": name(level, profile.privacy),
         "epsilon": "" if epsilon is None else f"epsilon {amount_text(epsilon)}",
         "delta": "" if epsilon is None else f"delta {amount_text(profile.delta or 0)}",
         "guesses": high,
@@ -264,7 +265,7 @@ def _notes(profile: RiskProfile) -> list[str]:
         told.append(
             "There are many different contributions, so each is rounded up, by at most 1/4096."
         )
-    if profile.currency == "pure":
+    if profile.privacy is PURE:
         told.append(
             "A release rounds epsilon down to a public grid, so it reveals a little less than shown."
         )

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from dpnb.codes import number
 from dpnb.errors import RequestError
-from dpnb.privacy.loss import Currency
+from dpnb.privacy.definition import PrivacyDefinition
 
 Values = npt.NDArray[np.float64]
 
@@ -181,7 +181,7 @@ def guesses(distance: npt.ArrayLike) -> Values:
     return np.asarray(COIN * (1 + np.asarray(distance, dtype=np.float64)))
 
 
-def guesses_within(level: float, currency: Currency, times: float = 1.0) -> float:
+def guesses_within(level: float, privacy: PrivacyDefinition, times: float = 1.0) -> float:
     """Return the most guesses right of 100 of answers that cost a level in all (theorem 12).
 
     rho: 100 Phi(sqrt(rho/2)), of Gaussian noise; pure epsilon: 100/(1 + e^-epsilon). ``times`` is how
@@ -190,27 +190,32 @@ def guesses_within(level: float, currency: Currency, times: float = 1.0) -> floa
     """
     if math.isinf(level):
         return 100.0
-    if currency == "pure":
-        return COIN * (1 + math.tanh(times * level / 2))
-    return 100 * _NORMAL.cdf(times * math.sqrt(level / 2))
+    match privacy.noise:
+        case "laplace":
+            return COIN * (1 + math.tanh(times * level / 2))
+        case "gaussian":
+            return 100 * _NORMAL.cdf(times * math.sqrt(level / 2))
 
 
-def level_of_guesses(limit: float, currency: Currency) -> float:
+def level_of_guesses(limit: float, privacy: PrivacyDefinition) -> float:
     """Return the level at which nobody is guessed right more often than ``limit`` times in 100.
 
     Theorem 12: rho = 2 Phi^-1(q)^2 of Gaussian noise, epsilon = ln(q/(1-q)).
 
     Examples
     --------
-    >>> round(level_of_guesses(60, "zcdp"), 6), round(level_of_guesses(60, "pure"), 6)
+    >>> from dpnb.privacy.definition import PURE, ZCDP
+    >>> round(level_of_guesses(60, ZCDP), 6), round(level_of_guesses(60, PURE), 6)
     (0.12837, 0.405465)
     """
     q = limit / 100
     if q >= 1:
         return math.inf
-    if currency == "pure":
-        return math.log(q / (1 - q))
-    return 2 * _NORMAL.inv_cdf(q) ** 2
+    match privacy.noise:
+        case "laplace":
+            return math.log(q / (1 - q))
+        case "gaussian":
+            return 2 * _NORMAL.inv_cdf(q) ** 2
 
 
 def read_guesses(value: object) -> float:

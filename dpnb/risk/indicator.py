@@ -15,21 +15,23 @@ import numpy as np
 import numpy.typing as npt
 
 from dpnb.privacy.calibrate import Law
-from dpnb.privacy.loss import Currency
+from dpnb.privacy.definition import PrivacyDefinition
 
 Values: TypeAlias = npt.NDArray[np.float64]
 Form: TypeAlias = Literal["bound", "exact", "linear"]
 FORMS: tuple[Form, ...] = ("bound", "exact", "linear")
 
 
-def relative(losses: Values, currency: Currency, form: Form = "bound", k: int = 1) -> Values:
+def relative(
+    losses: Values, privacy: PrivacyDefinition, form: Form = "bound", k: int = 1
+) -> Values:
     """Return the indicator divided by its floor.
 
     Parameters
     ----------
     losses : float array, shape (u,) or, for 'exact' in a pure session, (u, V)
         epsilon_i or rho_i of each different row; with V columns, the loss by each vector.
-    currency : {'zcdp', 'pure'}
+    privacy : PrivacyDefinition
         Gaussian or Laplace noise.
     form : {'bound', 'exact', 'linear'}
         'bound' is RDR's Lemma 3.6, d + k b, for Laplace noise, and for Gaussian noise the root mean
@@ -38,7 +40,7 @@ def relative(losses: Values, currency: Currency, form: Form = "bound", k: int = 
     k : int
         Coordinates of noise that count.
     """
-    if currency == "pure":
+    if privacy.noise == "laplace":
         if form == "exact":
             parts = losses if losses.ndim == 2 else losses[:, None]
             # E|z + v| = b (t + e^-t) for t = |v| / b: 1 + KL / k (docs/methods/rdr.md, theorem 4)
@@ -72,7 +74,7 @@ def floor(law: Law, form: Form = "bound", k: int = 1) -> float:
     return math.sqrt(k) * law.scale
 
 
-def limit(tau: float, currency: Currency, form: Form = "bound") -> float:
+def limit(tau: float, privacy: PrivacyDefinition, form: Form = "bound") -> float:
     """Return the largest loss of one person at which floor / indicator >= ``tau``.
 
     1/tau - 1 for Laplace noise, (1/tau^2 - 1)/2 for Gaussian noise, (1/tau - 1)^2/2 for 'linear'
@@ -83,35 +85,39 @@ def limit(tau: float, currency: Currency, form: Form = "bound") -> float:
         return math.inf
     excess = 1 / tau - 1
     if form == "exact":
-        return _inverse(1 / tau, currency)
-    if currency == "pure":
-        return excess
-    return excess**2 / 2 if form == "linear" else excess * (1 / tau + 1) / 2
+        return _inverse(1 / tau, privacy)
+    match privacy.noise:
+        case "laplace":
+            return excess
+        case "gaussian":
+            return excess**2 / 2 if form == "linear" else excess * (1 / tau + 1) / 2
 
 
-def _inverse(ratio: float, currency: Currency) -> float:
+def _inverse(ratio: float, privacy: PrivacyDefinition) -> float:
     """Return the loss at which the exact form is ``ratio`` times its floor."""
     from scipy import optimize
 
     if ratio <= 1:
         return 0.0
     end = 1.0
-    while _one(end, currency) < ratio:
+    while _one(end, privacy) < ratio:
         end *= 2
-    return float(optimize.brentq(lambda x: _one(x, currency) - ratio, 0.0, end, xtol=1e-15))
+    return float(optimize.brentq(lambda x: _one(x, privacy) - ratio, 0.0, end, xtol=1e-15))
 
 
-def _one(loss: float, currency: Currency) -> float:
-    return float(relative(np.array([loss]), currency, "exact")[0])
+def _one(loss: float, privacy: PrivacyDefinition) -> float:
+    return float(relative(np.array([loss]), privacy, "exact")[0])
 
 
-def expected_size(loss: float, currency: Currency) -> float:
+def expected_size(loss: float, privacy: PrivacyDefinition) -> float:
     """Return the mean size of the log-likelihood ratio that the answer has for one person.
 
     Gaussian: the signed loss is N(rho, 2 rho), so 2 sqrt(rho/pi) e^(-rho/4) + rho erf(sqrt(rho)/2)
     (docs/methods/rdr.md, theorem 3). Laplace, one coordinate: t - 1 + 2 e^(-t/2) - e^(-t).
     """
-    if currency == "pure":
-        return loss - 1 + 2 * math.exp(-loss / 2) - math.exp(-loss)
-    root = math.sqrt(loss)
-    return 2 * root / math.sqrt(math.pi) * math.exp(-loss / 4) + loss * math.erf(root / 2)
+    match privacy.noise:
+        case "laplace":
+            return loss - 1 + 2 * math.exp(-loss / 2) - math.exp(-loss)
+        case "gaussian":
+            root = math.sqrt(loss)
+            return 2 * root / math.sqrt(math.pi) * math.exp(-loss / 4) + loss * math.erf(root / 2)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from dpnb.answers.price import Price
 from dpnb.formats import figure
-from dpnb.privacy.loss import Currency, amount_text, unit
+from dpnb.privacy.definition import PrivacyDefinition
+from dpnb.privacy.loss import amount_text
 
 if TYPE_CHECKING:
     from dpnb.risk.profile import RiskProfile
@@ -30,16 +31,16 @@ def accuracy_texts(price: Price) -> list[str]:
     return [f"{alias} {shown}" for alias, shown in told.items()]
 
 
-def name(level: Fraction, currency: Currency) -> str:
-    """Return a level in the session's currency."""
-    return f"{unit(currency)} {amount_text(level)}"
+def name(level: Fraction, privacy: PrivacyDefinition) -> str:
+    """Return a level in the session's privacy definition."""
+    return f"{privacy.parameter} {amount_text(level)}"
 
 
 def offer_text(level: Fraction, price: Price) -> str:
     """Return what the button that releases an answer says."""
-    amounts, named = unit(price.currency), name(level, price.currency)
-    cost = price.spent.level(price.currency)
-    left = amount_text(price.remaining.level(price.currency), left=True)
+    amounts, named = price.privacy.parameter, name(level, price.privacy)
+    cost = price.spent.level(price.privacy)
+    left = amount_text(price.remaining.level(price.privacy), left=True)
     if cost == 0:
         return f"Answer at {named}: free now"
     if not price.affordable:

@@ -17,7 +17,7 @@ from dpnb.engines.scans import engine_failure
 from dpnb.errors import RequestError, given, nearest
 from dpnb.ledger.store import Store
 from dpnb.privacy.calibrate import law
-from dpnb.privacy.loss import Currency, unit
+from dpnb.privacy.definition import PrivacyDefinition
 from dpnb.published import published
 from dpnb.releases.accuracy import read_accuracy
 from dpnb.releases.plan import Plan, plan, shares
@@ -70,7 +70,7 @@ def options(context: RiskContext, by: str | Sequence[str], cumulative: bool, for
     earlier = (
         _earlier(context.plan, context.table, context.store) if cumulative else Earlier({}, {}, 0.0)
     )
-    if kind == "exact" and context.plan.currency == "pure" and earlier.constant:
+    if kind == "exact" and context.plan.privacy.noise == "laplace" and earlier.constant:
         raise RequestError(
             "the exact form needs each vector's share, which earlier one-off releases hide",
             "Use form='bound'.",
@@ -81,14 +81,14 @@ def options(context: RiskContext, by: str | Sequence[str], cumulative: bool, for
 def profile(context: RiskContext, asked: Options) -> RiskProfile:
     """Measure a profile: one scan, then closed forms (docs/methods/rdr.md, theorem 2)."""
     plan, earlier = context.plan, asked.earlier
-    pure = plan.currency == "pure"
+    pure = plan.privacy.noise == "laplace"
     weights = {
         view: float(share)
-        for view, share in shares(plan.parts, plan.accuracy, plan.currency).items()
+        for view, share in shares(plan.parts, plan.accuracy, plan.privacy).items()
     }
-    own = tuple(_part(view, weights[name], plan.currency) for name, view in plan.views.items())
+    own = tuple(_part(view, weights[name], plan.privacy) for name, view in plan.views.items())
     others = {name: view for name, view in earlier.views.items() if name not in plan.views}
-    parts = (*own, *(_part(view, 0.0, plan.currency) for view in others.values()))
+    parts = (*own, *(_part(view, 0.0, plan.privacy) for view in others.values()))
     ids = context.table.unit is not None
     exact = ContributionScan(parts, asked.by, squared=not pure, ids=ids)
     scored = ContributionScan(own, asked.by, STEPS, squared=not pure, ids=ids)
@@ -153,8 +153,8 @@ def paper_look(context: RiskContext, mechanism: Mechanism) -> Callable[[], Any]:
     return lambda: rdr.measure(query, version, context.engine, mechanism)
 
 
-def _part(view: View, weight: float, currency: Currency) -> Part:
-    sensitivity = view.lattice_sensitivity(currency) / view.scale
+def _part(view: View, weight: float, privacy: PrivacyDefinition) -> Part:
+    sensitivity = view.lattice_sensitivity(privacy) / view.scale
     return Part(view.measure, view.where, view.keys, weight, sensitivity)
 
 
@@ -217,13 +217,13 @@ def _earlier(wanted: Plan, table: Table, store: Store) -> Earlier:
         if about != table.name:
             continue
         if not charge.levels:
-            once[charge.request] = state.releases[charge.request].spent.level(state.currency)
+            once[charge.request] = state.releases[charge.request].spent.level(state.privacy)
         elif charge.version != version:
             closed |= charge.levels.keys()
         else:
             query = read(charge.query, table.schema)
-            accuracy = read_accuracy(query, wanted.currency, None, **{unit(wanted.currency): 1})
-            views |= plan(query, accuracy, version, wanted.currency).views
+            accuracy = read_accuracy(query, wanted.privacy, None, **{wanted.privacy.parameter: 1})
+            views |= plan(query, accuracy, version, wanted.privacy).views
     # what was answered from declared views counts in full
     closed |= {
         name
@@ -258,9 +258,7 @@ def signed_losses(shown: RiskProfile, context: RiskContext, answer: Answer) -> E
             "the answer belongs to another statement",
             "Pass the answer to the profile's own statement.",
         )
-    scan = ContributionScan(
-        tuple(_part(view, 0.0, shown.currency) for view in views.values()), keys
-    )
+    scan = ContributionScan(tuple(_part(view, 0.0, shown.privacy) for view in views.values()), keys)
     found = context.engine.contributions(scan, MOST_JOINT_LINES)
     if found is None:
         raise RequestError(
@@ -274,9 +272,9 @@ def signed_losses(shown: RiskProfile, context: RiskContext, answer: Answer) -> E
         }
     for i, (name, view) in enumerate(views.items()):
         level = knots[name].level
-        noise = law(level, float(view.measure.sensitivity), shown.currency)
+        noise = law(level, float(view.measure.sensitivity), shown.privacy)
         released = knots[name].vector
-        losses += _signed(found, i, np.array(released) / view.scale, noise.scale, shown.currency)
+        losses += _signed(found, i, np.array(released) / view.scale, noise.scale, shown.privacy)
     order = np.argsort(-losses, kind="stable")
     labels = _labels(keys, context.table.schema)
     where = [
@@ -296,13 +294,15 @@ def signed_losses(shown: RiskProfile, context: RiskContext, answer: Answer) -> E
 
 
 def _signed(
-    found: Contributions, i: int, released: np.ndarray, scale: float, currency: str
+    found: Contributions, i: int, released: np.ndarray, scale: float, privacy: PrivacyDefinition
 ) -> np.ndarray:
     """Return the signed loss of each line by one view; a line in no cell adds nothing."""
     added = found.numbers[:, i].astype(np.float64)
     cells = np.maximum(found.cells, 0)
     exact = np.bincount(cells, weights=added * found.counts, minlength=len(released))
     noise = (released - exact)[cells]
-    if currency == "pure":
-        return np.asarray((np.abs(noise + added) - np.abs(noise)) / scale)
-    return np.asarray((2 * noise * added + added**2) / (2 * scale**2))
+    match privacy.noise:
+        case "laplace":
+            return np.asarray((np.abs(noise + added) - np.abs(noise)) / scale)
+        case "gaussian":
+            return np.asarray((2 * noise * added + added**2) / (2 * scale**2))

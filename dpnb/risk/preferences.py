@@ -18,6 +18,7 @@ import numpy as np
 
 from dpnb.codes import number
 from dpnb.errors import RequestError, given
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.loss import amount
 from dpnb.risk.indicator import Form, Values, limit
 from dpnb.risk.rows import Rows
@@ -373,7 +374,7 @@ def level_of(r: float, tau: float, pure: bool, form: Form = "bound") -> float:
 
     epsilon r and rho r^2 are its loss.
     """
-    most = limit(tau, "pure" if pure else "zcdp", form)
+    most = limit(tau, PURE if pure else ZCDP, form)
     return _over(most, r if pure else r * r)
 
 

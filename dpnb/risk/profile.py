@@ -19,7 +19,8 @@ from dpnb.codes import truth
 from dpnb.engines.contributions import FINE, ContributionScan
 from dpnb.errors import RequestError, given, nearest
 from dpnb.privacy.calibrate import law
-from dpnb.privacy.loss import Currency, Picked, amount, is_picked, refuse_rho, rho_meant
+from dpnb.privacy.definition import PrivacyDefinition
+from dpnb.privacy.loss import Picked, amount, is_picked, refuse_rho, rho_meant
 from dpnb.private import Stamp
 from dpnb.releases.plan import Plan
 from dpnb.results import display
@@ -96,9 +97,9 @@ class RiskProfile:
     # what the owner looks at
 
     @property
-    def currency(self) -> Currency:
-        """The session's currency."""
-        return self.plan.currency
+    def privacy(self) -> PrivacyDefinition:
+        """The session's privacy definition."""
+        return self.plan.privacy
 
     @property
     def cumulative(self) -> bool:
@@ -134,7 +135,7 @@ class RiskProfile:
         one = (rho is None) != (epsilon is None)
         if one and isinstance(given, float) and given == math.inf:
             if rho is not None:
-                refuse_rho(self.currency)
+                refuse_rho(self.privacy)
             return math.inf
         return float(self._amount(rho, epsilon))
 
@@ -152,11 +153,11 @@ class RiskProfile:
             raise RequestError(
                 "give exactly one of rho and epsilon", "Give epsilon=0.5, or rho=0.05."
             )
-        if self.currency == "pure":
+        if not self.privacy.counts_rho:
             if rho is not None:
-                refuse_rho(self.currency)
+                refuse_rho(self.privacy)
             return amount(epsilon, "epsilon")
-        return rho_meant(epsilon, self.delta, self.currency) if rho is None else amount(rho, "rho")
+        return rho_meant(epsilon, self.delta, self.privacy) if rho is None else amount(rho, "rho")
 
     def rdr(self, *, epsilon: object = None, rho: object = None) -> Indicators:
         """Return the indicators of all rows if the statement were released at a level.
@@ -186,13 +187,13 @@ class RiskProfile:
         rows = self._rows
         views = list(self.plan.views.values())
         one = len(views) == 1 and not rows.cumulative
-        unit = views[0].sensitivity(self.currency) if one else 1.0
+        unit = views[0].sensitivity(self.privacy) if one else 1.0
         if math.isinf(level):
             return Indicators(
                 rows.r * unit, rows.counts, 0.0, public=self.public,
                 guesses=rows.guesses(level), noun=rows.noun(),
             )  # fmt: skip
-        noise = law(Fraction(level), unit, self.currency)
+        noise = law(Fraction(level), unit, self.privacy)
         if not one:
             # each vector in units of its own noise
             noise = replace(noise, scale=1.0)
@@ -309,7 +310,7 @@ class RiskProfile:
             ]
         # the norm over the groups, in steps of the largest one
         return [
-            (named[name], view.sensitivity(self.currency) / FINE)
+            (named[name], view.sensitivity(self.privacy) / FINE)
             for name, view in self.plan.views.items()
         ]
 
@@ -458,7 +459,7 @@ class RiskProfile:
         return self.sentence_at(level)
 
     def sentence_at(self, level: float) -> str:
-        """Return the sentence of a level in the session's currency.
+        """Return the sentence of a level in the session's privacy definition.
 
         Parameters
         ----------
@@ -559,7 +560,7 @@ class RiskProfile:
         preference : str or Preference
             For ``private=False``; see ``dpnb.risk.preferences``.
         candidates : sequence of numbers
-            Levels in the session's currency to round down to. With ``private=False`` and in paper
+            Levels in the session's privacy definition to round down to. With ``private=False`` and in paper
             mode the 37 of the paper by default.
         mode : {'tight', 'paper'}
             'paper' for study: a private ``method`` of the paper, charged, of which nothing is
@@ -698,7 +699,7 @@ class RiskProfile:
             What will be charged.
         """
         if rho is None and epsilon is None:
-            return DEFAULT_COST[self.currency], False
+            return DEFAULT_COST[self.privacy], False
         return self._amount(rho, epsilon), is_picked(rho, epsilon)
 
     def picked(self, level: Fraction) -> Choice:
@@ -825,7 +826,7 @@ class RiskProfile:
         """
         if math.isinf(level):
             return 0.0
-        return float(1 / relative(np.array([level]), self.currency, self.form)[0])
+        return float(1 / relative(np.array([level]), self.privacy, self.form)[0])
 
     def check_open(self) -> None:
         """Refuse to go on with a closed profile.

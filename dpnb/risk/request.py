@@ -16,11 +16,12 @@ from dpnb.engines.scans import Engine, engine_failure
 from dpnb.ledger.accountant import Charge, Cost
 from dpnb.ledger.accounts import OWNER
 from dpnb.ledger.store import Store
-from dpnb.privacy.loss import Currency, PrivacyLoss, unit
+from dpnb.privacy.definition import PURE, ZCDP, PrivacyDefinition
+from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.noise import Noise
 from dpnb.risk.selection import STEPS, Mechanism
 
-DEFAULT_COST: dict[Currency, Fraction] = {"zcdp": Fraction(1, 200), "pure": Fraction(1, 10)}
+DEFAULT_COST: dict[PrivacyDefinition, Fraction] = {ZCDP: Fraction(1, 200), PURE: Fraction(1, 10)}
 """What a private choice or a shared histogram costs when nothing is said."""
 
 
@@ -31,14 +32,14 @@ class SelectionPlan:
     target: Mapping[str, Any]
     mechanism: Mapping[str, Any]
     cost: Fraction
-    currency: Currency
+    privacy: PrivacyDefinition
 
     def definition(self) -> dict[str, Any]:
         """Return the public definition as plain data."""
         return {
             "target": dict(self.target),
             "mechanism": dict(self.mechanism),
-            unit(self.currency): {"selection": str(self.cost)},
+            self.privacy.parameter: {"selection": str(self.cost)},
         }
 
     @property
@@ -94,8 +95,8 @@ class SelectionRequest:
         """Decide what would be measured, on the current data version."""
         name = str(self.target["table"])
         target = {**self.target, "version": self.store.version(name)}
-        currency = self.store.accountant.currency
-        return SelectionPlan(target, self.mechanism.definition(), self.amount, currency)
+        privacy = self.store.accountant.privacy
+        return SelectionPlan(target, self.mechanism.definition(), self.amount, privacy)
 
     def words(self, plan: SelectionPlan) -> str:
         """Return what is asked, for the owner of the data."""
@@ -107,7 +108,7 @@ class SelectionRequest:
 
     def cost(self, plan: SelectionPlan) -> Cost:
         """Return the price of the mechanism."""
-        price = PrivacyLoss.of(plan.cost, plan.currency)
+        price = PrivacyLoss.of(plan.cost, plan.privacy)
         return self.store.accountant.once_cost(plan.request, price)
 
     def needed(self, plan: SelectionPlan, cost: Cost) -> Set[str]:
@@ -127,7 +128,7 @@ class SelectionRequest:
         """Draw, and return the ledger's entry."""
         if exact is None:
             raise engine_failure()
-        drawn = self.mechanism.draw(exact.counts, plan.cost, plan.currency, noise)
+        drawn = self.mechanism.draw(exact.counts, plan.cost, plan.privacy, noise)
         return {
             "kind": "release",
             "sql": self.words(plan),

@@ -10,6 +10,7 @@ import numpy as np
 
 from dpnb.engines.contributions import Contributions, Vector
 from dpnb.errors import EngineError, RequestError
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.risk import guesses
 from dpnb.risk.indicator import Form, Values, relative
 from dpnb.risk.nouns import noun
@@ -157,9 +158,9 @@ class Rows:
     def relative(self, level: float, *, lowest: bool = False) -> Values:
         """Return each row's indicator as a multiple of the floor."""
         if self.pure and self.form == "exact":
-            return relative(self._by_view(level), "pure", "exact")
+            return relative(self._by_view(level), PURE, "exact")
         losses = self.losses(level, lowest=lowest)
-        return relative(losses, "pure" if self.pure else "zcdp", self.form)
+        return relative(losses, PURE if self.pure else ZCDP, self.form)
 
     def guesses(self, level: float) -> Values:
         """Return how often, of 100, a guess whether each row is in the table is right.

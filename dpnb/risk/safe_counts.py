@@ -23,14 +23,9 @@ import numpy as np
 from dpnb.engines.contributions import Vector
 from dpnb.formats import rounded_up
 from dpnb.privacy.calibrate import safe_scale
-from dpnb.privacy.loss import (
-    Currency,
-    PickedRational,
-    amount_text,
-    ceiling_digits,
-    unit,
-)
-from dpnb.privacy.noise import Noise
+from dpnb.privacy.definition import ZCDP, PrivacyDefinition
+from dpnb.privacy.loss import PickedRational, amount_text, ceiling_digits
+from dpnb.privacy.noise import Noise, noised
 from dpnb.results import Bill, Billed, Shown, plain
 from dpnb.risk.selection import STEPS
 from dpnb.views.view import LATTICE_BITS
@@ -67,33 +62,37 @@ class Histogram:
         counts = [int(table[low + 1 : high + 1].sum()) for high, low in itertools.pairwise(edges)]
         return [*counts, int(table[: edges[-1] + 1].sum())]
 
-    def draw(self, table: Vector, cost: Fraction, currency: Currency, noise: Noise) -> list[int]:
+    def draw(
+        self, table: Vector, cost: Fraction, privacy: PrivacyDefinition, noise: Noise
+    ) -> list[int]:
         """Return the noisy counts, in units of the lattice."""
-        steps = lattice(currency)
+        steps = lattice(privacy)
         exact = [count * steps for count in self.exact(table)]
-        scale = safe_scale(cost, steps, currency)
-        return noise.laplace(exact, scale) if currency == "pure" else noise.gaussian(exact, scale)
+        scale = safe_scale(cost, steps, privacy)
+        return noised(exact, scale, privacy, noise)
 
 
-def lattice(currency: Currency) -> int:
+def lattice(privacy: PrivacyDefinition) -> int:
     """Return the steps of the noise in one person."""
-    return 1 if currency == "pure" else 1 << LATTICE_BITS
+    return 1 if privacy.noise == "laplace" else 1 << LATTICE_BITS
 
 
 @lru_cache(maxsize=256)
-def margins(cost: Fraction, currency: Currency) -> tuple[float, ...]:
+def margins(cost: Fraction, privacy: PrivacyDefinition) -> tuple[float, ...]:
     """Return m_1, ..., m_K and m_n: how far sums of 1, ..., K + 1 noises may lie below 0.
 
     Theorem 19. Each sum lies further down with probability gamma/(K+1) at most, so that all
     sentences hold together. Gaussian: z sqrt(k s^2) + k/L. Discrete Laplace: the exact convolution.
     """
     share = FAILURE / (BINS + 1)
-    steps = lattice(currency)
-    scale = safe_scale(cost, steps, currency) / steps
-    if currency == "pure":
-        return tuple(float(_laplace_margin(1 / scale, k, share)) for k in range(1, BINS + 2))
-    z = _NORMAL.inv_cdf(1 - share)
-    return tuple(z * math.sqrt(k) * scale + k / steps for k in range(1, BINS + 2))
+    steps = lattice(privacy)
+    scale = safe_scale(cost, steps, privacy) / steps
+    match privacy.noise:
+        case "laplace":
+            return tuple(float(_laplace_margin(1 / scale, k, share)) for k in range(1, BINS + 2))
+        case "gaussian":
+            z = _NORMAL.inv_cdf(1 - share)
+            return tuple(z * math.sqrt(k) * scale + k / steps for k in range(1, BINS + 2))
 
 
 def _laplace_margin(rate: float, k: int, share: float) -> int:
@@ -112,10 +111,10 @@ def _laplace_margin(rate: float, k: int, share: float) -> int:
     return k * reach - first
 
 
-def price(at_most: int, currency: Currency) -> Fraction:
+def price(at_most: int, privacy: PrivacyDefinition) -> Fraction:
     """Return the least cost at which two first margins are at most so many people (bound 21)."""
     share = FAILURE / (BINS + 1)
-    if currency == "zcdp":
+    if privacy is ZCDP:
         return ceiling_digits(2 * (_NORMAL.inv_cdf(1 - share) / at_most) ** 2 * (1 + 1e-6))
     low, high = 1e-9, 50.0
     while high / low > 1 + 1e-6:
@@ -136,14 +135,14 @@ class Wish:
     at_most: int | None
     share: float | None
     cost: Fraction
-    currency: Currency
+    privacy: PrivacyDefinition
     asked: bool
     held: bool
 
     @property
     def noise(self) -> float:
         """How many people the noise of the first count stands for."""
-        return margins(self.cost, self.currency)[0]
+        return margins(self.cost, self.privacy)[0]
 
     def met(self, upper: int, least: int) -> bool:
         """Return whether so many people of at least so many meet it."""
@@ -153,7 +152,7 @@ class Wish:
 
     def sentences(self) -> list[str]:
         """Return what the counts would cost, and from how many people on they show something."""
-        name = f"{unit(self.currency)} {amount_text(self.cost)}"
+        name = f"{self.privacy.parameter} {amount_text(self.cost)}"
         said = [
             "Safe counts of this statement are already paid for."
             if self.held
@@ -286,7 +285,7 @@ class SafeCounts(Billed, Shown):
 
         return pd.DataFrame(
             {
-                unit(self.currency): [float(one.level) for one in self.levels],
+                self.privacy.parameter: [float(one.level) for one in self.levels],
                 "people_at_most": [one.at_most for one in self.levels],
                 "share_at_most": [one.share for one in self.levels],
                 "guesses_at_most": [one.ceiling for one in self.levels],
@@ -308,10 +307,10 @@ def share_at_most(share: float | None) -> str:
 
 
 def bounds(
-    drawn: Sequence[int], cost: Fraction, currency: Currency
+    drawn: Sequence[int], cost: Fraction, privacy: PrivacyDefinition
 ) -> tuple[tuple[float, ...], tuple[int, ...], int]:
     """Return released counts, people with r above 2^-k at most, people at least (theorem 19)."""
-    steps, margin = lattice(currency), margins(cost, currency)
+    steps, margin = lattice(privacy), margins(cost, privacy)
     counts = [value / steps for value in drawn]
     upper = [max(0, math.floor(math.fsum(counts[: k + 1]) + margin[k] + 1e-9)) for k in range(BINS)]
     for k in reversed(range(BINS - 1)):

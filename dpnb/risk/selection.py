@@ -17,8 +17,8 @@ import numpy as np
 
 from dpnb.engines.contributions import Vector
 from dpnb.privacy.calibrate import safe_scale
-from dpnb.privacy.loss import Currency
-from dpnb.privacy.noise import Noise
+from dpnb.privacy.definition import PURE, ZCDP, PrivacyDefinition
+from dpnb.privacy.noise import Noise, noised
 from dpnb.privacy.one_off import gumbel_scale
 from dpnb.risk.indicator import Form
 from dpnb.risk.preferences import level_for_variance, level_of
@@ -40,7 +40,9 @@ class Mechanism(Protocol):
         """Return the public definition as plain data."""
         ...
 
-    def draw(self, table: Vector, cost: Fraction, currency: Currency, noise: Noise) -> list[int]:
+    def draw(
+        self, table: Vector, cost: Fraction, privacy: PrivacyDefinition, noise: Noise
+    ) -> list[int]:
         """Return what is released.
 
         Parameters
@@ -53,14 +55,14 @@ class Mechanism(Protocol):
         ...
 
 
-def exponential_scale(spread: float, cost: Fraction, currency: Currency) -> float:
+def exponential_scale(spread: float, cost: Fraction, privacy: PrivacyDefinition) -> float:
     """Return the Gumbel scale at which the exponential mechanism costs ``cost``, rounded up.
 
     ``spread`` bounds how much the difference of two scores changes. Selection at scale W / epsilon is
     epsilon-DP and (epsilon^2 / 8)-zCDP (bounded range; docs/methods/noise.md,
     algorithm 13).
     """
-    return gumbel_scale(spread, 1, cost if currency == "zcdp" else cost * cost / 8)
+    return gumbel_scale(spread, 1, cost if privacy is ZCDP else cost * cost / 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +84,22 @@ class Quantile:
         part, whole = self.p.numerator, self.p.denominator
         return -np.abs(whole * below - part * int(table.sum()))
 
-    def scale(self, cost: Fraction, currency: Currency) -> float:
+    def scale(self, cost: Fraction, privacy: PrivacyDefinition) -> float:
         """Return the Gumbel scale of :meth:`scores`."""
         reach = max(self.p, 1 - self.p) * self.p.denominator
-        return exponential_scale(float(2 * reach), cost, currency)
+        return exponential_scale(float(2 * reach), cost, privacy)
 
-    def draw(self, table: Vector, cost: Fraction, currency: Currency, noise: Noise) -> list[int]:
+    def draw(
+        self, table: Vector, cost: Fraction, privacy: PrivacyDefinition, noise: Noise
+    ) -> list[int]:
         """Return the place on the grid."""
-        return [noise.largest(self.scores(table), self.scale(cost, currency))]
+        return [noise.largest(self.scores(table), self.scale(cost, privacy))]
 
-    def level(self, drawn: Sequence[int], tau: float, currency: Currency, form: Form) -> float:
+    def level(
+        self, drawn: Sequence[int], tau: float, privacy: PrivacyDefinition, form: Form
+    ) -> float:
         """Return the largest level that keeps floor / quantile >= tau; at least one step is assumed."""
-        return level_of(max(drawn[0], 1) / GRID, tau, currency == "pure", form)
+        return level_of(max(drawn[0], 1) / GRID, tau, privacy.noise == "laplace", form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,29 +128,33 @@ class Tail:
             "steps": STEPS,
         }
 
-    def counts(self, table: Vector, currency: Currency) -> list[int]:
+    def counts(self, table: Vector, privacy: PrivacyDefinition) -> list[int]:
         """Return for each candidate how many rows break ``tau``."""
-        limit = level_of(1.0, self.tau, currency == "pure", self.form)
+        limit = level_of(1.0, self.tau, privacy.noise == "laplace", self.form)
         found = []
         for candidate in self.candidates:
             ratio = limit / float(candidate)
-            r = ratio if currency == "pure" else math.sqrt(ratio)
+            r = ratio if privacy.noise == "laplace" else math.sqrt(ratio)
             # the last step that keeps to tau; ties as in preferences.TIE
             kept = min(STEPS, math.floor(STEPS * r * (1 + 1e-12))) if r < 1 else STEPS
             found.append(int(table[kept + 1 :].sum()))
         return found
 
-    def scales(self, cost: Fraction, currency: Currency) -> tuple[float, float]:
+    def scales(self, cost: Fraction, privacy: PrivacyDefinition) -> tuple[float, float]:
         """Return the scales of the threshold's noise and of the counts' noise."""
-        epsilon = cost if currency == "pure" else Fraction(math.sqrt(2 * cost) * (1 - 2.0**-50))
+        epsilon = (
+            cost if privacy.noise == "laplace" else Fraction(math.sqrt(2 * cost) * (1 - 2.0**-50))
+        )
         first = Fraction(FIRST) * epsilon
-        return safe_scale(first, 1, "pure"), safe_scale(epsilon - first, 2, "pure")
+        return safe_scale(first, 1, PURE), safe_scale(epsilon - first, 2, PURE)
 
-    def draw(self, table: Vector, cost: Fraction, currency: Currency, noise: Noise) -> list[int]:
+    def draw(
+        self, table: Vector, cost: Fraction, privacy: PrivacyDefinition, noise: Noise
+    ) -> list[int]:
         """Return the place of the first candidate that passes; -1 when none does."""
-        first, second = self.scales(cost, currency)
+        first, second = self.scales(cost, privacy)
         (threshold,) = noise.laplace([-self.most], first)
-        found = noise.laplace([-count for count in self.counts(table, currency)], second)
+        found = noise.laplace([-count for count in self.counts(table, privacy)], second)
         return [next((i for i, value in enumerate(found) if value >= threshold), -1)]
 
 
@@ -159,32 +169,32 @@ class Moments:
         """Return the public definition as plain data."""
         return {"method": "variance", "steps": STEPS}
 
-    def scale(self, cost: Fraction, currency: Currency) -> float:
+    def scale(self, cost: Fraction, privacy: PrivacyDefinition) -> float:
         """Return the noise scale of each sum, in lattice units."""
         # sensitivities 3 (L1) and sqrt(3) (L2): each sum is released as with a third of the cost
-        return safe_scale(cost / 3, _ONE, currency)
+        return safe_scale(cost / 3, _ONE, privacy)
 
-    def sums(self, table: Vector, currency: Currency) -> list[int]:
+    def sums(self, table: Vector, privacy: PrivacyDefinition) -> list[int]:
         """Return the exact sums in lattice units."""
         step = np.arange(STEPS + 1, dtype=np.int64)
         # powers of whole steps in units of 1 / STEPS^2; the fourth is rounded up, row by row
-        first = step * STEPS if currency == "pure" else step * step
-        second = step * step if currency == "pure" else -(-((step * step) ** 2) // _ONE)
+        first = step * STEPS if privacy.noise == "laplace" else step * step
+        second = step * step if privacy.noise == "laplace" else -(-((step * step) ** 2) // _ONE)
         return [int(table.sum()) * _ONE, int(table @ first), int(table @ second)]
 
-    def draw(self, table: Vector, cost: Fraction, currency: Currency, noise: Noise) -> list[int]:
+    def draw(
+        self, table: Vector, cost: Fraction, privacy: PrivacyDefinition, noise: Noise
+    ) -> list[int]:
         """Return the three noisy sums."""
-        exact, scale = self.sums(table, currency), self.scale(cost, currency)
-        if currency == "pure":
-            return noise.laplace(exact, scale)
-        return noise.gaussian(exact, scale)
+        exact, scale = self.sums(table, privacy), self.scale(cost, privacy)
+        return noised(exact, scale, privacy, noise)
 
-    def variance(self, drawn: Sequence[int], cost: Fraction, currency: Currency) -> float:
+    def variance(self, drawn: Sequence[int], cost: Fraction, privacy: PrivacyDefinition) -> float:
         """Return the largest variance with each sum within two noise scales of what was drawn.
 
         It is too small only when a sum is further off (docs/methods/rdr.md, theorem 24).
         """
-        margin = 2 * self.scale(cost, currency)
+        margin = 2 * self.scale(cost, privacy)
         fewest = max(float(_ONE), drawn[0] - margin)
         most = max(float(_ONE), drawn[0] + margin)
         first = max(0.0, drawn[1] - margin)
@@ -192,10 +202,12 @@ class Moments:
         return min(0.25, max(0.0, second / fewest - (first / most) ** 2))
 
     def level(
-        self, drawn: Sequence[int], limit: float, cost: Fraction, currency: Currency
+        self, drawn: Sequence[int], limit: float, cost: Fraction, privacy: PrivacyDefinition
     ) -> float:
         """Return the largest level at which the variance keeps to ``limit``."""
-        return level_for_variance(limit, self.variance(drawn, cost, currency), currency == "pure")
+        return level_for_variance(
+            limit, self.variance(drawn, cost, privacy), privacy.noise == "laplace"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +225,13 @@ class Counts:
         edges = [1 + STEPS * i // self.bins for i in range(self.bins)]
         return [int(table[0]), *(int(count) for count in np.add.reduceat(table, edges))]
 
-    def scale(self, cost: Fraction, currency: Currency) -> float:
+    def scale(self, cost: Fraction, privacy: PrivacyDefinition) -> float:
         """Return the noise scale of each count."""
-        return safe_scale(cost, 1, currency)
+        return safe_scale(cost, 1, privacy)
 
-    def draw(self, table: Vector, cost: Fraction, currency: Currency, noise: Noise) -> list[int]:
+    def draw(
+        self, table: Vector, cost: Fraction, privacy: PrivacyDefinition, noise: Noise
+    ) -> list[int]:
         """Return the noisy counts."""
-        exact, scale = self.exact(table), self.scale(cost, currency)
-        return noise.laplace(exact, scale) if currency == "pure" else noise.gaussian(exact, scale)
+        exact, scale = self.exact(table), self.scale(cost, privacy)
+        return noised(exact, scale, privacy, noise)

@@ -11,7 +11,7 @@ from dpnb.errors import RequestError, given
 from dpnb.interrupt import Progress
 from dpnb.ledger.accounts import OWNER
 from dpnb.ledger.store import Store
-from dpnb.privacy.loss import unit
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.releases.call import Call
 from dpnb.releases.runner import Runner
 from dpnb.risk.context import RiskContext
@@ -36,7 +36,7 @@ def risk(
         )
     with runner.reading() as store:
         _check(store)
-        wanted = {unit(store.accountant.currency): 1, "split": split}
+        wanted = {store.accountant.privacy.parameter: 1, "split": split}
         call = Call("risk", sql, wanted, params)
         context = RiskContext(sql, statement(runner, OWNER, call).plan(), runner)
         look: Callable[[], Any]
@@ -49,7 +49,7 @@ def risk(
 
 def _check(store: Store) -> None:
     state = store.accountant
-    if state.currency not in ("zcdp", "pure") or state.mechanism_name != "path":
+    if state.privacy not in (ZCDP, PURE) or state.mechanism_name != "path":
         raise RequestError(
             "risks can be shown only in a zCDP or pure session with mechanism='path'",
             "Open a ledger with Budget(rho=...) or Budget(epsilon=...), and mechanism='path'.",

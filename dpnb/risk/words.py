@@ -6,7 +6,8 @@ import math
 from fractions import Fraction
 
 from dpnb.formats import loss_text, rounded_up
-from dpnb.privacy.loss import Currency, PrivacyLoss
+from dpnb.privacy.definition import PURE, ZCDP, PrivacyDefinition
+from dpnb.privacy.loss import PrivacyLoss
 from dpnb.risk.guesses import about_text, at_most_text
 from dpnb.risk.indicator import expected_size
 from dpnb.risk.rows import Rows
@@ -54,7 +55,7 @@ def odds(loss: float, rows: Rows) -> str:
     if rows.constant:
         rare = math.exp(min(loss + 2 * math.sqrt(loss * math.log(200)), 700))
         return f"by a factor of {bounded('less than', rare)} in 99 of 100 answers"
-    typical = math.exp(min(expected_size(loss, "zcdp"), 700))
+    typical = math.exp(min(expected_size(loss, ZCDP), 700))
     rare = math.exp(min(loss + _SIGMAS * math.sqrt(2 * loss), 700))
     most = "at most " if rows.steps else ""
     return (
@@ -64,12 +65,12 @@ def odds(loss: float, rows: Rows) -> str:
 
 
 def sentence(rows: Rows, level: float, delta: Fraction | None) -> str:
-    """Return what a level in the session's currency means for whoever is guessed most easily."""
-    currency: Currency = "pure" if rows.pure else "zcdp"
+    """Return what a level in the session's privacy definition means for whoever is guessed most easily."""
+    privacy: PrivacyDefinition = PURE if rows.pure else ZCDP
     if math.isinf(level):
         return "Without noise, everybody sees the exact answer."
-    loss = PrivacyLoss.of(Fraction(level), currency)
-    given = f"At {loss_text(loss, currency, delta)},"
+    loss = PrivacyLoss.of(Fraction(level), privacy)
+    given = f"At {loss_text(loss, privacy, delta)},"
     losses = rows.losses(level)
     if not losses.any():
         return f"{given} nobody stands out: this answer does not depend on whether any single {rows.noun(1)} is in the table."

@@ -129,7 +129,7 @@ def _object(required: dict[str, Any], **more: Any) -> dict[str, Any]:
 def _schemas() -> dict[str, Any]:
     loss = {"$ref": "#/components/schemas/PrivacyLoss"}
     losses = {"spent": loss, "remaining": loss, "cap": loss}
-    price = {**losses, "currency": TEXT, "affordable": TRUTH}
+    price = {**losses, "privacy": TEXT, "affordable": TRUTH}
     free: dict[str, Any] = {}
     origin = _object({"way": {"enum": ["history", "refined", "new"]}, "alone": loss, "past": WHOLE})
     stamp = {
@@ -161,7 +161,7 @@ def _schemas() -> dict[str, Any]:
     table["properties"] |= {"key": TEXT, "joins": _OBJECT, "undeclared": LIST}
     declared = {_options(name): schema_of(verb(name).options) for name in VERBS}
     asked = _object({"time": TEXT, "sql": TEXT, "spent": loss, "conditional": TRUTH})
-    status = _object({**losses, "currency": TEXT, "delta": free, "kept": TRUTH, "stamp": stamp})
+    status = _object({**losses, "privacy": TEXT, "delta": free, "kept": TRUTH, "stamp": stamp})
     return {
         **declared,
         "Question": _object(question),
@@ -171,7 +171,7 @@ def _schemas() -> dict[str, Any]:
         "PrivacyLoss": _object({"rho": TEXT, "epsilon": or_null(TEXT), "delta": TEXT}),
         "Answer": _object(
             {**losses, "sql": TEXT, "table": TEXT, "keys": LIST, "groups": LIST,
-             "estimates": LIST, "rows": LIST, "asked": WHOLE, "currency": TEXT, "confidence": NUMBER,
+             "estimates": LIST, "rows": LIST, "asked": WHOLE, "privacy": TEXT, "confidence": NUMBER,
              "stored": TRUTH, "ledger": TEXT, "request": TEXT, "origin": or_null(origin)}
         ),
         "Inference": _object(
@@ -204,7 +204,7 @@ def _schemas() -> dict[str, Any]:
              "verdicts": {**LIST, "items": {"enum": [1, 0, -1]}},
              "fnr_bound": or_null(NUMBER), "fpr_bound": or_null(NUMBER), "false": NUMBER,
              "missed": NUMBER, "tests": LIST, "readings": LIST, "taken": LIST,
-             "next_cost": or_null(loss), "currency": TEXT, "confidence": NUMBER,
+             "next_cost": or_null(loss), "privacy": TEXT, "confidence": NUMBER,
              "stored": TRUTH, "ledger": TEXT, "request": TEXT}
         ),
         "DecisionPrice": _object(

@@ -18,7 +18,7 @@ from dpnb.decide.certificate import Floats, half_width, shares, verdicts
 from dpnb.decide.options import STEPS
 from dpnb.decide.progressive import hopeless, ladder, passes, regions
 from dpnb.privacy.calibrate import law
-from dpnb.privacy.loss import Currency
+from dpnb.privacy.definition import PURE, PrivacyDefinition
 from dpnb.studies.cases import Case, Row, Status, Studied, denied
 from dpnb.studies.refinement import finer, merged
 
@@ -32,7 +32,7 @@ class Ladder:
 
     Attributes
     ----------
-    currency : {'pure', 'zcdp'}
+    privacy : {'pure', 'zcdp'}
         Laplace or Gaussian noise.
     betas : tuple of float, shape (n,)
         What one step may miss, by condition.
@@ -43,7 +43,7 @@ class Ladder:
         Half-widths of the certificate's intervals.
     """
 
-    currency: Currency
+    privacy: PrivacyDefinition
     betas: tuple[float, ...]
     levels: Floats
     us: Floats
@@ -51,27 +51,29 @@ class Ladder:
 
 
 def plan_gradual(
-    case: Case, currency: Currency = "pure", *, steps: int = STEPS, failure: float = 0.05
+    case: Case, privacy: PrivacyDefinition = PURE, *, steps: int = STEPS, failure: float = 0.05
 ) -> Ladder:
     """Return the steps of :func:`gradual`; the certificate fails with probability ``failure``."""
-    betas = apportion(case.condition, case.bars, case.beta / steps, currency)
-    first = levels_for(case.bars, betas, currency)
+    betas = apportion(case.condition, case.bars, case.beta / steps, privacy)
+    first = levels_for(case.bars, betas, privacy)
     lines = range(len(case.sensitivities))
-    levels = list(zip(*(ladder(first[line], steps, currency) for line in lines), strict=True))
+    levels = list(zip(*(ladder(first[line], steps, privacy) for line in lines), strict=True))
     alpha = failure / (len(case.sensitivities) * case.groups * steps)
     return Ladder(
-        currency,
+        privacy,
         betas,
         np.array([[float(level) for level in step] for step in levels]),
         np.array(
-            [regions(step, betas, case.lines, case.sensitivities, currency) for step in levels]
+            [regions(step, betas, case.lines, case.sensitivities, privacy) for step in levels]
         ),
-        np.array([[_reach(case, line, step[line], currency, alpha) for line in lines] for step in levels]),
+        np.array([[_reach(case, line, step[line], privacy, alpha) for line in lines] for step in levels]),
     )  # fmt: skip
 
 
-def _reach(case: Case, line: int, level: Fraction, currency: Currency, alpha: float) -> float:
-    return half_width(level, case.sensitivities[line], currency, alpha)
+def _reach(
+    case: Case, line: int, level: Fraction, privacy: PrivacyDefinition, alpha: float
+) -> float:
+    return half_width(level, case.sensitivities[line], privacy, alpha)
 
 
 def gradual(case: Case, made: Ladder, rng: Generator, *, give_up: bool = True) -> Studied:
@@ -87,7 +89,7 @@ def gradual(case: Case, made: Ladder, rng: Generator, *, give_up: bool = True) -
         Whether to stop where even the last step is not expected to certify alpha.
     """
     condition, lines = case.condition, case.lines
-    refined = finer if made.currency == "pure" else merged
+    refined = finer if made.privacy.noise == "laplace" else merged
     noise = np.zeros(case.exact.shape)
     low, high = np.full(noise.shape, -np.inf), np.full(noise.shape, np.inf)
     still = np.ones(case.limits.shape, dtype=bool)
@@ -125,12 +127,12 @@ def gradual(case: Case, made: Ladder, rng: Generator, *, give_up: bool = True) -
             status = "OK"
             break
         scales = [
-            law(Fraction(float(level)), one, made.currency).scale
+            law(Fraction(float(level)), one, made.privacy).scale
             for level, one in zip(levels, case.sensitivities, strict=True)
         ]
         if give_up and step + 1 < len(made.levels) and hopeless(
             condition, lines, case.limits, still, values, scales,
-            list(made.reach[-1]), list(made.us[-1]), case.alpha, made.currency,
+            list(made.reach[-1]), list(made.us[-1]), case.alpha, made.privacy,
         ):  # fmt: skip
             break
     spent = float(held.sum())

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
+from dpnb.privacy.definition import ZCDP
 from dpnb.sql.canonical import simplify
 from dpnb.sql.query import Aggregate, And, Predicate, Query, Within
 from dpnb.sql.values import Column
@@ -228,4 +229,4 @@ def level_for_mean(made: Alignment, error: float, rows: float, z: float) -> Frac
     """
     a, b, far = made.norm(True), made.norm(None), made.reach
     sigma = error * rows / (z * (math.hypot(a, far * b) + error * b))
-    return Fraction((made.view.sensitivity("zcdp") / sigma) ** 2 / 2 * (1 + 1e-12))
+    return Fraction((made.view.sensitivity(ZCDP) / sigma) ** 2 / 2 * (1 + 1e-12))

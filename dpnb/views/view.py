@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, assert_never
 
 from dpnb.privacy.calibrate import Law, law
-from dpnb.privacy.loss import Currency
+from dpnb.privacy.definition import PrivacyDefinition
 from dpnb.schema.columns import cell_count
 from dpnb.schema.schema import Schema, Unit
 from dpnb.sql.canonical import can_hold, plain, simplify
@@ -82,27 +82,27 @@ class View:
             reach = math.isqrt(self.measure.groups - 1) + 1
         return 1 << max(0, LATTICE_BITS - (reach - 1).bit_length())
 
-    def lattice_sensitivity(self, currency: Currency) -> int:
+    def lattice_sensitivity(self, privacy: PrivacyDefinition) -> int:
         """Return the sensitivity in lattice units: L1 for Laplace noise, else L2.
 
         The norms differ only for different ids: one that is counted in g cells changes g of them by 1,
         which is g in L1 and sqrt(g) in L2, here rounded up.
         """
-        if currency == "pure" or not isinstance(self.measure, Units):
+        if privacy.noise == "laplace" or not isinstance(self.measure, Units):
             return self.norm * self.scale
         return math.isqrt(self.measure.groups * self.scale**2 - 1) + 1
 
-    def sensitivity(self, currency: Currency) -> float:
+    def sensitivity(self, privacy: PrivacyDefinition) -> float:
         """Return the sensitivity in units of the measure."""
-        return float(self.lattice_sensitivity(currency) * self.granularity)
+        return float(self.lattice_sensitivity(privacy) * self.granularity)
 
-    def law(self, level: Fraction, currency: Currency) -> Law:
+    def law(self, level: Fraction, privacy: PrivacyDefinition) -> Law:
         """Return the noise of the view at a level, in units of the measure.
 
         The lattice adds up to 128 squared units of its own to a Gaussian's variance (``path``): with
         2**21 units in the sensitivity, less than 3e-11 rho of its standard deviation.
         """
-        return law(level, self.sensitivity(currency), currency)
+        return law(level, self.sensitivity(privacy), privacy)
 
     @property
     def spread(self) -> float:

@@ -20,6 +20,7 @@ from dpnb.display.text import CONDITIONAL
 from dpnb.errors import RequestError
 from dpnb.estimation.estimates import estimate
 from dpnb.privacy.calibrate import Law
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.loss import Picked, PrivacyLoss
 from tests.kit.power import shares
 
@@ -348,7 +349,7 @@ class TestEstimates:
 class TestCoverage:
     """Whole answers of whole sessions, over many tables or groups."""
 
-    @pytest.mark.parametrize("wished", [{"rho": 1}, {"epsilon": 1}], ids=["zcdp", "pure"])
+    @pytest.mark.parametrize("wished", [{"rho": 1}, {"epsilon": 1}], ids=[ZCDP, PURE])
     def test_all_intervals_of_an_answer_together(
         self,
         opened: Open,
@@ -382,7 +383,7 @@ class TestCoverage:
     @pytest.mark.parametrize(
         ("wished", "wider"),
         [({"rho": 0.03}, 1.5), ({"epsilon": 0.3}, 1.9)],
-        ids=["zcdp", "pure"],
+        ids=[ZCDP, PURE],
     )
     def test_counts_sums_and_averages_together(
         self,
@@ -425,7 +426,7 @@ class TestCoverage:
     @pytest.mark.parametrize(
         ("budget", "wished"),
         [({"rho": 1}, {"rho": 0.1}), ({"epsilon": 1}, {"epsilon": 0.5})],
-        ids=["zcdp", "pure"],
+        ids=[ZCDP, PURE],
     )
     def test_each_interval_on_its_own(
         self,
@@ -456,20 +457,20 @@ class TestCoverage:
         assert not equals(hits(1.3), 0.8)
         assert not equals(hits(0.7), 0.8)
 
-    @pytest.mark.parametrize("currency", ["zcdp", "pure"])
+    @pytest.mark.parametrize("privacy", [ZCDP, PURE])
     def test_intervals_for_any_look_hold_at_all_looks_together(
         self,
         opened: Open,
         even: Callable[[int, int], dpnb.Table],
         equals: Test,
         reaches: Test,
-        currency: str,
+        privacy: str,
         size: Callable[[int], int],
     ) -> None:
         groups, rows, looks, confidence = 2_000, 20, 6, 0.7
         # so fine that no interval reaches below 0, where it would be cut
         levels = [2**i for i in range(looks)]
-        name, cap = ("rho", {"rho": 40}) if currency == "zcdp" else ("epsilon", {"epsilon": 40})
+        name, cap = ("rho", {"rho": 40}) if privacy == ZCDP else ("epsilon", {"epsilon": 40})
 
         def one_session(seed: int, scale: float, kind: object) -> np.ndarray:
             session = opened(even(groups, rows), seed=seed, scale=scale, **cap)

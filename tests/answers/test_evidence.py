@@ -10,6 +10,7 @@ import pytest
 from dpnb import Category, Integer, Schema, Table
 from dpnb.answers.evidence import Evidence, NoRoomError, Room
 from dpnb.privacy.calibrate import Law
+from dpnb.privacy.definition import ZCDP
 from dpnb.releases.held import Held, planned
 from dpnb.sql.parser import parse
 from dpnb.views.view import views_of
@@ -39,7 +40,7 @@ def views(sql):
 def held(sql, values, level=1):
     """A release of a statement with one view."""
     (view,) = views(sql)
-    noise = view.law(Fraction(level), "zcdp")
+    noise = view.law(Fraction(level), ZCDP)
     return Held(view, view.id, Fraction(level), noise, tuple(map(float, values)))
 
 
@@ -147,7 +148,7 @@ class TestTold:
     def test_planned_rows_tell_variances_before_there_are_answers(self):
         (view,) = views("SELECT COUNT(*) FROM t")
         (fresh,) = views("SELECT k, COUNT(*) FROM t GROUP BY k")
-        found = Evidence([planned(fresh, Fraction(2), "zcdp")], [view])
+        found = Evidence([planned(fresh, Fraction(2), ZCDP)], [view])
         assert found.variances(found.wanted(view)) == pytest.approx([0.5])
 
 

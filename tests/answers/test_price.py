@@ -56,7 +56,7 @@ class TestPrice:
                 price = session.price(COUNT, **wish)
                 answer = session.query(COUNT, **wish)
                 assert price.affordable
-                assert price.spent.level(price.currency) == answer.spent.level(price.currency)
+                assert price.spent.level(price.privacy) == answer.spent.level(price.privacy)
                 ((alias, rows, width),) = price.widths
                 assert (alias, rows) == ("n", None)
                 half = (answer.estimates[0].high[0] - answer.estimates[0].low[0]) / 2

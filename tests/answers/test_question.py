@@ -22,6 +22,7 @@ from dpnb.errors import RequestError
 from dpnb.estimation.estimates import estimate
 from dpnb.estimation.intervals import combination_half_width, combine, mean_around_zero, mean_in_box
 from dpnb.privacy.calibrate import Law
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.results import rebilled
 from tests.kit.noise import ContinuousNoise
 
@@ -37,13 +38,13 @@ BEFORE = "This holds only if you picked the groups before seeing the answer."
 KEYS = "SELECT region, kind, COUNT(*) AS n FROM people GROUP BY region, kind"
 
 
-@pytest.fixture(scope="module", params=["zcdp", "pure"])
+@pytest.fixture(scope="module", params=[ZCDP, PURE])
 def answer(table: dpnb.Table, request: pytest.FixtureRequest) -> Answer:
     """Counts, sums and means of four regions."""
-    budget = {"rho": 3, "delta": 1e-6} if request.param == "zcdp" else {"epsilon": 6}
+    budget = {"rho": 3, "delta": 1e-6} if request.param == ZCDP else {"epsilon": 6}
     noise = ContinuousNoise()
     with dpnb.Session(table, budget=dpnb.Budget(**budget), noise=noise) as session:
-        return session.query(ALL, **({"rho": 3} if request.param == "zcdp" else {"epsilon": 6}))
+        return session.query(ALL, **({"rho": 3} if request.param == ZCDP else {"epsilon": 6}))
 
 
 class TestGroups:
@@ -545,7 +546,7 @@ class TestGeneralIntervals:
         assert not unknown.valid
         with pytest.raises(RequestError, match="hold each on its own"):
             dataclasses.replace(answer, intervals="each").compare("north", "south")
-        if answer.currency == "zcdp":
+        if answer.privacy == ZCDP:
             with pytest.raises(RequestError, match="cannot compare computed columns"):
                 answer.compare("north", "south", mode="paper")
 

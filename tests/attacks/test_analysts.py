@@ -19,6 +19,7 @@ from dpnb import Category, Integer, Policy, Schema, Table
 from dpnb.answers.question import Question
 from dpnb.curator import owner_of
 from dpnb.errors import BudgetError, RequestError
+from dpnb.privacy.definition import GDP, ZCDP
 from tests.kit.noise import BlindNoise
 from tests.kit.streams import LONG, compared, entries, outcome, refusals
 
@@ -196,7 +197,7 @@ def exhausted(curator):
 OTHERS = {f.__name__: f for f in (finer, between, explaining, exhausted)}
 
 
-@pytest.fixture(scope="module", params=["zcdp", "gdp"])
+@pytest.fixture(scope="module", params=[ZCDP, GDP])
 def alone(request):
     """What alice is told where nobody else asks."""
     curator = opened(accountant=request.param)
@@ -220,11 +221,11 @@ class TestOthers:
         [(accountant, name) for accountant in ("zcdp", "gdp") for name in OTHERS]
         if LONG
         else [
-            ("zcdp", "finer"),
-            ("zcdp", "between"),
-            ("zcdp", "explaining"),
-            ("gdp", "finer"),
-            ("gdp", "exhausted"),
+            (ZCDP, "finer"),
+            (ZCDP, "between"),
+            (ZCDP, "explaining"),
+            (GDP, "finer"),
+            (GDP, "exhausted"),
         ],
         indirect=["alone"],
     )

@@ -54,7 +54,7 @@ class Attacker:
         return [columns[found.alias].to_numpy() for found in answer.estimates]
 
     def spent(self):
-        return float(self.session.budget.spent.level(self.session.budget.currency))
+        return float(self.session.budget.spent.level(self.session.budget.privacy))
 
 
 def two_statements(attacker):

@@ -14,6 +14,7 @@ import pytest
 import dpnb
 from dpnb import Category, Integer, Real, Schema, Table
 from dpnb.errors import DpnbError, RequestError
+from dpnb.privacy.definition import PURE, ZCDP
 from tests.kit.inside import ask
 from tests.kit.noise import NoNoise
 from tests.kit.streams import LONG, compared, entries
@@ -72,7 +73,7 @@ class Untouchable:
         raise AssertionError(f"the engine was asked for {name}")
 
 
-BUDGETS = {"zcdp": {"rho": "0.6", "delta": 1e-6}, "pure": {"epsilon": 6}}
+BUDGETS = {ZCDP: {"rho": "0.6", "delta": 1e-6}, PURE: {"epsilon": 6}}
 
 
 def opened(frame=BASE, noise=None, budget=None, **options):
@@ -138,15 +139,15 @@ def transcript(session, unit):
     yield [row[2:] for row in session.history.rows]
 
 
-@pytest.mark.parametrize("currency", BUDGETS)
-def test_with_the_same_releases_other_data_change_nothing(currency, curators, tmp_path):
+@pytest.mark.parametrize("privacy", BUDGETS)
+def test_with_the_same_releases_other_data_change_nothing(privacy, curators, tmp_path):
     """Ways, levels, costs, refusals and intervals follow from what was released."""
-    unit, seen = {"zcdp": "rho", "pure": "epsilon"}[currency], []
+    unit, seen = {ZCDP: "rho", PURE: "epsilon"}[privacy], []
     listed = compared(OTHERS, zcdp=("a neighbour", "strange values"), pure=("other people",))
-    others = [OTHERS[name] for each, name in listed if each == currency]
+    others = [OTHERS[name] for each, name in listed if each == privacy]
     for number, frame in enumerate([BASE, *others]):
         path = tmp_path / str(number)
-        curator = curators(frame, noise=Blind(), budget=BUDGETS[currency], ledger=path)
+        curator = curators(frame, noise=Blind(), budget=BUDGETS[privacy], ledger=path)
         said = list(transcript(curator.session(), unit))
         curator.close()
         seen.append((json.dumps(said, sort_keys=True), json.dumps(entries(path), sort_keys=True)))

@@ -22,6 +22,7 @@ from scipy import stats
 
 import dpnb
 from dpnb import Category, Integer, Real, Schema, Table
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.releases.accuracy import read_accuracy
 from dpnb.releases.plan import plan
 from dpnb.sql.parser import parse
@@ -77,11 +78,11 @@ def vectors(answer):
     ]
 
 
-def spacings(sql, currency):
+def spacings(sql, privacy):
     """The lattices of a statement's views, from what is public."""
     query = parse(sql, {"t": Table("t", FRAME.iloc[:0], SCHEMA)})
-    asked = read_accuracy(query, currency, None, **{"rho" if currency == "zcdp" else "epsilon": 1})
-    return {view.granularity for view in plan(query, asked, 1, currency).views.values()}
+    asked = read_accuracy(query, privacy, None, **{"rho" if privacy == ZCDP else "epsilon": 1})
+    return {view.granularity for view in plan(query, asked, 1, privacy).views.values()}
 
 
 def opened(name="all", noise=None, **budget):
@@ -89,7 +90,7 @@ def opened(name="all", noise=None, **budget):
     return dpnb.Session(table, budget=dpnb.Budget(**budget), noise=noise)
 
 
-BUDGETS = {"zcdp": {"rho": 90}, "pure": {"epsilon": 90}}
+BUDGETS = {ZCDP: {"rho": 90}, PURE: {"epsilon": 90}}
 
 
 @pytest.fixture(scope="module", params=BUDGETS)
@@ -103,8 +104,8 @@ def sessions(request):
 
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_released_numbers_lie_on_a_lattice_that_the_data_do_not_choose(sql, sessions):
-    currency, unit, made = sessions
-    coarsest = min(spacings(sql, currency))
+    privacy, unit, made = sessions
+    coarsest = min(spacings(sql, privacy))
     for session in made.values():
         found = vectors(session.query(sql, **{unit: 1}))
         assert found
@@ -112,7 +113,7 @@ def test_released_numbers_lie_on_a_lattice_that_the_data_do_not_choose(sql, sess
             assert (Fraction(value) / coarsest).denominator == 1
 
 
-@pytest.mark.parametrize("sessions", ["zcdp"], indirect=True)
+@pytest.mark.parametrize("sessions", [ZCDP], indirect=True)
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_every_form_holds_the_same_bits(sql, sessions):
     *_, made = sessions
@@ -187,7 +188,7 @@ class TestLastDigits:
 
     FINE = 56
 
-    @pytest.mark.parametrize("budget", [{"rho": 50}, {"epsilon": 10}], ids=["zcdp", "pure"])
+    @pytest.mark.parametrize("budget", [{"rho": 50}, {"epsilon": 10}], ids=[ZCDP, PURE])
     def test_they_are_the_same_on_neighbours(self, budget):
         places = {value: [*map(finest, released(value, **budget))] for value in (None, 1.0, 0.1)}
         assert len({max(found) for found in places.values()}) == 1
@@ -197,7 +198,7 @@ class TestLastDigits:
             last = sum(place == max(found) for place in found)
             assert stats.binomtest(last, GROUPS, 0.5).pvalue > 1e-9
 
-    @pytest.mark.parametrize("budget", [{"rho": 50}, {"epsilon": 10}], ids=["zcdp", "pure"])
+    @pytest.mark.parametrize("budget", [{"rho": 50}, {"epsilon": 10}], ids=[ZCDP, PURE])
     def test_so_are_the_residues(self, budget):
         for value in (None, 1.0, 0.1):
             values = released(value, **budget)

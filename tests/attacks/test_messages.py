@@ -17,6 +17,7 @@ import pytest
 
 import dpnb
 from dpnb import Category, Date, Integer, Real, Schema, Table
+from dpnb.privacy.definition import PURE, ZCDP
 from tests.kit.noise import NoNoise
 from tests.kit.streams import LONG, WatchedNoise, compared, entries, outcome, refusals, silence
 
@@ -123,9 +124,9 @@ DECISIONS = [
 ]
 
 
-def script(session, currency):
+def script(session, privacy):
     """Yield what each step returns or raises, as text."""
-    name = "rho" if currency == "zcdp" else "epsilon"
+    name = "rho" if privacy == ZCDP else "epsilon"
 
     def answer(sql, **options):
         found = session.query(sql, **options)
@@ -196,9 +197,9 @@ def script(session, currency):
     yield [row[2:] for row in session.history], len(session.history), repr(session.budget)
 
 
-def stream(frame, currency, path, caplog, capfd):
+def stream(frame, privacy, path, caplog, capfd):
     noise = WatchedNoise()
-    budget = dpnb.Budget(rho="2.5", delta=1e-6) if currency == "zcdp" else dpnb.Budget(epsilon=6)
+    budget = dpnb.Budget(rho="2.5", delta=1e-6) if privacy == ZCDP else dpnb.Budget(epsilon=6)
     with silence(caplog, capfd):
         table = Table("t", frame, SCHEMA)
         # the ledger's name is drawn at random, whatever the data
@@ -206,12 +207,12 @@ def stream(frame, currency, path, caplog, capfd):
             mock.patch("secrets.token_bytes", bytes),
             dpnb.Session(table, budget=budget, ledger=path, noise=noise) as session,
         ):
-            said = list(script(session, currency))
+            said = list(script(session, privacy))
     assert noise.whole
     return said, noise.asked, entries(path)
 
 
-BASES = {"zcdp": BASE, "pure": TABLES["one row less"]}
+BASES = {ZCDP: BASE, PURE: TABLES["one row less"]}
 """What all others are compared with."""
 
 
@@ -221,23 +222,23 @@ def known():
     return {}
 
 
-def base_stream(known, currency, folder, caplog, capfd):
-    if currency not in known:
-        known[currency] = stream(BASES[currency], currency, folder / "base", caplog, capfd)
-    return known[currency]
+def base_stream(known, privacy, folder, caplog, capfd):
+    if privacy not in known:
+        known[privacy] = stream(BASES[privacy], privacy, folder / "base", caplog, capfd)
+    return known[privacy]
 
 
 @pytest.mark.parametrize(
-    ("currency", "name"),
+    ("privacy", "name"),
     compared(
         TABLES,
         zcdp=("one row more", "extremes"),
         pure=("empty",),
     ),
 )
-def test_the_stream_of_messages_is_identical(name, currency, known, tmp_path, caplog, capfd):
-    said, asked, written = stream(TABLES[name], currency, tmp_path / "other", caplog, capfd)
-    base_said, base_asked, base_written = base_stream(known, currency, tmp_path, caplog, capfd)
+def test_the_stream_of_messages_is_identical(name, privacy, known, tmp_path, caplog, capfd):
+    said, asked, written = stream(TABLES[name], privacy, tmp_path / "other", caplog, capfd)
+    base_said, base_asked, base_written = base_stream(known, privacy, tmp_path, caplog, capfd)
     for mine, theirs in zip(said, base_said, strict=True):
         assert mine == theirs
     assert asked == base_asked
@@ -245,7 +246,7 @@ def test_the_stream_of_messages_is_identical(name, currency, known, tmp_path, ca
 
 
 def test_the_script_meets_answers_and_every_kind_of_refusal(known, tmp_path, caplog, capfd):
-    said, asked, written = base_stream(known, "zcdp", tmp_path, caplog, capfd)
+    said, asked, written = base_stream(known, ZCDP, tmp_path, caplog, capfd)
     assert set(refusals(said)) == {"SqlError", "RequestError", "BudgetError"}
     text = repr(said)
     for kind in (

@@ -18,6 +18,7 @@ from dpnb.answers import verbs as asking
 from dpnb.errors import BudgetError, LedgerError
 from dpnb.ledger.accountant import Accountant
 from dpnb.privacy import parallel
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.releases.call import Call
 from tests.kit.streams import LONG
 
@@ -51,12 +52,12 @@ def total(*statements, **options):
 def total_and_first(*statements, budget=None, level="rho"):
     """What they cost together, and what the first of them costs alone."""
     curator = opened(budget)
-    currency = curator._runner.store.accountant.currency
+    privacy = curator._runner.store.accountant.privacy
     first, *_ = [
-        curator.session().query(sql, **{level: TENTH}).spent.level(currency) for sql in statements
+        curator.session().query(sql, **{level: TENTH}).spent.level(privacy) for sql in statements
     ]
-    spent = curator.budget.spent.level(currency)
-    assert spent == curator.coalition("analyst").level(currency)
+    spent = curator.budget.spent.level(privacy)
+    assert spent == curator.coalition("analyst").level(privacy)
     curator.close()
     return spent, first
 
@@ -312,23 +313,23 @@ class Ledger:
         return tried
 
 
-def play(seed, currency, monkeypatch=None, statements=45):
+def play(seed, privacy, monkeypatch=None, statements=45):
     """An adaptive session of three analysts; bob and carol may share what they are told."""
     draw = random.Random(seed)  # noqa: S311
     if monkeypatch is not None:
         monkeypatch.setattr(parallel, "MOST_CELLS", 0)
-    unit = "rho" if currency == "zcdp" else "epsilon"
+    unit = "rho" if privacy == ZCDP else "epsilon"
     frame = pd.DataFrame({"x": [0, 1], "s": ["a", None], "y": [3, 0]})
     # pure DP serves one analyst
     several = {
         "analysts": dict(zip(WHO, (4, 4, 2), strict=True)),
         "policy": Policy(collusion=[("bob", "carol")], together="0.6"),
     }
-    who_asks = WHO if currency == "zcdp" else ("analyst",)
+    who_asks = WHO if privacy == ZCDP else ("analyst",)
     curator = dpnb.Curator(
         Table("t", frame, SMALL),
         budget=dpnb.Budget(**{unit: "0.8"}),
-        **several if currency == "zcdp" else {},
+        **several if privacy == ZCDP else {},
     )
     state = curator._runner.store.accountant
     ledger, refused, spent, asked = Ledger(), 0, Fraction(0), []
@@ -348,8 +349,8 @@ def play(seed, currency, monkeypatch=None, statements=45):
             levels = _planned(curator, who, sql, unit, level)
             tried = ledger.after(who, levels, covered)
             passed = (
-                tried.loss(who_asks) > state.cap.level(currency)
-                or tried.loss((who,)) > curator._runner.store.provenance.limit(who).level(currency)
+                tried.loss(who_asks) > state.cap.level(privacy)
+                or tried.loss((who,)) > curator._runner.store.provenance.limit(who).level(privacy)
                 or (len(who_asks) > 1 and tried.loss(TOGETHER[who]) > Fraction("0.6"))
             )
             assert passed or monkeypatch is not None
@@ -359,13 +360,13 @@ def play(seed, currency, monkeypatch=None, statements=45):
         if key is not None:
             ledger = ledger.after(who, state.charges[key].levels, covered)
         yield curator, ledger, spent
-        spent = state.spent.level(currency)
-        assert ledger.loss(who_asks) <= spent <= state.cap.level(currency)
-        assert currency == "pure" or all(
+        spent = state.spent.level(privacy)
+        assert ledger.loss(who_asks) <= spent <= state.cap.level(privacy)
+        assert privacy == PURE or all(
             ledger.loss(rows) <= Fraction("0.6") for rows in TOGETHER.values()
         )
     assert refused > 3
-    assert sum(charge.spent.level(currency) for charge in state.charges.values()) == spent
+    assert sum(charge.spent.level(privacy) for charge in state.charges.values()) == spent
     curator.close()
 
 
@@ -378,32 +379,32 @@ def _planned(curator, who, sql, unit, level):
     return dict(priced.levels)
 
 
-@pytest.mark.parametrize("currency", ["zcdp", "pure"])
+@pytest.mark.parametrize("privacy", [ZCDP, PURE])
 @pytest.mark.parametrize("seed", range(6 if LONG else 2))
-def test_any_session_costs_what_the_worst_off_cell_pays(seed, currency):
-    for curator, ledger, _ in play(seed, currency):
+def test_any_session_costs_what_the_worst_off_cell_pays(seed, privacy):
+    for curator, ledger, _ in play(seed, privacy):
         state = curator._runner.store.accountant
         everybody = [row.name for row in curator.provenance.rows]
-        assert state.spent.level(currency) == ledger.loss(everybody)
+        assert state.spent.level(privacy) == ledger.loss(everybody)
         for size in range(1, len(everybody) + 1):
             for rows in itertools.combinations(everybody, size):
-                assert state.loss(rows).level(currency) == ledger.loss(rows)
+                assert state.loss(rows).level(privacy) == ledger.loss(rows)
         for row in curator.provenance.rows:
-            assert row.known.level(currency) == ledger.loss((row.name,))
+            assert row.known.level(privacy) == ledger.loss((row.name,))
 
 
-@pytest.mark.parametrize("currency", ["zcdp", "pure"])
+@pytest.mark.parametrize("privacy", [ZCDP, PURE])
 @pytest.mark.parametrize("seed", range(6) if LONG else (4,))
-def test_where_cells_are_too_many_the_cost_is_a_bound(seed, currency, monkeypatch):
-    for curator, ledger, before in play(seed, currency, monkeypatch):
+def test_where_cells_are_too_many_the_cost_is_a_bound(seed, privacy, monkeypatch):
+    for curator, ledger, before in play(seed, privacy, monkeypatch):
         state = curator._runner.store.accountant
         everybody = [row.name for row in curator.provenance.rows]
-        assert state.spent.level(currency) >= max(before, ledger.loss(everybody))
+        assert state.spent.level(privacy) >= max(before, ledger.loss(everybody))
         for size in range(1, len(everybody) + 1):
             for rows in itertools.combinations(everybody, size):
-                assert state.loss(rows).level(currency) >= ledger.loss(rows)
+                assert state.loss(rows).level(privacy) >= ledger.loss(rows)
         for row in curator.provenance.rows:
-            assert row.known.level(currency) >= ledger.loss((row.name,))
+            assert row.known.level(privacy) >= ledger.loss((row.name,))
 
 
 def test_what_was_charged_by_the_bound_is_not_given_back(monkeypatch):

@@ -53,8 +53,8 @@ def asked(unit, cap, seed=2):
                 break
             subsets.append(subset)
             said.append(answer)
-        spent = session.budget.spent.level(session.budget.currency)
-    paid = np.array([answer.spent.level(answer.currency) for answer in said])
+        spent = session.budget.spent.level(session.budget.privacy)
+    paid = np.array([answer.spent.level(answer.privacy) for answer in said])
     assert paid.sum() == spent <= cap
     numbers = np.array([answer.estimates[0].count[0] for answer in said])
     return np.array(subsets, dtype=float), numbers, float(spent)

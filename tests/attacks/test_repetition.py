@@ -17,6 +17,7 @@ import pytest
 
 import dpnb
 from dpnb import Category, Integer, Real, Schema, Table
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.releases.accuracy import read_accuracy
 from dpnb.releases.plan import plan
 from dpnb.sql.parser import parse
@@ -45,12 +46,12 @@ def table(rows=400, seed=2):
     )
 
 
-BUDGETS = {"zcdp": {"rho": 1}, "pure": {"epsilon": 10}}
-LEVEL = {"zcdp": "rho", "pure": "epsilon"}
+BUDGETS = {ZCDP: {"rho": 1}, PURE: {"epsilon": 10}}
+LEVEL = {ZCDP: "rho", PURE: "epsilon"}
 SQL = "SELECT sex, COUNT(*) AS n, AVG(wage) AS m FROM t GROUP BY sex"
 
 
-@pytest.fixture(params=["zcdp", "pure"])
+@pytest.fixture(params=[ZCDP, PURE])
 def session(request):
     with dpnb.Session(table(), budget=dpnb.Budget(**BUDGETS[request.param])) as found:
         found.level = LEVEL[request.param]
@@ -67,7 +68,7 @@ def test_many_repetitions_give_one_set_of_numbers(session, size):
     for _ in range(size(100)):
         again = session.query(SQL, **{session.level: 0.1})
         assert numbers(again) == numbers(first)
-        assert again.spent.level(again.currency) == 0
+        assert again.spent.level(again.privacy) == 0
         assert again.stored
     assert session.budget.spent == spent
     assert len(session.history) == 1
@@ -98,7 +99,7 @@ def test_no_variation_of_a_request_draws_the_same_vectors_anew(session):
     found = {}
     for text, options in itertools.product(texts, cheaper):
         answer = session.query(text, **{session.level: 0.4}, **options)
-        assert answer.spent.level(answer.currency) == 0
+        assert answer.spent.level(answer.privacy) == 0
         for estimate in answer.estimates:
             key = estimate.function
             found.setdefault(key, set()).add((estimate.total, estimate.count))
@@ -114,7 +115,7 @@ def test_lower_levels_and_larger_errors_show_the_finest_numbers_held(session):
     for error in (30, 100, 1_000):
         answer = session.query(SQL, error=error, rows=100)
         assert numbers(answer) == numbers(first)
-        assert answer.spent.level(answer.currency) == 0
+        assert answer.spent.level(answer.privacy) == 0
 
 
 def test_vectors_shared_between_statements_are_paid_and_drawn_once(session):
@@ -170,16 +171,16 @@ def test_many_narrow_views_of_one_row_add_up(session):
     step = {"rho": 0.1, "epsilon": 1.0}[session.level]
     refused = 0
     for age in range(18, 60):
-        before = session.budget.spent.level(session.budget.currency)
+        before = session.budget.spent.level(session.budget.privacy)
         try:
             session.query(f"SELECT COUNT(*) FROM t WHERE age <> {age}", **{session.level: step})
         except dpnb.DpnbError as error:
             refused += 1
             assert "left" in str(error)
-            assert session.budget.spent.level(session.budget.currency) == before
+            assert session.budget.spent.level(session.budget.privacy) == before
     assert refused >= 30
-    assert session.budget.spent.level(session.budget.currency) <= session.budget.cap.level(
-        session.budget.currency
+    assert session.budget.spent.level(session.budget.privacy) <= session.budget.cap.level(
+        session.budget.privacy
     )
 
 
@@ -316,7 +317,7 @@ class TestLattice:
     @pytest.mark.parametrize("sql", STATEMENTS)
     def test_released_numbers_are_integers_on_a_public_lattice(self, sql, session):
         query = parse(sql, {"t": table(0)})
-        planned = plan(query, read_accuracy(query, "zcdp", None, rho=1), 1, "zcdp")
+        planned = plan(query, read_accuracy(query, ZCDP, None, rho=1), 1, ZCDP)
         answer = session.query(sql, **{session.level: 0.2})
         for part, estimate in zip(planned.parts, answer.estimates, strict=True):
             for view, vector in ((part.sum, estimate.total), (part.count, estimate.count)):

@@ -26,6 +26,7 @@ from dpnb.curator import Curator
 from dpnb.display.cards.risk import choice_sentences
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import LedgerError, SqlError
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.releases.call import Call
 from dpnb.views.definitions import read_view
 from dpnb.views.histogram import histogram
@@ -158,14 +159,14 @@ class TestSensitivity:
             for sql, plan, *both in zip(STATEMENTS, plans, *exact, strict=True):
                 for name, view in plan.views.items():
                     first, second = moved([one[name] for one in both])
-                    for currency, gap, power in (("pure", first, 1), ("zcdp", second, 2)):
-                        used = gap / view.lattice_sensitivity(currency) ** power
-                        assert used <= 1, (sql, view, currency)
-                        reached[currency, name] = max(reached.get((currency, name), 0), used)
+                    for privacy, gap, power in ((PURE, first, 1), (ZCDP, second, 2)):
+                        used = gap / view.lattice_sensitivity(privacy) ** power
+                        assert used <= 1, (sql, view, privacy)
+                        reached[privacy, name] = max(reached.get((privacy, name), 0), used)
         curator.close()
         # and it is no more than needed: most views come close to it
-        for wanted in ("zcdp", "pure"):
-            close = [used > 0.8 for (currency, _), used in reached.items() if currency == wanted]
+        for wanted in (ZCDP, PURE):
+            close = [used > 0.8 for (privacy, _), used in reached.items() if privacy == wanted]
             assert np.mean(close) > 0.5
 
     def test_of_declared_views(self, neighbours):
@@ -187,7 +188,7 @@ class TestSensitivity:
                 vectors.append([view.measured(exact.reveal(i)) for i, view in enumerate(views)])
             for i, (view, *both) in enumerate(zip(views, *vectors, strict=True)):
                 _, second = moved(both)
-                used = second / view.lattice_sensitivity("zcdp") ** 2
+                used = second / view.lattice_sensitivity(ZCDP) ** 2
                 assert used <= 1
                 reached[i] = max(reached[i], used)
         assert min(reached) > 0.5
@@ -209,7 +210,7 @@ KINDS = [
 class TestSharing:
     """Statements on disjoint parts share a budget: nobody's own loss is above what was charged."""
 
-    def losses(self, curator, unit, frame, currency):
+    def losses(self, curator, unit, frame, privacy):
         """What each id loses by each view of the ledger, exactly."""
         state = curator._runner.store.accountant
         sized = SCHEMA.protecting(unit)
@@ -220,9 +221,9 @@ class TestSharing:
             without = self.vectors(views, frame[frame["id"] != who], unit)
             lost = {}
             for view, one, other in zip(views, whole, without, strict=True):
-                most = view.lattice_sensitivity(currency)
+                most = view.lattice_sensitivity(privacy)
                 first, second = moved((one, other))
-                share = Fraction(first, most) if currency == "pure" else Fraction(second, most**2)
+                share = Fraction(first, most) if privacy == PURE else Fraction(second, most**2)
                 lost[view.id] = share * state.finest(view.id)
             found.append(lost)
         return found
@@ -238,22 +239,22 @@ class TestSharing:
 
     # each unit meets ids of two kinds, each privacy definition those of all
     @pytest.mark.parametrize("unit", UNITS, ids=repr)
-    @pytest.mark.parametrize("currency", ["zcdp", "pure"])
-    def test_of_random_statements(self, unit, currency):
-        kind = (UNITS.index(unit) + (currency == "pure")) % 4
+    @pytest.mark.parametrize("privacy", [ZCDP, PURE])
+    def test_of_random_statements(self, unit, privacy):
+        kind = (UNITS.index(unit) + (privacy == PURE)) % 4
         used = []
         for seed in range(8) if LONG else (kind,):
             rng = np.random.default_rng([seed, unit.max_rows, unit.max_groups])
             frame = crowd(seed, people=3)
-            cap = dpnb.Budget(rho=1_000) if currency == "zcdp" else dpnb.Budget(epsilon=1_000)
+            cap = dpnb.Budget(rho=1_000) if privacy == ZCDP else dpnb.Budget(epsilon=1_000)
             curator = opened(unit, cap, frame)
             session = curator.session()
             for _ in range(12):
                 sql = str(rng.choice(KINDS)).format(rng.choice(DISJOINT))
                 amount = Fraction(int(rng.integers(1, 9)), 16)
-                session.query(sql, **{"rho" if currency == "zcdp" else "epsilon": amount})
-            charged = curator.budget.spent.level(curator._runner.store.accountant.currency)
-            losses = self.losses(curator, unit, frame, currency)
+                session.query(sql, **{"rho" if privacy == ZCDP else "epsilon": amount})
+            charged = curator.budget.spent.level(curator._runner.store.accountant.privacy)
+            losses = self.losses(curator, unit, frame, privacy)
             worst = max(sum(lost.values()) for lost in losses)
             curator.close()
             assert worst <= charged
@@ -283,7 +284,7 @@ class TestSharing:
                 assert charged <= Fraction(1, 10) * (1 + Fraction(1, 10**6)), sql
             elif not (unit.max_rows == 1 or ("k," in sql and unit.max_groups >= unit.max_rows)):
                 assert charged >= Fraction(len(parts) - 1, 10), sql
-        (lost,) = self.losses(curator, unit, frame, "zcdp")
+        (lost,) = self.losses(curator, unit, frame, ZCDP)
         for sql in KINDS:
             assert sum(lost[view] for view in views[sql]) <= charges[sql], sql
         curator.close()
@@ -346,9 +347,9 @@ DECISIONS = [
 ]
 
 
-def script(curator, currency):
+def script(curator, privacy):
     """Yield what each step returns or raises, as text."""
-    level = "rho" if currency == "zcdp" else "epsilon"
+    level = "rho" if privacy == ZCDP else "epsilon"
     session = curator.session()
 
     def plain(found):
@@ -377,7 +378,7 @@ def script(curator, currency):
     ways = [{}] + [{"mode": mode, "beta": 0.4, "alpha": 0.4} for mode in ("rr", "hybrid")]
     for i, sql in enumerate(DECISIONS):
         # another way for each, and another one under the other privacy definition
-        for options in ways if LONG else [ways[(i + (currency == "pure")) % 3]]:
+        for options in ways if LONG else [ways[(i + (privacy == PURE)) % 3]]:
             yield outcome(lambda q=sql, o=options: told(session.decide(q, **o)))
     yield outcome(lambda: told(session.infer(STATEMENTS[3])))
     answer = session.query(STATEMENTS[1], **{level: 1})
@@ -385,8 +386,8 @@ def script(curator, currency):
     yield [row[2:] for row in session.history], repr(session.budget)
 
 
-def stream(frame, unit, currency, path, caplog, capfd):
-    budget = dpnb.Budget(rho=900) if currency == "zcdp" else dpnb.Budget(epsilon=900)
+def stream(frame, unit, privacy, path, caplog, capfd):
+    budget = dpnb.Budget(rho=900) if privacy == ZCDP else dpnb.Budget(epsilon=900)
     noise = TurningNoise()
     with caplog.at_level(logging.DEBUG), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
@@ -395,7 +396,7 @@ def stream(frame, unit, currency, path, caplog, capfd):
             curator = Curator(
                 Table("t", frame, SCHEMA, unit), budget=budget, ledger=path, noise=noise
             )
-            said = list(script(curator, currency))
+            said = list(script(curator, privacy))
             curator.close()
     assert [str(item.message) for item in warned] == []
     assert [record.message for record in caplog.records] == []
@@ -413,14 +414,14 @@ class TestMessages:
         pure=("one id more, all of them texts",),
     )
 
-    @pytest.mark.parametrize(("unit", "currency"), [(UNITS[3], "zcdp"), (UNITS[2], "pure")])
-    def test_the_stream_is_identical(self, unit, currency, tmp_path, caplog, capfd):
-        base = stream(BASE, unit, currency, tmp_path / "base", caplog, capfd)
+    @pytest.mark.parametrize(("unit", "privacy"), [(UNITS[3], ZCDP), (UNITS[2], PURE)])
+    def test_the_stream_is_identical(self, unit, privacy, tmp_path, caplog, capfd):
+        base = stream(BASE, unit, privacy, tmp_path / "base", caplog, capfd)
         kinds = refusals(base[0])
         assert kinds.count("SqlError") >= len(REFUSED) - 1
         assert len(kinds) < 0.6 * len(base[0])
-        for name in (name for each, name in self.COMPARED if each == currency):
-            other = stream(TABLES[name], unit, currency, tmp_path / name, caplog, capfd)
+        for name in (name for each, name in self.COMPARED if each == privacy):
+            other = stream(TABLES[name], unit, privacy, tmp_path / name, caplog, capfd)
             for mine, theirs in zip(other[0], base[0], strict=True):
                 assert mine == theirs, name
             assert other[1:] == base[1:], name

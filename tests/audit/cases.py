@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from dpnb.privacy import response
 from dpnb.privacy.calibrate import safe_scale
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.one_off import gumbel_scale, top_k
 from dpnb.privacy.path import Knot, gaussian_knot, insert, laplace_chain, variance_of
@@ -40,7 +41,7 @@ class Case:
     name : str
     claim : float
         rho, or epsilon.
-    currency : {'zcdp', 'pure'}
+    privacy : {'zcdp', 'pure'}
     draw : callable
     defects : mapping of str to callable
         Wrong versions that claim the same.
@@ -50,7 +51,7 @@ class Case:
 
     name: str
     claim: float
-    currency: Literal["zcdp", "pure"]
+    privacy: Literal["zcdp", "pure"]
     draw: Draw
     defects: Mapping[str, Draw] = field(default_factory=dict)
     share: float = 1.0
@@ -64,7 +65,7 @@ def _plain(scale: float) -> Draw:
     """A vector of one count with Gaussian noise."""
 
     def draw(given: int, runs: int, noise: Noise) -> Features:
-        sigma = scale * safe_scale(RHO, UNIT, "zcdp")
+        sigma = scale * safe_scale(RHO, UNIT, ZCDP)
         return np.array(noise.gaussian([given * UNIT] * runs, sigma))[:, None] / UNIT
 
     return draw
@@ -125,7 +126,7 @@ def _chain(given: int, runs: int, noise: Noise) -> Features:
 
 def _independent_levels(given: int, runs: int, noise: Noise) -> Features:
     exact = [given * UNIT] * runs
-    drawn = [noise.laplace(exact, safe_scale(level, UNIT, "pure")) for level in GRID]
+    drawn = [noise.laplace(exact, safe_scale(level, UNIT, PURE)) for level in GRID]
     return _steps(np.array(drawn, dtype=float).T / UNIT)
 
 
@@ -196,7 +197,7 @@ def _quantile(factor: float) -> Draw:
         table = np.zeros(STEPS + 1, dtype=np.int64)
         table[STEPS // 2] = 1
         table[STEPS] = given
-        scale = factor * wanted.scale(Fraction(1), "pure")
+        scale = factor * wanted.scale(Fraction(1), PURE)
         scores = wanted.scores(table)
         found = [noise.largest(scores, scale) for _ in range(runs)]
         return _one_hot([(place >= 32) + (place >= 33) + (place >= 64) for place in found], 4)
@@ -213,10 +214,10 @@ def _sparse(given: int, runs: int, noise: Noise, *, fresh: bool) -> Features:
     table = np.zeros(STEPS + 1, dtype=np.int64)
     table[STEPS] = given
     if fresh:
-        drawn = [wanted.draw(table, Fraction(1), "pure", noise)[0] for _ in range(runs)]
+        drawn = [wanted.draw(table, Fraction(1), PURE, noise)[0] for _ in range(runs)]
     else:
-        counts = np.array(wanted.counts(table, "pure"))
-        first, _ = wanted.scales(Fraction(1), "pure")
+        counts = np.array(wanted.counts(table, PURE))
+        first, _ = wanted.scales(Fraction(1), PURE)
         limits = noise.laplace([0] * runs, first / 4)
         drawn = [
             next((i for i, count in enumerate(counts) if -count >= limit), -1) for limit in limits
@@ -226,7 +227,7 @@ def _sparse(given: int, runs: int, noise: Noise, *, fresh: bool) -> Features:
 
 def _public_level(given: int, runs: int, noise: Noise) -> Features:
     """A count at the epsilon that the public rule gives for tau = 1/2, whatever the table."""
-    return _beyond_two(noise.laplace([given * UNIT] * runs, safe_scale(Fraction(1), UNIT, "pure")))
+    return _beyond_two(noise.laplace([given * UNIT] * runs, safe_scale(Fraction(1), UNIT, PURE)))
 
 
 def _level_from_data(given: int, runs: int, noise: Noise) -> Features:
@@ -268,15 +269,15 @@ CASES = (
     Case(
         "Gaussian noise on a count",
         0.5,
-        "zcdp",
+        ZCDP,
         _plain(1.0),
         {"a scale smaller by 20 %": _plain(0.8), "half the sensitivity": _plain(0.5)},
     ),
-    Case("Gaussian path, from coarse to fine", 0.5, "zcdp", _path((0, 1, 2))),
+    Case("Gaussian path, from coarse to fine", 0.5, ZCDP, _path((0, 1, 2))),
     Case(
         "Gaussian path, in any order",
         0.5,
-        "zcdp",
+        ZCDP,
         _path((1, 2, 0)),
         {
             "each version drawn anew": _anew,
@@ -287,7 +288,7 @@ CASES = (
     Case(
         "Laplace chain, all levels",
         1.0,
-        "pure",
+        PURE,
         _chain,
         {
             "levels drawn independently": _independent_levels,
@@ -297,7 +298,7 @@ CASES = (
     Case(
         "Selection of one",
         0.5,
-        "zcdp",
+        ZCDP,
         _selection(1.0),
         {"a third of the scale": _selection(1 / 3)},
         share=0.5,
@@ -305,7 +306,7 @@ CASES = (
     Case(
         "Selection of the best two",
         0.5,
-        "zcdp",
+        ZCDP,
         _best(1.0),
         {"charged for one of them, and half the spread": _best(0.5 / math.sqrt(2))},
         share=0.25,
@@ -313,14 +314,14 @@ CASES = (
     Case(
         "Randomised response",
         response.epsilon(BETA, ALPHA),
-        "pure",
+        PURE,
         _coins(BETA, ALPHA),
         {"coins of half the bounds": _coins(BETA / 2, ALPHA / 2)},
     ),
     Case(
         "Quantile of the contributions",
         1.0,
-        "pure",
+        PURE,
         _quantile(1.0),
         {"half the sensitivity": _quantile(0.4)},
         share=0.25,
@@ -328,14 +329,14 @@ CASES = (
     Case(
         "A count at the level of the public rule",
         1.0,
-        "pure",
+        PURE,
         _public_level,
         {"a level found in the data (published Algorithm 1)": _level_from_data},
     ),
     Case(
         "First level with few outliers (sparse vector)",
         1.0,
-        "pure",
+        PURE,
         lambda given, runs, noise: _sparse(given, runs, noise, fresh=True),
         {
             "exact counts, and a quarter of the noise on the threshold": lambda given, runs, noise: (

@@ -10,7 +10,7 @@ from unittest import mock
 
 import numpy as np
 
-from dpnb.privacy.loss import Currency
+from dpnb.privacy.definition import PURE, ZCDP, PrivacyDefinition
 from dpnb.privacy.noise import Noise
 from dpnb.risk import safe_counts
 from dpnb.risk.preferences import CANDIDATES
@@ -20,7 +20,7 @@ from tests.kit.noise import NoNoise
 ALLOWED = safe_counts.FAILURE
 SIZES = (200, 1_000, 10_000, 32_561)
 EXPOSED = (0.001, 0.05, 0.5)
-COSTS: dict[Currency, Fraction] = {"zcdp": Fraction(1, 200), "pure": Fraction(1, 10)}
+COSTS: dict[PrivacyDefinition, Fraction] = {ZCDP: Fraction(1, 200), PURE: Fraction(1, 10)}
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Case:
 
     rows: int
     exposed: float
-    currency: Currency
+    privacy: PrivacyDefinition
 
     @property
     def table(self) -> np.ndarray:
@@ -40,21 +40,21 @@ class Case:
         return table
 
     def __str__(self) -> str:
-        return f"{self.rows:,} people, {self.exposed:.3g} of them exposed, {self.currency}"
+        return f"{self.rows:,} people, {self.exposed:.3g} of them exposed, {self.privacy}"
 
 
 def cases() -> Iterator[Case]:
     """Yield all cases."""
-    for currency in COSTS:
+    for privacy in COSTS:
         for rows in SIZES:
             for exposed in EXPOSED:
-                yield Case(rows, exposed, currency)
+                yield Case(rows, exposed, privacy)
 
 
 def draws(case: Case, runs: int, noise: Noise) -> np.ndarray:
     """Return what the mechanism releases in many runs, shape (runs, K + 1)."""
-    watched, cost = NoNoise(), COSTS[case.currency]
-    exact = safe_counts.Histogram().draw(case.table, cost, case.currency, watched)
+    watched, cost = NoNoise(), COSTS[case.privacy]
+    exact = safe_counts.Histogram().draw(case.table, cost, case.privacy, watched)
     (drawn,) = watched.draws
     found = getattr(noise, drawn.name)(exact * runs, drawn.scale)
     return np.reshape(np.array(found, dtype=np.int64), (runs, len(exact)))
@@ -65,7 +65,7 @@ def false(case: Case, runs: int, noise: Noise) -> int:
     exact = safe_counts.Histogram().exact(case.table)
     above, count = np.cumsum(exact[:-1]), 0
     for released in draws(case, runs, noise):
-        _, upper, least = safe_counts.bounds(released.tolist(), COSTS[case.currency], case.currency)
+        _, upper, least = safe_counts.bounds(released.tolist(), COSTS[case.privacy], case.privacy)
         count += least > case.rows or any(a > u for a, u in zip(above, upper, strict=True))
     return count
 
@@ -75,9 +75,9 @@ def _each_on_its_own() -> AbstractContextManager[object]:
 
     real = safe_counts.margins.__wrapped__
 
-    def margins(cost: Fraction, currency: Currency) -> Sequence[float]:
+    def margins(cost: Fraction, privacy: PrivacyDefinition) -> Sequence[float]:
         with mock.patch.object(safe_counts, "FAILURE", ALLOWED * (safe_counts.BINS + 1)):
-            found: Sequence[float] = real(cost, currency)
+            found: Sequence[float] = real(cost, privacy)
             return found
 
     return mock.patch.object(safe_counts, "margins", margins)
@@ -93,7 +93,7 @@ DEFECTS: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "margins at 5 % each, the best of three picked": _each_on_its_own,
     "the number of people without a margin": _size_as_drawn,
 }
-CAUGHT = Case(1_000, 0.5, "zcdp")
+CAUGHT = Case(1_000, 0.5, ZCDP)
 """A case in which each defect shows."""
 
 
@@ -110,9 +110,9 @@ def tail_false(runs: int, noise: Noise, rows: int = 32_561, exposed: int = 19) -
     table = np.zeros(STEPS + 1, dtype=np.int64)
     table[STEPS], table[0] = exposed, rows - exposed
     tail = Tail(CANDIDATES, 0.95, 0, "bound")
-    counts = tail.counts(table, "zcdp")
+    counts = tail.counts(table, ZCDP)
     count = 0
     for _ in range(runs):
-        (place,) = tail.draw(table, COSTS["zcdp"], "zcdp", noise)
+        (place,) = tail.draw(table, COSTS[ZCDP], ZCDP, noise)
         count += place >= 0 and counts[place] > 0
     return count

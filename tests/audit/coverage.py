@@ -12,6 +12,7 @@ from scipy import stats
 
 import dpnb
 from dpnb import Category, Integer, Schema, Table
+from dpnb.privacy.definition import PURE, ZCDP
 
 SCHEMA = Schema(
     {"city": Category(["a", "b", "c"]), "wage": Integer(0, 50, bins=[0, 10, 20, 50])},
@@ -25,8 +26,8 @@ FRAME = pd.DataFrame(
     }
 )
 GROUPS = FRAME.groupby("city").wage
-BUDGETS = {"zcdp": dpnb.Budget(rho=10, delta=1e-6), "pure": dpnb.Budget(epsilon=20)}
-LEVEL = {"zcdp": {"rho": 0.1}, "pure": {"epsilon": 0.5}}
+BUDGETS = {ZCDP: dpnb.Budget(rho=10, delta=1e-6), PURE: dpnb.Budget(epsilon=20)}
+LEVEL = {ZCDP: {"rho": 0.1}, PURE: {"epsilon": 0.5}}
 
 Intervals = tuple[Any, Any, Any]
 """Low ends, high ends and exact values, each of shape (n,): they hold together."""
@@ -114,13 +115,13 @@ CLAIMS: Mapping[str, Claim] = {
 }
 
 
-def covered(claim: Claim, currency: str, runs: int, *widths: float) -> list[int]:
+def covered(claim: Claim, privacy: str, runs: int, *widths: float) -> list[int]:
     """Return in how many runs all intervals hold, when they are drawn in to each share of their width."""
     hits = [0] * len(widths)
     table = Table("t", FRAME, SCHEMA)
     for _ in range(runs):
-        session = dpnb.Session(table, budget=BUDGETS[currency])
-        low, high, truth = (np.asarray(x, float) for x in claim.intervals(session, LEVEL[currency]))
+        session = dpnb.Session(table, budget=BUDGETS[privacy])
+        low, high, truth = (np.asarray(x, float) for x in claim.intervals(session, LEVEL[privacy]))
         session.close()
         slack = 1e-9 * (1 + abs(truth))
         for place, width in enumerate(widths):
@@ -147,7 +148,7 @@ class Errors:
     uncertain: int = 0
 
 
-def decided(currency: str, beta: float, runs: int, width: float) -> tuple[Errors, Errors]:
+def decided(privacy: str, beta: float, runs: int, width: float) -> tuple[Errors, Errors]:
     """Decide again and again with both thresholds as near as can be.
 
     Returns
@@ -162,7 +163,7 @@ def decided(currency: str, beta: float, runs: int, width: float) -> tuple[Errors
     sql, table = SQL.format(*limits.values()), Table("t", FRAME, SCHEMA)
     errors, planted = Errors(), Errors()
     for _ in range(runs):
-        session = dpnb.Session(table, budget=BUDGETS[currency])
+        session = dpnb.Session(table, budget=BUDGETS[privacy])
         found = session.decide(sql, beta=beta, u={"count": 40, "sum_wage": 1_500}, steps=2)
         session.close()
         frame = found.to_frame().set_index("city")
@@ -205,7 +206,7 @@ _EQUAL = Table(
 )
 
 
-def equal(having: str, mode: str, currency: str, beta: float) -> tuple[int, int]:
+def equal(having: str, mode: str, privacy: str, beta: float) -> tuple[int, int]:
     """Decide on ``EQUAL`` groups exactly at the threshold.
 
     Returns
@@ -216,7 +217,7 @@ def equal(having: str, mode: str, currency: str, beta: float) -> tuple[int, int]
     """
 
     def decided(statement: str) -> Any:
-        session = dpnb.Session(_EQUAL, budget=BUDGETS[currency])
+        session = dpnb.Session(_EQUAL, budget=BUDGETS[privacy])
         sql = f"SELECT city FROM t GROUP BY city HAVING {statement}"
         options = {"steps": 1} if mode == "certified" else {}
         found = session.decide(sql, beta=beta, mode=mode, u=60, rows=4, **options)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpnb.privacy.definition import ZCDP
 from dpnb.privacy.noise import Noise
 from tests.audit.bounds import epsilon_bound, rho_bound
 from tests.audit.cases import Case, Draw, Features
@@ -58,13 +59,13 @@ def _scores(first: Features, second: Features) -> list[Features]:
 def bound(case: Case, draw: Draw, runs: int, noise: Noise) -> float:
     """Return a lower bound on what ``draw`` loses, in the unit of the case."""
     first, second = _scores(draw(0, runs, noise), draw(1, runs, noise))
-    bound_of = rho_bound if case.currency == "zcdp" else epsilon_bound
+    bound_of = rho_bound if case.privacy == ZCDP else epsilon_bound
     return bound_of(first, second, ERROR)
 
 
 def audit(case: Case, runs: int, noise: Noise) -> Iterator[Finding]:
     """Yield what is found of a case and of its defects."""
     count = round(runs * case.share)
-    unit = "rho" if case.currency == "zcdp" else "epsilon"
+    unit = "rho" if case.privacy == ZCDP else "epsilon"
     for defect, draw in [("", case.draw), *case.defects.items()]:
         yield Finding(case.name, defect, case.claim, unit, bound(case, draw, count, noise), count)

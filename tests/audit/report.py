@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.noise import SecureNoise
 from tests.audit import choices as private
 from tests.audit.bounds import delta_bound
@@ -110,41 +111,41 @@ def mechanisms(runs: int) -> Iterator[tuple[bool, Sequence[str]]]:
 def sessions() -> Iterator[tuple[bool, Sequence[str]]]:
     """Yield the rows of section 2."""
     parts = (
-        ("rows", "zcdp", lambda: row_tables(ROWS, 3), ON_ROWS),
-        ("rows", "zcdp", lambda: row_tables(PLAIN, 5), EXPLANATIONS),
-        ("ids", "zcdp", lambda: id_tables(2, UNIT), ON_IDS),
-        ("rows", "pure", lambda: row_tables(ROWS, 3), ON_ROWS),
-        ("ids", "pure", lambda: id_tables(2, UNIT), ON_IDS),
+        ("rows", ZCDP, lambda: row_tables(ROWS, 3), ON_ROWS),
+        ("rows", ZCDP, lambda: row_tables(PLAIN, 5), EXPLANATIONS),
+        ("ids", ZCDP, lambda: id_tables(2, UNIT), ON_IDS),
+        ("rows", PURE, lambda: row_tables(ROWS, 3), ON_ROWS),
+        ("ids", PURE, lambda: id_tables(2, UNIT), ON_IDS),
     )
-    for unit, currency, tables, scripts in parts:
+    for unit, privacy, tables, scripts in parts:
         for name, (script, least) in scripts.items():
             if scripts is EXPLANATIONS:
                 name = f"an explanation {name}"
-            found, charged = worst(tables(), script, currency)
+            found, charged = worst(tables(), script, privacy)
             yield (
                 least * charged * (1 - 1e-6) <= found <= charged * (1 + CLOSE),
-                [unit, name, currency, _AS_IT_IS, f"{charged:.6g}", f"{found:.6g}"],
+                [unit, name, privacy, _AS_IT_IS, f"{charged:.6g}", f"{found:.6g}"],
             )
     for defect in DEFECTS:
-        for currency in defect.currencies:
+        for privacy in defect.definitions:
             for name in defect.scripts:
-                found, charged = defect.worst(name, currency)
-                cells = [defect.unit, name, currency, _planted(defect.name)]
+                found, charged = defect.worst(name, privacy)
+                cells = [defect.unit, name, privacy, _planted(defect.name)]
                 yield found > charged * (1 + CLOSE), [*cells, f"{charged:.6g}", f"{found:.6g}"]
 
 
 def intervals(runs: int) -> Iterator[tuple[bool, Sequence[str]]]:
     """Yield the rows of section 3."""
-    for currency in ("zcdp", "pure"):
+    for privacy in (ZCDP, PURE):
         for name, claim in CLAIMS.items():
             widths = (1.0, claim.narrowed)
-            for width, hits in zip(widths, covered(claim, currency, runs, *widths), strict=True):
+            for width, hits in zip(widths, covered(claim, privacy, runs, *widths), strict=True):
                 kept = may_be(hits, runs, claim.confidence, ERROR)
                 yield (
                     kept == (width == 1),
                     [
                         name,
-                        currency,
+                        privacy,
                         _AS_IT_IS if width == 1 else _planted(f"{width:.0%} of the width"),
                         f"{claim.confidence:.0%}",
                         f"{hits / runs:.2%}",
@@ -154,9 +155,9 @@ def intervals(runs: int) -> Iterator[tuple[bool, Sequence[str]]]:
 
 def decisions(runs: int) -> Iterator[tuple[bool, Sequence[str]]]:
     """Yield the rows of section 4."""
-    for currency in ("zcdp", "pure"):
+    for privacy in (ZCDP, PURE):
         for beta in (0.05, 0.2):
-            errors, planted = decided(currency, beta, runs, NARROWED)
+            errors, planted = decided(privacy, beta, runs, NARROWED)
             for what, version, count, limit in (
                 ("a satisfying group is left out", "", errors.missed, beta),
                 ("a satisfying group is left out", "no uncertain region", planted.missed, beta),
@@ -172,7 +173,7 @@ def decisions(runs: int) -> Iterator[tuple[bool, Sequence[str]]]:
                     may_be(runs - count, runs, 1 - limit, ERROR) != bool(version),
                     [
                         what,
-                        f"{currency}, beta = {beta}",
+                        f"{privacy}, beta = {beta}",
                         _planted(version) if version else _AS_IT_IS,
                         f"at most {limit:.0%}",
                         f"{count / runs:.2%}",
@@ -183,10 +184,10 @@ def decisions(runs: int) -> Iterator[tuple[bool, Sequence[str]]]:
 def equalities(runs: int) -> Iterator[tuple[bool, Sequence[str]]]:
     """Yield the rows of section 5."""
     beta, groups = 0.05, runs * EQUAL
-    for currency in ("zcdp", "pure"):
+    for privacy in (ZCDP, PURE):
         for mode in ("certified", "margin", "rr", "hybrid"):
             for having in EQUALITIES:
-                pairs = [equal(having, mode, currency, beta) for _ in range(runs)]
+                pairs = [equal(having, mode, privacy, beta) for _ in range(runs)]
                 defect = "equality is false" if mode in ("rr", "hybrid") else "no uncertain region"
                 for version, missed in zip(
                     ("", defect), map(sum, zip(*pairs, strict=True)), strict=True
@@ -195,7 +196,7 @@ def equalities(runs: int) -> Iterator[tuple[bool, Sequence[str]]]:
                         may_be(groups - missed, groups, 1 - beta, ERROR) != bool(version),
                         [
                             f"`{having}`",
-                            f"{currency}, {mode}",
+                            f"{privacy}, {mode}",
                             _planted(version) if version else _AS_IT_IS,
                             f"at most {beta:.0%}",
                             f"{missed / groups:.2%}",
@@ -289,7 +290,7 @@ def written(runs: int, number: int) -> Report:
         "stays below, larger tables would be needed to lose more, or a search ended before its last draw.",
     )
     report.table(
-        ["unit", "statements", "currency", "version", "charged", "largest loss"], sessions()
+        ["unit", "statements", "privacy", "version", "charged", "largest loss"], sessions()
     )
     report.say(
         "## 3. How often intervals hold",
@@ -298,7 +299,7 @@ def written(runs: int, number: int) -> Report:
         f"fewer, would come of a true one with a chance of at most {ERROR:g}. Shares, medians and differences hold more "
         "often than claimed, because their bounds are not tight; so they must be drawn in more until it is noticed.",
     )
-    report.table(["intervals", "currency", "version", "claim", "measured"], intervals(number))
+    report.table(["intervals", "privacy", "version", "claim", "measured"], intervals(number))
     report.say(
         "## 4. How often decisions err",
         f"{number:,} decisions of each kind, with two conditions. One group satisfies both by a single row, or unit of "

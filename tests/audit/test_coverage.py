@@ -6,38 +6,39 @@ import os
 
 import pytest
 
+from dpnb.privacy.definition import PURE, ZCDP
 from tests.audit.coverage import CLAIMS, EQUAL, EQUALITIES, covered, decided, equal, may_be
 
 RUNS = 20
 ERROR = 1e-6
 LONG = os.environ.get("DPNB_LONG") == "1"
 ALIKE = (
-    ("a sum", "pure"), ("a share of two counts", "zcdp"), ("counts of three groups", "zcdp"),
-    ("a difference of two groups", "zcdp"),
+    ("a sum", PURE), ("a share of two counts", ZCDP), ("counts of three groups", ZCDP),
+    ("a difference of two groups", ZCDP),
 )  # fmt: skip
-"""The other currency has them; each currency has six kinds."""
+"""The other privacy definition has them; each privacy has six kinds."""
 
 
 @pytest.mark.parametrize(
-    ("name", "currency"),
+    ("name", "privacy"),
     [
-        (name, currency)
+        (name, privacy)
         for name in CLAIMS
-        for currency in ("zcdp", "pure")
-        if LONG or (name, currency) not in ALIKE
+        for privacy in (ZCDP, PURE)
+        if LONG or (name, privacy) not in ALIKE
     ],
 )
-def test_intervals_hold_as_often_as_they_say(name, currency, size):
+def test_intervals_hold_as_often_as_they_say(name, privacy, size):
     claim, runs = CLAIMS[name], size(RUNS)
-    held, narrowed = covered(claim, currency, runs, 1.0, 0.1)
+    held, narrowed = covered(claim, privacy, runs, 1.0, 0.1)
     assert may_be(held, runs, claim.confidence, ERROR)
     assert not may_be(narrowed, runs, claim.confidence, ERROR)
 
 
-@pytest.mark.parametrize("currency", ["zcdp", "pure"])
-def test_decisions_err_no_more_often_than_they_say(currency, size):
+@pytest.mark.parametrize("privacy", [ZCDP, PURE])
+def test_decisions_err_no_more_often_than_they_say(privacy, size):
     runs = size(RUNS)
-    errors, planted = decided(currency, 0.05, runs, 0.0)
+    errors, planted = decided(privacy, 0.05, runs, 0.0)
     assert may_be(runs - errors.missed, runs, 0.95, ERROR)
     assert may_be(runs - errors.uncertain, runs, 0.95, ERROR)
     assert not may_be(runs - planted.missed, runs, 0.95, ERROR)
@@ -45,20 +46,20 @@ def test_decisions_err_no_more_often_than_they_say(currency, size):
 
 
 @pytest.mark.parametrize(
-    ("having", "mode", "currency"),
+    ("having", "mode", "privacy"),
     [
-        (having, mode, currency)
+        (having, mode, privacy)
         for place, having in enumerate(EQUALITIES)
         for kind, mode in enumerate(("certified", "margin", "rr", "hybrid"))
-        for number, currency in enumerate(("zcdp", "pure"))
+        for number, privacy in enumerate((ZCDP, PURE))
         if LONG or (place + kind + number) % 3 == 0
     ],
 )
 def test_groups_exactly_at_a_threshold_are_left_out_no_more_often_than_said(
-    having, mode, currency, size
+    having, mode, privacy, size
 ):
     runs = size(1)
-    pairs = [equal(having, mode, currency, 0.05) for _ in range(runs)]
+    pairs = [equal(having, mode, privacy, 0.05) for _ in range(runs)]
     missed, planted = map(sum, zip(*pairs, strict=True))
     assert may_be(runs * EQUAL - missed, runs * EQUAL, 0.95, 1e-9)
     assert not may_be(runs * EQUAL - planted, runs * EQUAL, 0.95, 1e-9)

@@ -9,6 +9,7 @@ import os
 
 import pytest
 
+from dpnb.privacy.definition import PURE, ZCDP
 from tests.audit.whole import (
     DEFECTS,
     EXPLANATIONS,
@@ -37,9 +38,9 @@ def few(size):
     return size(1) == 1
 
 
-def check(tables, audited, currency="zcdp"):
+def check(tables, audited, privacy=ZCDP):
     script, least = audited
-    found, charged = worst(tables, script, currency)
+    found, charged = worst(tables, script, privacy)
     assert least * charged * (1 - 1e-6) <= found <= charged * (1 + CLOSE)
 
 
@@ -63,18 +64,18 @@ def test_ids(name, few):
     "name", ON_ROWS if LONG else [name for name in ON_ROWS if name not in ALIKE]
 )
 def test_rows_of_a_pure_session(name):
-    check(row_tables(ROWS, 1), ON_ROWS[name], "pure")
+    check(row_tables(ROWS, 1), ON_ROWS[name], PURE)
 
 
 @pytest.mark.parametrize("name", ON_IDS)
 def test_ids_of_a_pure_session(name):
-    check(id_tables(1, UNIT), ON_IDS[name], "pure")
+    check(id_tables(1, UNIT), ON_IDS[name], PURE)
 
 
 @pytest.mark.parametrize(
-    ("defect", "script", "currency"),
-    [(one, name, unit) for one in DEFECTS for name in one.scripts for unit in one.currencies],
+    ("defect", "script", "privacy"),
+    [(one, name, unit) for one in DEFECTS for name in one.scripts for unit in one.definitions],
 )
-def test_defects_are_caught(defect, script, currency):
-    found, charged = defect.worst(script, currency)
+def test_defects_are_caught(defect, script, privacy):
+    found, charged = defect.worst(script, privacy)
     assert found > charged * (1 + CLOSE)

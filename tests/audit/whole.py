@@ -26,14 +26,14 @@ import dpnb
 from dpnb import Category, Integer, Real, Schema, Table, Unit
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.privacy.calibrate import safe_scale
+from dpnb.privacy.definition import PURE, ZCDP, PrivacyDefinition
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.path import Knot, variance_of
 from dpnb.views.view import View
 from tests.kit.loaded import LoadedEngine
 from tests.kit.noise import BlindNoise, Draw
 
-Currency = Literal["zcdp", "pure"]
-BUDGETS = {"zcdp": dpnb.Budget(rho=1_000, delta=1e-6), "pure": dpnb.Budget(epsilon=60)}
+BUDGETS = {ZCDP: dpnb.Budget(rho=1_000, delta=1e-6), PURE: dpnb.Budget(epsilon=60)}
 Row = tuple[Any, ...]
 
 
@@ -58,7 +58,7 @@ class Blind(BlindNoise):
         """Return the draws; each chain at the finest level that was shown of it."""
         levels = iter(finest)
         return tuple(
-            Draw("laplace", one.exact, safe_scale(next(levels), int(one.scale), "pure"))
+            Draw("laplace", one.exact, safe_scale(next(levels), int(one.scale), PURE))
             if one.name == "chain"
             else one
             for one in self.draws
@@ -114,12 +114,12 @@ class Run:
 
     drawn: tuple[Draw, ...]
     charged: float
-    currency: Currency
+    privacy: PrivacyDefinition
 
 
 def loss(one: Run, other: Run) -> float:
     """Return the rho, or epsilon, that a session loses between two tables."""
-    lost = epsilon_of if one.currency == "pure" else rho_of
+    lost = epsilon_of if one.privacy == PURE else rho_of
     return math.fsum(
         lost(mine, theirs) for mine, theirs in zip(one.drawn, other.drawn, strict=True)
     )
@@ -182,7 +182,7 @@ def _rows(table: Table) -> DuckDBEngine:
 Script = Callable[[dpnb.Curator], None]
 
 
-def run(table: Table, script: Script, currency: Currency) -> Run:
+def run(table: Table, script: Script, privacy: PrivacyDefinition) -> Run:
     """Return what a script draws and costs on a table."""
     noise = Blind()
     # what is kept of an id rests on the ledger's secret, which is the same on both tables
@@ -190,7 +190,7 @@ def run(table: Table, script: Script, currency: Currency) -> Run:
         mock.patch("secrets.token_bytes", bytes),
         mock.patch("dpnb.engines.choice.engine_of", lambda table: _Loaded(table, _rows(table))),
     ):
-        curator = dpnb.Curator(table, budget=BUDGETS[currency], noise=noise)
+        curator = dpnb.Curator(table, budget=BUDGETS[privacy], noise=noise)
     with (
         mock.patch("dpnb.privacy.path.gaussian_around", noise.gaussian_around),
         mock.patch("dpnb.explain.mechanism.top_k", noise.top_k),
@@ -201,8 +201,8 @@ def run(table: Table, script: Script, currency: Currency) -> Run:
     spent, synopses = curator.budget.spent, curator._runner.store.accountant.synopses
     finest = [synopses.finest[view] for view in synopses.paths]
     curator.close()
-    charged = spent.epsilon if currency == "pure" else spent.rho
-    return Run(noise.settled(finest), float(charged), currency)
+    charged = spent.epsilon if privacy == PURE else spent.rho
+    return Run(noise.settled(finest), float(charged), privacy)
 
 
 def _chosen(kinds: int, most: int, *, few: bool) -> Iterator[tuple[int, ...]]:
@@ -251,10 +251,12 @@ def id_tables(
 
 
 def worst(
-    tables: Iterator[tuple[tuple[int, ...], Table]], script: Script, currency: Currency = "zcdp"
+    tables: Iterator[tuple[tuple[int, ...], Table]],
+    script: Script,
+    privacy: PrivacyDefinition = ZCDP,
 ) -> tuple[float, float]:
     """Return the largest loss over all neighbouring tables, and the largest charge."""
-    runs = {chosen: run(table, script, currency) for chosen, table in tables}
+    runs = {chosen: run(table, script, privacy) for chosen, table in tables}
     found = 0.0
     for chosen, one in runs.items():
         for place in range(len(chosen)):
@@ -268,7 +270,7 @@ def worst(
 
 def _at(curator: dpnb.Curator, level: str) -> dict[str, str]:
     """Return a level as an option."""
-    pure = curator._runner.store.accountant.currency == "pure"
+    pure = curator._runner.store.accountant.privacy == "pure"
     return {"epsilon" if pure else "rho": level}
 
 
@@ -386,7 +388,7 @@ def half_sensitivity() -> AbstractContextManager[object]:
     """Forget half of what an id can change."""
     right = View.lattice_sensitivity
     return mock.patch.object(
-        View, "lattice_sensitivity", lambda view, currency: right(view, currency) // 2
+        View, "lattice_sensitivity", lambda view, privacy: right(view, privacy) // 2
     )
 
 
@@ -402,21 +404,21 @@ class Defect:
     unit : {'rows', 'ids'}
     scripts : tuple of str
         Of ``ON_ROWS`` or ``ON_IDS``.
-    currencies : tuple of str
+    definitions : tuple of str
     """
 
     name: str
     planted: Callable[[], AbstractContextManager[object]]
     unit: Literal["rows", "ids"]
     scripts: tuple[str, ...]
-    currencies: tuple[Currency, ...]
+    definitions: tuple[PrivacyDefinition, ...]
 
-    def worst(self, script: str, currency: Currency) -> tuple[float, float]:
+    def worst(self, script: str, privacy: PrivacyDefinition) -> tuple[float, float]:
         """Return the largest loss on tables of at most one row, or id, and the charge."""
         with self.planted():
             if self.unit == "rows":
-                return worst(row_tables(ROWS, 1), ON_ROWS[script][0], currency)
-            return worst(id_tables(1, UNIT), ON_IDS[script][0], currency)
+                return worst(row_tables(ROWS, 1), ON_ROWS[script][0], privacy)
+            return worst(id_tables(1, UNIT), ON_IDS[script][0], privacy)
 
 
 DEFECTS = (
@@ -425,13 +427,13 @@ DEFECTS = (
         less_noise,
         "rows",
         ("a sum", "several aggregates", "refined", "disjoint parts"),
-        ("zcdp",),
+        (ZCDP,),
     ),
     Defect(
         "half the sensitivity",
         half_sensitivity,
         "ids",
         ("a count", "ids of groups", "refined"),
-        ("zcdp", "pure"),
+        (ZCDP, PURE),
     ),
 )

@@ -9,6 +9,7 @@ import json
 import os
 from pathlib import Path
 
+from dpnb.privacy.definition import BASIC, GDP, ZCDP
 from tests.kit import inside
 from tests.kit.dying import DATA
 
@@ -22,7 +23,7 @@ STATEMENTS = (
     "SELECT COUNT(*) AS n FROM credit WHERE duration_months > {i}",
     "SELECT SUM(duration_months) AS n FROM credit WHERE age <= {i}",
 )
-COUNTED = {"path": "gdp", "additive": "basic", "vanilla": "zcdp"}
+COUNTED = {"path": GDP, "additive": BASIC, "vanilla": ZCDP}
 UNIT = {"path": "rho", "additive": "epsilon", "vanilla": "rho"}
 
 

@@ -23,7 +23,7 @@ from dpnb.decide.certificate import (
     verdicts,
 )
 from dpnb.decide.conditions import Atom, Condition, Node, condition_of
-from dpnb.privacy.loss import Currency
+from dpnb.privacy.definition import BASIC, GDP, PURE, ZCDP, PrivacyDefinition
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.path import gaussian_knot, laplace_chain
 
@@ -41,17 +41,19 @@ def seldom(reaches: Reaches) -> Reaches:
 class TestHalfWidth:
     def test_figures_of_the_specification(self) -> None:
         # n = 1 aggregate, k = 60 groups, G steps, failure probability 0.05
-        found = half_width(Fraction(4, 10), 1, "pure", 0.05 / 60)
+        found = half_width(Fraction(4, 10), 1, PURE, 0.05 / 60)
         assert found == pytest.approx(17.725192089440228, rel=1e-9)
         first = Fraction(0.040943445622221006)
-        widths = [half_width(first * 2**g, 1, "pure", 0.05 / (60 * 6)) for g in range(6)]
+        widths = [half_width(first * 2**g, 1, PURE, 0.05 / (60 * 6)) for g in range(6)]
         assert widths[0] == pytest.approx(216.92938075987814, rel=1e-9)
         assert widths == pytest.approx([widths[0] / 2**g for g in range(6)], rel=1e-12)
 
-    @pytest.mark.parametrize("currency", ["zcdp", "gdp", "basic"])
-    def test_gaussian_intervals_fail_on_both_sides_together(self, currency: Currency) -> None:
+    @pytest.mark.parametrize("privacy", [ZCDP, GDP, BASIC])
+    def test_gaussian_intervals_fail_on_both_sides_together(
+        self, privacy: PrivacyDefinition
+    ) -> None:
         for alpha in (0.5, 0.05, 1e-6):
-            width = half_width(Fraction(1, 8), 3.0, currency, alpha)
+            width = half_width(Fraction(1, 8), 3.0, privacy, alpha)
             # sigma = 3 / sqrt(2 / 8) = 6
             assert 2 * stats.norm.sf(width / 6) == pytest.approx(alpha, rel=1e-9)
 
@@ -116,7 +118,7 @@ class TestShares:
     def test_figures_of_the_specification(self, formula: Formula) -> None:
         noisy = np.array([50.0] * 50 + [91, 95, 98, 99.5, 104, 120, 130, 140, 150, 160])[None, :]
         condition, limits = formula("a"), np.full((1, 60), 100.0)
-        width = half_width(Fraction(4, 10), 1, "pure", 0.05 / 60)
+        width = half_width(Fraction(4, 10), 1, PURE, 0.05 / 60)
         verdict = verdicts(condition, [0], limits, noisy - width, noisy + width)
         assert (verdict == 1).sum() == 5
         assert (verdict == -1).sum() == 50
@@ -153,14 +155,14 @@ class TestCoverage:
     RUNS, LIMIT, DELTA = 2000, 100.0, 0.05
 
     def measured(
-        self, condition: Condition, values: np.ndarray, currency: Currency, wider: float,
+        self, condition: Condition, values: np.ndarray, privacy: PrivacyDefinition, wider: float,
         share: float = 0.025,
     ) -> np.ndarray:  # fmt: skip
         """Whether a rate of errors of each run exceeds what is certified."""
         level = Fraction(4, 10)
         rng = np.random.default_rng(11)
         size = (self.RUNS, len(values))
-        if currency == "pure":
+        if privacy == PURE:
             noise = rng.laplace(0, wider / float(level), size)
             u = -math.log(2 * share) / float(level)
         else:
@@ -168,7 +170,7 @@ class TestCoverage:
             noise = rng.normal(0, wider * sigma, size)
             u = stats.norm.isf(share) * sigma
         noisy = (values + noise).reshape(1, -1)
-        width = half_width(level, 1, currency, self.DELTA / len(values))
+        width = half_width(level, 1, privacy, self.DELTA / len(values))
         limits = np.full(noisy.shape, self.LIMIT)
         verdict = verdicts(condition, [0], limits, noisy - width, noisy + width).reshape(size)
         selected = noisy.reshape(size) > self.LIMIT - u
@@ -181,24 +183,24 @@ class TestCoverage:
             ]
         )
 
-    @pytest.mark.parametrize("currency", ["pure", "zcdp"])
+    @pytest.mark.parametrize("privacy", [PURE, ZCDP])
     def test_certified_rates_hold_as_often_as_is_said(
-        self, formula: Formula, currency: Currency, seldom: Reaches
+        self, formula: Formula, privacy: PrivacyDefinition, seldom: Reaches
     ) -> None:
         # docs/methods/probe.md, error 1: 30 groups just below the threshold, 10 far above, the rest
         # far below
         values = np.array([self.LIMIT - 0.001] * 30 + [1e4] * 10 + [-1e4] * 436)
-        assert seldom(self.measured(formula("a"), values, currency, 1.0), self.DELTA)
+        assert seldom(self.measured(formula("a"), values, privacy, 1.0), self.DELTA)
 
-    @pytest.mark.parametrize("currency", ["pure", "zcdp"])
+    @pytest.mark.parametrize("privacy", [PURE, ZCDP])
     def test_and_noise_that_is_wider_than_was_said_is_noticed(
-        self, formula: Formula, currency: Currency, seldom: Reaches
+        self, formula: Formula, privacy: PrivacyDefinition, seldom: Reaches
     ) -> None:
         # half of the groups at the threshold and all of them selected: any failing interval shows
         values = np.array([self.LIMIT - 0.001] * 240 + [-1e4] * 236)
         condition, share = formula("a"), 1e-9
-        assert seldom(self.measured(condition, values, currency, 1.0, share), self.DELTA)
-        assert not seldom(self.measured(condition, values, currency, 1.5, share), self.DELTA)
+        assert seldom(self.measured(condition, values, privacy, 1.0, share), self.DELTA)
+        assert not seldom(self.measured(condition, values, privacy, 1.5, share), self.DELTA)
 
 
 TINY = 1.01 ** np.arange(300)
@@ -229,11 +231,11 @@ class TestPast:
             return np.array([[width(first * Fraction(float(level)))] for level in levels])
 
         unit = math.sqrt(2 * first)
-        sound = widths(lambda held: past_half_width(first, held, 7, unit, "zcdp", self.ALPHA))
+        sound = widths(lambda held: past_half_width(first, held, 7, unit, ZCDP, self.ALPHA))
         failed = (errors > sound).any(axis=0)
         assert seldom(failed, self.ALPHA)
         # negative control: intervals for one level that was fixed beforehand
-        naive = widths(lambda held: half_width(held, unit, "zcdp", self.ALPHA))
+        naive = widths(lambda held: half_width(held, unit, ZCDP, self.ALPHA))
         assert not seldom((errors > naive).any(axis=0), self.ALPHA)
         # as wide as needed, not more: two thirds of it fail
         assert not seldom((errors > sound * 0.65).any(axis=0), self.ALPHA)
@@ -246,8 +248,8 @@ class TestPast:
         for i, level in enumerate(levels):
             path.append(gaussian_knot(path, level, [0] * count, unit, noise))
             errors = np.abs(np.array(path[-1].vector)) / unit
-            failed |= errors > past_half_width(levels[0], level, i, 1.0, "zcdp", self.ALPHA)
-            naive |= errors > half_width(level, 1.0, "zcdp", self.ALPHA)
+            failed |= errors > past_half_width(levels[0], level, i, 1.0, ZCDP, self.ALPHA)
+            naive |= errors > half_width(level, 1.0, ZCDP, self.ALPHA)
         assert seldom(failed, self.ALPHA)
         assert not seldom(naive, self.ALPHA)
 
@@ -258,15 +260,15 @@ class TestPast:
         errors = np.abs(np.array([knot.vector for knot in knots])) / unit
         failed, naive = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
         for i, (level, own) in enumerate(zip(levels, errors, strict=True)):
-            failed |= own > past_half_width(levels[0], level, i, 1.0, "pure", self.ALPHA)
-            naive |= own > half_width(level, 1.0, "pure", self.ALPHA)
+            failed |= own > past_half_width(levels[0], level, i, 1.0, PURE, self.ALPHA)
+            naive |= own > half_width(level, 1.0, PURE, self.ALPHA)
         assert seldom(failed, self.ALPHA)
         assert not seldom(naive, self.ALPHA)
 
     def test_the_levels_of_a_chain_share_the_failure_probability(self) -> None:
         first, parts = Fraction(1, 100), []
         for i in range(4000):
-            width = past_half_width(first, first * (1 + i), i, 1.0, "pure", 0.05)
+            width = past_half_width(first, first * (1 + i), i, 1.0, PURE, 0.05)
             parts.append(math.exp(-width * float(first) * (1 + i)))
         assert sum(parts) == pytest.approx(0.05, rel=3e-4)
         assert sum(parts) < 0.05
@@ -276,20 +278,20 @@ class TestPast:
     def test_at_the_first_level_intervals_are_about_a_fifth_wider(self) -> None:
         for alpha, least, most in [(1e-3, 1.15, 1.35), (1e-5, 1.1, 1.25), (1e-8, 1.05, 1.2)]:
             level = Fraction(1, 50)
-            fixed = half_width(level, 1.0, "zcdp", alpha)
-            assert least < past_half_width(level, level, 0, 1.0, "zcdp", alpha) / fixed < most
+            fixed = half_width(level, 1.0, ZCDP, alpha)
+            assert least < past_half_width(level, level, 0, 1.0, ZCDP, alpha) / fixed < most
 
     def test_gaussian_intervals_by_hand(self) -> None:
         # level / r = 16 * 4: sqrt((1 + 1/64) (ln 65 + 2 ln 20)), sigma = 5 / sqrt(2 * 4 / 50)
-        found = past_half_width(Fraction(1, 50), Fraction(4, 50), 3, 5.0, "zcdp", 0.05)
+        found = past_half_width(Fraction(1, 50), Fraction(4, 50), 3, 5.0, ZCDP, 0.05)
         expected = 12.5 * math.sqrt(65 / 64 * (math.log(65) + 2 * math.log(20)))
         assert found == pytest.approx(expected, rel=1e-12)
 
 
 class TestChances:
-    @pytest.mark.parametrize("currency", ["pure", "zcdp"])
+    @pytest.mark.parametrize("privacy", [PURE, ZCDP])
     def test_values_stand_for_the_truth_off_by_their_noise(
-        self, formula: Formula, currency: Currency
+        self, formula: Formula, privacy: PrivacyDefinition
     ) -> None:
         either = formula("a or b")
         condition = condition_of(
@@ -297,9 +299,9 @@ class TestChances:
         )
         values = np.array([[9.0, 12.0, 10.0], [3.0, 5.5, -40.0]])
         limits = np.array([[10.0, 10.0, 10.0], [5.0, 5.0, 5.0]])
-        each = chances(condition, [0, 1], limits, values, [2.0, 0.5], currency)
+        each = chances(condition, [0, 1], limits, values, [2.0, 0.5], privacy)
         found = condition.chance(each)
-        noise = stats.laplace if currency == "pure" else stats.norm
+        noise = stats.laplace if privacy == PURE else stats.norm
         first = noise.sf((limits[0] - values[0]) / 2.0)
         second = noise.cdf((limits[1] - values[1]) / 0.5)
         assert found == pytest.approx(first * second, rel=1e-9)

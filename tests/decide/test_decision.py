@@ -25,6 +25,7 @@ from dpnb.decide.price import DecisionPrice
 from dpnb.display.cards import decision_words
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import BudgetError, EngineError, InterruptedRequestError, RequestError, SqlError
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.releases.runner import Runner
 from tests.kit.inside import ask, owner
 from tests.kit.noise import NoNoise
@@ -61,18 +62,18 @@ def rows(count=1_500, seed=3):
 
 FRAME = rows()
 TABLE = Table("t", FRAME, SCHEMA)
-BUDGETS = {"zcdp": dpnb.Budget(rho=1000), "pure": dpnb.Budget(epsilon=1000)}
+BUDGETS = {ZCDP: dpnb.Budget(rho=1000), PURE: dpnb.Budget(epsilon=1000)}
 
 
-HUGE = {"zcdp": dpnb.Budget(rho=10**14), "pure": dpnb.Budget(epsilon=10**10)}
+HUGE = {ZCDP: dpnb.Budget(rho=10**14), PURE: dpnb.Budget(epsilon=10**10)}
 
 
-def opened(currency="zcdp", noise=None, **options):
-    budget = BUDGETS[currency] if noise is None else HUGE[currency]
+def opened(privacy=ZCDP, noise=None, **options):
+    budget = BUDGETS[privacy] if noise is None else HUGE[privacy]
     return dpnb.Session(TABLE, budget=budget, noise=noise, **options)
 
 
-@pytest.fixture(params=["zcdp", "pure"])
+@pytest.fixture(params=[ZCDP, PURE])
 def session(request):
     return opened(request.param)
 
@@ -118,15 +119,15 @@ HAVINGS = st.recursive(
 
 @settings(max_examples=600 if os.environ.get("DPNB_LONG") == "1" else 36)
 @given(
-    currency=st.sampled_from(["zcdp", "pure"]),
+    privacy=st.sampled_from([ZCDP, PURE]),
     mode=st.sampled_from(["certified", "margin", "rr", "hybrid"]),
     having=HAVINGS,
 )
-def test_without_noise_a_decision_is_what_the_data_say(currency, mode, having):
+def test_without_noise_a_decision_is_what_the_data_say(privacy, mode, having):
     options = {"beta": 0.01, "alpha": 0.01, "mode": mode, "history": False}
     options |= {"rows": 1, "steps": 1} if mode == "certified" else {"rows": 1}
     sql = f"SELECT city FROM t GROUP BY city HAVING {having}"
-    session = opened(currency, NoNoise())
+    session = opened(privacy, NoNoise())
     try:
         names = [alias for alias, _ in session.price(sql, **options, u=None).readings]
     except RequestError as error:
@@ -137,9 +138,9 @@ def test_without_noise_a_decision_is_what_the_data_say(currency, mode, having):
     assert [one for one in made.selected if one != "nowhere"] == sorted(city for (city,) in truth)
 
 
-@pytest.mark.parametrize("currency", ["zcdp", "pure"])
-def test_a_group_without_rows_counts_as_0(currency):
-    session = opened(currency, NoNoise())
+@pytest.mark.parametrize("privacy", [ZCDP, PURE])
+def test_a_group_without_rows_counts_as_0(privacy):
+    session = opened(privacy, NoNoise())
     made = session.decide("SELECT city FROM t GROUP BY city HAVING COUNT(*) < 50", u=1)
     assert "nowhere" in made.selected
     few = session.decide(
@@ -220,14 +221,14 @@ def test_each_step_costs_its_increment(session):
     assert isinstance(price, DecisionPrice)
     spent = [session.decide(SQL, steps=count).spent for count in range(1, 7)]
     total = session.budget.spent
-    currency = session.budget.currency
-    levels = [cost.level(currency) for cost in price.costs]
-    assert levels[0] == price.first.level(currency) == spent[0].level(currency)
-    assert [one.level(currency) for one in spent] == [
+    privacy = session.budget.privacy
+    levels = [cost.level(privacy) for cost in price.costs]
+    assert levels[0] == price.first.level(privacy) == spent[0].level(privacy)
+    assert [one.level(privacy) for one in spent] == [
         after - before for before, after in zip([0, *levels], levels, strict=False)
     ]
-    assert total.level(currency) == levels[-1] == price.spent.level(currency)
-    factor = 2 if currency == "pure" else 4
+    assert total.level(privacy) == levels[-1] == price.spent.level(privacy)
+    factor = 2 if privacy == PURE else 4
     assert levels == [levels[0] * factor**step for step in range(6)]
 
 
@@ -235,11 +236,11 @@ def test_asked_again_it_is_free_and_the_same(session):
     made = session.decide(SQL)
     again = session.decide(f"  {SQL.replace('n FROM', 'n  FROM')}\n")
     assert again.stored
-    assert again.spent.level(again.currency) == 0
+    assert again.spent.level(again.privacy) == 0
     assert (again.chosen, again.readings, again.taken) == (
         made.chosen, made.readings, made.taken,
     )  # fmt: skip
-    assert session.price(SQL, beta=0.05).spent.level(made.currency) == 0
+    assert session.price(SQL, beta=0.05).spent.level(made.privacy) == 0
     assert session.budget.spent == made.charged
 
 
@@ -266,12 +267,12 @@ def test_another_machine_may_solve_it_a_little_differently(session):
 
 @pytest.mark.parametrize("mode", ["certified", "margin", "rr", "hybrid"])
 def test_what_was_paid_for_is_priced_at_nothing(session, mode):
-    currency = session.budget.currency
+    privacy = session.budget.privacy
     before = session.price(SQL, mode=mode, u={"n": 90, "avg_age": 20})
     made = session.decide(SQL, mode=mode, u={"n": 90, "avg_age": 20})
-    assert made.spent.level(currency) <= before.spent.level(currency)
+    assert made.spent.level(privacy) <= before.spent.level(privacy)
     after = session.price(SQL, mode=mode, u={"n": 90, "avg_age": 20})
-    assert after.spent.level(currency) == after.first.level(currency) == 0
+    assert after.spent.level(privacy) == after.first.level(privacy) == 0
 
 
 def test_a_decision_outlives_the_kernel(tmp_path):
@@ -329,10 +330,10 @@ def test_values_of_a_decision_serve_queries_and_inference():
 # what was seen before
 
 
-@pytest.mark.parametrize("currency", ["zcdp", "pure"])
-def test_what_was_seen_before_decides_for_free_but_bounds_nothing(currency):
-    session = opened(currency)
-    unit = "rho" if currency == "zcdp" else "epsilon"
+@pytest.mark.parametrize("privacy", [ZCDP, PURE])
+def test_what_was_seen_before_decides_for_free_but_bounds_nothing(privacy):
+    session = opened(privacy)
+    unit = "rho" if privacy == ZCDP else "epsilon"
     session.query("SELECT city, COUNT(*) AS n FROM t GROUP BY city", **{unit: 20})
     sql = "SELECT city FROM t GROUP BY city HAVING COUNT(*) > 100"
     spent = session.budget.spent
@@ -349,7 +350,7 @@ def test_what_was_seen_before_decides_for_free_but_bounds_nothing(currency):
     # with a bound on misses it takes noise of its own
     fresh = session.decide(sql, steps=1)
     assert fresh.fnr_bound == 0.05
-    assert fresh.spent.level(session.budget.currency) > 0
+    assert fresh.spent.level(session.budget.privacy) > 0
     alone = session.decide(sql, history=False)
     assert alone.fnr_bound == 0.05
     assert not alone.past
@@ -552,26 +553,26 @@ def test_a_cap_too_small_for_the_second_step_shows_what_was_paid():
 
 
 def test_a_most_is_kept(session):
-    currency = session.budget.currency
+    privacy = session.budget.privacy
     price = session.price(SQL, beta=0.05, alpha=0.0001)
-    most = price.costs[2].level(currency)
+    most = price.costs[2].level(privacy)
     made = session.decide(SQL, alpha=0.0001, most=most)
     assert len(made.taken) <= 3
-    assert made.charged.level(currency) <= most
+    assert made.charged.level(privacy) <= most
     if len(made.taken) == 3 and made.status == "not certified":
         assert "most" in made.reason or "expected" in made.reason
-    assert session.price(SQL, beta=0.05, alpha=0.01, most=most).spent.level(currency) <= most
+    assert session.price(SQL, beta=0.05, alpha=0.01, most=most).spent.level(privacy) <= most
 
 
 def test_the_most_is_of_all_steps_together(session):
     """Steps that were ordered, so that nothing else ends them before the most does."""
     costs = session.price(SQL, beta=0.05).costs
-    currency = session.budget.currency
-    made = session.decide(SQL, steps=6, most=costs[3].level(currency) * Fraction(99, 100))
+    privacy = session.budget.privacy
+    made = session.decide(SQL, steps=6, most=costs[3].level(privacy) * Fraction(99, 100))
     assert len(made.taken) == 3
     assert "that you allowed (most)" in made.reason
     assert made.charged == session.budget.spent
-    assert made.charged.level(currency) == costs[2].level(currency)
+    assert made.charged.level(privacy) == costs[2].level(privacy)
 
 
 def test_hybrid_shows_its_first_pass_when_the_second_is_refused():
@@ -596,14 +597,14 @@ def test_hybrid_shares_both_bounds_between_the_pass_and_the_response(session):
 
 
 def test_a_cap_too_small_for_randomised_response_is_refused(session):
-    currency = session.budget.currency
+    privacy = session.budget.privacy
     price = session.price(SQL, mode="rr")
-    budget = dpnb.Budget(rho=2) if currency == "zcdp" else dpnb.Budget(epsilon=2)
-    assert price.ceiling.level(currency) > 2
+    budget = dpnb.Budget(rho=2) if privacy == ZCDP else dpnb.Budget(epsilon=2)
+    assert price.ceiling.level(privacy) > 2
     small = dpnb.Session(TABLE, budget=budget)
     with pytest.raises(BudgetError, match="2 is left"):
         small.decide(SQL, mode="rr")
-    assert small.budget.spent.level(currency) == 0
+    assert small.budget.spent.level(privacy) == 0
 
 
 def test_a_hopeless_decision_buys_nothing_more():
@@ -784,7 +785,7 @@ def test_a_dry_run_spends_nothing_and_shows_the_plan(session):
     assert [one.u / one.rows for one in price.tests] == pytest.approx([30, 5.5])
     assert sum(one.share for one in price.tests) == pytest.approx(0.05)
     assert len(price.costs) == 6
-    assert session.budget.spent.level(session.budget.currency) == 0
+    assert session.budget.spent.level(session.budget.privacy) == 0
     assert "Randomised response" in " ".join(decision_words.plan_sentences(price))
     assert DecisionPrice.from_dict(json.loads(json.dumps(price.to_dict()))) == price
 

@@ -13,6 +13,7 @@ import dpnb
 from dpnb import Integer, Real, Schema, Table
 from dpnb.display.cards import decision_words
 from dpnb.errors import RequestError
+from dpnb.privacy.definition import GDP, PURE, ZCDP
 from tests.kit.noise import NoNoise
 
 pytestmark = pytest.mark.fast
@@ -34,8 +35,8 @@ FRAME = pd.DataFrame(
 FRAME["v"] = FRAME["v"].fillna(np.nan).round()
 AT_TEN = pd.DataFrame({"g": np.repeat(np.arange(8), 6), "v": 10, "w": 10.0})
 BUDGETS = {
-    "pure": dpnb.Budget(epsilon=10**10),
-    "zcdp": dpnb.Budget(rho=10**14),
+    PURE: dpnb.Budget(epsilon=10**10),
+    ZCDP: dpnb.Budget(rho=10**14),
     "gdp": dpnb.Budget(epsilon=50, delta=1e-6, accountant="gdp"),
 }
 AVERAGES = [
@@ -57,9 +58,9 @@ OTHERS = [
 FRAMES = {"of all kinds": FRAME, "at 10": AT_TEN}
 
 
-def asked(having, currency="zcdp", frame="of all kinds"):
+def asked(having, privacy=ZCDP, frame="of all kinds"):
     table = Table("t", FRAMES[frame], SCHEMA)
-    session = dpnb.Session(table, budget=BUDGETS[currency], noise=NoNoise())
+    session = dpnb.Session(table, budget=BUDGETS[privacy], noise=NoNoise())
     return session, f"SELECT g FROM t GROUP BY g HAVING {having}"
 
 
@@ -78,11 +79,11 @@ def truth_of(having, frame):
     return {int(group) for (group,) in found}
 
 
-def said(having, mode, currency="zcdp", frame="of all kinds"):
+def said(having, mode, privacy=ZCDP, frame="of all kinds"):
     """What is selected without noise, and what DuckDB says."""
-    session, sql = asked(having, currency, frame)
+    session, sql = asked(having, privacy, frame)
     options = {"rows": 1, "mode": mode} | ({"steps": 1} if mode == "certified" else {})
-    u = dict.fromkeys(aliases(having), 20 if currency == "gdp" else 0.2)
+    u = dict.fromkeys(aliases(having), 20 if privacy == GDP else 0.2)
     with session:
         return session.decide(sql, u=u, **options), truth_of(having, frame)
 
@@ -97,14 +98,14 @@ def test_what_sees_the_data_judges_as_sql_does(having, mode):
 
 
 @pytest.mark.parametrize("mode", ["rr", "hybrid", "margin", "certified"])
-@pytest.mark.parametrize("currency", BUDGETS)
+@pytest.mark.parametrize("privacy", BUDGETS)
 @pytest.mark.parametrize("having", [*AVERAGES[:4], "AVG(v) BETWEEN 10 AND 10", "COUNT(*) >= 4"])
-def test_no_mode_leaves_a_group_at_the_threshold_out(having, currency, mode):
-    if currency == "gdp" and mode in ("rr", "hybrid"):
+def test_no_mode_leaves_a_group_at_the_threshold_out(having, privacy, mode):
+    if privacy == GDP and mode in ("rr", "hybrid"):
         with pytest.raises(RequestError, match="is not Gaussian"):
-            said(having, mode, currency)
+            said(having, mode, privacy)
         return
-    made, truth = said(having, mode, currency)
+    made, truth = said(having, mode, privacy)
     assert truth <= {int(group) for group in made.selected}
     wrong = [g for g, verdict in enumerate(made.verdicts) if verdict == (-1 if g in truth else 1)]
     assert wrong == []

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from dpnb.display.cards import decision_words
+from dpnb.privacy.definition import PURE, ZCDP
 from tests.benchmarks.probe import intro
 from tests.kit.cells import fresh
 
-STEPS = {"pure": 3, "zcdp": 2}
+STEPS = {PURE: 3, ZCDP: 2}
 """The benchmark takes all six too, where the bound is nearly used up."""
 RUNS = 48
 """They find a certificate that fails in half of the runs, and one of six diseases that is left out in half."""

@@ -26,7 +26,7 @@ from dpnb.decide.progressive import (
     regions,
 )
 from dpnb.privacy.calibrate import law
-from dpnb.privacy.loss import Currency
+from dpnb.privacy.definition import BASIC, GDP, PURE, ZCDP, PrivacyDefinition
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.path import Knot, gaussian_knot, insert, laplace_chain, needs_data, variance_of
 from tests.kit.power import scales
@@ -47,11 +47,11 @@ def seldom(reaches: Reaches) -> Reaches:
 
 
 def released(
-    levels: Sequence[Fraction], count: int, currency: Currency, noise: Noise
+    levels: Sequence[Fraction], count: int, privacy: PrivacyDefinition, noise: Noise
 ) -> list[np.ndarray]:
     """Values of so many groups whose aggregate is at the threshold, by step."""
     exact = [LIMIT * UNIT] * count
-    if currency == "pure":
+    if privacy == PURE:
         knots = list(laplace_chain(exact, levels, UNIT, noise))
     else:
         knots = []
@@ -62,20 +62,20 @@ def released(
 
 class TestLadder:
     def test_each_step_halves_the_noise(self) -> None:
-        for currency in ("pure", "zcdp", "gdp", "basic"):
-            levels = ladder(Fraction(3, 100), 4, currency)
-            scales = [law(level, 2.0, currency).scale for level in levels]
+        for privacy in (PURE, ZCDP, GDP, BASIC):
+            levels = ladder(Fraction(3, 100), 4, privacy)
+            scales = [law(level, 2.0, privacy).scale for level in levels]
             assert scales == pytest.approx([scales[0] / 2**i for i in range(4)], rel=1e-12)
             assert levels[0] == Fraction(3, 100)
-            assert levels[3] == levels[0] * growth(currency) ** 3
+            assert levels[3] == levels[0] * growth(privacy) ** 3
 
     def test_and_the_regions(self) -> None:
-        for currency in ("pure", "zcdp"):
+        for privacy in (PURE, ZCDP):
             first, *others = [
-                regions(levels, (0.01, 0.002, 0.4), (1, 0, 1), (2.0, 5.0), currency)
+                regions(levels, (0.01, 0.002, 0.4), (1, 0, 1), (2.0, 5.0), privacy)
                 for levels in zip(
-                    ladder(Fraction(1, 7), STEPS, currency),
-                    ladder(Fraction(2, 9), STEPS, currency),
+                    ladder(Fraction(1, 7), STEPS, privacy),
+                    ladder(Fraction(2, 9), STEPS, privacy),
                     strict=True,
                 )
             ]
@@ -83,20 +83,20 @@ class TestLadder:
                 assert later == pytest.approx([u / 2**i for u in first], rel=1e-12)
             # each from its own share, line and sensitivity
             expected = [
-                shift(0.01, Fraction(2, 9), 5.0, currency),
-                shift(0.002, Fraction(1, 7), 2.0, currency),
-                shift(0.4, Fraction(2, 9), 5.0, currency),
+                shift(0.01, Fraction(2, 9), 5.0, privacy),
+                shift(0.002, Fraction(1, 7), 2.0, privacy),
+                shift(0.4, Fraction(2, 9), 5.0, privacy),
             ]
             assert first == pytest.approx(expected, rel=1e-12)
 
     def test_figures_of_the_specification(self) -> None:
         # one count, u = 100, beta = 0.05 in six steps
         bar = [Bar(0, 1.0, 100.0)]
-        (first,) = levels_for(bar, [BETA / 6], "pure").values()
-        levels = ladder(first, 6, "pure")
+        (first,) = levels_for(bar, [BETA / 6], PURE).values()
+        levels = ladder(first, 6, PURE)
         assert float(levels[0]) == pytest.approx(0.040943445622221006, rel=1e-9)
         assert float(levels[5]) == pytest.approx(0.040943445622221006 * 32, rel=1e-9)
-        us = [regions([level], [BETA / 6], [0], [1.0], "pure")[0] for level in levels]
+        us = [regions([level], [BETA / 6], [0], [1.0], PURE)[0] for level in levels]
         assert us == pytest.approx([100, 50, 25, 12.5, 6.25, 3.125], rel=1e-9)
 
 
@@ -131,35 +131,35 @@ class TestKept:
         assert found.tolist() == [[True], [False]]
 
 
-@pytest.mark.parametrize("currency", ["pure", "zcdp"])
+@pytest.mark.parametrize("privacy", [PURE, ZCDP])
 class TestMisses:
     """Every group is true, exactly at its thresholds: the worst that data can be."""
 
     def steps(
-        self, condition: Condition, currency: Currency, count: int, noise: Noise
+        self, condition: Condition, privacy: PrivacyDefinition, count: int, noise: Noise
     ) -> tuple[list[np.ndarray], list[tuple[float, ...]]]:
         """Values and regions of all steps, u = 30 and 20, each condition with its own noise."""
         number = len(condition.atoms)
         bars = [Bar(i, 1.0, u) for i, u in enumerate((30.0, 20.0)[:number])]
-        own = apportion(condition, bars, BETA / STEPS, currency)
-        first = levels_for(bars, own, currency)
-        ladders = [ladder(first[i], STEPS, currency) for i in range(number)]
-        drawn = [released(levels, count, currency, noise) for levels in ladders]
+        own = apportion(condition, bars, BETA / STEPS, privacy)
+        first = levels_for(bars, own, privacy)
+        ladders = [ladder(first[i], STEPS, privacy) for i in range(number)]
+        drawn = [released(levels, count, privacy, noise) for levels in ladders]
         us = [
-            regions(levels, own, range(number), [1.0] * number, currency)
+            regions(levels, own, range(number), [1.0] * number, privacy)
             for levels in zip(*ladders, strict=True)
         ]
         return [np.array(values) for values in zip(*drawn, strict=True)], us
 
     @pytest.mark.parametrize("text", ["a", "a and b"])
     def test_stay_within_the_bound_however_one_stops(
-        self, formula: Formula, currency: Currency, text: str, seldom: Reaches, reaches: Reaches,
+        self, formula: Formula, privacy: PrivacyDefinition, text: str, seldom: Reaches, reaches: Reaches,
         size: Callable[[int], int], seeded: Seeded,
     ) -> None:  # fmt: skip
         condition = formula(text)
         places = list(range(len(condition.atoms)))
         count = size(24_000)
-        seen, us = self.steps(condition, currency, count, seeded(6))
+        seen, us = self.steps(condition, privacy, count, seeded(6))
         limits = np.full((len(places), count), float(LIMIT))
         selected = np.array(
             [
@@ -177,15 +177,15 @@ class TestMisses:
         assert not reaches(selected[-1], 1 - 0.6 * BETA)
 
     def test_exceed_it_when_steps_do_not_share_it(
-        self, formula: Formula, currency: Currency, seldom: Reaches, size: Callable[[int], int],
+        self, formula: Formula, privacy: PrivacyDefinition, seldom: Reaches, size: Callable[[int], int],
         seeded: Seeded,
     ) -> None:  # fmt: skip
         # negative control: docs/methods/probe.md, error 7
         condition, count = formula("a"), size(6_000)
-        (first,) = levels_for([Bar(0, 1.0, 30.0)], [BETA], currency).values()
-        levels = ladder(first, STEPS, currency)
-        us = [regions([level], [BETA], [0], [1.0], currency) for level in levels]
-        seen = [values[None, :] for values in released(levels, count, currency, seeded(7))]
+        (first,) = levels_for([Bar(0, 1.0, 30.0)], [BETA], privacy).values()
+        levels = ladder(first, STEPS, privacy)
+        us = [regions([level], [BETA], [0], [1.0], privacy) for level in levels]
+        seen = [values[None, :] for values in released(levels, count, privacy, seeded(7))]
         selected = kept(condition, [0], np.full((1, count), float(LIMIT)), seen, us)[0]
         assert not seldom(~selected, BETA)
 
@@ -270,11 +270,11 @@ class TestHopeless:
     def said(
         self, formula: Formula, values: list[float], *, width: float = 3.0, u: float = 1.0,
         goal: float = 0.1, still: np.ndarray | None = None, scale: float = 1e-6,
-        currency: Currency = "zcdp",
+        privacy: PrivacyDefinition = ZCDP,
     ) -> bool:  # fmt: skip
         return hopeless(
             formula("a"), [0], self.LIMITS, self.STILL if still is None else still,
-            np.array([values]), [scale], [width], [u], goal, currency,
+            np.array([values]), [scale], [width], [u], goal, privacy,
         )  # fmt: skip
 
     def test_groups_far_from_the_threshold_can_be_told(self, formula: Formula) -> None:
@@ -301,16 +301,16 @@ class TestHopeless:
         assert self.said(formula, near, width=3.0)
         assert not self.said(formula, near, width=1.5)
 
-    @pytest.mark.parametrize("currency", ["pure", "zcdp"])
+    @pytest.mark.parametrize("privacy", [PURE, ZCDP])
     def test_noise_leaves_hope_for_a_few_groups_but_not_for_a_crowd(
-        self, formula: Formula, currency: Currency
+        self, formula: Formula, privacy: PrivacyDefinition
     ) -> None:
         # one of 40 groups, or two of them, may by chance lie where the last step cannot tell
         few = [101.0, 100.5] + [0.0] * 38
         assert self.said(formula, few, goal=0.01)
-        assert not self.said(formula, few, goal=0.01, scale=6.0, currency=currency)
+        assert not self.said(formula, few, goal=0.01, scale=6.0, privacy=privacy)
         crowd = list(np.linspace(98, 104, 40))
-        assert self.said(formula, crowd, scale=6.0, currency=currency)
+        assert self.said(formula, crowd, scale=6.0, privacy=privacy)
 
     def test_it_is_the_certificate_at_the_values_as_they_are(self, formula: Formula) -> None:
         rng = np.random.default_rng(3)
@@ -331,54 +331,54 @@ class TestHopeless:
             expected = shares(chosen, verdict)[0] > goal
             answers.append(expected)
             assert (
-                hopeless(turned, [0, 1], limits, still, values, [1e-6] * 2, reach, us, goal, "pure")
+                hopeless(turned, [0, 1], limits, still, values, [1e-6] * 2, reach, us, goal, PURE)
                 == expected
             )
         assert len(set(answers)) == 2
 
     def test_half_widths_are_those_of_the_certificate(self) -> None:
         levels, sensitivities = (Fraction(1, 5), Fraction(1, 3)), (1.0, 7.0)
-        for currency in ("pure", "zcdp"):
-            found = last_half_widths(levels, sensitivities, currency, 1e-4)
+        for privacy in (PURE, ZCDP):
+            found = last_half_widths(levels, sensitivities, privacy, 1e-4)
             assert found == [
-                half_width(level, one, currency, 1e-4)
+                half_width(level, one, privacy, 1e-4)
                 for level, one in zip(levels, sensitivities, strict=True)
             ]
 
 
-def mass_below(scale: float, most: float, currency: Currency) -> float:
+def mass_below(scale: float, most: float, privacy: PrivacyDefinition) -> float:
     """P(discrete noise <= most) on the integers, summed term by term."""
     reach = int(60 * scale + 60)
-    if currency == "pure":
+    if privacy == PURE:
         weights = {k: math.exp(-abs(k) / scale) for k in range(-reach, reach + 1)}
     else:
         weights = {k: math.exp(-k * k / (2 * scale * scale)) for k in range(-reach, reach + 1)}
     return math.fsum(w for k, w in weights.items() if k <= most) / math.fsum(weights.values())
 
 
-@pytest.mark.parametrize("currency", ["pure", "zcdp"])
+@pytest.mark.parametrize("privacy", [PURE, ZCDP])
 class TestLattice:
     SHARES = (0.4, 0.1, 0.05, 0.05 / 6, 1e-3, 1e-5)
     LEVELS = tuple(Fraction(one) for one in ("0.01", "0.1", "0.35", "0.5", "1", "2", "7"))
 
-    def test_one_unit_more_covers_discrete_noise_at_any_scale(self, currency: Currency) -> None:
+    def test_one_unit_more_covers_discrete_noise_at_any_scale(
+        self, privacy: PrivacyDefinition
+    ) -> None:
         for share, level in itertools.product(self.SHARES, self.LEVELS):
-            scale = law(level, 1.0, currency).scale
-            u = shift(share, level, 1.0, currency)
-            assert mass_below(scale, -(u + 1), currency) <= share
+            scale = law(level, 1.0, privacy).scale
+            u = shift(share, level, 1.0, privacy)
+            assert mass_below(scale, -(u + 1), privacy) <= share
 
     def test_without_it_coarse_noise_is_missed_more_often_than_was_said(
-        self, currency: Currency
+        self, privacy: PrivacyDefinition
     ) -> None:
         # why the unit is needed: with u a whole number, equality is a rejection too
         broken = 0
         for whole, level in itertools.product(range(1, 6), self.LEVELS):
-            scale = law(level, 1.0, currency).scale
+            scale = law(level, 1.0, privacy).scale
             share = (
-                0.5 * math.exp(-whole / scale)
-                if currency == "pure"
-                else stats.norm.sf(whole / scale)
+                0.5 * math.exp(-whole / scale) if privacy == PURE else stats.norm.sf(whole / scale)
             )
-            broken += mass_below(scale, -whole, currency) > share
-            assert mass_below(scale, -(whole + 1), currency) <= share
+            broken += mass_below(scale, -whole, privacy) > share
+            assert mass_below(scale, -(whole + 1), privacy) <= share
         assert broken > 20

@@ -14,6 +14,7 @@ from dpnb.decide.plan import plan, truth_of
 from dpnb.decide.steps import measured
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.privacy import response
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.sql.parser import parse
 from tests.kit.noise import ContinuousNoise
 
@@ -49,11 +50,11 @@ def crowd(seed, people=25):
     return frame
 
 
-def planned(sql, unit, currency, mode="rr", **options):
+def planned(sql, unit, privacy, mode="rr", **options):
     table = Table("t", None, SCHEMA, unit)
     query = parse(sql, {"t": table}, deciding=True)
     wanted = read_options(mode=mode, **options)
-    return plan(query, wanted, 1, currency)
+    return plan(query, wanted, 1, privacy)
 
 
 def engine_of(frame, unit):
@@ -83,7 +84,7 @@ def engines():
 def exact(engines):
     """Return the exact vectors of a plan's views, with and without the id of many rows.
 
-    Each is measured once, whatever the currency or the threshold.
+    Each is measured once, whatever the privacy definition or the threshold.
     """
     held = {}
 
@@ -106,23 +107,23 @@ SEEDS = (0, 1, 3, 6)
 @pytest.mark.parametrize("name", STATEMENTS)
 class TestSensitivity:
     def test_lines_move_by_no_more_than_their_noise_is_made_for(self, unit, name, exact):
-        # each unit and each statement in both currencies, not each pair of them
-        currency = ("zcdp", "pure")[(UNITS.index(unit) + list(STATEMENTS).index(name)) % 2]
+        # each unit and each statement in both definitions, not each pair of them
+        privacy = (ZCDP, PURE)[(UNITS.index(unit) + list(STATEMENTS).index(name)) % 2]
         made = planned(
-            STATEMENTS[name].format(n=5), unit, currency, "certified", u=UNSURE.get(name, 5)
+            STATEMENTS[name].format(n=5), unit, privacy, "certified", u=UNSURE.get(name, 5)
         )
         for seed in SEEDS:
             pair = exact(made, unit, seed)
             for line in made.lines:
                 gaps = np.subtract(*(vectors[line.view.id] for vectors in pair)).astype(float)
-                norm = np.abs(gaps).sum() if currency == "pure" else np.sqrt((gaps**2).sum())
-                assert norm <= line.view.lattice_sensitivity(currency)
+                norm = np.abs(gaps).sum() if privacy == PURE else np.sqrt((gaps**2).sum())
+                assert norm <= line.view.lattice_sensitivity(privacy)
 
     def test_one_id_turns_no_more_responses_than_are_paid(self, unit, name, exact):
         turned, touched = 0, min(unit.max_rows, unit.max_groups, 6)
         for n in (4, 9):
-            made = planned(STATEMENTS[name].format(n=n), unit, "pure")
-            assert made.response == touched * response.level(0.05, 0.1, "pure")
+            made = planned(STATEMENTS[name].format(n=n), unit, PURE)
+            assert made.response == touched * response.level(0.05, 0.1, PURE)
             for seed in SEEDS:
                 truths = [truth_of(made, vectors) for vectors in exact(made, unit, seed, made.cut)]
                 gaps = int(np.sum(truths[0] != truths[1]))
@@ -131,10 +132,10 @@ class TestSensitivity:
         assert turned >= 1
 
 
-@pytest.mark.parametrize("currency", ["zcdp", "pure"])
+@pytest.mark.parametrize("privacy", [ZCDP, PURE])
 class TestSessions:
-    def opened(self, unit, currency, scale, seed=1):
-        budget = dpnb.Budget(rho=10**6) if currency == "zcdp" else dpnb.Budget(epsilon=10**6)
+    def opened(self, unit, privacy, scale, seed=1):
+        budget = dpnb.Budget(rho=10**6) if privacy == ZCDP else dpnb.Budget(epsilon=10**6)
         table = Table("t", crowd(4, people=300), SCHEMA, unit)
         return Curator(table, budget=budget, noise=ContinuousNoise(seed, scale))
 
@@ -147,8 +148,8 @@ class TestSessions:
 
     @pytest.mark.parametrize("name", STATEMENTS)
     @pytest.mark.parametrize("mode", ["certified", "margin"])
-    def test_without_noise_they_are_those_of_the_kept_rows(self, currency, name, mode):
-        curator = self.opened(UNITS[3], currency, 0.0)
+    def test_without_noise_they_are_those_of_the_kept_rows(self, privacy, name, mode):
+        curator = self.opened(UNITS[3], privacy, 0.0)
         sql = STATEMENTS[name].format(n=110.5 if name in ("count", "two") else 40.5)
         made = curator.session().decide(sql, mode=mode, u=UNSURE.get(name, 30))
         true = self.true_groups(curator, sql)
@@ -162,23 +163,23 @@ class TestSessions:
 
     @pytest.mark.parametrize("mode", ["rr", "hybrid", "certified", "margin"])
     def test_misses_are_as_rare_as_promised_and_the_price_is_what_it_costs(
-        self, currency, mode, reaches
+        self, privacy, mode, reaches
     ):
         # groups miss independently; thresholds that do not move would lose every other one
         table = Table("t", edges(), EDGES, UNITS[2])
-        budget = dpnb.Budget(**{"rho" if currency == "zcdp" else "epsilon": 10**6})
+        budget = dpnb.Budget(**{"rho" if privacy == ZCDP else "epsilon": 10**6})
         sql = STATEMENTS["people"].format(n=30)
         options = {"beta": 0.1, "alpha": 0.2, "mode": mode, "u": 25}
         curator = Curator(table, budget=budget, noise=ContinuousNoise())
         session = curator.session()
         price = session.price(sql, **options)
         made = session.decide(sql, **options)
-        assert made.spent.level(currency) <= made.worst_cost.level(currency)
+        assert made.spent.level(privacy) <= made.worst_cost.level(privacy)
         assert price.costs == tuple(session.price(sql, **options).costs)
         assert made.spent == curator.budget.spent
         # of the counts after the cut, which are what is asked
         query = parse(sql, {"t": table}, deciding=True)
-        asked = plan(query, read_options(mode="rr"), 1, currency)
+        asked = plan(query, read_options(mode="rr"), 1, privacy)
         exact = measured(asked, None, curator._runner.engines["t"])
         curator.close()
         truth = truth_of(asked, exact)

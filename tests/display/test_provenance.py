@@ -490,7 +490,7 @@ class TestPlainData:
     def test_it_is_charges_only(self, curator, provenance):
         data = json.loads(json.dumps(provenance.to_dict()))
         assert set(data) == {
-            "rows", "columns", "cells", "timeline", "cap", "spent", "remaining", "currency", "delta",
+            "rows", "columns", "cells", "timeline", "cap", "spent", "remaining", "privacy", "delta",
             "mechanism", "rules",
         }  # fmt: skip
         assert data["spent"] == provenance.spent.to_dict()

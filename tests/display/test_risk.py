@@ -23,6 +23,7 @@ from dpnb.display.cards.risk import NOTICE, REVEALED, choice_sentences, risk_htm
 from dpnb.display.cards.risk_tables import named
 from dpnb.display.cards.risk_widget import RiskPicker, display_picker
 from dpnb.display.text import EXACT
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.loss import is_picked
 from dpnb.risk import frames, offers
 from dpnb.risk.exact import SHARE
@@ -82,7 +83,7 @@ def open_profile():
 
 @pytest.fixture
 def shown(profile):
-    return frames.frames(profile, coarse("zcdp"), 55.0)
+    return frames.frames(profile, coarse(ZCDP), 55.0)
 
 
 class Talk:
@@ -123,7 +124,7 @@ class TestFrames:
     """Everything a view needs is computed once, and is what the profile says."""
 
     def test_guesses_and_indicators_are_those_of_the_profile(self, profile, shown):
-        for level, rho in zip(shown["levels"], coarse("zcdp"), strict=True):
+        for level, rho in zip(shown["levels"], coarse(ZCDP), strict=True):
             found = profile.rdr(rho=rho)
             wanted = 100 * NormalDist().cdf((2 * float(rho)) ** 0.5 / 2)
             assert level["guesses"] == pytest.approx(wanted, rel=1e-12)
@@ -134,7 +135,7 @@ class TestFrames:
             assert level["sentence"] == profile.sentence(rho=rho, reveal=True)
 
     def test_rows_above_each_limit_are_counted(self, profile, shown):
-        for level, rho in zip(shown["levels"], coarse("zcdp"), strict=True):
+        for level, rho in zip(shown["levels"], coarse(ZCDP), strict=True):
             found = profile.guesses(rho=rho).to_frame()
             for limit, told in zip(shown["thresholds"], level["beyond"], strict=True):
                 count = found["rows"][found["guesses"] > limit["guesses"] * (1 + 1e-12)].sum()
@@ -155,7 +156,7 @@ class TestFrames:
         groups = shown["groups"]
         assert groups["names"] == ["F", "M"]  # no row is an X
         assert groups["rows"] == ["53", "47"]
-        for at, rho in enumerate(coarse("zcdp")):
+        for at, rho in enumerate(coarse(ZCDP)):
             found = profile.by_group(rho=rho).to_frame()[:2]
             assert [float(text) for text in groups["indicator"][at]] == pytest.approx(
                 list(found["largest"]), rel=0.005
@@ -182,12 +183,12 @@ class TestFrames:
 
     def test_an_unusual_limit_stands_beside_the_presets(self, profile, shown):
         assert [limit["guesses"] for limit in shown["thresholds"]] == [50.5, 55, 60, 70, 80]
-        own = frames.frames(profile, coarse("zcdp"), 56.53)
+        own = frames.frames(profile, coarse(ZCDP), 56.53)
         assert [limit["name"] for limit in own["thresholds"]] == [
             "yours 57", "50.5", "55", "60", "70", "80",
         ]  # fmt: skip
         assert own["first"] == 0
-        assert frames.frames(profile, coarse("zcdp"), 60.0)["first"] == 2
+        assert frames.frames(profile, coarse(ZCDP), 60.0)["first"] == 2
 
     def test_it_is_small_and_plain(self, shown):
         assert len(json.dumps(shown, allow_nan=False)) < 16_000
@@ -195,7 +196,7 @@ class TestFrames:
     def test_of_a_closed_profile_there_is_none(self, profile):
         profile.close()
         with pytest.raises(dpnb.DpnbError, match="closed"):
-            frames.frames(profile, coarse("zcdp"), 55.0)
+            frames.frames(profile, coarse(ZCDP), 55.0)
 
     def test_medians_of_groups_are_those_of_the_rows(self):
         random = np.random.default_rng(5)
@@ -378,7 +379,7 @@ class TestPicking:
 
     def test_in_a_pure_session_epsilon_is_the_level(self):
         picker = curated(people(), budget=dpnb.Budget(epsilon=1)).risk(SQL).widget()
-        assert picker.candidates == coarse("pure")
+        assert picker.candidates == coarse(PURE)
         assert picker.epsilon == float(picker.level) == pytest.approx(0.200671, abs=1e-6)
         shown = Talk(picker).looked()["frames"]["levels"]
         assert {level["delta"] for level in shown} == {""}
@@ -445,7 +446,7 @@ class TestLimitFirst:
     def test_without_a_limit_every_level_keeps_to_it(self, profile):
         talk = Talk(profile.widget(tau=0))
         assert talk.opened()["limits"][0]["name"] == "yours over 99"
-        assert talk.looked()["frames"]["at"] == len(coarse("zcdp")) - 1
+        assert talk.looked()["frames"]["at"] == len(coarse(ZCDP)) - 1
         assert talk.picker.tau == 0
         [told] = talk.say(way="counts")
         assert "need a limit below 100" in told["failed"]
@@ -828,7 +829,7 @@ class TestStatic:
 
     def test_every_level_and_its_facts_are_told(self, open_profile):
         text = Reading(open_profile._repr_html_()).text
-        shown = frames.frames(open_profile, coarse("zcdp"), 55.0)
+        shown = frames.frames(open_profile, coarse(ZCDP), 55.0)
         for level in shown["levels"]:
             assert level["name"] in text
             assert level["guesses_text"] in text
@@ -854,7 +855,7 @@ class TestStatic:
 
     def test_bars_lie_where_the_indicators_do(self, open_profile):
         html = risk_html(open_profile)
-        shown = frames.frames(open_profile, coarse("zcdp"), 55.0)
+        shown = frames.frames(open_profile, coarse(ZCDP), 55.0)
         bars = re.findall(r'--dpnb-limit:([\d.]+)%">.*?dpnb-mark.*?[;"]width:([\d.]+)%', html)
         assert len(bars) == 12
         for (place, width), level in zip(bars, shown["levels"], strict=True):

@@ -10,6 +10,7 @@ import pytest
 from dpnb import Schema, Table
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.scans import Exact
+from dpnb.privacy.definition import ZCDP
 from dpnb.releases.accuracy import read_accuracy
 from dpnb.releases.plan import plan
 from dpnb.sql.parser import parse
@@ -37,7 +38,7 @@ def vectors() -> Callable[..., list[list[int]]]:
 
     def measure(table: Table, sql: str, engine: DuckDBEngine | None = None) -> list[list[int]]:
         query = parse(sql, {table.name: table})
-        planned = plan(query, read_accuracy(query, "zcdp", None, rho=1), 1, "zcdp")
+        planned = plan(query, read_accuracy(query, ZCDP, None, rho=1), 1, ZCDP)
         own = DuckDBEngine(table) if engine is None else engine
         try:
             exact: Exact = own.measure(planned.scan(planned.views))

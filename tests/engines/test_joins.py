@@ -16,6 +16,7 @@ from dpnb.engines.contributions import ContributionScan, Part
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.engines.marginals import MarginalScan
 from dpnb.errors import SchemaError, SqlError
+from dpnb.privacy.definition import ZCDP
 from dpnb.releases.accuracy import read_accuracy
 from dpnb.releases.plan import plan
 from dpnb.schema.joins import joined
@@ -128,7 +129,7 @@ class Opened:
 
     def planned(self, sql):
         query = parse(sql, self.tables)
-        made = plan(query, read_accuracy(query, "zcdp", None, rho=1), 1, "zcdp")
+        made = plan(query, read_accuracy(query, ZCDP, None, rho=1), 1, ZCDP)
         return query, made, self.engines[query.table]
 
     def vectors(self, sql):

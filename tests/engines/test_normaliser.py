@@ -15,6 +15,7 @@ import pytest
 import dpnb
 from dpnb import Category, Date, Integer, Real, Schema, Table
 from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.privacy.definition import PURE, ZCDP
 
 INF = math.inf
 LARGE = 2**53
@@ -217,11 +218,11 @@ STATEMENTS = [
 ]
 
 
-@pytest.mark.parametrize("currency", ["zcdp", "pure"])
+@pytest.mark.parametrize("privacy", [ZCDP, PURE])
 @pytest.mark.parametrize("name", ODD_TABLES)
-def test_facts_about_data_are_answered_without_a_word(name, currency, caplog, capfd):
-    budget = dpnb.Budget(rho=1) if currency == "zcdp" else dpnb.Budget(epsilon=8)
-    level = {"rho": 0.1} if currency == "zcdp" else {"epsilon": 1}
+def test_facts_about_data_are_answered_without_a_word(name, privacy, caplog, capfd):
+    budget = dpnb.Budget(rho=1) if privacy == ZCDP else dpnb.Budget(epsilon=8)
+    level = {"rho": 0.1} if privacy == ZCDP else {"epsilon": 1}
     with caplog.at_level(logging.DEBUG), warnings.catch_warnings():
         warnings.simplefilter("error")
         with dpnb.Session(Table("t", ODD_TABLES[name], schema()), budget=budget) as session:

@@ -16,6 +16,7 @@ import pytest
 import dpnb
 from dpnb import Budget, Category, Integer, Real, Schema, Table, Unit
 from dpnb.errors import RequestError
+from dpnb.privacy.definition import PURE
 
 COLUMNS = {
     "g": Category(["north", "south", "west"]),
@@ -302,7 +303,7 @@ ELSE = {
     "a forged group": ("Declared: 'north', 'south'", lambda w, _: anew(w, groups=(("north",), ("moon",)))),
     "a group twice": ("Name each group once", lambda w, _: anew(w, groups=(("north",), ("north",)))),
     "no question": (r"answer\.compare\('a', 'b'\)", lambda w, _: no_question(w)),
-    "pure": (r"new ledger with Budget\(epsilon=3, delta=1e-6\)", lambda w, _: pure(w)),
+    PURE: (r"new ledger with Budget\(epsilon=3, delta=1e-6\)", lambda w, _: pure(w)),
     "another session": ("Ask the query here first", lambda w, _: elsewhere(w)),
     "worked out": (r"history=False \(--no-history\)", lambda w, _: worked_out(w)),
     "older data": ("Ask the query here first", older),

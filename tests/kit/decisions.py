@@ -10,6 +10,7 @@ from fractions import Fraction
 from dpnb.decide.decision import Decision, Reading, Taken, Test
 from dpnb.decide.price import DecisionPrice
 from dpnb.privacy.calibrate import Law
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.loss import PrivacyLoss
 from tests.kit.bills import built, changed
 
@@ -26,7 +27,7 @@ HOSTILE = (
 
 
 def loss(epsilon):
-    return PrivacyLoss.of(Fraction(str(epsilon)), "pure")
+    return PrivacyLoss.of(Fraction(str(epsilon)), PURE)
 
 
 def reading(values, half, alias="flights", **changes):
@@ -89,7 +90,7 @@ def decision(**changes):
         min_entropy=None,
         warnings=(),
         delta=None,
-        currency="pure",
+        privacy=PURE,
         stored=False,
         kept=True,
         stamp="",
@@ -136,7 +137,7 @@ def two_conditions(**changes):
         chosen=(True, True, False, True, True, False, False, True, False, True, False, True),
         spent=cost, charged=cost, cap=cap, remaining=PrivacyLoss(rho=Fraction(1, 20)), next_cost=cost,
         first_cost=cost, worst_cost=cap, ceiling=cap, taken=(changed(first.taken[0], spent=cost),),
-        currency="zcdp", delta=1e-6, stamp="test",
+        privacy=ZCDP, delta=1e-6, stamp="test",
     )  # fmt: skip
     return changed(made, **changes)
 
@@ -205,6 +206,6 @@ def price(**changes):
         readings=(("flights", "COUNT(*)"), ("delay", "AVG(delay)"), ("late", "COUNT(*)")),
         costs=tuple(loss(cost) for cost in (0.16, 0.32, 0.64, 1.28, 2.56, 5.12)), spent=loss(0.64),
         first=loss(0.16), response=None, ceiling=loss(2.8904), free=False, affordable=True,
-        remaining=loss(0.7), cap=loss(1), currency="pure", delta=None, warnings=("Beware.",),
+        remaining=loss(0.7), cap=loss(1), privacy=PURE, delta=None, warnings=("Beware.",),
     )  # fmt: skip
     return changed(made, **changes)

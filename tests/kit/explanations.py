@@ -11,6 +11,7 @@ from fractions import Fraction
 from dpnb.answers.question import Question
 from dpnb.explain.explanation import Explanation, Row
 from dpnb.explain.remaining import remaining
+from dpnb.privacy.definition import ZCDP
 from dpnb.privacy.loss import PrivacyLoss
 from tests.kit.bills import built, changed
 
@@ -95,7 +96,7 @@ def explanation(**changes):
         spent=spent,
         remaining=PrivacyLoss(rho=Fraction(1, 2)),
         cap=cap,
-        currency="zcdp",
+        privacy=ZCDP,
         delta=1e-6,
         rho={"topk": "1/20", "influence": "1/20", "rank": "19/10"},
         half_width=0.03435,

@@ -16,6 +16,7 @@ import pandas as pd
 
 import dpnb
 from dpnb.curator import Curator
+from dpnb.privacy.definition import BASIC, PURE, ZCDP
 from tests.kit.prose import ROOT
 
 FOLDER = ROOT / "tests" / "data" / "ledgers"
@@ -28,13 +29,13 @@ SCHEMA = dpnb.Schema(
     undeclared=["city"],
 )
 BUDGETS = {
-    "zcdp": dpnb.Budget(rho=5, delta="1e-6", key_delta="1e-8"),
+    ZCDP: dpnb.Budget(rho=5, delta="1e-6", key_delta="1e-8"),
     "gdp": dpnb.Budget(epsilon=12, delta="1e-6", accountant="gdp"),
     "basic": dpnb.Budget(epsilon=40, delta="1e-6", accountant="basic"),
-    "pure": dpnb.Budget(epsilon=10),
+    PURE: dpnb.Budget(epsilon=10),
     "vanilla": dpnb.Budget(rho=5, delta="1e-6"),
 }
-MECHANISMS = {"basic": "additive", "vanilla": "vanilla"}
+MECHANISMS = {BASIC: "additive", "vanilla": "vanilla"}
 BY_SEX = "SELECT sex, COUNT(*) AS n, AVG(pay) AS mean FROM people GROUP BY sex"
 BY_JOB = "SELECT job, SUM(pay) AS total FROM people WHERE sex = 'F' GROUP BY job"
 DECIDED = "SELECT job, COUNT(*) AS n FROM people GROUP BY job HAVING COUNT(*) > 100"
@@ -57,7 +58,7 @@ def table() -> dpnb.Table:
 def opened(kind: str, path: Path) -> Curator:
     """Open a ledger of one accountant, or make it."""
     several: dict[str, Any] = {}
-    if kind != "pure":
+    if kind != PURE:
         several["analysts"] = {"alice": 2, "bob": 1}
         several["policy"] = dpnb.Policy(mechanism=MECHANISMS.get(kind, "path"))
     return Curator([table()], budget=BUDGETS[kind], ledger=path, **several)
@@ -65,9 +66,9 @@ def opened(kind: str, path: Path) -> Curator:
 
 def requests(kind: str, curator: Curator) -> dict[str, Callable[[], Any]]:
     """Return what is asked of a ledger of one accountant, in this order."""
-    names = (None, None) if kind == "pure" else ("alice", "bob")
+    names = (None, None) if kind == PURE else ("alice", "bob")
     alice, bob = map(curator.session, names)
-    by_epsilon = kind in ("pure", "basic")
+    by_epsilon = kind in (PURE, BASIC)
 
     def query(session: dpnb.Session, sql: str, level: str) -> dpnb.Answer:
         if by_epsilon:
@@ -83,10 +84,10 @@ def requests(kind: str, curator: Curator) -> dict[str, Callable[[], Any]]:
         "of another": lambda: query(bob, BY_SEX, "0.2"),
         "sum": lambda: query(bob, BY_JOB, "0.1"),
     }
-    if kind in ("zcdp", "pure"):
+    if kind in (ZCDP, PURE):
         found["decision"] = lambda: alice.decide(DECIDED, u=200, most=3, steps=1)
         found["answered"] = lambda: alice.decide(DECIDED, mode="rr")
-    if kind == "zcdp":
+    if kind == ZCDP:
         found["explanation"] = lambda: alice.explain(question(), k=2, rho="0.3", anyway=True)
         found["discovery"] = lambda: alice.discover("city", rho="0.5")
     return found
@@ -118,7 +119,7 @@ def main() -> None:
         asked = requests(kind, curator)
         for ask in asked.values():
             ask()
-        if kind == "zcdp":
+        if kind == ZCDP:
             curator.limit(column="pay", rho="4")
             curator.add_analyst("carol", 1)
         # a coarse answer is the finest one by now

@@ -16,6 +16,7 @@ from dpnb.errors import BudgetError, LedgerError, RequestError
 from dpnb.ledger.accountant import Accountant, left_of, loss, plain_step, read_step
 from dpnb.ledger.mechanism import MECHANISMS, Name, Step, Synopses, Wish
 from dpnb.privacy.budget import Budget
+from dpnb.privacy.definition import BASIC, PURE, ZCDP
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.parallel import region
 from dpnb.privacy.path import Knot
@@ -94,9 +95,9 @@ def once(
     accountant: Accountant, analyst: str, request: str, amount: Fraction, **changed: Any
 ) -> dict[str, Any]:
     """What the curator would write of a one-off release."""
-    price = PrivacyLoss.of(amount, accountant.currency)
+    price = PrivacyLoss.of(amount, accountant.privacy)
     cost = accountant.once_cost(request, price)
-    unit = "rho" if accountant.currency in ("zcdp", "gdp") else "epsilon"
+    unit = "rho" if accountant.privacy in ("zcdp", "gdp") else "epsilon"
     return {
         **entry(accountant, analyst, {}, request),
         "kind": "release",
@@ -122,18 +123,18 @@ def buy(accountant: Accountant, analyst: str, **levels: Fraction) -> PrivacyLoss
 def row_of(accountant: Accountant, analyst: str, **levels: Fraction) -> Fraction:
     """What one request adds to what its analyst knows."""
     cost = accountant.cost(analyst, {view: Wish(level) for view, level in levels.items()}, NAMES)
-    return cost.row.level(accountant.currency)
+    return cost.row.level(accountant.privacy)
 
 
-@pytest.fixture(params=["zcdp", "pure"])
+@pytest.fixture(params=[ZCDP, PURE])
 def accountant(request: pytest.FixtureRequest) -> Accountant:
-    """An accountant with a cap of 1 in either currency."""
-    return Accountant(Budget(rho=1) if request.param == "zcdp" else Budget(epsilon=1))
+    """An accountant with a cap of 1 in either privacy."""
+    return Accountant(Budget(rho=1) if request.param == ZCDP else Budget(epsilon=1))
 
 
 def known(**cells: Fraction) -> Synopses:
     """Paths on which rows hold cells, named like ``alice_v``."""
-    made = Synopses("zcdp", Fraction(1, 10**9))
+    made = Synopses(ZCDP, Fraction(1, 10**9))
     for name, level in cells.items():
         row, _, view = name.partition("_")
         step = MECHANISMS["path"].step(made, row, view, Wish(level))
@@ -152,7 +153,7 @@ class TestLoss:
         assert loss(made, self.PATH, {}, ("bob",)) == PrivacyLoss(rho=Fraction(3, 10))
 
     def test_pure_epsilons_add_and_their_squares_are_rho(self) -> None:
-        made = Synopses("pure", Fraction(0))
+        made = Synopses(PURE, Fraction(0))
         for view, level in (("v", Fraction(3, 10)), ("w", Fraction(1, 5))):
             made.regions[view] = region(WHOLE)
             made.note("alice", view, self.PATH.step(made, "alice", view, Wish(level)))
@@ -188,10 +189,10 @@ class TestLoss:
 
 class TestCost:
     def test_refining_costs_the_difference(self, accountant: Accountant) -> None:
-        currency = accountant.currency
-        assert buy(accountant, "alice", v=Fraction(1, 20)).level(currency) == Fraction(1, 20)
-        assert buy(accountant, "alice", v=Fraction(2, 25)).level(currency) == Fraction(3, 100)
-        assert accountant.spent.level(currency) == Fraction(2, 25)
+        privacy = accountant.privacy
+        assert buy(accountant, "alice", v=Fraction(1, 20)).level(privacy) == Fraction(1, 20)
+        assert buy(accountant, "alice", v=Fraction(2, 25)).level(privacy) == Fraction(3, 100)
+        assert accountant.spent.level(privacy) == Fraction(2, 25)
 
     def test_what_is_held_or_coarser_is_free(self, accountant: Accountant) -> None:
         buy(accountant, "alice", v=THIRD)
@@ -204,11 +205,11 @@ class TestCost:
     ) -> None:
         buy(accountant, "alice", v=THIRD)
         assert row_of(accountant, "bob", v=THIRD) == THIRD
-        assert buy(accountant, "bob", v=THIRD).level(accountant.currency) == 0
+        assert buy(accountant, "bob", v=THIRD).level(accountant.privacy) == 0
         assert accountant.level("bob", "v") == THIRD
-        assert accountant.spent.level(accountant.currency) == THIRD
+        assert accountant.spent.level(accountant.privacy) == THIRD
         for rows in (("alice",), ("bob",), ("alice", "bob")):
-            assert accountant.loss(rows).level(accountant.currency) == THIRD
+            assert accountant.loss(rows).level(accountant.privacy) == THIRD
 
     def test_a_row_pays_for_what_its_analyst_learns_whatever_others_hold(
         self, accountant: Accountant
@@ -219,18 +220,18 @@ class TestCost:
             prices.append(row_of(accountant, "alice", v=THIRD))
         assert prices == [THIRD] * 3
         cost = accountant.cost("alice", {"v": Wish(Fraction(3, 4))}, NAMES)
-        assert cost.row.level(accountant.currency) == Fraction(3, 4)
-        assert cost.table.level(accountant.currency) == Fraction(1, 4)
+        assert cost.row.level(accountant.privacy) == Fraction(3, 4)
+        assert cost.table.level(accountant.privacy) == Fraction(1, 4)
 
     def test_rows_and_coalitions_follow_from_the_entries(self, accountant: Accountant) -> None:
-        currency = accountant.currency
+        privacy = accountant.privacy
         buy(accountant, "alice", v=Fraction(1, 10), w=Fraction(1, 5))
         buy(accountant, "bob", v=Fraction(3, 10))
-        assert {row: known.level(currency) for row, known in accountant.known.items()} == {
+        assert {row: known.level(privacy) for row, known in accountant.known.items()} == {
             "alice": Fraction(3, 10),
             "bob": Fraction(3, 10),
         }
-        assert accountant.loss(("alice", "bob")).level(currency) == Fraction(1, 2)
+        assert accountant.loss(("alice", "bob")).level(privacy) == Fraction(1, 2)
 
     def test_asking_the_price_changes_nothing(self, accountant: Accountant) -> None:
         buy(accountant, "alice", v=THIRD)
@@ -249,8 +250,8 @@ class TestCheck:
     ) -> None:
         for number in range(10):
             buy(accountant, "alice", **{f"v{number}": Fraction(1, 10)})
-        assert accountant.remaining().level(accountant.currency) == 0
-        tiny = PrivacyLoss.of(Fraction(1, 10**30), accountant.currency)
+        assert accountant.remaining().level(accountant.privacy) == 0
+        tiny = PrivacyLoss.of(Fraction(1, 10**30), accountant.privacy)
         with pytest.raises(BudgetError):
             accountant.check(tiny)
         accountant.check(NONE)
@@ -260,8 +261,8 @@ class TestCheck:
         buy(accountant, "alice", b=Fraction(4, 10))
         with pytest.raises(BudgetError) as refusal:
             buy(accountant, "alice", c=Fraction(3, 10))
-        assert accountant.spent.level(accountant.currency) == Fraction(8, 10)
-        name = "rho" if accountant.currency == "zcdp" else "epsilon"
+        assert accountant.spent.level(accountant.privacy) == Fraction(8, 10)
+        name = "rho" if accountant.privacy == "zcdp" else "epsilon"
         assert refusal.value.what == f"this costs {name} 0.3, but 0.2 is left"
         assert "Nothing was charged" in refusal.value.hint
 
@@ -285,7 +286,7 @@ class TestCheck:
         with pytest.raises(BudgetError) as refusal:
             accountant.check(one + one + one)
         assert refusal.value.what == "this costs delta 3e-9, but 2e-9 is left"
-        left = left_of(accountant.cap, one, "basic")
+        left = left_of(accountant.cap, one, BASIC)
         assert (left.epsilon, left.delta) == (Fraction(9, 10), Fraction(1, 10**9))
 
 
@@ -295,17 +296,17 @@ class TestOnce:
     def test_the_second_holder_pays_in_full_and_all_together_nothing(
         self, accountant: Accountant
     ) -> None:
-        currency = accountant.currency
+        privacy = accountant.privacy
         for number, name in enumerate(("alice", "bob"), start=1):
             accountant.apply_release(number, once(accountant, name, "r", self.AMOUNT))
-        assert accountant.spent.level(currency) == self.AMOUNT
+        assert accountant.spent.level(privacy) == self.AMOUNT
         for rows in (("alice",), ("bob",), ("alice", "bob")):
-            assert accountant.loss(rows).level(currency) == self.AMOUNT
-            assert [accountant.known[row].level(currency) for row in rows] == [self.AMOUNT] * len(
+            assert accountant.loss(rows).level(privacy) == self.AMOUNT
+            assert [accountant.known[row].level(privacy) for row in rows] == [self.AMOUNT] * len(
                 rows
             )
         assert accountant.history("bob")[0].spent == NONE
-        assert accountant.history("bob")[0].row.level(currency) == self.AMOUNT
+        assert accountant.history("bob")[0].row.level(privacy) == self.AMOUNT
 
     @pytest.mark.parametrize(
         "change",
@@ -339,12 +340,12 @@ class TestReplay:
         buy(accountant, "alice", v=THIRD)
         for wrong in (Fraction(-1), Fraction(0), THIRD - Fraction(1, 10**20)):
             made = entry(accountant, "alice", {"v": Fraction(2, 3)})
-            made[name] = PrivacyLoss.of(wrong, accountant.currency).to_dict()
+            made[name] = PrivacyLoss.of(wrong, accountant.privacy).to_dict()
             with pytest.raises(LedgerError, match="entry 7 of the ledger does not add up"):
                 accountant.apply(7, made)
         right = entry(accountant, "alice", {"v": Fraction(2, 3)})
         accountant.apply(7, right)
-        assert accountant.spent.level(accountant.currency) == Fraction(2, 3)
+        assert accountant.spent.level(accountant.privacy) == Fraction(2, 3)
 
     @pytest.mark.parametrize("name", ["spent", "row"])
     def test_a_charge_above_what_its_releases_cost_counts_as_it_is(
@@ -352,21 +353,21 @@ class TestReplay:
     ) -> None:
         """The bound that it rests on was a coarser one; what was charged too much is used up first."""
         made, half = entry(accountant, "alice", {"v": THIRD}), Fraction(1, 2)
-        made[name] = PrivacyLoss.of(half, accountant.currency).to_dict()
+        made[name] = PrivacyLoss.of(half, accountant.privacy).to_dict()
         accountant.apply(7, made)
         paid = accountant.spent if name == "spent" else accountant.known["alice"]
-        assert paid.level(accountant.currency) == half
-        assert accountant.loss(("alice",)).level(accountant.currency) == THIRD
+        assert paid.level(accountant.privacy) == half
+        assert accountant.loss(("alice",)).level(accountant.privacy) == THIRD
         made = entry(accountant, "alice", {"v": Fraction(3, 5)})
         accountant.apply(8, made)
         paid = accountant.spent if name == "spent" else accountant.known["alice"]
-        assert paid.level(accountant.currency) == Fraction(3, 5)
+        assert paid.level(accountant.privacy) == Fraction(3, 5)
 
     def test_a_charge_above_what_its_releases_cost_stays_below_the_cap(
         self, accountant: Accountant
     ) -> None:
         made = entry(accountant, "alice", {"v": THIRD})
-        made["spent"] = PrivacyLoss.of(Fraction(2), accountant.currency).to_dict()
+        made["spent"] = PrivacyLoss.of(Fraction(2), accountant.privacy).to_dict()
         before = state(accountant)
         with pytest.raises(LedgerError, match="does not add up"):
             accountant.apply(7, made)
@@ -587,7 +588,7 @@ class TestAnySequence:
         self, asked: list[tuple[str, dict[str, Fraction]]], budget: Budget
     ) -> None:
         accountant = Accountant(budget)
-        currency, sum_of_charges = accountant.currency, Fraction(0)
+        privacy, sum_of_charges = accountant.privacy, Fraction(0)
         for analyst, wanted in asked:
             served = {v: max(x, accountant.level(analyst, v)) for v, x in wanted.items()}
             before = state(accountant)
@@ -595,16 +596,16 @@ class TestAnySequence:
                 charge = buy(accountant, analyst, **served)
             except BudgetError:
                 wishes = {view: Wish(level) for view, level in served.items()}
-                cost = accountant.cost(analyst, wishes, NAMES).table.level(currency)
-                assert accountant.spent.level(currency) + cost > accountant.cap.level(currency)
+                cost = accountant.cost(analyst, wishes, NAMES).table.level(privacy)
+                assert accountant.spent.level(privacy) + cost > accountant.cap.level(privacy)
                 assert state(accountant) == before
                 continue
-            sum_of_charges += charge.level(currency)
+            sum_of_charges += charge.level(privacy)
             assert accountant.spent == accountant.loss(ROWS)
-            assert accountant.spent.level(currency) == sum_of_charges
-            assert sum_of_charges <= accountant.cap.level(currency)
-            assert accountant.remaining().level(currency) == (
-                accountant.cap.level(currency) - sum_of_charges
+            assert accountant.spent.level(privacy) == sum_of_charges
+            assert sum_of_charges <= accountant.cap.level(privacy)
+            assert accountant.remaining().level(privacy) == (
+                accountant.cap.level(privacy) - sum_of_charges
             )
             for view, level in served.items():
                 assert accountant.level(analyst, view) == level
@@ -612,4 +613,4 @@ class TestAnySequence:
             for row in ROWS:
                 known = accountant.known.get(row, NONE)
                 assert known == accountant.loss((row,))
-                assert known.level(currency) <= sum_of_charges
+                assert known.level(privacy) <= sum_of_charges

@@ -18,6 +18,7 @@ from dpnb.ledger.accounts import exhausted
 from dpnb.ledger.mechanism import MECHANISMS, Synopses, Wish
 from dpnb.ledger.policy import Policy
 from dpnb.privacy.budget import Budget
+from dpnb.privacy.definition import GDP
 from dpnb.privacy.gaussian import epsilon_from, sigma_from
 from dpnb.privacy.loss import PrivacyLoss
 
@@ -103,7 +104,7 @@ class TestKnowledge:
     def test_more_members_never_know_less_and_never_more_than_the_sum(
         self, asked: list[tuple[str, str, Fraction]], one: set[str], two: set[str], name: Any
     ) -> None:
-        state, mechanism = Synopses("gdp", Fraction(0)), MECHANISMS[name]
+        state, mechanism = Synopses(GDP, Fraction(0)), MECHANISMS[name]
         for row, view, level in asked:
             if level:
                 state.note(row, view, mechanism.step(state, row, view, Wish(level)))

@@ -29,8 +29,9 @@ from dpnb.ledger.mechanism import (
     level_of_epsilon,
     star_level,
 )
+from dpnb.privacy.definition import BASIC, GDP, ZCDP, PrivacyDefinition
 from dpnb.privacy.gaussian import epsilon_from, log_delta, sigma_from
-from dpnb.privacy.loss import Currency, PrivacyLoss
+from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.noise import Noise, SecureNoise
 from dpnb.privacy.path import Knot, gaussian_knot, insert
 from tests.kit.noise import NoNoise
@@ -68,9 +69,11 @@ def accuracy(variance: float) -> Wish:
 class Desk:
     """Serves wishes from one view or several, as an accountant does."""
 
-    def __init__(self, mechanism: Name, currency: Currency, noise: Noise | None = None) -> None:
+    def __init__(
+        self, mechanism: Name, privacy: PrivacyDefinition, noise: Noise | None = None
+    ) -> None:
         self.mechanism = MECHANISMS[mechanism]
-        self.state = Synopses(currency, DELTA)
+        self.state = Synopses(privacy, DELTA)
         self.noise = noise
         self.exact: Sequence[int] = ()
 
@@ -119,7 +122,7 @@ def nominal(loss: PrivacyLoss) -> float:
 class TestTraces:
     def test_epsilons_are_asked_for(self) -> None:
         """T7: by adding up; the table costs what the finest costs."""
-        desk = Desk("additive", "basic")
+        desk = Desk("additive", BASIC)
         trace = [
             ("alice", "0.5", {"alice": 0.5}, 0.5),
             ("bob", "0.3", {"alice": 0.5, "bob": 0.3}, 0.5),
@@ -138,7 +141,7 @@ class TestTraces:
 
     def test_accuracies_are_asked_for(self) -> None:
         """T8: additive, by adding up."""
-        desk = Desk("additive", "basic")
+        desk = Desk("additive", BASIC)
         steps = [desk.ask(row, accuracy(variance)) for row, variance in self.TRACE]
         assert [nominal(step.column) for step in steps] == pytest.approx(
             [E1, E1, 2 * E1, 2 * E1, 2 * E1], rel=CLOSE
@@ -157,7 +160,7 @@ class TestTraces:
 
     def test_a_synopsis_that_others_refined_has_all_their_deltas(self) -> None:
         """With one delta for all, epsilon 0.53 was charged where 0.67 is true."""
-        desk = Desk("additive", "basic")
+        desk = Desk("additive", BASIC)
         desk.state.release_delta = delta = Fraction(1, 100)
         for refined in range(1, 21):
             level = refined * Fraction("4e-4")
@@ -168,7 +171,7 @@ class TestTraces:
 
     def test_a_hair_more_than_others_spent_draws_nothing(self) -> None:
         """Its epsilon is less than what is kept back for the lattice."""
-        desk = Desk("additive", "basic")
+        desk = Desk("additive", BASIC)
         desk.ask("alice", budget("0.5"))
         step = desk.ask("bob", budget("0.5000000000001"))
         assert step.fresh == 0
@@ -177,21 +180,21 @@ class TestTraces:
 
     def test_accuracies_from_independent_noise(self) -> None:
         """T8: vanilla."""
-        desk = Desk("vanilla", "basic")
+        desk = Desk("vanilla", BASIC)
         for row, variance in self.TRACE:
             desk.ask(row, accuracy(variance))
         assert desk.cells() == pytest.approx({"A1": 1.23360998977, "A2": 1.20151275648}, rel=CLOSE)
         assert nominal(desk.state.column("v")) == pytest.approx(2.43512274625, rel=CLOSE)
 
-    @pytest.mark.parametrize("currency", ["gdp", "zcdp"])
+    @pytest.mark.parametrize("privacy", [GDP, ZCDP])
     @pytest.mark.parametrize(
         ("mechanism", "first"), [("additive", 0.708806705197), ("path", 0.698461758218)]
     )
     def test_accuracies_with_exact_losses(
-        self, mechanism: Name, first: float, currency: Currency
+        self, mechanism: Name, first: float, privacy: PrivacyDefinition
     ) -> None:
         """T8: star counted exactly, and paths."""
-        desk = Desk(mechanism, currency)
+        desk = Desk(mechanism, privacy)
         for row, variance in self.TRACE:
             desk.ask(row, accuracy(variance))
         rows = ("A1", "A2")
@@ -213,7 +216,7 @@ class TestCombination:
         self, delta: float, old: float, fresh: float, share: float, merged: float
     ) -> None:
         """T5, E13: what is kept of the view is the new total, not the fresh part."""
-        desk = Desk("additive", "basic")
+        desk = Desk("additive", BASIC)
         desk.state.release_delta = exact = Fraction(str(delta))
         for epsilon in ("0.5", "0.7"):
             wished = Fraction(epsilon)
@@ -249,7 +252,7 @@ class TestCombination:
         self, mechanism: Name, target: float, held: float, fresh: float
     ) -> None:
         """T6: f = t v / (v - t), and the old one keeps the weight t / v."""
-        desk = Desk(mechanism, "gdp")
+        desk = Desk(mechanism, GDP)
         desk.ask("a", accuracy(held))
         step = desk.ask("b", accuracy(target))
         assert variance_of(step.fresh) == pytest.approx(fresh, rel=CLOSE)
@@ -258,7 +261,7 @@ class TestCombination:
 
     def test_a_refinement_of_a_refinement(self) -> None:
         """T6: 60 after .5 and .2."""
-        desk = Desk("additive", "basic")
+        desk = Desk("additive", BASIC)
         for epsilon in ("0.5", "0.7"):
             desk.ask("a", budget(epsilon))
         step = desk.ask("b", accuracy(60))
@@ -269,7 +272,7 @@ class TestCombination:
     @pytest.mark.parametrize("target", [100, 120, 1e6])
     def test_what_is_fine_enough_is_not_refined(self, mechanism: Name, target: float) -> None:
         """E12: a case of its own; the printed objective has no maximum there."""
-        desk = Desk(mechanism, "gdp")
+        desk = Desk(mechanism, GDP)
         first = desk.ask("a", accuracy(100))
         step = desk.ask("b", accuracy(target))
         assert step.fresh == 0
@@ -293,7 +296,7 @@ class TestCombination:
                 asked.append((exact[0] / UNIT, (sigma / UNIT) ** 2))
                 return list(exact)
 
-        desk = Desk("path", "gdp", Noted())
+        desk = Desk("path", GDP, Noted())
         desk.state.paths["v"] = [
             Knot(level_of(100), (14 * UNIT,)), Knot(level_of(25), (10 * UNIT,)),
         ]  # fmt: skip
@@ -313,7 +316,7 @@ class TestCoalitions:
     LEVELS = tuple(level_of_epsilon(Fraction(e), DELTA) for e in ("1", "0.5", "0.3"))
 
     def served(self, mechanism: Name) -> Desk:
-        desk = Desk(mechanism, "gdp")
+        desk = Desk(mechanism, GDP)
         for row, level in zip("123", self.LEVELS, strict=True):
             desk.ask(row, Wish(level))
         return desk
@@ -343,7 +346,7 @@ class TestCoalitions:
 
     def test_of_independent_noise_it_knows_the_sum(self) -> None:
         """E1: independent noise gives 1.2499 exactly, where epsilons add up to 2."""
-        desk = Desk("vanilla", "basic")
+        desk = Desk("vanilla", BASIC)
         for row, epsilon in zip("123", ("1", "0.5", "0.5"), strict=True):
             desk.ask(row, budget(epsilon))
         assert desk.epsilon("1", "2", "3") == pytest.approx(1.2499, abs=5e-5)
@@ -356,7 +359,7 @@ class TestCoalitions:
     def test_examples_of_subsets(self, epsilons: str, coalition: str, star: float) -> None:
         """E1: on a path each is the largest of them."""
         for mechanism, expected in (("additive", star), ("path", 0.5)):
-            desk = Desk(mechanism, "gdp")
+            desk = Desk(mechanism, GDP)
             for row, epsilon in enumerate(epsilons.split(), start=1):
                 desk.ask(str(row), budget(epsilon))
             assert desk.epsilon(*coalition) == pytest.approx(expected, abs=5e-5)
@@ -428,7 +431,7 @@ class TestStarLevel:
 class TestAdditive:
     def test_local_noise_rests_on_the_actual_variance(self) -> None:
         """E6: alice asks .6 of what is called .7, and gets it at variance 97, not 118."""
-        desk = Desk("additive", "basic")
+        desk = Desk("additive", BASIC)
         desk.ask("alice", budget("0.5"))
         desk.ask("bob", budget("0.7"))
         step = desk.ask("alice", budget("0.6"))
@@ -438,7 +441,7 @@ class TestAdditive:
 
     def test_who_cannot_be_served_better_pays_nothing(self) -> None:
         """E6: the synopsis is worse than its name, and she holds it already."""
-        desk = Desk("additive", "basic")
+        desk = Desk("additive", BASIC)
         for epsilon in ("0.1", "0.2", "0.3"):
             desk.ask("alice", budget(epsilon))
         before = desk.state.cell("alice", "v")
@@ -449,7 +452,7 @@ class TestAdditive:
     @pytest.mark.parametrize("mechanism", ["path", "additive", "vanilla"])
     def test_what_is_held_is_compared_by_variance(self, mechanism: Name) -> None:
         """E8: not by the epsilons that were added up."""
-        desk = Desk(mechanism, "gdp" if mechanism == "path" else "basic")
+        desk = Desk(mechanism, GDP if mechanism == "path" else BASIC)
         for variance in (400, 300, 200):
             desk.ask("a", accuracy(variance))
         known = desk.state.cell("a", "v")
@@ -458,10 +461,10 @@ class TestAdditive:
         assert finer.cell != known
         assert variance_of(finer.level) == pytest.approx(150)
 
-    @pytest.mark.parametrize("currency", ["gdp", "zcdp", "basic"])
-    def test_what_is_held_is_never_drawn_again(self, currency: Currency) -> None:
+    @pytest.mark.parametrize("privacy", [GDP, ZCDP, BASIC])
+    def test_what_is_held_is_never_drawn_again(self, privacy: PrivacyDefinition) -> None:
         """E10: another copy of equal level would tell more, and cost nothing."""
-        desk = Desk("additive", currency, SecureNoise())
+        desk = Desk("additive", privacy, SecureNoise())
         desk.exact = [0] * 50
         desk.ask("bob", accuracy(1))
         desk.ask("alice", accuracy(100))
@@ -475,7 +478,7 @@ class TestAdditive:
     @pytest.mark.parametrize("count", [10, 50])
     def test_locals_are_made_from_the_stored_synopsis(self, count: int) -> None:
         """E10: ten locals at .5 know .5 together; drawn from the data they would know 1.669."""
-        desk = Desk("additive", "gdp", SecureNoise())
+        desk = Desk("additive", GDP, SecureNoise())
         desk.exact = [0] * 4
         for row in range(count):
             step = desk.ask(str(row), budget("0.5"))
@@ -499,7 +502,7 @@ class TestAdditive:
                 asked.append((tuple(exact), sigma))
                 return [value + UNIT * 5 for value in exact]
 
-        desk = Desk("additive", "basic", Noted())
+        desk = Desk("additive", BASIC, Noted())
         desk.exact = [1000 * UNIT]
         desk.ask("a", budget("0.7"))
         desk.ask("b", budget("0.69"))
@@ -513,7 +516,7 @@ class TestAdditive:
         assert desk.cells()["b"] == pytest.approx(0.69, rel=CLOSE)
 
     def test_a_local_needs_no_data_and_a_refinement_does(self) -> None:
-        desk = Desk("additive", "gdp", SecureNoise())
+        desk = Desk("additive", GDP, SecureNoise())
         desk.exact = [0, 0]
         desk.ask("a", accuracy(100))
         step = desk.mechanism.step(desk.state, "b", "v", accuracy(50))
@@ -526,7 +529,7 @@ class TestAdditive:
 
     def test_a_tried_step_counts_for_the_next_one(self) -> None:
         """As a list of statements is priced: what the first would draw is known to the second."""
-        desk = Desk("additive", "gdp")
+        desk = Desk("additive", GDP)
         desk.ask("bob", accuracy(1))
         tried, mechanism = desk.state.sketch(), desk.mechanism
         first = mechanism.step(tried, "alice", "v", accuracy(100))
@@ -543,9 +546,7 @@ class TestAdditive:
         assert "48611" not in repr(local)
         with pytest.raises(TypeError, match="cannot be pickled"):
             local.__reduce__()
-        assert "48611" not in repr(
-            Synopses("gdp", DELTA, locals={("a", "v"): {local.level: local}})
-        )
+        assert "48611" not in repr(Synopses(GDP, DELTA, locals={("a", "v"): {local.level: local}}))
 
 
 wishes = st.lists(
@@ -558,15 +559,15 @@ wishes = st.lists(
     min_size=1,
     max_size=15,
 )
-PAIRS: tuple[tuple[Name, Currency], ...] = (
-    ("path", "zcdp"), ("path", "gdp"), ("additive", "zcdp"), ("additive", "gdp"),
-    ("additive", "basic"), ("vanilla", "zcdp"), ("vanilla", "gdp"), ("vanilla", "basic"),
+PAIRS: tuple[tuple[Name, PrivacyDefinition], ...] = (
+    ("path", ZCDP), ("path", GDP), ("additive", ZCDP), ("additive", GDP),
+    ("additive", BASIC), ("vanilla", ZCDP), ("vanilla", GDP), ("vanilla", BASIC),
 )  # fmt: skip
 
 
-def wished(amount: Fraction, named: bool, currency: Currency) -> Wish:
+def wished(amount: Fraction, named: bool, privacy: PrivacyDefinition) -> Wish:
     """A level, or where epsilons are counted an epsilon."""
-    if currency == "basic" and named:
+    if privacy == BASIC and named:
         return Wish(level_of_epsilon(amount, DELTA), amount)
     return Wish(amount / 100)
 
@@ -575,69 +576,67 @@ class TestAnySequence:
     @settings(max_examples=50)
     @given(wishes, st.sampled_from(PAIRS))
     def test_invariants(
-        self, asked: list[tuple[str, str, Fraction, bool]], pair: tuple[Name, Currency]
+        self, asked: list[tuple[str, str, Fraction, bool]], pair: tuple[Name, PrivacyDefinition]
     ) -> None:
         """T19: nothing decreases, nobody knows more than all, and every wish for a variance is met."""
-        mechanism, currency = pair
-        desk = Desk(mechanism, currency)
+        mechanism, privacy = pair
+        desk = Desk(mechanism, privacy)
         slack = Fraction(1, 10**9)
         for row, view, amount, named in asked:
-            wish = wished(amount, named, currency)
+            wish = wished(amount, named, privacy)
             cell, column = desk.state.cell(row, view), desk.state.column(view)
             step = desk.ask(row, wish, view)
             for before, after in ((cell, step.cell), (column, step.column)):
-                assert after.level(currency) >= before.level(currency)
+                assert after.level(privacy) >= before.level(privacy)
                 assert after.rho >= before.rho
                 assert after.delta >= before.delta
-            assert step.cell.level(currency) <= step.column.level(currency) * (1 + slack)
+            assert step.cell.level(privacy) <= step.column.level(privacy) * (1 + slack)
             # who named an epsilon gets the level that the synopsis has at that epsilon
-            if currency != "basic" or not named or mechanism == "vanilla":
+            if privacy != BASIC or not named or mechanism == "vanilla":
                 assert desk.state.level(row, view) >= wish.level
             # what is known in truth is at most what is counted
             for rows in ("a", "b", "ab", "abc"):
                 known = desk.mechanism.together(desk.state, view, rows)
                 cells = [desk.state.cell(one, view) for one in rows]
-                sums = sum(one.level(currency) for one in cells)
-                assert known.level(currency) <= sums * (1 + slack)
-                assert known.level(currency) <= step.column.level(currency) * (1 + slack)
+                sums = sum(one.level(privacy) for one in cells)
+                assert known.level(privacy) <= sums * (1 + slack)
+                assert known.level(privacy) <= step.column.level(privacy) * (1 + slack)
         if mechanism != "vanilla":
             for view in desk.state.columns:
                 whole = desk.mechanism.together(desk.state, view, "abc")
-                best = max(desk.state.cell(row, view).level(currency) for row in "abc")
+                best = max(desk.state.cell(row, view).level(privacy) for row in "abc")
                 # someone always holds the finest
-                assert best >= desk.state.column(view).level(currency) * (1 - slack)
+                assert best >= desk.state.column(view).level(privacy) * (1 - slack)
                 assert whole.rho >= desk.state.finest[view] * (1 - slack)
 
     @settings(max_examples=40)
     @given(wishes, st.sampled_from(PAIRS))
     def test_views_do_not_depend_on_each_other(
-        self, asked: list[tuple[str, str, Fraction, bool]], pair: tuple[Name, Currency]
+        self, asked: list[tuple[str, str, Fraction, bool]], pair: tuple[Name, PrivacyDefinition]
     ) -> None:
         """T19: permuting independent views changes no cost."""
-        mechanism, currency = pair
-        one, other = Desk(mechanism, currency), Desk(mechanism, currency)
+        mechanism, privacy = pair
+        one, other = Desk(mechanism, privacy), Desk(mechanism, privacy)
         for row, view, amount, named in asked:
-            one.ask(row, wished(amount, named, currency), view)
+            one.ask(row, wished(amount, named, privacy), view)
         for row, view, amount, named in sorted(asked, key=lambda wish: wish[1]):
-            other.ask(row, wished(amount, named, currency), view)
+            other.ask(row, wished(amount, named, privacy), view)
         assert one.state.cells == other.state.cells
         assert one.state.columns == other.state.columns
 
     @settings(max_examples=25)
     @given(wishes, st.sampled_from(PAIRS))
     def test_trying_changes_nothing(
-        self, asked: list[tuple[str, str, Fraction, bool]], pair: tuple[Name, Currency]
+        self, asked: list[tuple[str, str, Fraction, bool]], pair: tuple[Name, PrivacyDefinition]
     ) -> None:
-        mechanism, currency = pair
-        desk = Desk(mechanism, currency)
+        mechanism, privacy = pair
+        desk = Desk(mechanism, privacy)
         for row, view, amount, named in asked[:-1]:
-            desk.ask(row, wished(amount, named, currency), view)
+            desk.ask(row, wished(amount, named, privacy), view)
         before = desk.state.sketch()
         row, view, amount, named = asked[-1]
         tried = desk.state.sketch()
-        tried.note(
-            row, view, desk.mechanism.step(tried, row, view, wished(amount, named, currency))
-        )
+        tried.note(row, view, desk.mechanism.step(tried, row, view, wished(amount, named, privacy)))
         assert desk.state == before
 
 
@@ -659,7 +658,7 @@ def draw(
     mechanism: Name, size: int, wishes: Iterable[tuple[str, Wish]]
 ) -> tuple[Desk, dict[str, np.ndarray]]:
     """Serve wishes with real noise; each row's errors."""
-    desk = Desk(mechanism, "gdp", SecureNoise())
+    desk = Desk(mechanism, GDP, SecureNoise())
     desk.exact = [7 * UNIT] * size
     errors: dict[str, np.ndarray] = {}
     for row, wish in wishes:
@@ -724,7 +723,7 @@ class TestLaw:
 
     def test_a_refined_synopsis(self, size: Callable[[int], int]) -> None:
         """S2: .5 and then .2: variance 97.24, which is also the covariance with the old one."""
-        desk = Desk("additive", "basic", SecureNoise())
+        desk = Desk("additive", BASIC, SecureNoise())
         desk.exact = [7 * UNIT] * size(20_000)
         errors = []
         for row, epsilon in (("a", "0.5"), ("b", "0.7")):
@@ -859,7 +858,7 @@ class TestLaw:
 
 def test_every_step_of_a_path_is_nested() -> None:
     """The columns of a path rise only where the finest does, by exactly the increase."""
-    desk = Desk("path", "gdp")
+    desk = Desk("path", GDP)
     variances = (100, 40, 70, 160, 25, 30)
     steps = [desk.ask(str(v), accuracy(v)) for v in variances]
     tops = [step.column.rho for step in steps]

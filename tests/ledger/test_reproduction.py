@@ -13,6 +13,7 @@ import pytest
 
 import dpnb
 from dpnb.errors import BudgetError
+from dpnb.privacy.definition import BASIC, GDP
 from tests.benchmarks.dprovdb import common, trees
 
 LONG = os.environ.get("DPNB_LONG") == "1"
@@ -22,9 +23,9 @@ LONG = os.environ.get("DPNB_LONG") == "1"
     ("mechanism", "accountant", "rows", "wanted", "count"),
     # nothing is answered after so many queries of either analyst
     [
-        ("path", "gdp", "max", {1: 3643}, 3000),
-        ("additive", "basic", "max", {2: 1696}, 2500),
-        ("vanilla", "basic", "sum", {1: 737}, 2000),
+        ("path", GDP, "max", {1: 3643}, 3000),
+        ("additive", BASIC, "max", {2: 1696}, 2500),
+        ("vanilla", BASIC, "sum", {1: 737}, 2000),
     ],
 )
 def test_range_counts_are_answered_as_often_as_computed_independently(
@@ -41,7 +42,7 @@ def test_range_counts_are_answered_as_often_as_computed_independently(
 
 @pytest.mark.parametrize(
     ("mechanism", "accountant", "rows"),
-    [("path", "gdp", "max"), ("additive", "basic", "max"), ("vanilla", "basic", "sum")],
+    [("path", GDP, "max"), ("additive", BASIC, "max"), ("vanilla", BASIC, "sum")],
 )
 def test_a_curator_answers_the_same_requests_as_the_accounting_without_data(
     mechanism, accountant, rows

@@ -19,6 +19,7 @@ import dpnb
 from dpnb import Category, Date, Integer, Real, Schema, Table, Unit
 from dpnb.answers.verbs import statement
 from dpnb.curator import Curator
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.releases.call import Call
 from dpnb.views.view import transposition
 from tests.kit.noise import ContinuousNoise
@@ -122,8 +123,8 @@ class TestBoundedTable:
         assert people < sums[1] <= min(most, 2 * people)
 
 
-CURRENCIES = {"zcdp": dpnb.Budget(rho=10**6), "pure": dpnb.Budget(epsilon=10**6)}
-LEVELS = {"zcdp": {"rho": Fraction(1, 10)}, "pure": {"epsilon": Fraction(1, 4)}}
+DEFINITIONS = {ZCDP: dpnb.Budget(rho=10**6), PURE: dpnb.Budget(epsilon=10**6)}
+LEVELS = {ZCDP: {"rho": Fraction(1, 10)}, PURE: {"epsilon": Fraction(1, 4)}}
 DAYS = [*(f"{year}-{month:02}-01" for year in (2009, 2010) for month in range(1, 13))][11:]
 FINE = Schema(
     {
@@ -164,20 +165,20 @@ def by_all(sql):
     return f"SELECT country, quantity, day, {aggregate} GROUP BY country, quantity, day"
 
 
-def scale_fits(noises, currency, off=1.0):
+def scale_fits(noises, privacy, off=1.0):
     """Whether normal (or Laplace) noises, ``off`` times as wide, may well have scale 1.
 
     By the exact law of the sum of their squares (or sizes).
     """
     noises = np.multiply(noises, off)
-    if currency == "zcdp":
+    if privacy == ZCDP:
         law, total = stats.chi2(len(noises)), (noises**2).sum()
     else:
         law, total = stats.gamma(len(noises)), np.abs(noises).sum()
     return min(law.cdf(total), law.sf(total)) > P_FLOOR / 2
 
 
-@pytest.mark.parametrize("currency", ["zcdp", "pure"])
+@pytest.mark.parametrize("privacy", [ZCDP, PURE])
 class TestNoise:
     """The noise is for all rows of a customer: its scale, intervals and prices are checked by hand."""
 
@@ -187,52 +188,52 @@ class TestNoise:
         small = frame[frame["customer_id"] % 60 == 0]
         found = {
             name: opened(small, ContinuousNoise(5), budget, schema=FINE)
-            for name, budget in CURRENCIES.items()
+            for name, budget in DEFINITIONS.items()
         }
         yield found
         for curator in found.values():
             curator.close()
 
     @pytest.mark.parametrize("name", NOISY)
-    def test_its_law_and_the_coverage_of_intervals(self, curators, name, currency, reaches):
+    def test_its_law_and_the_coverage_of_intervals(self, curators, name, privacy, reaches):
         """A scale off by 30 % is found, and so is noise as wide as for one row instead of 20."""
         sql, second, first = NOISY[name]
-        level, session = LEVELS[currency], curators[currency].session()
-        sensitivity = second if currency == "zcdp" else first
-        scale = sensitivity / (math.sqrt(0.2) if currency == "zcdp" else 0.25)
+        level, session = LEVELS[privacy], curators[privacy].session()
+        sensitivity = second if privacy == ZCDP else first
+        scale = sensitivity / (math.sqrt(0.2) if privacy == ZCDP else 0.25)
         noises, held = [], []
         for price in (1, 2):
             asked = sql.format(price)
             found = session.query(asked, intervals="each", **level).estimates[0]
-            truth = exact_of(curators[currency], asked, **level)
+            truth = exact_of(curators[privacy], asked, **level)
             noises.extend((np.array(found.estimate) - truth) / scale)
             held.extend((found.low <= truth) & (truth <= found.high))
         assert len(noises) == 2 * 3 * 14 * 13
-        assert scale_fits(noises, currency)
+        assert scale_fits(noises, privacy)
         for off in (0.7, 1.3):
-            assert not scale_fits(noises, currency, off)
+            assert not scale_fits(noises, privacy, off)
         assert reaches(held, 0.95)
         together = session.query(asked, **level).estimates[0]
         assert together.estimate == found.estimate
         assert ((together.low <= truth) & (truth <= together.high)).all()
         # the half-widths are those of one group and of all
-        law = stats.norm if currency == "zcdp" else stats.laplace
+        law = stats.norm if privacy == ZCDP else stats.laplace
         for one, alpha in ((found, 0.05), (together, 0.05 / len(truth))):
             half = scale * law.isf(alpha / 2)
             assert half_width(one) == pytest.approx(half, rel=1e-6, abs=0.51)
 
 
 class TestAccuracy:
-    @pytest.mark.parametrize("currency", ["zcdp", "pure"])
+    @pytest.mark.parametrize("privacy", [ZCDP, PURE])
     @pytest.mark.parametrize(
         "sql", [COUNT, SUM, AVG, PEOPLE], ids=["count", "sum", "avg", "people"]
     )
     def test_a_wished_error_is_kept_and_its_price_is_what_it_costs(
-        self, frame, currency, sql, reaches
+        self, frame, privacy, sql, reaches
     ):
         small = frame[frame["customer_id"] % 100 == 0]
         error = 600 if sql == SUM else 30
-        curator = opened(small, ContinuousNoise(0), CURRENCIES[currency], schema=FINE)
+        curator = opened(small, ContinuousNoise(0), DEFINITIONS[privacy], schema=FINE)
         session = curator.session()
         price = session.price(sql, error=error, rows=4_000)
         answer = session.query(sql, error=error, rows=4_000)
@@ -244,8 +245,8 @@ class TestAccuracy:
                 widths = np.subtract(found.high, found.low)
                 assert widths.max() <= 2 * error * (1 + 1e-6)
                 # no better than was asked for, either; small counts are cut off at 0
-                assert widths.max() > 1.9 * error or currency == "pure" or sql == PEOPLE
-            truth = exact_of(curator, by_all(sql), **LEVELS[currency])
+                assert widths.max() > 1.9 * error or privacy == PURE or sql == PEOPLE
+            truth = exact_of(curator, by_all(sql), **LEVELS[privacy])
             assert reaches((found.low <= truth) & (truth <= found.high), 0.95)
         curator.close()
 
@@ -287,24 +288,24 @@ class TestOtherWays:
         sigma = math.sqrt(3) * 20 / math.sqrt(2 * float(RHO))
         assert len(truth) == 14 * 13
         assert (high - middle)[middle >= 0] == pytest.approx(1.96 * sigma, abs=1.01)
-        assert scale_fits((middle - truth) / sigma, "zcdp")
+        assert scale_fits((middle - truth) / sigma, ZCDP)
         for off in (0.5, 1.8):
-            assert not scale_fits((middle - truth) / sigma, "zcdp", off)
+            assert not scale_fits((middle - truth) / sigma, ZCDP, off)
         assert reaches((low <= truth) & (truth <= high), 0.95)
         curator.close()
 
-    @pytest.mark.parametrize("currency", ["zcdp", "pure"])
-    def test_a_wished_error_buys_what_past_answers_lack(self, frame, currency, reaches):
-        curator = opened(frame, ContinuousNoise(0), CURRENCIES[currency], schema=FINE)
+    @pytest.mark.parametrize("privacy", [ZCDP, PURE])
+    def test_a_wished_error_buys_what_past_answers_lack(self, frame, privacy, reaches):
+        curator = opened(frame, ContinuousNoise(0), DEFINITIONS[privacy], schema=FINE)
         session, options = curator.session(), {"error": 90, "intervals": "each"}
-        alone = session.price(self.FEW, **options).spent.level(currency)
+        alone = session.price(self.FEW, **options).spent.level(privacy)
         session.query(by_all(COUNT), error=120, intervals="each")
         more = session.query(self.FEW, **options)
         assert more.origin.way == "new"
-        assert more.spent.level(currency) < alone
+        assert more.spent.level(privacy) < alone
         found = more.estimates[0]
         assert half_width(found) <= 90 * (1 + 1e-6)
-        truth = exact_of(curator, self.FEW, **LEVELS[currency])
+        truth = exact_of(curator, self.FEW, **LEVELS[privacy])
         assert reaches((found.low <= truth) & (truth <= found.high), 0.95)
         curator.close()
 
@@ -346,6 +347,6 @@ class TestOtherWays:
         # thirteen bins of a day (and none) for each country and quantity
         sigma = 20 / math.sqrt(2 * float(RHO)) * math.sqrt(14)
         assert len(errors) == 42
-        assert scale_fits(errors / sigma, "zcdp")
+        assert scale_fits(errors / sigma, ZCDP)
         for off in (0.3, 2.6):
-            assert not scale_fits(errors / sigma, "zcdp", off)
+            assert not scale_fits(errors / sigma, ZCDP, off)

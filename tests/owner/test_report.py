@@ -18,6 +18,7 @@ from dpnb.curator import Curator
 from dpnb.ledger.policy import Policy
 from dpnb.owner.report import ndcfg
 from dpnb.privacy.budget import Budget
+from dpnb.privacy.definition import BASIC, GDP, ZCDP
 from dpnb.privacy.loss import PrivacyLoss
 
 pytestmark = pytest.mark.fast
@@ -155,7 +156,7 @@ class TestReport:
             )
             curator.session("a").query(BY_SEX, epsilon="0.5")
             table = curator.provenance
-            assert (table.mechanism, table.currency) == (mechanism, "basic")
+            assert (table.mechanism, table.privacy) == (mechanism, BASIC)
             assert table.rows[0].known.epsilon == Fraction(1, 2)
             assert table.rows[0].limit.epsilon == 1
             assert table.coalition("b") == PrivacyLoss.none()
@@ -268,23 +269,23 @@ class TestEpsilons:
     """The same loss by different rules: looser ones say more."""
 
     def test_of_noise_paths(self) -> None:
-        found = curator_of("zcdp").provenance.epsilons
-        assert set(found) == {"rdp", "zcdp"}
-        assert found["zcdp"] < found["rdp"]
+        found = curator_of(ZCDP).provenance.epsilons
+        assert set(found) == {"rdp", ZCDP}
+        assert found[ZCDP] < found["rdp"]
 
     def test_of_gaussian_releases(self) -> None:
-        found = curator_of("gdp").provenance.epsilons
-        assert found["gdp"] < found["zcdp"] < found["rdp"]
+        found = curator_of(GDP).provenance.epsilons
+        assert found[GDP] < found[ZCDP] < found["rdp"]
 
     def test_of_equal_charges_that_are_added_up(self) -> None:
         """Twenty of epsilon 0.1 are 2.0 by the sum, 1.6 by optimal composition (T15)."""
-        found = curator_of("basic", asked=20).provenance.epsilons
-        assert found["basic"] == pytest.approx(2.0)
+        found = curator_of(BASIC, asked=20).provenance.epsilons
+        assert found[BASIC] == pytest.approx(2.0)
         assert found["kov"] == pytest.approx(1.6)
-        assert found["gdp"] < found["kov"]
+        assert found[GDP] < found["kov"]
 
     def test_before_the_first_charge_there_is_none(self) -> None:
-        assert curator_of("gdp", asked=0).provenance.epsilons == {}
+        assert curator_of(GDP, asked=0).provenance.epsilons == {}
 
 
 def curator_of(accountant: str, asked: int = 1) -> dpnb.Curator:

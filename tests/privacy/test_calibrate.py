@@ -23,8 +23,9 @@ from dpnb.privacy.calibrate import (
     safe_scale,
     sum_quantile,
 )
+from dpnb.privacy.definition import PURE, ZCDP
 
-CURRENCIES = ("zcdp", "pure")
+DEFINITIONS = (ZCDP, PURE)
 
 
 class TestLaw:
@@ -45,14 +46,14 @@ class TestLaw:
     def test_gaussian_scales_of_the_oracles(
         self, rho: str, sensitivity: float, sigma: float, half: float | None
     ) -> None:
-        found = law(Fraction(rho), sensitivity, "zcdp")
+        found = law(Fraction(rho), sensitivity, ZCDP)
         assert found.family == "gaussian"
         assert found.scale == pytest.approx(sigma, rel=1e-9)
         if half is not None:
             assert found.quantile(0.05) == pytest.approx(half, rel=1e-9)
 
     def test_laplace_scale_is_sensitivity_over_epsilon(self) -> None:
-        found = law(Fraction(1, 4), 3, "pure")
+        found = law(Fraction(1, 4), 3, PURE)
         assert found == Law("laplace", 12.0)
         assert found.quantile(0.05) == pytest.approx(12 * math.log(20), rel=1e-12)
 
@@ -89,9 +90,9 @@ class TestLaw:
     def test_the_scale_drawn_never_costs_more_than_the_level(
         self, level: Fraction, sensitivity: int
     ) -> None:
-        sigma = Fraction(safe_scale(level, sensitivity, "zcdp"))
+        sigma = Fraction(safe_scale(level, sensitivity, ZCDP))
         assert sensitivity**2 / (2 * sigma**2) <= level
-        scale = Fraction(safe_scale(level, sensitivity, "pure"))
+        scale = Fraction(safe_scale(level, sensitivity, PURE))
         assert sensitivity / scale <= level
         assert float(sensitivity / scale) == pytest.approx(float(level), rel=1e-13)
 
@@ -144,9 +145,9 @@ class TestSumQuantile:
 
 class TestSumShare:
     @staticmethod
-    def mean_width(share: float, currency: str) -> float:
+    def mean_width(share: float, privacy: str) -> float:
         """Half-width of the interval, averaged over means uniform on the bounds."""
-        if currency == "zcdp":
+        if privacy == ZCDP:
             return integrate.quad(lambda u: math.sqrt(1 / share + u**2 / (1 - share)), 0, 1)[0]
         wide = Law("laplace", 1 / share)
         nodes, weights = np.polynomial.legendre.leggauss(40)
@@ -155,14 +156,14 @@ class TestSumShare:
             for x, w in zip(nodes, weights, strict=True)
         )
 
-    @pytest.mark.parametrize("currency", CURRENCIES)
-    def test_is_within_a_ten_thousandth_of_the_optimum(self, currency: str) -> None:
+    @pytest.mark.parametrize("privacy", DEFINITIONS)
+    def test_is_within_a_ten_thousandth_of_the_optimum(self, privacy: str) -> None:
         best = optimize.minimize_scalar(
-            self.mean_width, (0.4, 0.6, 0.8), args=(currency,), options={"xtol": 1e-6}
+            self.mean_width, (0.4, 0.6, 0.8), args=(privacy,), options={"xtol": 1e-6}
         )
-        chosen = self.mean_width(float(SUM_SHARE[currency]), currency)
+        chosen = self.mean_width(float(SUM_SHARE[privacy]), privacy)
         assert chosen <= best.fun * (1 + 1e-4)
-        assert self.mean_width(0.5, currency) > best.fun * (1 + 1e-2)
+        assert self.mean_width(0.5, privacy) > best.fun * (1 + 1e-2)
 
 
 class TestLevelForError:
@@ -170,35 +171,35 @@ class TestLevelForError:
         st.floats(1e-6, 1e6),
         st.floats(1e-3, 1e9),
         st.floats(1e-9, 0.5),
-        st.sampled_from(CURRENCIES),
+        st.sampled_from(DEFINITIONS),
     )
     def test_is_the_least_level_that_meets_the_error(
-        self, error: float, sensitivity: float, alpha: float, currency: str
+        self, error: float, sensitivity: float, alpha: float, privacy: str
     ) -> None:
-        level = level_for_error(error, sensitivity, alpha, currency)
-        assert law(level, sensitivity, currency).quantile(alpha) <= error
+        level = level_for_error(error, sensitivity, alpha, privacy)
+        assert law(level, sensitivity, privacy).quantile(alpha) <= error
         less = level * Fraction(10**9 - 1, 10**9)
-        assert law(less, sensitivity, currency).quantile(alpha) > error
+        assert law(less, sensitivity, privacy).quantile(alpha) > error
 
-    @pytest.mark.parametrize("currency", CURRENCIES)
+    @pytest.mark.parametrize("privacy", DEFINITIONS)
     def test_half_the_error_costs_twice_the_epsilon_and_four_times_the_rho(
-        self, currency: str
+        self, privacy: str
     ) -> None:
-        one, half = (level_for_error(e, 1.0, 0.05, currency) for e in (10.0, 5.0))
-        assert float(half / one) == pytest.approx(4 if currency == "zcdp" else 2, rel=1e-10)
+        one, half = (level_for_error(e, 1.0, 0.05, privacy) for e in (10.0, 5.0))
+        assert float(half / one) == pytest.approx(4 if privacy == ZCDP else 2, rel=1e-10)
 
 
 class TestLevelForMeanError:
     HALF_RANGE = 10.0
 
     def widths(
-        self, currency: str, level: Fraction, rows: int, mean: float, alpha: float, count: int
+        self, privacy: str, level: Fraction, rows: int, mean: float, alpha: float, count: int
     ) -> np.ndarray:
-        share = SUM_SHARE[currency]
-        total_law = law(level * share, self.HALF_RANGE, currency)
-        count_law = law(level * (1 - share), 1.0, currency)
+        share = SUM_SHARE[privacy]
+        total_law = law(level * share, self.HALF_RANGE, privacy)
+        count_law = law(level * (1 - share), 1.0, privacy)
         rng = np.random.default_rng(rows)
-        draw = rng.normal if currency == "zcdp" else rng.laplace
+        draw = rng.normal if privacy == ZCDP else rng.laplace
         totals = rows * mean + draw(0, total_law.scale, count)
         counts = rows + draw(0, count_law.scale, count)
         pairs = [
@@ -207,46 +208,46 @@ class TestLevelForMeanError:
         ]
         return np.array([(high - low) / 2 for low, high in pairs])
 
-    @pytest.mark.parametrize("currency", CURRENCIES)
+    @pytest.mark.parametrize("privacy", DEFINITIONS)
     @pytest.mark.parametrize(
         ("rows", "error", "mean"),
         [(100, 0.5, 0.0), (100, 0.5, 10.0), (20, 3.0, -9.5), (5_000, 0.01, 6.0), (10, 9.0, 8.0)],
     )
     def test_intervals_are_as_narrow_as_wished_in_the_confidence_share(
         self,
-        currency: str,
+        privacy: str,
         rows: int,
         error: float,
         mean: float,
         size: Callable[[int], int],
     ) -> None:
-        alpha, count = 0.2, size(400 if currency == "zcdp" else 150)
+        alpha, count = 0.2, size(400 if privacy == ZCDP else 150)
         level = level_for_mean_error(
-            error, self.HALF_RANGE, rows, alpha, SUM_SHARE[currency], currency
+            error, self.HALF_RANGE, rows, alpha, SUM_SHARE[privacy], privacy
         )
-        wide = (self.widths(currency, level, rows, mean, alpha, count) > error).sum()
+        wide = (self.widths(privacy, level, rows, mean, alpha, count) > error).sum()
         assert stats.binom.sf(wide - 1, count, alpha) > 1e-9
 
-    @pytest.mark.parametrize("currency", CURRENCIES)
+    @pytest.mark.parametrize("privacy", DEFINITIONS)
     def test_a_quarter_more_noise_would_be_too_much(
-        self, currency: str, size: Callable[[int], int]
+        self, privacy: str, size: Callable[[int], int]
     ) -> None:
-        alpha, count, rows, error = 0.2, size(800 if currency == "zcdp" else 600), 1_000, 0.1
+        alpha, count, rows, error = 0.2, size(800 if privacy == ZCDP else 600), 1_000, 0.1
         level = level_for_mean_error(
-            error, self.HALF_RANGE, rows, alpha, SUM_SHARE[currency], currency
+            error, self.HALF_RANGE, rows, alpha, SUM_SHARE[privacy], privacy
         )
-        less = level / (Fraction(25, 16) if currency == "zcdp" else Fraction(5, 4))
-        wide = (self.widths(currency, less, rows, 9.5, alpha, count) > error).sum()
+        less = level / (Fraction(25, 16) if privacy == ZCDP else Fraction(5, 4))
+        wide = (self.widths(privacy, less, rows, 9.5, alpha, count) > error).sum()
         assert stats.binom.sf(wide - 1, count, alpha) < 1e-9
 
     @given(
         st.floats(1e-3, 9.0),
         st.integers(1, 10**7),
-        st.sampled_from(CURRENCIES),
+        st.sampled_from(DEFINITIONS),
     )
-    def test_larger_groups_cost_less(self, error: float, rows: int, currency: str) -> None:
-        share = SUM_SHARE[currency]
+    def test_larger_groups_cost_less(self, error: float, rows: int, privacy: str) -> None:
+        share = SUM_SHARE[privacy]
         small, large = (
-            level_for_mean_error(error, 10.0, n, 0.05, share, currency) for n in (rows, 2 * rows)
+            level_for_mean_error(error, 10.0, n, 0.05, share, privacy) for n in (rows, 2 * rows)
         )
-        assert float(small / large) == pytest.approx(4 if currency == "zcdp" else 2, rel=1e-9)
+        assert float(small / large) == pytest.approx(4 if privacy == ZCDP else 2, rel=1e-9)

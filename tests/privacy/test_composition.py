@@ -14,6 +14,7 @@ from dpnb.errors import RequestError
 from dpnb.ledger.mechanism import epsilon_of_level, level_of_epsilon
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.composition import epsilons, kov, rdp_epsilon
+from dpnb.privacy.definition import BASIC, GDP, ZCDP
 from dpnb.privacy.gaussian import epsilon_from, log_delta, mu_from
 from dpnb.privacy.loss import RESERVE, PrivacyLoss, epsilon_shown, rho_within
 
@@ -29,7 +30,7 @@ class TestGdp:
     def test_an_epsilon_of_which_the_reserve_leaves_nothing_is_refused(self, accountant, epsilon):
         with pytest.raises(RequestError, match="epsilon must be above 2e-12"):
             Budget(epsilon=epsilon, delta=1e-6, accountant=accountant)
-        assert rho_within(Fraction(epsilon), Fraction("1e-6"), "gdp") == 0
+        assert rho_within(Fraction(epsilon), Fraction("1e-6"), GDP) == 0
 
     def test_how_much_a_budget_holds(self) -> None:
         """T14."""
@@ -77,15 +78,13 @@ class TestGdp:
         self, epsilon: float, delta: float
     ) -> None:
         """Bound 8 of docs/methods/accounting.md: noise within e^X of mu-GDP."""
-        rho = rho_within(Fraction(epsilon), Fraction(delta), "gdp")
+        rho = rho_within(Fraction(epsilon), Fraction(delta), GDP)
         # an absolute slack of delta is worth less in epsilon, the larger the slope of the curve
         worst = log_delta(epsilon - 2 * RESERVE, math.sqrt(2 * rho)) + RESERVE
         assert worst <= math.log(delta) + 1e-14
-        assert rho >= rho_within(
-            Fraction(epsilon) * (1 - Fraction(1, 10**9)), Fraction(delta), "gdp"
-        )
+        assert rho >= rho_within(Fraction(epsilon) * (1 - Fraction(1, 10**9)), Fraction(delta), GDP)
         assert rho <= Fraction(mu_from(epsilon, delta)) ** 2 / 2
-        assert epsilon * (1 - 1e-10) <= epsilon_shown(rho, delta, "gdp") <= epsilon
+        assert epsilon * (1 - 1e-10) <= epsilon_shown(rho, delta, GDP) <= epsilon
 
 
 class TestRules:
@@ -93,11 +92,11 @@ class TestRules:
         """T14."""
         rho, delta = Fraction(20, 200), 1e-6
         loss = PrivacyLoss(rho=rho)
-        found = epsilons(loss, delta, "gdp")
+        found = epsilons(loss, delta, GDP)
         assert epsilon_from(math.sqrt(2 * rho), delta) == pytest.approx(1.99452690070, rel=CLOSE)
         # what is kept back for the lattice
-        assert found["gdp"] == pytest.approx(1.99452690070, rel=1e-10)
-        assert found["gdp"] >= epsilon_from(math.sqrt(2 * rho), delta) + 2 * RESERVE
+        assert found[GDP] == pytest.approx(1.99452690070, rel=1e-10)
+        assert found[GDP] >= epsilon_from(math.sqrt(2 * rho), delta) + 2 * RESERVE
         assert found["rdp"] == rdp_epsilon(rho, delta) == pytest.approx(2.45078800048, rel=CLOSE)
         # the least over all orders, met at 12.754
         orders = [1 + i / 1000 for i in range(1, 40_000)]
@@ -105,18 +104,18 @@ class TestRules:
         best = min(bounds, key=bounds.__getitem__)
         assert best == pytest.approx(12.754, abs=2e-3)
         assert bounds[best] == pytest.approx(found["rdp"], rel=1e-7)
-        assert found["gdp"] < found["zcdp"] < found["rdp"]
+        assert found[GDP] < found[ZCDP] < found["rdp"]
         assert 20 * epsilon_from(0.1, delta / 20) == pytest.approx(9.22546, abs=5e-6)
 
     def test_only_what_the_ledger_counts_is_told(self) -> None:
         loss = PrivacyLoss(Fraction(1, 10), Fraction(2), Fraction(1, 10**9))
-        assert set(epsilons(PrivacyLoss(rho=Fraction(1, 10)), 1e-6, "zcdp")) == {"rdp", "zcdp"}
-        assert set(epsilons(PrivacyLoss(rho=Fraction(1, 10)), 1e-6, "gdp")) == {
-            "rdp", "zcdp", "gdp",
+        assert set(epsilons(PrivacyLoss(rho=Fraction(1, 10)), 1e-6, ZCDP)) == {"rdp", ZCDP}
+        assert set(epsilons(PrivacyLoss(rho=Fraction(1, 10)), 1e-6, GDP)) == {
+            "rdp", ZCDP, GDP,
         }  # fmt: skip
-        assert epsilons(loss, 1e-6, "basic")["basic"] == 2
+        assert epsilons(loss, 1e-6, BASIC)[BASIC] == 2
         # at a smaller delta the sum is no guarantee
-        assert "basic" not in epsilons(loss, 1e-10, "basic")
+        assert BASIC not in epsilons(loss, 1e-10, BASIC)
 
 
 class TestKov:

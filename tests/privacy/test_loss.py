@@ -15,6 +15,7 @@ from scipy import optimize, stats
 
 from dpnb.errors import RequestError
 from dpnb.privacy.budget import Budget
+from dpnb.privacy.definition import GDP, PURE, ZCDP
 from dpnb.privacy.loss import (
     Picked,
     PrivacyLoss,
@@ -127,14 +128,14 @@ class TestAmount:
 
 class TestPrivacyLoss:
     def test_ten_times_a_tenth_is_one(self) -> None:
-        for currency in ("zcdp", "pure"):
+        for privacy in (ZCDP, PURE):
             total = PrivacyLoss.none()
             for _ in range(10):
-                total += PrivacyLoss.of(amount(0.1, "rho"), currency)
-            assert total.level(currency) == 1
+                total += PrivacyLoss.of(amount(0.1, "rho"), privacy)
+            assert total.level(privacy) == 1
 
     def test_the_order_of_addition_is_irrelevant(self) -> None:
-        parts = [PrivacyLoss.of(amount(x, "rho"), "zcdp") for x in (0.1, 0.2, 0.3, 1e-9, 7)]
+        parts = [PrivacyLoss.of(amount(x, "rho"), ZCDP) for x in (0.1, 0.2, 0.3, 1e-9, 7)]
         forward = sum(parts, PrivacyLoss.none())
         assert forward == sum(reversed(parts), PrivacyLoss.none())
         assert forward.rho == Fraction(76 * 10**8 + 1, 10**9)
@@ -145,37 +146,37 @@ class TestPrivacyLoss:
         assert a + b == PrivacyLoss(Fraction(5, 8), Fraction(3, 2), Fraction(11, 10**7))
 
     def test_a_gaussian_beside_a_laplace_has_no_pure_loss(self) -> None:
-        gaussian = PrivacyLoss.of(Fraction(1, 10), "zcdp")
-        laplace = PrivacyLoss.of(Fraction(1, 2), "pure")
+        gaussian = PrivacyLoss.of(Fraction(1, 10), ZCDP)
+        laplace = PrivacyLoss.of(Fraction(1, 2), PURE)
         both = gaussian + laplace
         assert both.epsilon is None
         assert both.rho == Fraction(1, 10) + Fraction(1, 8)
         with pytest.raises(RequestError, match="not finite in pure DP"):
-            both.level("pure")
+            both.level(PURE)
 
     def test_pure_epsilon_costs_half_its_square_in_zcdp(self) -> None:
-        assert PrivacyLoss.of(Fraction(3), "pure").rho == Fraction(9, 2)
+        assert PrivacyLoss.of(Fraction(3), PURE).rho == Fraction(9, 2)
 
     def test_releasing_nothing_costs_nothing(self) -> None:
-        for currency in ("zcdp", "pure"):
-            assert PrivacyLoss.of(Fraction(0), currency) == PrivacyLoss.none()
-        loss = PrivacyLoss.of(Fraction(1, 3), "pure")
+        for privacy in (ZCDP, PURE):
+            assert PrivacyLoss.of(Fraction(0), privacy) == PrivacyLoss.none()
+        loss = PrivacyLoss.of(Fraction(1, 3), PURE)
         assert loss + PrivacyLoss.none() == loss
         assert PrivacyLoss.none().epsilon_at(1e-6) == 0
 
     def test_the_shown_epsilon_is_the_smaller_of_both_bounds(self) -> None:
-        pure = PrivacyLoss.of(Fraction(1, 10), "pure")
+        pure = PrivacyLoss.of(Fraction(1, 10), PURE)
         assert pure.epsilon_at(1e-12) == 0.1
         assert pure.epsilon_at(0.05) < 0.1
-        zcdp = PrivacyLoss.of(Fraction(1, 10), "zcdp")
+        zcdp = PrivacyLoss.of(Fraction(1, 10), ZCDP)
         assert zcdp.epsilon_at(1e-6) == epsilon_of_rho(Fraction(1, 10), 1e-6)
 
     @pytest.mark.parametrize(
         "loss",
         [
             PrivacyLoss.none(),
-            PrivacyLoss.of(Fraction(1, 3), "zcdp"),
-            PrivacyLoss.of(Fraction(2, 7), "pure"),
+            PrivacyLoss.of(Fraction(1, 3), ZCDP),
+            PrivacyLoss.of(Fraction(2, 7), PURE),
             PrivacyLoss(Fraction(1, 2), None, Fraction(1, 10**9)),
         ],
     )
@@ -185,10 +186,10 @@ class TestPrivacyLoss:
 
 class TestBudget:
     def test_the_currency_follows_from_what_is_given(self) -> None:
-        assert Budget(rho=0.5).currency == "zcdp"
-        assert Budget(rho=0.5, delta=1e-6).currency == "zcdp"
-        assert Budget(epsilon=3, delta=1e-6).currency == "zcdp"
-        assert Budget(epsilon=1).currency == "pure"
+        assert Budget(rho=0.5).privacy == ZCDP
+        assert Budget(rho=0.5, delta=1e-6).privacy == ZCDP
+        assert Budget(epsilon=3, delta=1e-6).privacy == ZCDP
+        assert Budget(epsilon=1).privacy == PURE
 
     def test_a_cap_in_rho_is_exact(self) -> None:
         assert Budget(rho=0.3).cap == PrivacyLoss(rho=Fraction(3, 10))
@@ -330,16 +331,16 @@ class TestAskedFor:
 
     def test_too_large_an_epsilon(self) -> None:
         with pytest.raises(RequestError, match="epsilon must be between 0 and 50") as refusal:
-            rho_meant(51, self.DELTA, "gdp")
+            rho_meant(51, self.DELTA, GDP)
         assert refusal.value.hint == "Give a smaller epsilon, such as 1."
-        assert rho_meant(1, self.DELTA, "gdp") > 0
+        assert rho_meant(1, self.DELTA, GDP) > 0
 
     @pytest.mark.parametrize("small", ["1e-18", "2e-12"])
     def test_an_epsilon_that_the_lattice_uses_up(self, small: str) -> None:
         with pytest.raises(RequestError, match="epsilon is too small") as refusal:
-            rho_meant(small, self.DELTA, "gdp")
+            rho_meant(small, self.DELTA, GDP)
         assert refusal.value.hint == "Give a larger epsilon."
-        assert rho_meant("1e-9", self.DELTA, "gdp") > 0
+        assert rho_meant("1e-9", self.DELTA, GDP) > 0
 
     @pytest.mark.parametrize(
         ("budget", "why"),
@@ -350,13 +351,13 @@ class TestAskedFor:
     )
     def test_rho_where_epsilon_is_counted(self, budget: Budget, why: str) -> None:
         with pytest.raises(RequestError, match=f"counts epsilon, because {why}") as refusal:
-            refuse_rho(budget.currency)
+            refuse_rho(budget.privacy)
         assert refusal.value.hint == "Give epsilon=0.5, not rho."
-        assert budget.within(Fraction(1, 2)).level(budget.currency) == Fraction(1, 2)
+        assert budget.within(Fraction(1, 2)).level(budget.privacy) == Fraction(1, 2)
 
     @pytest.mark.parametrize("accountant", ["zcdp", "gdp"])
     def test_rho_where_it_is_counted(self, accountant: str) -> None:
-        refuse_rho(Budget(rho=1, delta=1e-6, accountant=accountant).currency)
+        refuse_rho(Budget(rho=1, delta=1e-6, accountant=accountant).privacy)
 
 
 class TestPicked:

@@ -24,6 +24,7 @@ from dpnb.ledger.accountant import Accountant
 from dpnb.ledger.mechanism import Wish
 from dpnb.privacy import parallel
 from dpnb.privacy.budget import Budget
+from dpnb.privacy.definition import PURE
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.parallel import Region, region, worst, worst_in, worst_off
 
@@ -407,9 +408,9 @@ class TestWorstOff:
             within("a", (0, 0)), {"and": [within("a", (1, 1))]}, within("a", (1, 2))
         )
         learned = {
-            one: PrivacyLoss.of(Fraction(2), "pure"),
-            other: PrivacyLoss.of(Fraction(1), "pure"),
-            third: PrivacyLoss.of(Fraction(1), "pure"),
+            one: PrivacyLoss.of(Fraction(2), PURE),
+            other: PrivacyLoss.of(Fraction(1), PURE),
+            third: PrivacyLoss.of(Fraction(1), PURE),
         }
         assert worst_off(learned) == PrivacyLoss(Fraction(2), Fraction(2))
 

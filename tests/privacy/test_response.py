@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from dpnb.privacy.definition import BASIC, GDP, PURE, ZCDP
 from dpnb.privacy.noise import SecureNoise
 from dpnb.privacy.response import epsilon, level, respond
 
@@ -91,26 +92,24 @@ def least_rho(missed: float, false: float) -> float:
 class TestLevel:
     @pytest.mark.parametrize(("missed", "false"), BOUNDS)
     def test_pays_for_epsilon_in_full(self, missed: float, false: float) -> None:
-        paid = float(level(missed, false, "pure"))
+        paid = float(level(missed, false, PURE))
         assert epsilon(missed, false) <= paid <= epsilon(missed, false) * (1 + 1e-10)
 
     @pytest.mark.parametrize(("missed", "false"), BOUNDS)
-    @pytest.mark.parametrize("currency", ["zcdp", "gdp", "basic"])
+    @pytest.mark.parametrize("privacy", [ZCDP, GDP, BASIC])
     def test_rho_covers_every_order_in_both_directions(
-        self, missed: float, false: float, currency: str
+        self, missed: float, false: float, privacy: str
     ) -> None:
-        assert least_rho(missed, false) <= float(level(missed, false, currency))  # type: ignore[arg-type]
+        assert least_rho(missed, false) <= float(level(missed, false, privacy))  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("error", [0.45, 0.3, 0.15, 0.05, 0.01, 1e-3, 1e-5])
     def test_rho_is_tight_for_equal_bounds(self, error: float) -> None:
         # at order 1 the divergence is Kullback and Leibler's: epsilon tanh(epsilon / 2)
         loss = epsilon(error, error)
-        assert least_rho(error, error) == pytest.approx(
-            float(level(error, error, "zcdp")), rel=1e-3
-        )
+        assert least_rho(error, error) == pytest.approx(float(level(error, error, ZCDP)), rel=1e-3)
         exact = (1 - 2 * error) * loss
-        assert float(level(error, error, "zcdp")) == pytest.approx(exact, rel=1e-10)
-        assert float(level(error, error, "zcdp")) >= exact
+        assert float(level(error, error, ZCDP)) == pytest.approx(exact, rel=1e-10)
+        assert float(level(error, error, ZCDP)) >= exact
 
     @pytest.mark.parametrize("loss", [0.01, 0.3, 1.0, 2.89, 6.0])
     def test_no_two_coins_of_that_epsilon_need_more_rho(self, loss: float) -> None:
@@ -122,7 +121,7 @@ class TestLevel:
     def test_rho_is_less_than_half_of_the_square(self) -> None:
         # the general conversion from epsilon would cost more
         for missed, false in BOUNDS:
-            assert float(level(missed, false, "zcdp")) < epsilon(missed, false) ** 2 / 2
+            assert float(level(missed, false, ZCDP)) < epsilon(missed, false) ** 2 / 2
 
 
 class TestRespond:

@@ -12,7 +12,8 @@ import pytest
 
 from dpnb.errors import RequestError
 from dpnb.privacy.calibrate import SUM_SHARE
-from dpnb.privacy.loss import Currency, Picked, epsilon_of_rho
+from dpnb.privacy.definition import PURE, ZCDP, PrivacyDefinition
+from dpnb.privacy.loss import Picked, epsilon_of_rho
 from dpnb.privacy.path import grid
 from dpnb.releases.accuracy import Accuracy, read_accuracy
 from dpnb.releases.plan import Plan, half_width, plan
@@ -34,13 +35,13 @@ def planned(read: Callable[..., Query], schema: Schema) -> Planner:
 
     def make(
         sql: str,
-        currency: Currency = "zcdp",
+        privacy: PrivacyDefinition = ZCDP,
         seen: Callable[[str], int] = lambda _: 0,
         **accuracy: Any,
     ) -> Plan:
         query = read(sql)
-        wished = read_accuracy(query, currency, DELTA, **accuracy)
-        return plan(query, wished, 1, currency, seen)
+        wished = read_accuracy(query, privacy, DELTA, **accuracy)
+        return plan(query, wished, 1, privacy, seen)
 
     return make
 
@@ -107,7 +108,7 @@ class TestReadAccuracy:
         self, read: Callable[..., Query], wished: dict[str, Any], word: str
     ) -> None:
         with pytest.raises(RequestError) as refusal:
-            read_accuracy(read(COUNT), "zcdp", DELTA, **wished)
+            read_accuracy(read(COUNT), ZCDP, DELTA, **wished)
         assert word in refusal.value.what
         assert refusal.value.hint
 
@@ -116,31 +117,31 @@ class TestReadAccuracy:
     ) -> None:
         query = read(COUNT)
         with pytest.raises(RequestError, match="Give epsilon=0.5, not rho"):
-            read_accuracy(query, "pure", None, rho=0.1)
+            read_accuracy(query, PURE, None, rho=0.1)
         with pytest.raises(RequestError, match="the session has no delta"):
-            read_accuracy(query, "zcdp", None, epsilon=0.1)
+            read_accuracy(query, ZCDP, None, epsilon=0.1)
         with pytest.raises(RequestError, match=r"Give epsilon=0\.05"):
-            read_accuracy(query, "pure", None)
-        assert read_accuracy(query, "pure", None, epsilon=0.1).level == Fraction(1, 10)
-        assert read_accuracy(query, "zcdp", None, rho=0.1).level == Fraction(1, 10)
+            read_accuracy(query, PURE, None)
+        assert read_accuracy(query, PURE, None, epsilon=0.1).level == Fraction(1, 10)
+        assert read_accuracy(query, ZCDP, None, rho=0.1).level == Fraction(1, 10)
 
     def test_epsilon_in_a_zcdp_session_means_the_rho_that_gives_it(
         self, read: Callable[..., Query]
     ) -> None:
-        level = read_accuracy(read(COUNT), "zcdp", DELTA, epsilon=0.3).level
+        level = read_accuracy(read(COUNT), ZCDP, DELTA, epsilon=0.3).level
         assert level is not None
         assert epsilon_of_rho(level, DELTA) == pytest.approx(0.3, rel=1e-9)
 
     def test_the_error_of_an_average_needs_a_group_size(self, read: Callable[..., Query]) -> None:
         with pytest.raises(RequestError, match="Add rows=100"):
-            read_accuracy(read(AVG), "zcdp", DELTA, error=5)
-        assert read_accuracy(read(AVG), "zcdp", DELTA, error=5, rows=100.0).rows == 100
-        assert read_accuracy(read(AVG), "zcdp", DELTA, rho=0.1).rows is None
+            read_accuracy(read(AVG), ZCDP, DELTA, error=5)
+        assert read_accuracy(read(AVG), ZCDP, DELTA, error=5, rows=100.0).rows == 100
+        assert read_accuracy(read(AVG), ZCDP, DELTA, rho=0.1).rows is None
 
     def test_numpy_numbers_are_numbers(self, read: Callable[..., Query]) -> None:
         wished = read_accuracy(
             read(AVG),
-            "zcdp",
+            ZCDP,
             DELTA,
             error=np.float32(5),
             rows=np.int64(10),
@@ -149,7 +150,7 @@ class TestReadAccuracy:
         assert (wished.error, wished.rows, wished.confidence) == ({"m": 5.0}, 10, 0.9)
 
     def test_one_error_serves_every_alias(self, read: Callable[..., Query]) -> None:
-        assert read_accuracy(read(ALL), "zcdp", DELTA, error=5, rows=9).error == {
+        assert read_accuracy(read(ALL), ZCDP, DELTA, error=5, rows=9).error == {
             "n": 5.0,
             "s": 5.0,
             "m": 5.0,
@@ -225,16 +226,16 @@ class TestLevels:
         assert set(made.levels.values()) == {Fraction(1, 20)}
 
     def test_an_average_splits_its_share_between_sum_and_count(self, planned: Planner) -> None:
-        for currency in ("zcdp", "pure"):
-            share = SUM_SHARE[currency]  # type: ignore[index]
+        for privacy in (ZCDP, PURE):
+            share = SUM_SHARE[privacy]  # type: ignore[index]
             assert 0 < share < 1
         made = planned(AVG, rho=1)
         (part,) = made.parts
         assert part.is_mean
         assert part.sum is not None
         assert part.count is not None
-        assert made.levels[part.sum.id] == SUM_SHARE["zcdp"]
-        assert made.levels[part.count.id] == 1 - SUM_SHARE["zcdp"]
+        assert made.levels[part.sum.id] == SUM_SHARE[ZCDP]
+        assert made.levels[part.count.id] == 1 - SUM_SHARE[ZCDP]
 
     def test_the_split_can_be_chosen(self, planned: Planner) -> None:
         made = planned(AVG, rho=1, split="0.2")
@@ -255,7 +256,7 @@ class TestLevels:
         # the count is paid for, so the whole share of the average goes to its sum
         assert made.levels[average.count.id] == made.levels[average.sum.id] == Fraction(1, 2)
         own = planned("SELECT COUNT(gain) AS c, AVG(gain) AS m FROM t", rho=1, split=0.65)
-        assert own.levels[average.count.id] == 1 / (1 + SUM_SHARE["zcdp"])
+        assert own.levels[average.count.id] == 1 / (1 + SUM_SHARE[ZCDP])
         twice = planned("SELECT COUNT(*) AS a, COUNT(*) AS b FROM t", rho=1)
         assert list(twice.levels.values()) == [1]
 
@@ -278,18 +279,18 @@ ERRORS = {"n": 25.0, "s": 40_000.0, "m": 0.5}
 
 
 class TestErrors:
-    @pytest.mark.parametrize("currency", ["zcdp", "pure"])
+    @pytest.mark.parametrize("privacy", [ZCDP, PURE])
     @pytest.mark.parametrize("intervals", ["simultaneous", "each"])
     def test_every_alias_gets_intervals_as_narrow_as_wished(
-        self, planned: Planner, currency: Currency, intervals: str
+        self, planned: Planner, privacy: PrivacyDefinition, intervals: str
     ) -> None:
-        made = planned(ALL, currency, error=ERRORS, rows=100, intervals=intervals)
+        made = planned(ALL, privacy, error=ERRORS, rows=100, intervals=intervals)
         for part in made.parts:
             width = half_width(part, made, made.levels, 1, 100)
             error = ERRORS[part.aggregate.alias]
             assert width <= error
             # the pure grid rounds epsilon up by a fourth root of 2 at most
-            assert width >= error * (0.8 if currency == "pure" else 0.9)
+            assert width >= error * (0.8 if privacy == PURE else 0.9)
 
     def test_counts_and_sums_meet_their_error_to_nine_digits(self, planned: Planner) -> None:
         made = planned("SELECT COUNT(*) AS n, SUM(gain) AS s FROM t", error={"n": 7, "s": 9_000})
@@ -334,16 +335,16 @@ class TestErrors:
 class TestPure:
     @pytest.mark.parametrize("sql", [COUNT, AVG, ALL])
     def test_a_wished_epsilon_is_snapped_below(self, planned: Planner, sql: str) -> None:
-        levels = planned(sql, "pure", epsilon=0.5).levels
+        levels = planned(sql, PURE, epsilon=0.5).levels
         assert set(levels.values()) <= set(grid())
         assert Fraction(2, 5) < sum(levels.values()) <= Fraction(1, 2)
 
     def test_an_epsilon_on_the_grid_is_kept(self, planned: Planner) -> None:
-        assert list(planned(COUNT, "pure", epsilon=1).levels.values()) == [1]
-        assert list(planned(COUNT, "pure", epsilon=0.25).levels.values()) == [Fraction(1, 4)]
+        assert list(planned(COUNT, PURE, epsilon=1).levels.values()) == [1]
+        assert list(planned(COUNT, PURE, epsilon=0.25).levels.values()) == [Fraction(1, 4)]
 
     def test_a_wished_error_is_snapped_above(self, planned: Planner) -> None:
-        (level,) = planned(COUNT, "pure", error=10).levels.values()
+        (level,) = planned(COUNT, PURE, error=10).levels.values()
         exact = math.log(3 / 0.05) / 10
         assert level in grid()
         assert exact <= level <= exact * 2**0.25 * (1 + 1e-6)
@@ -351,7 +352,7 @@ class TestPure:
     @pytest.mark.parametrize("wished", [{"epsilon": 1e-5}, {"error": 1e-3}])
     def test_beyond_the_grid_is_refused(self, planned: Planner, wished: dict[str, Any]) -> None:
         with pytest.raises(RequestError, match=r"epsilon can be from 0\.00024 to 64"):
-            planned(COUNT, "pure", **wished)
+            planned(COUNT, PURE, **wished)
 
 
 class TestRequestNames:
@@ -385,8 +386,8 @@ class TestRequestNames:
         self, read: Callable[..., Query], schema: Schema
     ) -> None:
         query = read(COUNT)
-        wished = read_accuracy(query, "zcdp", DELTA, rho=0.1)
-        one, two = (plan(query, wished, version, "zcdp") for version in (1, 2))
+        wished = read_accuracy(query, ZCDP, DELTA, rho=0.1)
+        one, two = (plan(query, wished, version, ZCDP) for version in (1, 2))
         assert one.request != two.request
 
 

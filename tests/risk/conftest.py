@@ -16,6 +16,7 @@ from dpnb import Budget, Category, Integer, Real, Schema, Table
 from dpnb.curator import Curator
 from dpnb.engines.contributions import Contributions
 from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.privacy.definition import PrivacyDefinition
 from dpnb.risk.rows import Rows
 from dpnb.views.measures import Scan
 from tests.kit.loaded import loaded_once  # noqa: F401
@@ -51,10 +52,10 @@ PURE = {"epsilon": 100}
 ZCDP = {"rho": 100, "delta": 1e-6}
 
 
-@pytest.fixture(params=["pure", "zcdp"])
+@pytest.fixture(params=[PrivacyDefinition.PURE, PrivacyDefinition.ZCDP])
 def budget(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """A large budget of each currency."""
-    return PURE if request.param == "pure" else ZCDP
+    """A large budget of each privacy definition."""
+    return PURE if request.param == PrivacyDefinition.PURE else ZCDP
 
 
 @pytest.fixture

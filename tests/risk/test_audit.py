@@ -17,13 +17,14 @@ import pandas as pd
 import pytest
 
 from dpnb import Integer, Real, Schema, Table
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.risk import selection
 from dpnb.risk.indicator import limit
 from dpnb.risk.preferences import CANDIDATES, level_for_variance
 from dpnb.risk.selection import STEPS, Counts, Moments, Quantile, Tail
 from tests.kit.noise import DiscreteNoise, NoNoise
 
-CURRENCIES = ("pure", "zcdp")
+DEFINITIONS = (PURE, ZCDP)
 ONE = Fraction(1)
 
 
@@ -41,9 +42,9 @@ def worst(left, right):
     return float(np.nanmax(ratios))
 
 
-def epsilon_of(cost, currency):
-    """The epsilon of a pure mechanism that is charged ``cost`` of either currency."""
-    return float(cost) if currency == "pure" else math.sqrt(2 * cost)
+def epsilon_of(cost, privacy):
+    """The epsilon of a pure mechanism that is charged ``cost`` of either privacy."""
+    return float(cost) if privacy == PURE else math.sqrt(2 * cost)
 
 
 def neighbours(places, most):
@@ -76,7 +77,7 @@ class TestQuantile:
         ("p", "expected"), [("0.5", 0.9453), ("0.9", 0.5085), ("0.99", 0.4834)]
     )
     def test_a_choice_of_epsilon_1_tells_no_more(self, p, expected, quantile_law):
-        found = self.audit(p, lambda wanted: wanted.scale(ONE, "pure"), quantile_law)
+        found = self.audit(p, lambda wanted: wanted.scale(ONE, PURE), quantile_law)
         assert found == pytest.approx(expected, abs=5e-5)
         assert found <= 1
 
@@ -89,14 +90,14 @@ class TestQuantile:
         assert self.audit(p, forgetful, quantile_law) > 1
 
     def test_a_sensitivity_without_its_factor_2_is_detected(self, quantile_law):
-        assert self.audit("0.5", lambda w: w.scale(ONE, "pure") / 2, quantile_law) > 1
+        assert self.audit("0.5", lambda w: w.scale(ONE, PURE) / 2, quantile_law) > 1
 
     @pytest.mark.parametrize("p", ["0.5", "0.9", "0.99"])
     def test_a_cost_in_zcdp_bounds_every_order(self, p, quantile_law):
         """rho-zCDP: the Renyi divergence of order a is at most a rho, for every a."""
         wanted, rho = Quantile(Fraction(p)), Fraction(1, 8)
-        scale = wanted.scale(rho, "zcdp")
-        assert scale == pytest.approx(wanted.scale(ONE, "pure"))
+        scale = wanted.scale(rho, ZCDP)
+        assert scale == pytest.approx(wanted.scale(ONE, PURE))
 
         def divergence(rows, others, order, scale):
             a, b = (quantile_law(wanted.scores(table), scale) for table in (rows, others))
@@ -129,54 +130,52 @@ class TestTail:
 
     CANDIDATES = (Fraction(3), Fraction(1), Fraction(1, 2), Fraction(1, 3))
 
-    def audit(self, tail_law, cost, currency, most=0, *, factors=(1, 1)):
+    def audit(self, tail_law, cost, privacy, most=0, *, factors=(1, 1)):
         wanted = Tail(self.CANDIDATES, 0.8, most, "bound")
-        scales = tuple(f * s for f, s in zip(factors, wanted.scales(cost, currency), strict=True))
+        scales = tuple(f * s for f, s in zip(factors, wanted.scales(cost, privacy), strict=True))
         # a step on either side of where each candidate breaks tau
-        power = 1 if currency == "pure" else 2
-        breaks = [(limit(0.8, currency) / float(c)) ** (1 / power) for c in self.CANDIDATES]
+        power = 1 if privacy == PURE else 2
+        breaks = [(limit(0.8, privacy) / float(c)) ** (1 / power) for c in self.CANDIDATES]
         places = sorted({0, STEPS, *(math.floor(STEPS * r) + 2 for r in breaks if r < 1)})
         assert len(places) >= 4
         counts = {}
 
         def law(rows):
-            found = tuple(wanted.counts(rows, currency))
+            found = tuple(wanted.counts(rows, privacy))
             if found not in counts:
                 counts[found] = tail_law(found, most, scales)
             return counts[found]
 
         return max(worst(law(base), law(more)) for base, more in neighbours(places, 3))
 
-    @pytest.mark.parametrize("currency", CURRENCIES)
+    @pytest.mark.parametrize("privacy", DEFINITIONS)
     @pytest.mark.parametrize("most", [0, 2, 12])
     @pytest.mark.parametrize("cost", [Fraction(1, 2), ONE, Fraction(3)])
-    def test_no_outcome_tells_more_than_was_paid_none_included(
-        self, currency, most, cost, tail_law
-    ):
-        epsilon = epsilon_of(cost, currency)
-        found = self.audit(tail_law, cost, currency, most)
+    def test_no_outcome_tells_more_than_was_paid_none_included(self, privacy, most, cost, tail_law):
+        epsilon = epsilon_of(cost, privacy)
+        found = self.audit(tail_law, cost, privacy, most)
         assert found <= epsilon
         assert found > epsilon / 3
 
-    @pytest.mark.parametrize("currency", CURRENCIES)
-    def test_noise_half_as_large_is_detected(self, currency, tail_law):
-        found = self.audit(tail_law, ONE, currency, factors=(0.5, 0.5))
-        assert found > epsilon_of(ONE, currency)
+    @pytest.mark.parametrize("privacy", DEFINITIONS)
+    def test_noise_half_as_large_is_detected(self, privacy, tail_law):
+        found = self.audit(tail_law, ONE, privacy, factors=(0.5, 0.5))
+        assert found > epsilon_of(ONE, privacy)
 
-    @pytest.mark.parametrize("currency", CURRENCIES)
-    def test_charging_only_the_threshold_is_detected(self, currency, tail_law):
-        first, _ = Tail(self.CANDIDATES, 0.8, 0, "bound").scales(ONE, currency)
-        assert self.audit(tail_law, ONE, currency) > 1 / first
+    @pytest.mark.parametrize("privacy", DEFINITIONS)
+    def test_charging_only_the_threshold_is_detected(self, privacy, tail_law):
+        first, _ = Tail(self.CANDIDATES, 0.8, 0, "bound").scales(ONE, privacy)
+        assert self.audit(tail_law, ONE, privacy) > 1 / first
 
     @pytest.mark.parametrize("factors", [(0.1, 1), (1, 0.1)])
     def test_either_noise_alone_does_not_protect(self, factors, tail_law):
-        assert self.audit(tail_law, ONE, "pure", most=12, factors=factors) > 1
+        assert self.audit(tail_law, ONE, PURE, most=12, factors=factors) > 1
 
     def test_each_count_changes_by_at_most_1_and_all_in_one_direction(self):
         wanted = Tail(CANDIDATES, 0.9, 0, "bound")
-        for currency in CURRENCIES:
+        for privacy in DEFINITIONS:
             for base, more in neighbours(range(0, STEPS + 1, 512), 2):
-                change = np.subtract(wanted.counts(more, currency), wanted.counts(base, currency))
+                change = np.subtract(wanted.counts(more, privacy), wanted.counts(base, privacy))
                 assert set(change.tolist()) <= {0, 1}
 
 
@@ -193,27 +192,27 @@ class TestSums:
                 yield np.abs(np.array(exact(rows)) - before)
                 rows[place] -= 1
 
-    def loss(self, change, scale, currency):
-        if currency == "pure":
+    def loss(self, change, scale, privacy):
+        if privacy == PURE:
             return change.sum() / scale
         return float((change.astype(float) ** 2).sum()) / (2 * scale**2)
 
-    @pytest.mark.parametrize("currency", CURRENCIES)
+    @pytest.mark.parametrize("privacy", DEFINITIONS)
     @pytest.mark.parametrize("mechanism", [Moments(), Counts(1), Counts(16), Counts(63)])
     @pytest.mark.parametrize("cost", [Fraction(1, 200), Fraction(1, 3)])
-    def test_one_row_changes_them_by_no_more_than_is_paid(self, currency, mechanism, cost):
+    def test_one_row_changes_them_by_no_more_than_is_paid(self, privacy, mechanism, cost):
         def exact(rows):
             if isinstance(mechanism, Counts):
                 return mechanism.exact(rows)
-            return mechanism.sums(rows, currency)
+            return mechanism.sums(rows, privacy)
 
-        scale = mechanism.scale(cost, currency)
-        found = max(self.loss(change, scale, currency) for change in self.changes(exact))
+        scale = mechanism.scale(cost, privacy)
+        found = max(self.loss(change, scale, privacy) for change in self.changes(exact))
         assert found <= float(cost)
         # the bound is reached: with less noise it would be broken
         assert found > float(cost) * 0.999
         change = max(self.changes(exact), key=lambda c: c.sum())
-        assert self.loss(change, scale / 1.01, currency) > float(cost)
+        assert self.loss(change, scale / 1.01, privacy) > float(cost)
 
 
 class TestThroughTheHouse:

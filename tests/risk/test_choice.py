@@ -24,6 +24,7 @@ from dpnb.curator import Curator
 from dpnb.display.cards.risk import choice_sentences
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import BudgetError, DpnbError, LedgerError, RequestError
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.loss import Picked, PrivacyLoss, epsilon_of_rho
 from dpnb.risk.choice import Choice, RiskHistogram
 from dpnb.risk.indicator import limit
@@ -34,7 +35,7 @@ from tests.kit.noise import DiscreteNoise, NoNoise
 SUM = "SELECT SUM(x) AS s FROM t"
 METHODS = ("quantile", "tail", "variance")
 DEFAULT = {"rho": Fraction(1, 200), "epsilon": Fraction(1, 10)}
-CURRENCY = {"rho": "zcdp", "epsilon": "pure"}
+CURRENCY = {"rho": ZCDP, "epsilon": PURE}
 
 
 def spent(curator, unit):
@@ -175,8 +176,8 @@ class TestSuggest:
         profile = curator.risk("SELECT AVG(x) AS m FROM t")
         choice = profile.suggest(0.9)
         total = curator.budget.spent.rho + profile.price(choice.level).spent.rho
-        assert total <= Fraction(limit(0.9, "zcdp"))
-        assert total == pytest.approx(limit(0.9, "zcdp"), rel=1e-9)
+        assert total <= Fraction(limit(0.9, ZCDP))
+        assert total == pytest.approx(limit(0.9, ZCDP), rel=1e-9)
 
     def test_the_policy_of_the_paper_needs_a_candidate_above_all_that_was_spent(self, opened, four):
         """Oracle 13 under the public rule: 0.05, then never again."""
@@ -803,7 +804,7 @@ class TestPlainData:
     def test_levels_are_handed_on_in_the_unit_of_the_session(self, opened, people):
         pure = opened(people, epsilon=9).risk(SUM).suggest(0.5)
         assert pure.epsilon == 1
-        assert pure.loss == PrivacyLoss.of(Fraction(1), "pure")
+        assert pure.loss == PrivacyLoss.of(Fraction(1), PURE)
         zcdp = opened(people, rho=9, delta=1e-6).risk(SUM).suggest(0.5)
         assert zcdp.rho == 1.5
         assert zcdp.epsilon == pytest.approx(epsilon_of_rho(1.5, 1e-6), rel=1e-9)

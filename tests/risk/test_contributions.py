@@ -14,6 +14,7 @@ import pytest
 from dpnb import Integer, Real, Schema, Table
 from dpnb.engines.contributions import Contributions, ContributionScan, Part
 from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.releases.accuracy import read_accuracy
 from dpnb.releases.plan import plan, shares
 from dpnb.risk.request import counted
@@ -55,30 +56,30 @@ STATEMENTS = {
 }
 
 
-def planned(table, sql, currency="zcdp"):
+def planned(table, sql, privacy=ZCDP):
     query = parse(f"SELECT {sql}", {"t": table})
-    level = {"rho": 1} if currency == "zcdp" else {"epsilon": 1}
-    return plan(query, read_accuracy(query, currency, None, **level), 1, currency)
+    level = {"rho": 1} if privacy == ZCDP else {"epsilon": 1}
+    return plan(query, read_accuracy(query, privacy, None, **level), 1, privacy)
 
 
 def scan(wanted, by=(), steps=0):
-    weights = shares(wanted.parts, wanted.accuracy, wanted.currency)
+    weights = shares(wanted.parts, wanted.accuracy, wanted.privacy)
     parts = tuple(
         Part(view.measure, view.where, view.keys, float(weights[name]))
         for name, view in wanted.views.items()
     )
-    return ContributionScan(parts, by, steps, squared=wanted.currency == "zcdp")
+    return ContributionScan(parts, by, steps, squared=wanted.privacy == ZCDP)
 
 
 def score(numbers, wanted):
     """r of one row, from what it adds."""
-    weights = shares(wanted.parts, wanted.accuracy, wanted.currency)
+    weights = shares(wanted.parts, wanted.accuracy, wanted.privacy)
     sizes = [
         abs(number) / view.measure.sensitivity
         for number, view in zip(numbers, wanted.views.values(), strict=True)
     ]
     terms = [float(weights[name]) * size**2 for name, size in zip(wanted.views, sizes, strict=True)]
-    if wanted.currency == "zcdp":
+    if wanted.privacy == ZCDP:
         return math.sqrt(sum(terms))
     return sum(float(weights[n]) * size for n, size in zip(wanted.views, sizes, strict=True))
 
@@ -130,10 +131,10 @@ class TestLeavingOutOneByOne:
                 for number, view in zip(changed, views, strict=True)
             )
 
-    @pytest.mark.parametrize("currency", ["zcdp", "pure"])
+    @pytest.mark.parametrize("privacy", [ZCDP, PURE])
     @pytest.mark.parametrize("name", STATEMENTS)
-    def test_scores_are_rounded_upward_row_by_row(self, name, currency, mixed, engine, changes):
-        wanted = planned(mixed, STATEMENTS[name], currency)
+    def test_scores_are_rounded_upward_row_by_row(self, name, privacy, mixed, engine, changes):
+        wanted = planned(mixed, STATEMENTS[name], privacy)
         found = engine.contributions(scan(wanted, steps=STEPS))
         table = counted(found)
         assert table.sum() == found.counts.sum() == 300
@@ -147,13 +148,13 @@ class TestLeavingOutOneByOne:
 
 
 class TestScores:
-    def rounded(self, values, sql="SUM(x) FROM t", currency="pure", **kind):
+    def rounded(self, values, sql="SUM(x) FROM t", privacy=PURE, **kind):
         table = Table(
             "t", pd.DataFrame({"x": np.asarray(values, dtype=float)}), Schema({"x": Real(**kind)})
         )
         engine = DuckDBEngine(table)
         try:
-            wanted = planned(table, sql, currency)
+            wanted = planned(table, sql, privacy)
             exact = engine.contributions(scan(wanted))
             scored = engine.contributions(scan(wanted, steps=STEPS))
         finally:
@@ -161,13 +162,13 @@ class TestScores:
         r = np.repeat([score(line, wanted) for line in exact.numbers], exact.counts)
         return np.sort(r), np.sort(np.repeat(scored.numbers[:, 0], scored.counts))
 
-    @pytest.mark.parametrize("currency", ["zcdp", "pure"])
+    @pytest.mark.parametrize("privacy", [ZCDP, PURE])
     @pytest.mark.parametrize("sql", ["SUM(x) FROM t", "AVG(x) FROM t"])
     @pytest.mark.parametrize(("low", "high"), [(0, 100), (-70.5, 30)])
-    def test_they_err_upward_by_less_than_a_step(self, currency, sql, low, high):
+    def test_they_err_upward_by_less_than_a_step(self, privacy, sql, low, high):
         rng = np.random.default_rng(4)
         values = np.r_[rng.uniform(low - 5, high + 5, 500), low, high, 0, 0, math.nan]
-        r, steps = self.rounded(values, sql, currency, low=low, high=high)
+        r, steps = self.rounded(values, sql, privacy, low=low, high=high)
         errors = steps / STEPS - r
         assert len(r) == len(steps) == len(values)
         assert errors.min() >= -1e-12
@@ -188,7 +189,7 @@ ROWS = [
 @pytest.fixture(scope="module")
 def before(mixed, engine):
     scans = [
-        scan(planned(mixed, sql, ("zcdp", "pure")[number % 2]), steps=STEPS)
+        scan(planned(mixed, sql, (ZCDP, PURE)[number % 2]), steps=STEPS)
         for number, sql in enumerate(STATEMENTS.values())
     ]
     return [(wanted, counted(engine.contributions(wanted))) for wanted in scans]

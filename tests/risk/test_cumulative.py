@@ -15,6 +15,7 @@ import pytest
 
 from dpnb import Category, Integer, Schema, Table
 from dpnb.errors import RequestError
+from dpnb.privacy.definition import ZCDP
 from dpnb.releases.accuracy import read_accuracy
 from dpnb.releases.plan import plan
 from dpnb.risk import plan as exposure
@@ -33,7 +34,7 @@ def losses(profile, unit, level):
 
 def planned(table, sql):
     query = parse(sql, {"t": table})
-    return plan(query, read_accuracy(query, "zcdp", None, rho=1), 1, "zcdp")
+    return plan(query, read_accuracy(query, ZCDP, None, rho=1), 1, ZCDP)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from dpnb.errors import RequestError
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.risk import guesses
 
 PHI = NormalDist().cdf
@@ -133,23 +134,23 @@ class TestSeveralReleases:
     )  # fmt: skip
     def test_what_a_limit_allows(self, limit, epsilon, rho, any_rho):
         """The table of theorem 12, there and back."""
-        assert guesses.level_of_guesses(limit, "pure") == pytest.approx(epsilon, abs=1e-6)
-        assert guesses.level_of_guesses(limit, "zcdp") == pytest.approx(rho, abs=1e-6)
-        for currency, level in (("pure", epsilon), ("zcdp", rho)):
-            assert guesses.guesses_within(level, currency) == pytest.approx(limit, abs=1e-4)
+        assert guesses.level_of_guesses(limit, PURE) == pytest.approx(epsilon, abs=1e-6)
+        assert guesses.level_of_guesses(limit, ZCDP) == pytest.approx(rho, abs=1e-6)
+        for privacy, level in ((PURE, epsilon), (ZCDP, rho)):
+            assert guesses.guesses_within(level, privacy) == pytest.approx(limit, abs=1e-4)
         assert float(guesses.guesses(guesses.zcdp(any_rho))) == pytest.approx(limit, abs=1e-4)
 
     def test_zcdp_of_any_mechanism_allows_more_guesses_than_gaussian_noise(self):
         """K: 54.39 for 55.51 at the rho of (1, 1e-6)."""
         rho = 0.0243560
         assert float(guesses.guesses(guesses.zcdp(rho))) == pytest.approx(55.51, abs=0.006)
-        assert guesses.guesses_within(rho, "zcdp") == pytest.approx(54.39, abs=0.006)
+        assert guesses.guesses_within(rho, ZCDP) == pytest.approx(54.39, abs=0.006)
 
     @pytest.mark.parametrize(("rows", "found"), [(2, 69.4), (3, 77.6), (5, 89.7)])
     def test_somebody_with_several_rows(self, rows, found):
         """Statement 13: 60 for one row."""
-        level = guesses.level_of_guesses(60, "zcdp")
-        assert guesses.guesses_within(level, "zcdp", rows) == pytest.approx(found, abs=0.05)
+        level = guesses.level_of_guesses(60, ZCDP)
+        assert guesses.guesses_within(level, ZCDP, rows) == pytest.approx(found, abs=0.05)
 
 
 class TestWords:
@@ -164,9 +165,9 @@ class TestWords:
 
     def test_a_limit_that_was_asked_for_is_named_as_it_was(self):
         for limit in (51.3, 55, 60, 70, 80):
-            for currency in ("zcdp", "pure"):
-                level = guesses.level_of_guesses(limit, currency)
-                assert float(guesses.at_most_text(guesses.guesses_within(level, currency))) == limit
+            for privacy in (ZCDP, PURE):
+                level = guesses.level_of_guesses(limit, privacy)
+                assert float(guesses.at_most_text(guesses.guesses_within(level, privacy))) == limit
 
     @pytest.mark.parametrize("limit", [49, 100, 0.6, math.nan, "60", None, True])
     def test_a_limit_is_a_number_of_guesses(self, limit):

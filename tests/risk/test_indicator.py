@@ -12,24 +12,25 @@ import pytest
 from scipy import integrate, stats
 
 from dpnb.privacy.calibrate import Law
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.risk.indicator import FORMS, expected_size, floor, limit, relative
 
 pytestmark = pytest.mark.fast
 
 LOSSES = np.r_[0.0, np.geomspace(1e-9, 1e4, 400)]
-CURRENCIES = ("zcdp", "pure")
+DEFINITIONS = (ZCDP, PURE)
 
 
 def gaussian(k, distance, sigma, form):
     """The indicator in units of the answer."""
     losses = np.array([distance**2 / (2 * sigma**2)])
-    return relative(losses, "zcdp", form, k)[0] * floor(Law("gaussian", sigma), form, k)
+    return relative(losses, ZCDP, form, k)[0] * floor(Law("gaussian", sigma), form, k)
 
 
 def laplace(parts, b, form, k=1):
     """The indicator in units of the answer; ``parts`` are the coordinates of one row."""
     losses = np.atleast_2d(parts) / b if form == "exact" else np.array([np.sum(parts) / b])
-    return relative(losses, "pure", form, k)[0] * floor(Law("laplace", b), form, k)
+    return relative(losses, PURE, form, k)[0] * floor(Law("laplace", b), form, k)
 
 
 class TestPublishedValues:
@@ -73,7 +74,7 @@ class TestPublishedValues:
         found = np.sum((np.array(v) / sigma) ** 2) / 2
         assert found == pytest.approx(rho)
         k = len(v)
-        indicator = relative(np.array([rho]), "zcdp", "bound", k)[0] * floor(
+        indicator = relative(np.array([rho]), ZCDP, "bound", k)[0] * floor(
             Law("gaussian", 1.0), "bound", k
         )
         assert indicator == pytest.approx(expected, abs=1e-9)
@@ -82,8 +83,8 @@ class TestPublishedValues:
         ("tau", "epsilon", "rho"), [(0.95, 0.3429771568, 0.0530965094), (0.5, 1.8414056604, 1.1898380290)]
     )  # fmt: skip
     def test_inversion_of_the_exact_forms(self, tau, epsilon, rho):
-        assert limit(tau, "pure", "exact") == pytest.approx(epsilon, abs=1e-7)
-        assert limit(tau, "zcdp", "exact") == pytest.approx(rho, abs=1e-7)
+        assert limit(tau, PURE, "exact") == pytest.approx(epsilon, abs=1e-7)
+        assert limit(tau, ZCDP, "exact") == pytest.approx(rho, abs=1e-7)
 
     @pytest.mark.parametrize(
         ("tau", "epsilon", "rho"),
@@ -101,40 +102,40 @@ class TestPublishedValues:
     )
     def test_the_public_rule(self, tau, epsilon, rho):
         """Oracle 4: a tau fixes the level when somebody may reach the largest contribution."""
-        assert limit(tau, "pure") == pytest.approx(epsilon, abs=1e-9)
-        assert limit(tau, "zcdp") == pytest.approx(rho, abs=1e-9)
+        assert limit(tau, PURE) == pytest.approx(epsilon, abs=1e-9)
+        assert limit(tau, ZCDP) == pytest.approx(rho, abs=1e-9)
 
     def test_the_strict_form_is_comparable_with_laplace_noise(self):
         """E12: at the same tau Laplace noise of epsilon costs epsilon^2 / 2 of zCDP."""
-        assert limit(0.95, "zcdp", "linear") == pytest.approx(0.001385, abs=1e-6)
+        assert limit(0.95, ZCDP, "linear") == pytest.approx(0.001385, abs=1e-6)
         for tau in (0.1, 0.5, 0.95, 0.999):
-            assert limit(tau, "zcdp", "linear") == pytest.approx(limit(tau, "pure") ** 2 / 2)
+            assert limit(tau, ZCDP, "linear") == pytest.approx(limit(tau, PURE) ** 2 / 2)
 
 
 class TestMeaning:
-    @pytest.mark.parametrize("currency", CURRENCIES)
+    @pytest.mark.parametrize("privacy", DEFINITIONS)
     @pytest.mark.parametrize("form", FORMS)
-    def test_nobody_is_below_the_floor_and_losses_raise_it(self, currency, form):
-        found = relative(LOSSES, currency, form)
+    def test_nobody_is_below_the_floor_and_losses_raise_it(self, privacy, form):
+        found = relative(LOSSES, privacy, form)
         assert found[0] == 1
         assert np.all(np.diff(found) >= 0)
         # below 1e-8 the exact Laplace form is 1 + t^2 / 2 = 1 for floats
         assert np.all(np.diff(found[LOSSES > 1e-6]) > 0)
         assert np.isfinite(found).all()
 
-    @pytest.mark.parametrize("currency", CURRENCIES)
+    @pytest.mark.parametrize("privacy", DEFINITIONS)
     @pytest.mark.parametrize("form", FORMS)
     @pytest.mark.parametrize("tau", [0.01, 0.3, 0.5, 0.9, 0.999])
-    def test_a_limit_is_where_the_ratio_reaches_tau(self, currency, form, tau):
+    def test_a_limit_is_where_the_ratio_reaches_tau(self, privacy, form, tau):
         """Theorem 6: a ratio to the floor is a cap on the loss of one person."""
-        most = limit(tau, currency, form)
-        assert 1 / relative(np.array([most]), currency, form)[0] == pytest.approx(tau, rel=1e-9)
-        assert 1 / relative(np.array([most * 1.01]), currency, form)[0] < tau
+        most = limit(tau, privacy, form)
+        assert 1 / relative(np.array([most]), privacy, form)[0] == pytest.approx(tau, rel=1e-9)
+        assert 1 / relative(np.array([most * 1.01]), privacy, form)[0] < tau
 
     def test_the_excess_over_the_floor_says_the_loss(self):
-        assert relative(np.array([0.7]), "pure")[0] == pytest.approx(1.7)
-        assert relative(np.array([0.7]), "zcdp")[0] ** 2 == pytest.approx(1 + 2 * 0.7)
-        assert relative(np.array([0.72]), "zcdp", "linear")[0] == pytest.approx(1 + 1.2)
+        assert relative(np.array([0.7]), PURE)[0] == pytest.approx(1.7)
+        assert relative(np.array([0.7]), ZCDP)[0] ** 2 == pytest.approx(1 + 2 * 0.7)
+        assert relative(np.array([0.72]), ZCDP, "linear")[0] == pytest.approx(1 + 1.2)
 
     def test_the_bound_is_never_below_the_exact_form_and_never_above_the_strict_one(self):
         for k in (1, 2, 7):
@@ -158,7 +159,7 @@ class TestMeaning:
         mean, _ = integrate.quad(
             lambda r: r * 2 * r * chi.pdf(r * r), math.sqrt(low), math.sqrt(high), limit=500
         )
-        found = relative(np.array([loss]), "zcdp", "exact", k)[0]
+        found = relative(np.array([loss]), ZCDP, "exact", k)[0]
         assert found * floor(Law("gaussian", 1.0), "exact", k) == pytest.approx(mean, rel=1e-6)
 
 
@@ -200,8 +201,8 @@ class TestSimulated:
         assert rho == pytest.approx(0.2917, abs=1e-4)
         assert losses.mean() == pytest.approx(rho, abs=0.005)
         assert losses.var() == pytest.approx(0.5833, abs=0.006)
-        assert expected_size(rho, "zcdp") == pytest.approx(0.6533, abs=1e-4)
-        assert np.abs(losses).mean() == pytest.approx(expected_size(rho, "zcdp"), abs=0.003)
+        assert expected_size(rho, ZCDP) == pytest.approx(0.6533, abs=1e-4)
+        assert np.abs(losses).mean() == pytest.approx(expected_size(rho, ZCDP), abs=0.003)
         assert stats.kstest(losses[:10_000], stats.norm(rho, math.sqrt(2 * rho)).cdf).pvalue > 1e-9
         assert stats.kstest(losses[:10_000], stats.norm(rho, math.sqrt(rho)).cdf).pvalue < 1e-9
 
@@ -209,8 +210,8 @@ class TestSimulated:
     def test_the_mean_size_of_a_laplace_loss(self, t, expected, size):
         z = np.random.default_rng(4).laplace(0, 1, size(self.COUNT))
         losses = np.abs(z + t) - np.abs(z)
-        assert expected_size(t, "pure") == pytest.approx(expected, abs=1e-5)
+        assert expected_size(t, PURE) == pytest.approx(expected, abs=1e-5)
         assert np.abs(losses).mean() == pytest.approx(expected, abs=0.002)
 
     def test_the_mean_size_of_no_loss_is_0(self):
-        assert expected_size(0.0, "zcdp") == 0
+        assert expected_size(0.0, ZCDP) == 0

@@ -11,6 +11,7 @@ import pytest
 
 import dpnb
 from dpnb.errors import LedgerError, RequestError
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.loss import Picked, PickedRational, is_picked
 from dpnb.risk.choice import Choice
 from dpnb.risk.words import odds
@@ -28,16 +29,16 @@ def table(**options) -> dpnb.Table:
     )
 
 
-@pytest.fixture(params=["zcdp", "pure"])
+@pytest.fixture(params=[ZCDP, PURE])
 def curator(request):
-    budget = dpnb.Budget(rho=9, delta=1e-6) if request.param == "zcdp" else dpnb.Budget(epsilon=9)
+    budget = dpnb.Budget(rho=9, delta=1e-6) if request.param == ZCDP else dpnb.Budget(epsilon=9)
     with_noise = dpnb.Curator([table()], budget=budget)
     yield with_noise
     with_noise.close()
 
 
 def unit(curator) -> str:
-    return "rho" if curator.budget.currency == "zcdp" else "epsilon"
+    return "rho" if curator.budget.privacy == ZCDP else "epsilon"
 
 
 class TestLevels:
@@ -134,7 +135,7 @@ class TestRule:
         for tau in (1e-200, 5e-324, 1e-7):
             with pytest.raises(RequestError, match="too close to 0"):
                 profile.choose(tau, mode="paper")
-        assert curator.budget.spent.level(curator.budget.currency) == 0
+        assert curator.budget.spent.level(curator.budget.privacy) == 0
 
 
 class TestTables:

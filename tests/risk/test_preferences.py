@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from dpnb.errors import RequestError
+from dpnb.privacy.definition import PURE
 from dpnb.risk import preferences
 from dpnb.risk.indicator import FORMS
 from dpnb.risk.preferences import (
@@ -190,11 +191,11 @@ TABLES = {
 
 
 class TestClosedForms:
-    """Theorem 8: descending search and closed form agree, in every currency and form."""
+    """Theorem 8: descending search and closed form agree, in every privacy and form."""
 
     @pytest.mark.parametrize("table", TABLES)
     @pytest.mark.parametrize("name", NAMES)
-    @pytest.mark.parametrize("pure", [True, False])
+    @pytest.mark.parametrize(PURE, [True, False])
     @pytest.mark.parametrize("form", FORMS)
     def test_they_are_what_a_search_finds(self, table, name, pure, form, adding):
         rows, wanted = adding(**TABLES[table], pure=pure, form=form), NAMES[name]
@@ -204,7 +205,7 @@ class TestClosedForms:
         assert search(wanted, rows, CANDIDATES) == searched(wanted, rows, CANDIDATES)
 
     @pytest.mark.parametrize("name", [*NAMES, "difference"])
-    @pytest.mark.parametrize("pure", [True, False])
+    @pytest.mark.parametrize(PURE, [True, False])
     @pytest.mark.parametrize("form", FORMS)
     def test_once_true_it_stays_true_for_smaller_levels(self, name, pure, form, adding):
         wanted = NAMES.get(name, Difference(0.3))
@@ -217,7 +218,7 @@ class TestClosedForms:
             met = [wanted.met(rows, float(c)) for c in FINE[::20]]
             assert met == sorted(met)
 
-    @pytest.mark.parametrize("pure", [True, False])
+    @pytest.mark.parametrize(PURE, [True, False])
     def test_a_cap_on_the_loss_is_a_ratio_to_the_floor(self, pure, adding):
         """Theorem 6: 1/tau - 1, or (1/tau^2 - 1)/2."""
         rows = adding([0, 123, 877], pure=pure)
@@ -225,7 +226,7 @@ class TestClosedForms:
             cap = 1 / tau - 1 if pure else (1 / tau**2 - 1) / 2
             assert MaxLoss(cap).closed(rows) == pytest.approx(FloorMaxRatio(tau).closed(rows))
 
-    @pytest.mark.parametrize("pure", [True, False])
+    @pytest.mark.parametrize(PURE, [True, False])
     def test_an_earlier_loss_leaves_less(self, pure, adding):
         """Where losses of earlier releases count, the search is over all that anybody knows."""
         first = adding([0, 500, 1_000], pure=pure)
@@ -234,7 +235,7 @@ class TestClosedForms:
             assert search(wanted, later, FINE) < search(wanted, first, FINE)
         assert search(FloorMaxRatio(0.99), adding([0], constant=0.2, pure=pure), CANDIDATES) is None
 
-    @pytest.mark.parametrize("pure", [True, False])
+    @pytest.mark.parametrize(PURE, [True, False])
     def test_the_variance_of_what_is_known_by_now_counts_earlier_losses(self, pure, adding):
         """Losses of 0 and 1 by another release, then 0 and L by this one."""
         later = adding([[0, 0], [0, 1_000]], sensitivities=[1_000, 1_000], shares=[1, 0],
@@ -248,7 +249,7 @@ class TestClosedForms:
 class TestDegenerate:
     """Oracle 19."""
 
-    @pytest.mark.parametrize("pure", [True, False])
+    @pytest.mark.parametrize(PURE, [True, False])
     @pytest.mark.parametrize("form", FORMS)
     def test_when_all_are_alike_their_ratio_is_1_but_they_are_not_safe(self, pure, form, adding):
         rows = adding([1_000, 1_000, 1_000], pure=pure, form=form)
@@ -259,7 +260,7 @@ class TestDegenerate:
             assert search(FloorMaxRatio(0.95), rows, CANDIDATES) == Fraction(1, 20)
 
     @pytest.mark.parametrize("numbers", [[], [0], [0, 0, 0]])
-    @pytest.mark.parametrize("pure", [True, False])
+    @pytest.mark.parametrize(PURE, [True, False])
     @pytest.mark.parametrize("form", FORMS)
     def test_when_nobody_adds_anything_every_level_will_do(self, numbers, pure, form, adding):
         rows = adding(numbers, pure=pure, form=form)
@@ -269,7 +270,7 @@ class TestDegenerate:
         ):  # fmt: skip
             assert search(wanted, rows, CANDIDATES) == 10
 
-    @pytest.mark.parametrize("pure", [True, False])
+    @pytest.mark.parametrize(PURE, [True, False])
     def test_without_noise_nobody_differs_where_nobody_adds_anything(self, pure, adding):
         rows = adding([0, 0], pure=pure)
         assert MinMaxRatio(0).value(rows, math.inf) == 1

@@ -24,6 +24,7 @@ from dpnb import Budget, Category, Integer, Real, Schema, Table, Unit
 from dpnb.curator import Curator
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import DpnbError, RequestError, SqlError
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.risk import plan
 from dpnb.risk.exact import Exact, Indicators
 from dpnb.risk.indicator import FORMS
@@ -461,7 +462,7 @@ class TestManyContributions:
 
     @pytest.fixture
     def unit(self, pair):
-        return "epsilon" if pair[0].currency == "pure" else "rho"
+        return "epsilon" if pair[0].privacy == PURE else "rho"
 
     def test_risks_err_upward_by_a_step_at_most(self, pair, unit):
         rounded, exact = pair
@@ -469,7 +470,7 @@ class TestManyContributions:
         near = np.sort(np.concatenate([[0.0], np.asarray(rounded.rdr(**{unit: math.inf}))]))[1:]
         true = np.asarray(exact.rdr(**{unit: math.inf}))
         reach = (
-            next(iter(exact.plan.views.values())).sensitivity("zcdp")
+            next(iter(exact.plan.views.values())).sensitivity(ZCDP)
             if len(exact.plan.views) == 1
             else 1.0
         )
@@ -851,8 +852,8 @@ class TestSmallTables:
     @pytest.mark.parametrize(
         ("name", "form", "budget"),
         [
-            # each table in each form, in one of the currencies in turn
-            pytest.param(name, form, ("pure", "zcdp")[(i + j) % 2], id=f"{name}-{form}")
+            # each table in each form, in one of the definitions in turn
+            pytest.param(name, form, (PURE, ZCDP)[(i + j) % 2], id=f"{name}-{form}")
             for i, name in enumerate(VALUES)
             for j, form in enumerate(FORMS)
         ],
@@ -1106,7 +1107,7 @@ class TestReleasing:
             answer = profile.answer(Fraction(1, 2))
             assert choice.conditional == answer.conditional == (not public)
             assert choice.source == "data"
-            spent = curator.budget.spent.level("pure" if unit == "epsilon" else "zcdp")
+            spent = curator.budget.spent.level(PURE if unit == "epsilon" else ZCDP)
             assert 0 < spent <= Fraction(1, 2)
             # the same numbers belong to the analyst's session from now on
             again = curator.session().query(SUM, **{unit: 0.5})

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from dpnb.errors import EngineError, RequestError
+from dpnb.privacy.definition import PURE
 from dpnb.risk.indicator import FORMS
 
 pytestmark = pytest.mark.fast
@@ -49,7 +50,7 @@ class TestLosses:
         found = adding([[50, 2]], sensitivities=[100, 4], shares=[0.7, 0.3])
         assert found.losses(2.0) == pytest.approx([2 * (0.7 * 0.5 + 0.3 * 0.5)])
 
-    @pytest.mark.parametrize("pure", [True, False])
+    @pytest.mark.parametrize(PURE, [True, False])
     def test_nobody_loses_more_than_the_level(self, adding, pure):
         rng = np.random.default_rng(1)
         numbers = np.c_[rng.integers(-9, 10, 200), rng.integers(-3, 4, 200)]
@@ -60,7 +61,7 @@ class TestLosses:
     def test_without_noise_everybody_who_adds_anything_is_lost(self, adding):
         assert adding([0, 1]).losses(math.inf).tolist() == [0, math.inf]
 
-    @pytest.mark.parametrize("pure", [True, False])
+    @pytest.mark.parametrize(PURE, [True, False])
     def test_a_row_that_adds_more_than_the_sensitivity_is_an_error_of_ours(self, adding, pure):
         """Oracle 20: the noise would be too small, as with Delta = (U - L)/n for an average."""
         with pytest.raises(EngineError, match="more than its sensitivity"):
@@ -131,7 +132,7 @@ class TestRounded:
         assert found.r == pytest.approx([0, 1 / 4_096, 7 / 4_096, 1])
         assert found.r_low == pytest.approx([0, 0, 6 / 4_096, 4_095 / 4_096])
 
-    @pytest.mark.parametrize("pure", [True, False])
+    @pytest.mark.parametrize(PURE, [True, False])
     def test_losses_err_upward_and_the_lowest_downward(self, adding, pure):
         found = adding([0, 1, 7, 4_096], steps=4_096, pure=pure)
         high, low = found.losses(2.0), found.losses(2.0, lowest=True)
@@ -151,7 +152,7 @@ class TestRounded:
         assert found.losses(1.0).min() == pytest.approx(0.3)
         assert found.losses(1.0, lowest=True).min() == 0
 
-    @pytest.mark.parametrize("pure", [True, False])
+    @pytest.mark.parametrize(PURE, [True, False])
     def test_the_exact_form_of_one_vector_needs_no_shares(self, adding, pure):
         fine = adding([0, 5, 4_096], sensitivities=[4_096], pure=pure, form="exact")
         rounded = adding([0, 5, 4_096], steps=4_096, pure=pure, form="exact")
@@ -159,7 +160,7 @@ class TestRounded:
 
 
 class TestEmpty:
-    @pytest.mark.parametrize("pure", [True, False])
+    @pytest.mark.parametrize(PURE, [True, False])
     @pytest.mark.parametrize("form", FORMS)
     def test_a_table_without_rows_has_no_indicators(self, adding, pure, form):
         found = adding([], pure=pure, form=form)

@@ -17,6 +17,7 @@ from scipy import stats
 from dpnb import Category, Integer, Schema, Table
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import DpnbError, RequestError, SqlError
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.loss import Picked, PickedRational
 from dpnb.privacy.noise import SecureNoise
 from dpnb.risk.safe_counts import (
@@ -34,7 +35,7 @@ from tests.kit import power
 from tests.kit.noise import DiscreteNoise, NoNoise
 
 SUM = "SELECT SUM(x) AS s FROM t"
-COSTS = [("zcdp", "0.005"), ("zcdp", "0.05"), ("pure", "0.1")]
+COSTS = [(ZCDP, "0.005"), (ZCDP, "0.05"), (PURE, "0.1")]
 EXPOSED = [0.001, 0.05, 0.5]
 
 
@@ -46,22 +47,22 @@ def tally(rows, *, exposed, step=STEPS):
     return table
 
 
-def draws(table, cost, currency, runs):
+def draws(table, cost, privacy, runs):
     """What the mechanism releases in many runs: its exact counts and its noise, drawn at once."""
     noise = NoNoise()
-    exact = Histogram().draw(table, Fraction(cost), currency, noise)
+    exact = Histogram().draw(table, Fraction(cost), privacy, noise)
     (drawn,) = noise.draws
-    assert drawn.name == ("laplace" if currency == "pure" else "gaussian")
+    assert drawn.name == ("laplace" if privacy == PURE else "gaussian")
     return np.reshape(
         getattr(SecureNoise(), drawn.name)(exact * runs, drawn.scale), (runs, len(exact))
     )
 
 
-def wrong(table, cost, currency, released):
+def wrong(table, cost, privacy, released):
     """Whether a sentence on counts, shares or the size of the table is false."""
     exact = Histogram().exact(table)
     above, rows = np.cumsum(exact[:BINS]), sum(exact)
-    _, upper, least = bounds(released.tolist(), Fraction(cost), currency)
+    _, upper, least = bounds(released.tolist(), Fraction(cost), privacy)
     return least > rows or any(a > u for a, u in zip(above, upper, strict=True))
 
 
@@ -73,17 +74,17 @@ class TestMargins:
     )  # fmt: skip
     def test_gaussian(self, cost, expected):
         """The margins of bound 21 (docs/methods/rdr.md)."""
-        found = margins(Fraction(cost), "zcdp")
+        found = margins(Fraction(cost), ZCDP)
         assert found == pytest.approx(expected, abs=0.06)
 
     def test_laplace(self):
-        assert margins(Fraction("0.1"), "pure") == (37, 49, 59, 67)
+        assert margins(Fraction("0.1"), PURE) == (37, 49, 59, 67)
 
     @pytest.mark.parametrize("epsilon", ["0.002", "0.02", "0.7"])
     def test_a_sum_of_laplace_noises_lies_further_down_as_rarely_as_is_said(self, epsilon):
         """Against the law of a difference of two sums of geometric variables."""
         rate = float(Fraction(epsilon))
-        for k, margin in enumerate(margins(Fraction(epsilon), "pure"), start=1):
+        for k, margin in enumerate(margins(Fraction(epsilon), PURE), start=1):
             reach = np.arange(int(60 * k / rate))
             first = stats.nbinom.pmf(reach, k, -np.expm1(-rate))
             below = float(first @ stats.nbinom.sf(reach + margin, k, -np.expm1(-rate)))
@@ -94,19 +95,19 @@ class TestMargins:
 
     def test_the_noise_lies_on_the_lattice_of_answers(self):
         """There its mu^2 is 2 rho; on whole numbers nothing of the kind is proved for small noise."""
-        assert lattice("zcdp") == 1 << 22
-        assert lattice("pure") == 1
+        assert lattice(ZCDP) == 1 << 22
+        assert lattice(PURE) == 1
         noise = NoNoise()
-        released = Histogram().draw(tally(9, exposed=0), Fraction(1, 8), "zcdp", noise)
+        released = Histogram().draw(tally(9, exposed=0), Fraction(1, 8), ZCDP, noise)
         assert released == [0, 0, 0, 9 << 22]
         assert noise.draws[0].scale >= 2 * 2**22
 
-    @pytest.mark.parametrize("currency", ["zcdp", "pure"])
-    def test_a_wish_sets_a_price_at_which_it_can_be_shown(self, currency):
+    @pytest.mark.parametrize("privacy", [ZCDP, PURE])
+    def test_a_wish_sets_a_price_at_which_it_can_be_shown(self, privacy):
         for people in (10, 50, 400):
-            cost = price(people, currency)
-            assert 2 * margins(cost, currency)[0] <= people
-            assert 2 * margins(cost * Fraction(9, 10), currency)[0] > people
+            cost = price(people, privacy)
+            assert 2 * margins(cost, privacy)[0] <= people
+            assert 2 * margins(cost * Fraction(9, 10), privacy)[0] > people
 
 
 class TestHistogram:
@@ -117,15 +118,15 @@ class TestHistogram:
             assert Histogram().exact(table) == [int(i == place) for i in range(BINS + 1)]
 
     def test_bounds_are_never_negative_and_rise(self):
-        steps = lattice("zcdp")
+        steps = lattice(ZCDP)
         for released in ([-90, 50, -80, 3], [9, -100, 0, 0], [-500] * 4):
-            _, upper, least = bounds([v * steps for v in released], Fraction(1, 200), "zcdp")
+            _, upper, least = bounds([v * steps for v in released], Fraction(1, 200), ZCDP)
             assert list(upper) == sorted(upper)
             assert min(*upper, least) >= 0
 
     def test_without_noise_the_margins_are_all_that_is_added(self):
-        steps = lattice("zcdp")
-        _, upper, least = bounds([5 * steps, 0, 2 * steps, 100 * steps], Fraction(1, 200), "zcdp")
+        steps = lattice(ZCDP)
+        _, upper, least = bounds([5 * steps, 0, 2 * steps, 100 * steps], Fraction(1, 200), ZCDP)
         assert upper == (5 + 22, 5 + 31, 7 + 38)
         assert least == math.ceil(107 - 44.83)
 
@@ -136,20 +137,20 @@ class TestConfidence:
     RUNS = power.shares(0.05, 0.099)
 
     @pytest.mark.parametrize("rows", [200, 1_000, 10_000, 32_561])
-    @pytest.mark.parametrize(("currency", "cost"), COSTS)
-    def test_what_is_said_is_rarely_false(self, currency, cost, rows):
+    @pytest.mark.parametrize(("privacy", "cost"), COSTS)
+    def test_what_is_said_is_rarely_false(self, privacy, cost, rows):
         for exposed, step in [*((e, STEPS) for e in EXPOSED), (0.5, STEPS // 2)]:
             table = tally(rows, exposed=exposed, step=step)
             runs = max(400, self.RUNS // 8)
-            released = draws(table, cost, currency, runs)
-            false = sum(wrong(table, cost, currency, one) for one in released)
+            released = draws(table, cost, privacy, runs)
+            false = sum(wrong(table, cost, privacy, one) for one in released)
             assert stats.binom.sf(false - 1, runs, 0.05) > power.FALSE
 
     def test_the_sharpest_case_is_rarely_false(self):
         """All bins as they are, at a sample that tells margins of gamma each (9.9 %) from gamma together."""
         table = tally(1_000, exposed=0.5)
-        released = draws(table, "0.005", "zcdp", self.RUNS)
-        false = sum(wrong(table, "0.005", "zcdp", one) for one in released)
+        released = draws(table, "0.005", ZCDP, self.RUNS)
+        false = sum(wrong(table, "0.005", ZCDP, one) for one in released)
         assert stats.binom.sf(false - 1, self.RUNS, 0.05) > power.FALSE
 
 
@@ -254,7 +255,7 @@ class TestChoose:
         (charge,) = curator._runner.store.accountant.history("owner")
         assert charge.sql == f"risk, safe counts: {SQL}"
         assert charge.spent == choice.spent
-        assert charge.spent.rho == price(50, "zcdp")
+        assert charge.spent.rho == price(50, ZCDP)
 
 
 class TestRefusals:

@@ -15,6 +15,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.noise import SecureNoise
 from dpnb.risk import selection
 from dpnb.risk.indicator import FORMS, limit
@@ -23,7 +24,7 @@ from dpnb.risk.request import Tally
 from dpnb.risk.selection import GRID, STEPS, Counts, Moments, Quantile, Tail, exponential_scale
 from tests.kit.noise import DiscreteNoise, NoNoise
 
-CURRENCIES = ("pure", "zcdp")
+DEFINITIONS = (PURE, ZCDP)
 RNG = np.random.default_rng(2)
 ONE = Fraction(1)
 
@@ -56,32 +57,32 @@ class TestQuantile:
     def test_without_noise_it_is_the_quantile_rounded_to_the_grid(self):
         r = rated(SPREAD)
         for p in (Fraction(1, 4), Fraction(1, 2), Fraction(9, 10)):
-            (place,) = Quantile(p).draw(table(SPREAD), ONE, "pure", NoNoise())
+            (place,) = Quantile(p).draw(table(SPREAD), ONE, PURE, NoNoise())
             exact = np.quantile(r, float(p), method="inverted_cdf")
             assert abs(place / GRID - exact) <= 1 / GRID
 
     def test_the_scale_is_twice_the_sensitivity_over_epsilon(self):
         for p in (Fraction(1, 2), Fraction(99, 100), Fraction(1, 100)):
             reach = max(p, 1 - p) * p.denominator
-            assert Quantile(p).scale(Fraction(1, 5), "pure") == pytest.approx(10 * reach)
-            assert Quantile(p).scale(Fraction(1, 200), "zcdp") == pytest.approx(10 * reach)
+            assert Quantile(p).scale(Fraction(1, 5), PURE) == pytest.approx(10 * reach)
+            assert Quantile(p).scale(Fraction(1, 200), ZCDP) == pytest.approx(10 * reach)
 
-    @pytest.mark.parametrize("currency", CURRENCIES)
-    def test_scales_are_rounded_upward(self, currency):
+    @pytest.mark.parametrize("privacy", DEFINITIONS)
+    def test_scales_are_rounded_upward(self, privacy):
         for cost in (Fraction(1, 10), Fraction(1, 3), Fraction(7, 1000), Fraction(123_457, 10**7)):
-            scale = Fraction(exponential_scale(2.0, cost, currency))
+            scale = Fraction(exponential_scale(2.0, cost, privacy))
             epsilon = Fraction(2) / scale
-            assert epsilon < cost if currency == "pure" else epsilon**2 / 8 < cost
+            assert epsilon < cost if privacy == PURE else epsilon**2 / 8 < cost
 
-    @pytest.mark.parametrize("currency", CURRENCIES)
+    @pytest.mark.parametrize("privacy", DEFINITIONS)
     def test_places_have_the_law_of_the_exponential_mechanism(
-        self, currency, quantile_law, size, fits
+        self, privacy, quantile_law, size, fits
     ):
         wanted, rows, cost = Quantile(Fraction(4, 5)), table(SPREAD), Fraction(3, 10)
-        law = quantile_law(wanted.scores(rows), wanted.scale(cost, currency))
-        wider = quantile_law(wanted.scores(rows), 1.3 * wanted.scale(cost, currency))
+        law = quantile_law(wanted.scores(rows), wanted.scale(cost, privacy))
+        wider = quantile_law(wanted.scores(rows), 1.3 * wanted.scale(cost, privacy))
         noise, count = DiscreteNoise(4), size(3_600)
-        drawn = np.array([wanted.draw(rows, cost, currency, noise)[0] for _ in range(count)])
+        drawn = np.array([wanted.draw(rows, cost, privacy, noise)[0] for _ in range(count)])
         assert np.count_nonzero(law > 0.02) > 4
         assert fits(drawn, law)
         # a scale that is off by 30 % is missed once in a million runs
@@ -89,8 +90,8 @@ class TestQuantile:
 
     def test_the_secure_draw_has_it_too(self, quantile_law, size, equals):
         wanted, rows = Quantile(Fraction(1, 2)), table([0, 0, 0, STEPS, STEPS])
-        law, noise = quantile_law(wanted.scores(rows), wanted.scale(ONE, "pure")), SecureNoise()
-        drawn = np.array([wanted.draw(rows, ONE, "pure", noise)[0] for _ in range(size(3_000))])
+        law, noise = quantile_law(wanted.scores(rows), wanted.scale(ONE, PURE)), SecureNoise()
+        drawn = np.array([wanted.draw(rows, ONE, PURE, noise)[0] for _ in range(size(3_000))])
         assert equals(drawn == GRID, law[GRID])
         assert equals(drawn < GRID // 2, law[: GRID // 2].sum())
 
@@ -99,28 +100,28 @@ class TestQuantile:
         monkeypatch.setattr(selection, "STEPS", 20)
         monkeypatch.setattr(selection, "GRID", 20)
         wanted, rows = Quantile(Fraction(99, 100)), table([0, 2, 10, 20], [900, 80, 15, 5])
-        law = quantile_law(wanted.scores(rows), wanted.scale(ONE, "pure"))
+        law = quantile_law(wanted.scores(rows), wanted.scale(ONE, PURE))
         for place in range(21):
             if 2 <= place < 20:
                 expected = 0.0933 if place >= 10 else 0.0075
                 assert law[place] == pytest.approx(expected, abs=5e-5)
         assert law[20] == pytest.approx(0.0075, abs=5e-5)
         noise = DiscreteNoise(9)
-        drawn = np.array([wanted.draw(rows, ONE, "pure", noise)[0] for _ in range(size(3_600))])
+        drawn = np.array([wanted.draw(rows, ONE, PURE, noise)[0] for _ in range(size(3_600))])
         assert fits(drawn, law)
         assert equals((drawn >= 10) & (drawn < 20), 10 * 0.0933)
 
     @pytest.mark.parametrize("form", FORMS)
-    @pytest.mark.parametrize("currency", CURRENCIES)
-    def test_the_level_is_that_at_which_a_row_of_the_drawn_size_reaches_tau(self, form, currency):
+    @pytest.mark.parametrize("privacy", DEFINITIONS)
+    def test_the_level_is_that_at_which_a_row_of_the_drawn_size_reaches_tau(self, form, privacy):
         wanted = Quantile(Fraction(99, 100))
         for place in (1, 7, GRID):
             r = place / GRID
-            level = wanted.level([place], 0.8, currency, form)
-            loss = level * (r if currency == "pure" else r * r)
-            assert loss == pytest.approx(limit(0.8, currency, form))
+            level = wanted.level([place], 0.8, privacy, form)
+            loss = level * (r if privacy == PURE else r * r)
+            assert loss == pytest.approx(limit(0.8, privacy, form))
         # at 0 too one step is assumed: the draw has no finer grid
-        assert wanted.level([0], 0.8, currency, form) == wanted.level([1], 0.8, currency, form)
+        assert wanted.level([0], 0.8, privacy, form) == wanted.level([1], 0.8, privacy, form)
 
 
 class TestTail:
@@ -129,54 +130,54 @@ class TestTail:
 
     @pytest.mark.parametrize("tau", [0, 0.2, 0.5, 0.9, 0.99, 1])
     @pytest.mark.parametrize("form", FORMS)
-    @pytest.mark.parametrize("currency", CURRENCIES)
-    def test_it_counts_the_rows_that_break_tau(self, tau, form, currency):
-        most = limit(tau, currency, form)
-        power = 1 if currency == "pure" else 2
+    @pytest.mark.parametrize("privacy", DEFINITIONS)
+    def test_it_counts_the_rows_that_break_tau(self, tau, form, privacy):
+        most = limit(tau, privacy, form)
+        power = 1 if privacy == PURE else 2
         expected = [
             sum(float(c) * r**power > most * (1 + 1e-9) for r in rated(SPREAD)) for c in CANDIDATES
         ]
-        found = self.wanted(tau, form=form).counts(table(SPREAD), currency)
+        found = self.wanted(tau, form=form).counts(table(SPREAD), privacy)
         assert found == expected
         assert found == sorted(found, reverse=True)
 
     def test_rows_that_just_keep_to_tau_do_not_break_it(self):
         """tau = 0.5 allows epsilon_i = 1: rows at r = 1/4 keep to it at epsilon 4, at 5 they do not."""
         wanted = self.wanted(0.5, candidates=(Fraction(5), Fraction(4)))
-        assert wanted.counts(table([STEPS // 4] * 3), "pure") == [3, 0]
+        assert wanted.counts(table([STEPS // 4] * 3), PURE) == [3, 0]
 
     @pytest.mark.parametrize("most", [0, 3, 40, 10**6])
     def test_without_noise_it_is_the_largest_candidate_that_at_most_so_many_break(self, most):
         wanted = self.wanted(most=most)
-        broken = wanted.counts(table(SPREAD), "pure")
+        broken = wanted.counts(table(SPREAD), PURE)
         expected = next((i for i, count in enumerate(broken) if count <= most), -1)
-        assert wanted.draw(table(SPREAD), ONE, "pure", NoNoise()) == [expected]
+        assert wanted.draw(table(SPREAD), ONE, PURE, NoNoise()) == [expected]
 
     def test_when_too_many_break_all_it_is_none(self):
         wanted = self.wanted(1, candidates=(Fraction(1), Fraction(1, 10)))
-        assert wanted.draw(table([STEPS] * 9), ONE, "pure", NoNoise()) == [-1]
+        assert wanted.draw(table([STEPS] * 9), ONE, PURE, NoNoise()) == [-1]
 
     def test_the_cost_is_split_as_1_to_2_to_the_two_thirds(self):
         """Oracle 12."""
-        first, second = self.wanted().scales(ONE, "pure")
+        first, second = self.wanted().scales(ONE, PURE)
         assert 1 / first == pytest.approx(0.3864882096, abs=1e-9)
         assert 2 / second == pytest.approx(0.6135117904, abs=1e-9)
         assert Fraction(1 / first) + Fraction(2 / second) < 1
-        first, second = self.wanted().scales(Fraction(1, 200), "zcdp")
+        first, second = self.wanted().scales(Fraction(1, 200), ZCDP)
         assert 1 / first + 2 / second == pytest.approx(0.1)
         assert (1 / first + 2 / second) ** 2 / 2 < 1 / 200
 
-    @pytest.mark.parametrize("currency", CURRENCIES)
-    def test_outcomes_have_the_law_of_the_sparse_vector(self, currency, tail_law, size, fits):
+    @pytest.mark.parametrize("privacy", DEFINITIONS)
+    def test_outcomes_have_the_law_of_the_sparse_vector(self, privacy, tail_law, size, fits):
         candidates = (Fraction(2), Fraction(1), Fraction(1, 2), Fraction(1, 20))
         wanted, rows = self.wanted(0.8, 2, candidates=candidates), table(SPREAD[::20])
-        counts, scales = wanted.counts(rows, currency), wanted.scales(ONE, currency)
+        counts, scales = wanted.counts(rows, privacy), wanted.scales(ONE, privacy)
         law = tail_law(counts, 2, scales)
         assert law.sum() == pytest.approx(1, abs=1e-12)
         other = tail_law(counts, 2, (scales[0] * 1.3, scales[1] * 1.3))
         noise = DiscreteNoise(6)
         # both scales off by 30 % are missed once in a million runs
-        drawn = np.array([wanted.draw(rows, ONE, currency, noise)[0] for _ in range(size(4_000))])
+        drawn = np.array([wanted.draw(rows, ONE, privacy, noise)[0] for _ in range(size(4_000))])
         outcomes = np.where(drawn < 0, len(candidates), drawn)
         assert fits(outcomes, law)
         assert not fits(outcomes, other)
@@ -185,60 +186,60 @@ class TestTail:
         asked = []
         for rows in (table([0]), table([STEPS] * 1_000), table([])):
             noise = DiscreteNoise(1)
-            self.wanted().draw(rows, ONE, "pure", noise)
+            self.wanted().draw(rows, ONE, PURE, noise)
             asked.append([(draw.name, len(draw.exact), draw.scale) for draw in noise.draws])
         assert asked[0] == asked[1] == asked[2]
         assert [count for _, count, _ in asked[0]] == [1, len(CANDIDATES)]
 
 
 class TestMoments:
-    @pytest.mark.parametrize("currency", CURRENCIES)
-    def test_they_are_the_number_of_rows_and_two_power_sums(self, currency):
-        powers = (0, 1, 2) if currency == "pure" else (0, 2, 4)
-        found = Moments().sums(table(SPREAD), currency)
+    @pytest.mark.parametrize("privacy", DEFINITIONS)
+    def test_they_are_the_number_of_rows_and_two_power_sums(self, privacy):
+        powers = (0, 1, 2) if privacy == PURE else (0, 2, 4)
+        found = Moments().sums(table(SPREAD), privacy)
         for value, power in zip(found, powers, strict=True):
             exact = float((rated(SPREAD) ** power).sum())
             # the fourth powers are rounded up, row by row
             assert exact <= value / 2**24 * (1 + 1e-12)
             assert value / 2**24 <= exact + len(SPREAD) / 2**24
 
-    @pytest.mark.parametrize("currency", CURRENCIES)
-    def test_the_scale_is_that_of_three_sums_that_change_by_1(self, currency):
+    @pytest.mark.parametrize("privacy", DEFINITIONS)
+    def test_the_scale_is_that_of_three_sums_that_change_by_1(self, privacy):
         cost = Fraction(1, 8)
-        scale = Moments().scale(cost, currency) / 2**24
-        assert scale == pytest.approx(24 if currency == "pure" else math.sqrt(12))
+        scale = Moments().scale(cost, privacy) / 2**24
+        assert scale == pytest.approx(24 if privacy == PURE else math.sqrt(12))
 
-    @pytest.mark.parametrize("currency", CURRENCIES)
-    def test_with_little_noise_the_variance_comes_out(self, currency):
+    @pytest.mark.parametrize("privacy", DEFINITIONS)
+    def test_with_little_noise_the_variance_comes_out(self, privacy):
         cost = Fraction(10**12)
         wanted = Moments()
-        drawn = wanted.sums(table(SPREAD), currency)
+        drawn = wanted.sums(table(SPREAD), privacy)
         r = rated(SPREAD)
-        exact = np.var(r if currency == "pure" else r**2)
-        assert wanted.variance(drawn, cost, currency) == pytest.approx(exact, rel=1e-3)
-        level = wanted.level(drawn, 1e-3, cost, currency)
-        assert level == pytest.approx(level_for_variance(1e-3, exact, currency == "pure"), rel=1e-3)
+        exact = np.var(r if privacy == PURE else r**2)
+        assert wanted.variance(drawn, cost, privacy) == pytest.approx(exact, rel=1e-3)
+        level = wanted.level(drawn, 1e-3, cost, privacy)
+        assert level == pytest.approx(level_for_variance(1e-3, exact, privacy == PURE), rel=1e-3)
 
-    @pytest.mark.parametrize("currency", CURRENCIES)
+    @pytest.mark.parametrize("privacy", DEFINITIONS)
     @pytest.mark.parametrize(
         "steps", [[0, STEPS], [3_277, STEPS], [3_900, STEPS], [0, 0, 0, STEPS]]
     )
-    def test_noise_within_its_margin_never_makes_the_variance_too_small(self, currency, steps):
+    def test_noise_within_its_margin_never_makes_the_variance_too_small(self, privacy, steps):
         """Each sum is moved by two noise scales, so that a level is not too large."""
         rows, cost = table(np.repeat(steps, 250)), Fraction(1, 5)
-        exact = Moments().sums(rows, currency)
+        exact = Moments().sums(rows, privacy)
         r = rated(np.repeat(steps, 250))
-        true = np.var(r if currency == "pure" else r**2)
-        margin = 2 * Moments().scale(cost, currency)
+        true = np.var(r if privacy == PURE else r**2)
+        margin = 2 * Moments().scale(cost, privacy)
         for signs in itertools.product((-0.99, 0, 0.99), repeat=3):
             drawn = [int(x + s * margin) for x, s in zip(exact, signs, strict=True)]
-            assert Moments().variance(drawn, cost, currency) >= true * (1 - 1e-6)
+            assert Moments().variance(drawn, cost, privacy) >= true * (1 - 1e-6)
 
     def test_a_variance_stays_between_0_and_a_quarter(self):
         for drawn in ([0, 0, 0], [-(10**9), 10**9, -(10**9)], [2**24, 0, 2**40], [1, 2**40, 0]):
-            for currency in CURRENCIES:
-                assert 0 <= Moments().variance(drawn, ONE, currency) <= 0.25
-                assert Moments().level(drawn, 1e-3, ONE, currency) > 0
+            for privacy in DEFINITIONS:
+                assert 0 <= Moments().variance(drawn, ONE, privacy) <= 0.25
+                assert Moments().level(drawn, 1e-3, ONE, privacy) > 0
 
 
 class TestCounts:
@@ -254,16 +255,16 @@ class TestCounts:
         ]
 
     def test_the_scale_is_that_of_a_histogram(self):
-        assert Counts(9).scale(Fraction(1, 10), "pure") == pytest.approx(10)
-        assert Counts(9).scale(Fraction(1, 200), "zcdp") == pytest.approx(10)
+        assert Counts(9).scale(Fraction(1, 10), PURE) == pytest.approx(10)
+        assert Counts(9).scale(Fraction(1, 200), ZCDP) == pytest.approx(10)
 
-    @pytest.mark.parametrize("currency", CURRENCIES)
-    def test_each_count_has_its_noise(self, currency):
+    @pytest.mark.parametrize("privacy", DEFINITIONS)
+    def test_each_count_has_its_noise(self, privacy):
         noise = DiscreteNoise(1)
-        drawn = Counts(4).draw(table(SPREAD), ONE, currency, noise)
+        drawn = Counts(4).draw(table(SPREAD), ONE, privacy, noise)
         assert len(drawn) == 5
         (noted,) = noise.draws
-        assert noted.name == ("laplace" if currency == "pure" else "gaussian")
+        assert noted.name == ("laplace" if privacy == PURE else "gaussian")
         assert list(noted.exact) == Counts(4).exact(table(SPREAD))
         assert drawn != list(noted.exact)
 
@@ -293,12 +294,12 @@ class TestEvery:
         texts = [json.dumps(other.definition(), sort_keys=True) for other in others]
         assert len(set(texts)) == len(others)
 
-    @pytest.mark.parametrize("currency", CURRENCIES)
+    @pytest.mark.parametrize("privacy", DEFINITIONS)
     @pytest.mark.parametrize("rows", [[], [0], [STEPS], [STEPS] * 5])
     @pytest.mark.parametrize("name", MECHANISMS)
-    def test_every_table_can_be_looked_at(self, name, rows, currency):
+    def test_every_table_can_be_looked_at(self, name, rows, privacy):
         for noise in (DiscreteNoise(1), SecureNoise()):
-            drawn = MECHANISMS[name].draw(table(rows), Fraction(1, 10), currency, noise)
+            drawn = MECHANISMS[name].draw(table(rows), Fraction(1, 10), privacy, noise)
             assert all(isinstance(value, int) for value in drawn)
 
     def test_a_tally_shows_nothing_and_cannot_be_pickled(self):

@@ -14,6 +14,7 @@ from dpnb.answers.verbs import statement
 from dpnb.curator import Curator
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import RequestError
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.releases.call import Call
 from dpnb.releases.plan import shares
 from dpnb.risk import plan
@@ -39,7 +40,7 @@ STATEMENTS = {
     "people and rows": "SELECT x, COUNT(DISTINCT who) AS n, SUM(x) AS s FROM t WHERE h = 'y' GROUP BY x",
     "median": "SELECT g, MEDIAN(x) AS m, COUNT(*) AS n FROM t GROUP BY g",
 }  # fmt: skip
-BUDGETS = {"zcdp": dpnb.Budget(rho=100), "pure": dpnb.Budget(epsilon=100)}
+BUDGETS = {ZCDP: dpnb.Budget(rho=100), PURE: dpnb.Budget(epsilon=100)}
 
 
 def crowd(seed=3, people=9):
@@ -57,17 +58,17 @@ def crowd(seed=3, people=9):
     )
 
 
-def opened(unit, currency="zcdp", frame=None, **options):
+def opened(unit, privacy=ZCDP, frame=None, **options):
     table = Table("t", crowd() if frame is None else frame, SCHEMA, unit, public=True)
-    return Curator(table, budget=BUDGETS[currency], **options)
+    return Curator(table, budget=BUDGETS[privacy], **options)
 
 
 class Crowd:
     """A crowd under a unit: its curator, and engines of all rows and of those without each id."""
 
-    def __init__(self, unit, currency):
-        self.frame, self.currency = crowd(people=4), currency
-        self.curator = opened(unit, currency, self.frame)
+    def __init__(self, unit, privacy):
+        self.frame, self.privacy = crowd(people=4), privacy
+        self.curator = opened(unit, privacy, self.frame)
         ids = self.frame["who"].unique()
         self.engines = [self.engine(self.frame, unit)]
         self.engines += [self.engine(self.frame[self.frame["who"] != who], unit) for who in ids]
@@ -80,10 +81,10 @@ class Crowd:
 
     def left_out(self, sql):
         """The share r of each id, from exact vectors with and without it."""
-        level = "rho" if self.currency == "zcdp" else "epsilon"
+        level = "rho" if self.privacy == ZCDP else "epsilon"
         request = statement(self.curator._runner, "analyst", Call("query", sql, {level: 1}))
         plan = request.plan()
-        parts = shares(plan.parts, plan.accuracy, plan.currency)
+        parts = shares(plan.parts, plan.accuracy, plan.privacy)
 
         whole, *parted = [request.measure(plan, set(plan.views), each) for each in self.engines]
         found = []
@@ -91,13 +92,13 @@ class Crowd:
             total = 0.0
             for name, view in plan.views.items():
                 gaps = np.subtract(whole[name], without[name]).astype(float)
-                if self.currency == "pure":
-                    reach = view.lattice_sensitivity("pure")
+                if self.privacy == PURE:
+                    reach = view.lattice_sensitivity(PURE)
                     total += float(parts[name]) * np.abs(gaps).sum() / reach
                 else:
-                    share = (gaps**2).sum() / view.lattice_sensitivity("zcdp") ** 2
+                    share = (gaps**2).sum() / view.lattice_sensitivity(ZCDP) ** 2
                     total += float(parts[name]) * share
-            found.append(total if self.currency == "pure" else math.sqrt(total))
+            found.append(total if self.privacy == PURE else math.sqrt(total))
         return np.sort(found)
 
     def close(self):
@@ -107,8 +108,8 @@ class Crowd:
 
 @pytest.fixture(
     scope="module",
-    # one row each and all rows of each are alike in both currencies
-    params=[(UNITS[0], "zcdp"), (UNITS[1], "zcdp"), (UNITS[1], "pure"), (UNITS[2], "pure")],
+    # one row each and all rows of each are alike in both definitions
+    params=[(UNITS[0], ZCDP), (UNITS[1], ZCDP), (UNITS[1], PURE), (UNITS[2], PURE)],
     ids=lambda param: f"{param[0]!r}-{param[1]}",
 )
 def held(request):

@@ -14,6 +14,7 @@ import pytest
 
 from dpnb import Table
 from dpnb.engines.scans import Exact
+from dpnb.privacy.definition import ZCDP
 from dpnb.releases.accuracy import read_accuracy
 from dpnb.releases.plan import plan
 from dpnb.sql.parser import parse
@@ -99,7 +100,7 @@ def scan_of() -> Callable[[Any, str], Scan]:
     def find(tables: Any, sql: str) -> Scan:
         tables = {tables.name: tables} if isinstance(tables, Table) else tables
         query = parse(sql, tables)
-        planned = plan(query, read_accuracy(query, "zcdp", None, rho=1), 1, "zcdp")
+        planned = plan(query, read_accuracy(query, ZCDP, None, rho=1), 1, ZCDP)
         return planned.scan(planned.views)
 
     return find

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from dpnb import Category, Date, DpnbError, Integer, Real, Schema, Table
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import EngineError
+from dpnb.privacy.definition import ZCDP
 from dpnb.releases.accuracy import read_accuracy
 from dpnb.releases.plan import plan
 from dpnb.sql import slips
@@ -87,7 +88,7 @@ def attempt(text, engine):
     # parameters are $name there
     duckdb.extract_statements(re.sub(r"(?<![:\w]):(?=\w)", "$", text))
     assert describe(read(describe(query), query.schema)) == describe(query)
-    planned = plan(query, read_accuracy(query, "zcdp", None, rho=1), 1, "zcdp")
+    planned = plan(query, read_accuracy(query, ZCDP, None, rho=1), 1, ZCDP)
     engine.measure(planned.scan(planned.views))
     return True
 

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from dpnb import Category, Date, Integer, Real, Schema, Table
 from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.errors import SqlError
+from dpnb.privacy.definition import ZCDP
 from dpnb.releases.accuracy import read_accuracy
 from dpnb.releases.plan import plan
 from dpnb.sql.canonical import describe, read
@@ -406,7 +407,7 @@ def test_exact_vectors_equal_those_of_a_plain_evaluation(data, asked):
             assert describe(again) == describe(query)
             assert [a.value for a in again.aggregates] == [a.value for a in query.aggregates]
             assert [key.column for key in query.keys] == keys
-            planned = plan(query, read_accuracy(query, "zcdp", None, rho=1), 1, "zcdp")
+            planned = plan(query, read_accuracy(query, ZCDP, None, rho=1), 1, ZCDP)
             found = engine.measure(planned.scan(planned.views))
             order = {name: place for place, name in enumerate(planned.views)}
             for part, (function, argument, condition) in zip(

@@ -11,6 +11,7 @@ from scipy import stats
 
 from dpnb.decide.certificate import shares, verdicts
 from dpnb.decide.conditions import Node
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.studies import probe, refinement, stepwise, study
 from dpnb.studies.cases import Case, rates
 from dpnb.studies.charges import equal_shares, level_of, written_shares
@@ -291,7 +292,7 @@ class TestLevels:
         )
 
     def test_gaussian_steps_halve_the_region_for_four_times_rho(self):
-        made = plan_gradual(atom(np.zeros(60), u=100.0), "zcdp")
+        made = plan_gradual(atom(np.zeros(60), u=100.0), ZCDP)
         assert made.levels[1:, 0] / made.levels[:-1, 0] == pytest.approx([4.0] * 5)
         assert made.us[:, 0] == pytest.approx([100, 50, 25, 12.5, 6.25, 3.125], rel=1e-9)
         wanted = stats.norm.isf(0.05 / 6) ** 2 / 100**2 / 2
@@ -334,7 +335,7 @@ class TestMisses:
         case = atom(np.full(self.COUNT, -1.0), u=1.0)
         assert near(share_chosen("naive", case), self.COUNT, 0.5)
 
-    @pytest.mark.parametrize("mode", [*MODES, "pure", "zcdp"])
+    @pytest.mark.parametrize("mode", [*MODES, PURE, ZCDP])
     @pytest.mark.parametrize("sign", [1, -1])
     def test_no_method_misses_more_than_promised(self, mode, sign):
         """Just above c, and mirrored just below it (error 8); half of the groups are far off."""
@@ -343,7 +344,7 @@ class TestMisses:
         assert case.truth().sum() == 20_000
         found = (
             gradual(case, plan_gradual(case, mode), rng(3))
-            if mode in ("pure", "zcdp")
+            if mode in (PURE, ZCDP)
             else study.run(mode, case, rng(3))
         )
         missed, _ = rates(found.chosen, case.truth())
@@ -351,11 +352,11 @@ class TestMisses:
         # no promise is kept by selecting everything
         assert not found.chosen[20_000:].all()
 
-    @pytest.mark.parametrize("currency", ["pure", "zcdp"])
-    def test_the_certified_method_may_take_all_steps(self, currency):
+    @pytest.mark.parametrize("privacy", [PURE, ZCDP])
+    def test_the_certified_method_may_take_all_steps(self, privacy):
         """About .045 with Laplace noise, all six steps taken."""
         case = atom(np.full(20_000, 1e-3), most=1e6)
-        made = plan_gradual(case, currency)
+        made = plan_gradual(case, privacy)
         missed = 1 - gradual(case, made, rng(2), give_up=False).chosen.mean()
         assert 0.035 < missed <= 0.05 + ERRORS * math.sqrt(0.05 * 0.95 / 20_000)
 
@@ -426,11 +427,11 @@ class TestSpending:
             assert found.epsilons.max() <= found.epsilon * (1 + 1e-12)
             assert found.chosen.shape == (200,)
 
-    @pytest.mark.parametrize("currency", ["pure", "zcdp"])
-    def test_neither_does_the_certified_method(self, currency):
+    @pytest.mark.parametrize("privacy", [PURE, ZCDP])
+    def test_neither_does_the_certified_method(self, privacy):
         for most in (1.0, 5.0, 50.0):
             case = self.case(some(3), most=most)
-            made = plan_gradual(case, currency)
+            made = plan_gradual(case, privacy)
             for seed in range(5):
                 found = gradual(case, made, rng(seed))
                 assert found.epsilon <= most
@@ -474,10 +475,10 @@ class TestClaims:
         assert accepted > 180
         assert broken > 180
 
-    @pytest.mark.parametrize("currency", ["pure", "zcdp"])
-    def test_the_certificate_claims_nothing_false(self, currency):
+    @pytest.mark.parametrize("privacy", [PURE, ZCDP])
+    def test_the_certificate_claims_nothing_false(self, privacy):
         for case in (crowded(alpha=0.05), crowded(5, alpha=0.05)):
-            made = plan_gradual(case, currency)
+            made = plan_gradual(case, privacy)
             claimed = false = violated = 0
             for seed in range(200):
                 found = gradual(case, made, rng(seed))
@@ -492,10 +493,10 @@ class TestClaims:
                 0 if case.truth().sum() + 5 < 10 or case.exact[0, 5] == -0.001 else 200
             )
 
-    @pytest.mark.parametrize("currency", ["pure", "zcdp"])
-    def test_a_crowd_at_the_threshold_is_given_up_soon(self, currency):
+    @pytest.mark.parametrize("privacy", [PURE, ZCDP])
+    def test_a_crowd_at_the_threshold_is_given_up_soon(self, privacy):
         case = crowded(400, alpha=0.05, most=1e6)
-        made = plan_gradual(case, currency)
+        made = plan_gradual(case, privacy)
         for seed in range(50):
             found = gradual(case, made, rng(seed))
             assert found.status == "ALPHA_NOT_MET"
@@ -510,11 +511,11 @@ class TestClaims:
         found = [gradual(case, made, rng(seed), give_up=False) for seed in range(50)]
         assert {(one.status, one.rows[-1].phase) for one in found} == {("ALPHA_NOT_MET", 6)}
 
-    @pytest.mark.parametrize("currency", ["pure", "zcdp"])
-    def test_bounds_of_a_loose_certificate_do_fail_now_and_then(self, currency):
+    @pytest.mark.parametrize("privacy", [PURE, ZCDP])
+    def test_bounds_of_a_loose_certificate_do_fail_now_and_then(self, privacy):
         """The power of the test above: intervals that fail nearly always are seen to."""
         case = crowded(alpha=0.05)
-        made = plan_gradual(case, currency, failure=400.0)
+        made = plan_gradual(case, privacy, failure=400.0)
         violated = 0
         for seed in range(100):
             found = gradual(case, made, rng(seed))
@@ -552,4 +553,4 @@ class TestFlights:
         found = flights.shifted_once(own, 60)
         assert own.truth().sum() == 153
         assert not flights.misfits(found, (0.3409819, 0.008, 0.105), "one phase")
-        assert flights.certified(own, "pure", 30).epsilon == pytest.approx(2.27, rel=0.1)
+        assert flights.certified(own, PURE, 30).epsilon == pytest.approx(2.27, rel=0.1)

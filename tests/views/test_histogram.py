@@ -18,6 +18,7 @@ from dpnb.errors import RequestError, SchemaError
 from dpnb.estimation.estimates import estimate
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.calibrate import Law
+from dpnb.privacy.definition import ZCDP
 from dpnb.schema.columns import Category, Date, Integer, Real
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
@@ -243,12 +244,12 @@ class TestStrategy:
         assert self.PREFIXES.sensitivity == 3  # the root of 7
         assert self.BOTH.sensitivity == 2
         assert Strategy(((2**20, 0), (0, 1))).sensitivity == 2**20
-        assert histogram("t", 1, AGES, ["age"], strategy=self.PREFIXES).sensitivity("zcdp") == 3.0
+        assert histogram("t", 1, AGES, ["age"], strategy=self.PREFIXES).sensitivity(ZCDP) == 3.0
 
     def test_what_is_measured_is_the_product(self) -> None:
         view = histogram("t", 1, AGES, ["age"], strategy=self.PREFIXES)
         assert [v // view.scale for v in view.measured(EXACT)] == list(np.cumsum(EXACT))
-        assert view.lattice_sensitivity("zcdp") == 3 * view.scale
+        assert view.lattice_sensitivity(ZCDP) == 3 * view.scale
 
     @pytest.mark.parametrize(
         "matrix",

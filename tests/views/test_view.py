@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from dpnb.engines.duckdb import DuckDBEngine
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.schema.columns import Category, Integer, Kind, Real
 from dpnb.schema.schema import Schema
 from dpnb.schema.table import Table
@@ -283,8 +284,8 @@ class TestSensitivity:
         view = View("t", 1, ("g",), EVERY, MEASURES[name], schema=SCHEMA)
         for change in changes[name]:
             moved = view.lattice(change)
-            assert sum(abs(x) for x in moved) <= view.lattice_sensitivity("pure")
-            assert sum(x * x for x in moved) <= view.lattice_sensitivity("zcdp") ** 2
+            assert sum(abs(x) for x in moved) <= view.lattice_sensitivity(PURE)
+            assert sum(x * x for x in moved) <= view.lattice_sensitivity(ZCDP) ** 2
             assert sum(x != 0 for x in moved) <= 1
 
     @pytest.mark.parametrize("name", MEASURES)
@@ -305,27 +306,27 @@ class TestSensitivity:
             assert isinstance(kind, (Integer, Real))
             low, high = Fraction(kind.low), Fraction(kind.high)
             expected = (high - low) / 2 if function == "AVG" else max(abs(low), abs(high))
-        assert view.sensitivity("zcdp") == pytest.approx(float(expected), rel=2**-21)
+        assert view.sensitivity(ZCDP) == pytest.approx(float(expected), rel=2**-21)
         # on a whole-number lattice without rounding there is nothing to be off by
         if isinstance(view.measure, Count) or not view.measure.rounded:
-            assert Fraction(view.sensitivity("zcdp")) == expected
+            assert Fraction(view.sensitivity(ZCDP)) == expected
 
     @pytest.mark.parametrize("name", MEASURES)
     def test_the_lattice_is_fine_and_a_power_of_two(self, name: str) -> None:
         view = View("t", 1, ("g",), EVERY, MEASURES[name], schema=SCHEMA)
-        assert view.lattice_sensitivity("zcdp") >= 2**21
+        assert view.lattice_sensitivity(ZCDP) >= 2**21
         assert view.scale == 2 ** (view.scale.bit_length() - 1)
-        assert view.lattice_sensitivity("zcdp") * view.granularity == (
+        assert view.lattice_sensitivity(ZCDP) * view.granularity == (
             view.measure.sensitivity * view.measure.step
         )
-        assert view.values([view.lattice_sensitivity("zcdp")]) == [view.sensitivity("zcdp")]
+        assert view.values([view.lattice_sensitivity(ZCDP)]) == [view.sensitivity(ZCDP)]
 
     @pytest.mark.parametrize("groups", [1, 2, 4, 5, 100, 101, 5000])
     def test_the_lattice_of_ids_is_fine_in_both_norms(self, groups: int) -> None:
         view = View("t", 1, ("g",), EVERY, Units(groups, cut=False), schema=SCHEMA)
-        assert view.lattice_sensitivity("zcdp") >= 2**21
-        assert view.lattice_sensitivity("pure") == groups * view.scale >= 2**21
-        assert view.lattice_sensitivity("zcdp") ** 2 >= groups * view.scale**2
+        assert view.lattice_sensitivity(ZCDP) >= 2**21
+        assert view.lattice_sensitivity(PURE) == groups * view.scale >= 2**21
+        assert view.lattice_sensitivity(ZCDP) ** 2 >= groups * view.scale**2
 
     @pytest.mark.parametrize("group", [None, "undeclared"])
     def test_a_row_outside_the_declared_groups_moves_nothing(self, group: str | None) -> None:

@@ -28,7 +28,7 @@ from dpnb.display.text import (
 )
 from dpnb.errors import printable
 from dpnb.formats import loss_text, percent
-from dpnb.privacy.loss import PrivacyLoss, unit
+from dpnb.privacy.loss import PrivacyLoss
 from dpnb.schema.schema import kept_note
 
 if TYPE_CHECKING:
@@ -86,19 +86,19 @@ def cost_sentence(answer: Answer) -> str:
     if answer.bought is not None:
         cost = f"{cost} {words.bought_sentence([answer.bought])}"
     if answer.finer:
-        more = f"a higher {unit(answer.currency)}, up to the one that was paid, is free"
+        more = f"a higher {answer.privacy.parameter}, up to the one that was paid, is free"
         return f"{cost} A more accurate answer was already released: {more}."
     return cost
 
 
 def origin_sentence(answer: Answer) -> str:
     """Return which way the answer went, what it saved, and what it would have cost alone; else ''."""
-    origin, currency = answer.origin, answer.currency
+    origin, privacy = answer.origin, answer.privacy
     if origin is None:
         return ""
     past = "one past answer" if origin.past == 1 else f"{origin.past} past answers"
-    saved = origin.alone.level(currency) - answer.spent.level(currency)
-    alone = f"Asked alone, it would have cost {loss_text(origin.alone, currency, answer.delta)}"
+    saved = origin.alone.level(privacy) - answer.spent.level(privacy)
+    alone = f"Asked alone, it would have cost {loss_text(origin.alone, privacy, answer.delta)}"
     if origin.way == "history" and not origin.past:
         return f"This follows from the declared values: no row can match. {alone}."
     if origin.way == "history":
@@ -107,7 +107,9 @@ def origin_sentence(answer: Answer) -> str:
     merged = f"{bought} and combined with {past}."
     if saved <= 0:
         return merged
-    return f"{merged} {alone}. This saved {loss_text(PrivacyLoss.of(saved, currency), currency, None)}."
+    return (
+        f"{merged} {alone}. This saved {loss_text(PrivacyLoss.of(saved, privacy), privacy, None)}."
+    )
 
 
 def answer_text(answer: Answer) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def bill_listing(bill: Bill) -> Listing:
     """Return a bill as a table."""
     rows = tuple(
-        (word, loss_text(loss, bill.currency, bill.delta, left=word == "left"))
+        (word, loss_text(loss, bill.privacy, bill.delta, left=word == "left"))
         for word, loss in (
             ("privacy cost", bill.spent),
             ("left", bill.remaining),

@@ -23,7 +23,7 @@ _BOUNDS = (
 def budget_listing(status: BudgetStatus) -> Listing:
     """Return the status as a table."""
     rows = tuple(
-        (word, loss_text(loss, status.currency, status.delta, left=word == "left"))
+        (word, loss_text(loss, status.privacy, status.delta, left=word == "left"))
         for word, loss in (
             ("total" if status.analyst is None else "limit", status.cap),
             ("spent", status.spent),
@@ -44,7 +44,7 @@ def budget_text(status: BudgetStatus) -> str:
 
 def budget_html(status: BudgetStatus) -> str:
     """Return the budget as a labelled bar above a table."""
-    cap, spent = status.cap.level(status.currency), status.spent.level(status.currency)
+    cap, spent = status.cap.level(status.privacy), status.spent.level(status.privacy)
     share = min(1.0, float(spent / cap)) if cap else 1.0
     left = words.left_text(status.remaining, status.bill)
     bar = elements.meter(share) + elements.strong(f"Spent: {share_text(share)}. Left: {left}.")

@@ -151,7 +151,7 @@ def steps_listing(made: Decision) -> Listing | None:
     rows = tuple(
         (
             f"{one.number} of {made.steps}",
-            loss_text(one.spent, made.currency, None),
+            loss_text(one.spent, made.privacy, None),
             decision_words.at_most(one.false),
             decision_words.at_most(one.missed),
             f"{one.unknown:,}",
@@ -163,10 +163,10 @@ def steps_listing(made: Decision) -> Listing | None:
 
 def charged_sentence(made: Decision) -> str:
     """Return what the decision cost in all, as a share of the whole budget."""
-    cap = made.cap.level(made.currency)
-    charged = made.charged.level(made.currency)
+    cap = made.cap.level(made.privacy)
+    charged = made.charged.level(made.privacy)
     share = share_text(float(charged / cap)) if cap else "all"
-    cost = loss_text(made.charged, made.currency, made.delta)
+    cost = loss_text(made.charged, made.privacy, made.delta)
     return (
         f"Total privacy cost of this decision: {cost}, {share} of the budget of {amount_text(cap)}."
     )
@@ -350,8 +350,8 @@ def _errors(made: Decision) -> str:
 
 def _ledger(made: Decision) -> str:
     """Return the budget as a bar: this decision, the rest that was spent, and what is left."""
-    cap, charged = (loss.level(made.currency) for loss in (made.cap, made.charged))
-    left = made.remaining.level(made.currency)
+    cap, charged = (loss.level(made.privacy) for loss in (made.cap, made.charged))
+    left = made.remaining.level(made.privacy)
     said = elements.notes(charged_sentence(made), "Filled: this decision. Striped: other requests.")
     if not cap:
         return said
@@ -375,7 +375,7 @@ def plan_listings(price: DecisionPrice) -> list[Listing]:
     ]  # fmt: skip
     if price.costs:
         rows = tuple(
-            (str(step), loss_text(cost, price.currency, None))
+            (str(step), loss_text(cost, price.privacy, None))
             for step, cost in enumerate(price.costs, start=1)
         )
         found.append(Listing("Privacy cost by step", ("step", "total so far"), rows))

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpnb.display.cards.decision_line import region_text
 from dpnb.errors import printable
-from dpnb.privacy.loss import amount_text, unit
+from dpnb.privacy.loss import amount_text
 
 if TYPE_CHECKING:
     from dpnb.decide.decision import Decision, Test
@@ -27,7 +27,7 @@ def offers(made: Decision) -> list[list[str]]:
     list of [multiple, sentence]
         Empty where there is no noise to choose, and where the first step cost nothing.
     """
-    first = made.first_cost.level(made.currency)
+    first = made.first_cost.level(made.privacy)
     if not made.readings or first == 0:
         return []
     return [[f"× {times:.3g}", _sentence(made, times, first)] for times in MULTIPLES]
@@ -84,15 +84,15 @@ def _regions(made: Decision, times: float) -> str:
 
 
 def _sentence(made: Decision, times: float, first: Fraction) -> str:
-    cost = cost_at(first, times, pure=made.currency == "pure")
+    cost = cost_at(first, times, pure=made.privacy.noise == "laplace")
     regions = _regions(made, times)
-    beyond = " (more than is left)" if cost > made.remaining.level(made.currency) else ""
+    beyond = " (more than is left)" if cost > made.remaining.level(made.privacy) else ""
     doubt, total = expected_doubt(made, times), len(made.groups)
     about = "fewer than 1" if doubt < 1 else f"about {round(doubt):,}"
     # a group with a condition in doubt may yet be settled by the others
     most = "at most " if len(made.tests) > 1 and doubt >= 1 else ""
     return printable(
-        f"{regions}. A first step would cost {unit(made.currency)} "
+        f"{regions}. A first step would cost {made.privacy.parameter} "
         f"{amount_text(cost)}{beyond} and leave {most}{about} of {total:,} groups in "
         "doubt."
     )

@@ -131,11 +131,11 @@ def step_offer(decision: Decision) -> dict[str, Any]:
     if decision.next_cost is None:
         closed = "This decision has no more steps."
     else:
-        cost = loss_text(decision.next_cost, decision.currency, None)
-        left = loss_text(decision.remaining, decision.currency, None, left=True)
+        cost = loss_text(decision.next_cost, decision.privacy, None)
+        left = loss_text(decision.remaining, decision.privacy, None, left=True)
         name = "One more step" if decision.taken else "A first step"
         text = f"{name} costs {cost}. Left: {left}."
-        if decision.next_cost.exceeds(decision.remaining, decision.currency):
+        if decision.next_cost.exceeds(decision.remaining, decision.privacy):
             closed = f"{name} costs {cost}, but only {left} is left."
         elif decision.further is None:
             closed = "The session of this decision is closed. Run session.decide again to go on."

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from dpnb.decide.options import STUDY_MODES
 from dpnb.display.cards import words
 from dpnb.formats import loss_text, percent, rounded_up, share_text
+from dpnb.privacy.definition import GDP
 from dpnb.schema.schema import kept_note
 
 if TYPE_CHECKING:
@@ -261,15 +262,15 @@ def next_sentence(made: Decision) -> str:
     """Return what one more step would cost, and what randomised response would."""
     parts = []
     if made.next_cost is not None:
-        cost = loss_text(made.next_cost, made.currency, None)
+        cost = loss_text(made.next_cost, made.privacy, None)
         one = "One more step would halve the uncertain regions and cost"
         first = (
             "This decision used past answers only. A first step with a bound in advance would cost"
         )
         parts.append(f"{one if made.taken else first} {cost}.")
     # a ledger of Gaussian releases alone has no randomised response
-    if made.mode != "rr" and made.mode not in STUDY_MODES and made.currency != "gdp":
-        parts.append(_ceiling(loss_text(made.ceiling, made.currency, None)))
+    if made.mode != "rr" and made.mode not in STUDY_MODES and made.privacy is not GDP:
+        parts.append(_ceiling(loss_text(made.ceiling, made.privacy, None)))
     return " ".join(parts)
 
 
@@ -285,7 +286,7 @@ def plan_sentences(price: DecisionPrice) -> list[str]:
     error = _rate_of(ALARM if price.protect == "fnr" else MISS)
 
     def cost(index: int) -> str:
-        return loss_text(price.costs[index], price.currency, None)
+        return loss_text(price.costs[index], price.privacy, None)
 
     found = []
     if price.mode in STUDY_MODES:
@@ -304,16 +305,16 @@ def plan_sentences(price: DecisionPrice) -> list[str]:
     elif price.costs:
         found.append(f"Privacy cost: {cost(0)}.")
     if price.response is not None and price.mode == "hybrid":
-        more = loss_text(price.response, price.currency, None)
+        more = loss_text(price.response, price.privacy, None)
         found.append(
             f"Groups in doubt are then decided by randomised response, for a total of {more}."
         )
     if price.mode == "rr":
         found.append("Both errors of every group are bounded, with any number of conditions.")
-    elif price.currency != "gdp":
-        found.append(_ceiling(loss_text(price.ceiling, price.currency, None)))
+    elif price.privacy is not GDP:
+        found.append(_ceiling(loss_text(price.ceiling, price.privacy, None)))
     if not price.affordable:
-        left = loss_text(price.remaining, price.currency, None, left=True)
+        left = loss_text(price.remaining, price.privacy, None, left=True)
         larger = "" if price.mode == "rr" else "a larger u, or "
         found.append(
             f"The next part costs more than is left ({left}), or more than you allowed (most). Give "

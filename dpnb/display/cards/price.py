@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from dpnb.display.cards import words
 from dpnb.display.cards.listing import as_listing
 from dpnb.formats import figure, loss_text
-from dpnb.privacy.loss import Currency, amount_text, unit
+from dpnb.privacy.definition import PrivacyDefinition
+from dpnb.privacy.loss import amount_text
 from dpnb.results import Bill, Listing
 
 if TYPE_CHECKING:
@@ -29,29 +30,29 @@ def price_listing(price: Price) -> Listing:
     if price.bought:
         notes.append(words.bought_sentence(price.bought))
     if price.origin is not None:
-        notes.append(_forecast(price.origin, price.currency, price.delta))
+        notes.append(_forecast(price.origin, price.privacy, price.delta))
     header = ("aggregate", "group size", "expected margin of error")
     return Listing(caption, header, rows, price.stamp, tuple(notes))
 
 
 def price_words(bill: Bill, *, affordable: bool) -> tuple[str, str]:
     """Return a price, and what it would leave."""
-    spent, remaining, currency = bill.spent, bill.remaining, bill.currency
-    left = remaining.level(currency)
+    spent, remaining, privacy = bill.spent, bill.remaining, bill.privacy
+    left = remaining.level(privacy)
     if affordable:
         after = f"This would leave {words.left_text(remaining - spent, bill)}"
-    elif spent.level(currency) <= left:
+    elif spent.level(privacy) <= left:
         after = f"Only delta {amount_text(remaining.delta, left=True)} is left"
     else:
-        after = f"Only {unit(currency)} {amount_text(left, left=True)} is left"
-    free = spent.level(currency) == 0
-    cost = "free" if free else loss_text(spent, currency, bill.delta)
+        after = f"Only {privacy.parameter} {amount_text(left, left=True)} is left"
+    free = spent.level(privacy) == 0
+    cost = "free" if free else loss_text(spent, privacy, bill.delta)
     return f"Price: {cost}", f"{after}. Nothing was spent."
 
 
-def _forecast(origin: Origin, currency: Currency, delta: float | None) -> str:
+def _forecast(origin: Origin, privacy: PrivacyDefinition, delta: float | None) -> str:
     """Return how the answer would reach the error, and what it would cost alone."""
-    alone = f"Asked alone, it would cost {loss_text(origin.alone, currency, delta)}."
+    alone = f"Asked alone, it would cost {loss_text(origin.alone, privacy, delta)}."
     if origin.way == "history" and not origin.past:
         return f"This follows from the declared values: no row can match. {alone}"
     past = "One past answer gives" if origin.past == 1 else f"{origin.past} past answers give"

@@ -80,7 +80,7 @@ def plot_provenance(provenance: Provenance, ax: Axes | None = None) -> Axes:
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     spent = share_text(share(provenance, provenance.spent, provenance.cap))
-    cap = amount_text(provenance.cap.level(provenance.currency))
+    cap = amount_text(provenance.cap.level(provenance.privacy))
     told = [
         f"{unit.name}; shaded by the share of each analyst's limit; total: {spent} of the budget of {cap}"
     ]

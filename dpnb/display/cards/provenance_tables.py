@@ -33,7 +33,7 @@ from dpnb.display.text import MAX_ROWS
 from dpnb.formats import share_text
 from dpnb.ledger.accounts import OWNER
 from dpnb.ledger.mechanism import NONE
-from dpnb.privacy.loss import PrivacyLoss, amount_text, counts_rho, unit
+from dpnb.privacy.loss import PrivacyLoss, amount_text
 from dpnb.results import minute
 
 if TYPE_CHECKING:
@@ -65,11 +65,11 @@ class Unit:
 
 def units(provenance: Provenance) -> list[Unit]:
     """Return the ledger's own unit, and epsilon beside rho where there is a delta."""
-    currency, delta = provenance.currency, provenance.delta
-    found = [Unit(unit(currency), lambda loss: float(loss.level(currency)))]
-    if counts_rho(currency) and delta is not None:
+    privacy, delta = provenance.privacy, provenance.delta
+    found = [Unit(privacy.parameter, lambda loss: float(loss.level(privacy)))]
+    if privacy.counts_rho and delta is not None:
         found.append(
-            Unit("epsilon", lambda loss: loss.epsilon_at(delta, currency) if loss.rho else 0.0)
+            Unit("epsilon", lambda loss: loss.epsilon_at(delta, privacy) if loss.rho else 0.0)
         )
     return found
 
@@ -127,7 +127,7 @@ def heat_map(provenance: Provenance, shown: Unit | None = None) -> str:
 
 def heat_note(provenance: Provenance, shown: Unit) -> str:
     """Return how to read the cells."""
-    adds = "" if shown.name == unit(provenance.currency) else " Epsilons do not add up."
+    adds = "" if shown.name == provenance.privacy.parameter else " Epsilons do not add up."
     return (
         f"Shade and line: the share of the analyst's limit; for {TOGETHER}, of the view's limit or the "
         f"total budget. Columns with most released come first.{adds}"
@@ -235,7 +235,7 @@ def _analyst(provenance: Provenance, line: Line) -> str:
         own = units(provenance)[0]
         learned = _small(f"released {amount_text(own.of(row.known))}")
     part = share(provenance, row.spent, row.limit)
-    word = "✗ used up" if row.remaining.level(provenance.currency) == 0 else share_text(part)
+    word = "✗ used up" if row.remaining.level(provenance.privacy) == 0 else share_text(part)
     cells = (
         ("privilege", str(row.privilege)),
         ("spent", _amount(provenance, row.spent) + learned),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from dpnb.display import elements
 from dpnb.display.cards.provenance_words import TOGETHER, timeline_sentence
 from dpnb.display.marks import round_scale
-from dpnb.privacy.loss import amount_text, unit
+from dpnb.privacy.loss import amount_text
 from dpnb.results import minute
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def timeline(provenance: Provenance) -> str:
     names, steps = course(provenance)
     if not steps:
         return above
-    cap, highest = float(provenance.cap.level(provenance.currency)), max(map(max, steps))
+    cap, highest = float(provenance.cap.level(provenance.privacy)), max(map(max, steps))
     far = highest < _FAR * cap
     start, end, step = round_scale(0.0, max(highest, 0.0 if far else cap), 4)
     if far and highest > 0.9 * end:
@@ -61,7 +61,7 @@ def timeline(provenance: Provenance) -> str:
     paid = [one for one in provenance.timeline if _paid(provenance, one)]
     return (
         f'{above}<div class="dpnb-prov-figure" aria-hidden="true">'
-        f'<div class="dpnb-prov-plot" data-unit="{unit(provenance.currency)}">{ticks}{marks}'
+        f'<div class="dpnb-prov-plot" data-unit="{provenance.privacy.parameter}">{ticks}{marks}'
         '<svg viewBox="0 0 100 100" preserveAspectRatio="none" width="100%" height="100%">'
         f"{paths}</svg>{_labels(labels)}</div>"
         f'<div class="dpnb-prov-foot"><i data-label="{minute(paid[0].time)}"></i>'
@@ -76,16 +76,16 @@ def course(provenance: Provenance) -> tuple[list[str], list[list[float]]]:
     The first point is before the first charge. Of many charges only some are drawn, the last one
     always.
     """
-    currency = provenance.currency
-    rows = sorted(provenance.rows, key=lambda row: -row.known.level(currency))
-    names = [row.name for row in rows if row.known.level(currency)][:MOST_DRAWN]
+    privacy = provenance.privacy
+    rows = sorted(provenance.rows, key=lambda row: -row.known.level(privacy))
+    names = [row.name for row in rows if row.known.level(privacy)][:MOST_DRAWN]
     totals: Mapping[str, float] = dict.fromkeys(names, 0.0)
     total, points = 0.0, [[0.0] * (1 + len(names))]
     for one in provenance.timeline:
         if _paid(provenance, one):
-            total += float(one.table.level(currency))
+            total += float(one.table.level(privacy))
             if one.row in totals:
-                totals = {**totals, one.row: totals[one.row] + float(one.own.level(currency))}
+                totals = {**totals, one.row: totals[one.row] + float(one.own.level(privacy))}
             points.append([total, *totals.values()])
     if len(points) == 1:
         return [], []
@@ -127,5 +127,5 @@ def _labels(labels: Sequence[tuple[float, str, str]]) -> str:
 
 
 def _paid(provenance: Provenance, one: Spending) -> bool:
-    currency = provenance.currency
-    return bool(one.own.level(currency) or one.table.level(currency))
+    privacy = provenance.privacy
+    return bool(one.own.level(privacy) or one.table.level(privacy))

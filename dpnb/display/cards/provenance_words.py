@@ -14,7 +14,8 @@ from dpnb.errors import printable
 from dpnb.formats import loss_text, share_text
 from dpnb.ledger.accounts import OWNER
 from dpnb.ledger.mechanism import NONE
-from dpnb.privacy.loss import PrivacyLoss, amount_text, counts_rho, unit
+from dpnb.privacy.definition import BASIC
+from dpnb.privacy.loss import PrivacyLoss, amount_text
 from dpnb.results import Listing, minute
 
 if TYPE_CHECKING:
@@ -73,13 +74,13 @@ class Coalition:
 
 
 def said(provenance: Provenance, loss: PrivacyLoss, *, epsilon: bool = True) -> str:
-    """Return a loss in the ledger's currency, with its epsilon where there is a delta."""
-    return loss_text(loss, provenance.currency, provenance.delta if epsilon else None)
+    """Return a loss in the ledger's privacy, with its epsilon where there is a delta."""
+    return loss_text(loss, provenance.privacy, provenance.delta if epsilon else None)
 
 
 def share(provenance: Provenance, loss: PrivacyLoss, limit: PrivacyLoss) -> float:
     """Return a loss as a share of a limit; of no limit at all everything is the whole."""
-    level, most = (one.level(provenance.currency) for one in (loss, limit))
+    level, most = (one.level(provenance.privacy) for one in (loss, limit))
     return float(level / most) if most else float(level > 0)
 
 
@@ -106,7 +107,7 @@ def lines(provenance: Provenance) -> list[Line]:
 def heads(provenance: Provenance) -> list[Head]:
     """Return the columns, those of which most was released first."""
     found = sorted(
-        provenance.columns, key=lambda column: -column.known.level(provenance.currency)
+        provenance.columns, key=lambda column: -column.known.level(provenance.privacy)
     )  # fmt: skip
     times, seen = Counter(column.name for column in found), Counter[str]()
     shown = []
@@ -150,7 +151,7 @@ def _coalition(provenance: Provenance, *names: str) -> Coalition:
 
 
 def _largest_first(provenance: Provenance, groups: list[Coalition]) -> list[Coalition]:
-    return sorted(groups, key=lambda one: -one.known.level(provenance.currency))
+    return sorted(groups, key=lambda one: -one.known.level(provenance.privacy))
 
 
 def summary_sentences(provenance: Provenance) -> list[str]:
@@ -159,7 +160,7 @@ def summary_sentences(provenance: Provenance) -> list[str]:
     if any(one.row is None for one in lines(provenance)):
         whose = "all analysts and to you, together"
     cap = said(provenance, provenance.cap)
-    left = loss_text(provenance.remaining, provenance.currency, None, left=True)
+    left = loss_text(provenance.remaining, provenance.privacy, None, left=True)
     if provenance.spent == NONE:
         return [f"Nothing was released to {whose} so far.", f"Total budget: {cap}."]
     part = _of_cap(provenance, provenance.spent)
@@ -170,7 +171,7 @@ def summary_sentences(provenance: Provenance) -> list[str]:
 
 
 def _of_cap(provenance: Provenance, loss: PrivacyLoss) -> str:
-    if loss.exceeds(provenance.cap, provenance.currency):
+    if loss.exceeds(provenance.cap, provenance.privacy):
         return "more than the total budget, which was lowered"
     return f"{share_text(share(provenance, loss, provenance.cap))} of the total budget"
 
@@ -193,7 +194,7 @@ def reading_sentences(provenance: Provenance) -> list[str]:
             "differ where one analyst used a grant of another."
         )
     told.append(sharing_sentence(provenance))
-    if counts_rho(provenance.currency) and provenance.delta is not None:
+    if provenance.privacy.counts_rho and provenance.delta is not None:
         told.append(
             "Rho adds up. Epsilon (ε) is what a rho means at the delta, and does not add up."
         )
@@ -209,7 +210,7 @@ def reading_sentences(provenance: Provenance) -> list[str]:
 
 def sharing_sentence(provenance: Provenance) -> str:
     """Return why the total can be less than the sum of the columns; '' where it is the sum."""
-    if provenance.currency == "basic" or len(provenance.columns) < 2:
+    if provenance.privacy is BASIC or len(provenance.columns) < 2:
         return ""
     return (
         "A row pays only for the views that cover it. The total is that of the row that is affected most, "
@@ -222,13 +223,13 @@ def _meaning(provenance: Provenance) -> str:
     if provenance.spent == NONE:
         return ""
     delta = provenance.delta
-    if not counts_rho(provenance.currency):
-        epsilon = float(provenance.spent.level(provenance.currency))
+    if not provenance.privacy.counts_rho:
+        epsilon = float(provenance.spent.level(provenance.privacy))
         delta = float(provenance.spent.delta)
     elif delta is None:
         return ""
     else:
-        epsilon = provenance.spent.epsilon_at(delta, provenance.currency)
+        epsilon = provenance.spent.epsilon_at(delta, provenance.privacy)
         delta += float(provenance.spent.delta)
     if epsilon > 20:
         return ""
@@ -262,7 +263,7 @@ def fairness_sentences(provenance: Provenance) -> list[str]:
 
 def coalition_sentence(provenance: Provenance) -> str:
     """Return what the limit of a row promises, and what it does not."""
-    known = "upper bounds" if provenance.currency == "basic" else "exact"
+    known = "upper bounds" if provenance.privacy is BASIC else "exact"
     several = len({row.analyst for row in provenance.rows}) < len(provenance.rows)
     rows = (
         "An analyst with several privileges has the largest of their limits in total. "
@@ -291,14 +292,14 @@ def timeline_sentence(provenance: Provenance) -> str:
     paid = [one for one in provenance.timeline if one.own != NONE or one.table != NONE]
     if not paid:
         return "Nothing was spent yet."
-    largest = max(paid, key=lambda one: one.table.level(provenance.currency))
+    largest = max(paid, key=lambda one: one.table.level(provenance.privacy))
     name = OWN if largest.row == OWNER else largest.row
     free = len(provenance.timeline) - len(paid)
     told = (
         f"{_times(len(paid))}, {span(paid[0].time, paid[-1].time)}. The total rose to "
         f"{said(provenance, provenance.spent, epsilon=False)} of "
-        f"{amount_text(provenance.cap.level(provenance.currency))}. The largest increment was "
-        f"{amount_text(largest.table.level(provenance.currency))}, by {name}."
+        f"{amount_text(provenance.cap.level(provenance.privacy))}. The largest increment was "
+        f"{amount_text(largest.table.level(provenance.privacy))}, by {name}."
     )
     return f"{told} {free:,} more {'was' if free == 1 else 'were'} free." if free else told
 
@@ -334,10 +335,10 @@ def more(count: int, shown: int, what: str) -> list[str]:
 
 def provenance_text(provenance: Provenance) -> str:
     """Return the table for a terminal."""
-    name, currency = unit(provenance.currency), provenance.currency
+    name, privacy = provenance.privacy.parameter, provenance.privacy
 
     def amount(loss: PrivacyLoss, *, left: bool = False) -> str:
-        return amount_text(loss.level(currency), left=left)
+        return amount_text(loss.level(privacy), left=left)
 
     differ = any(row.spent != row.known for row in provenance.rows)
     head = (

@@ -19,7 +19,7 @@ from dpnb.display.html import listing_table
 from dpnb.display.text import EXACT, listing_text, stamps
 from dpnb.errors import printable
 from dpnb.formats import ends_text, figure, percent
-from dpnb.privacy.loss import amount_text, unit
+from dpnb.privacy.loss import amount_text
 from dpnb.results import Listing
 from dpnb.risk import frames, offers
 from dpnb.risk.guesses import LIMIT, at_most_text
@@ -80,7 +80,7 @@ def risk_html(
         Names the live picker that accompanies this record; while that is alive, the record is folded
         to one line.
     candidates : sequence of Fraction, optional
-        Levels in the session's currency, rising; few round ones by default.
+        Levels in the session's privacy definition, rising; few round ones by default.
     """
     return _framed(_static(profile, limit, candidates, _badge(PUBLIC)) + _folding(token))
 
@@ -224,7 +224,7 @@ def _folding(token: str) -> str:
 def _shown(
     profile: RiskProfile, limit: float, candidates: Sequence[Fraction] | None
 ) -> tuple[dict[str, Any], list[Price]]:
-    levels = candidates or frames.coarse(profile.currency)
+    levels = candidates or frames.coarse(profile.privacy)
     return frames.frames(profile, levels, limit), offers.prices(profile, levels)
 
 
@@ -279,7 +279,7 @@ def counts_listing(counts: SafeCounts) -> Listing:
     """Return the levels as a table."""
     rows = tuple(
         (
-            f"{unit(counts.currency)} {amount_text(one.level, left=True)}",
+            f"{counts.privacy.parameter} {amount_text(one.level, left=True)}",
             f"{one.at_most:,}",
             share_at_most(one.share),
             at_most_text(one.ceiling),

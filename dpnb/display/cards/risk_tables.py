@@ -113,7 +113,7 @@ def listed(found: Mapping[str, Any], caption: str, name: str = "") -> str:
 
 
 def named(level: Mapping[str, Any]) -> str:
-    """Return the level in the session's currency, with epsilon and delta beside it."""
+    """Return the level in the session's privacy definition, with epsilon and delta beside it."""
     beside = f" ({level['epsilon']} at {level['delta']})" if level["epsilon"] else ""
     return f"{level['name']}{beside}"
 

@@ -61,7 +61,7 @@ class RiskPicker(anywidget.AnyWidget):
     tau, guesses : number
         The limit at first, as floor / indicator or in guesses right of 100: 55 when nothing is said.
     candidates : sequence of numbers, optional
-        Levels in the session's currency that a look shows; few round ones by default.
+        Levels in the session's privacy definition that a look shows; few round ones by default.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class RiskPicker(anywidget.AnyWidget):
         self._limits = frames.limits(self.limit.guesses)
         self._asked = self.limit
         self.candidates: tuple[Fraction, ...] = (
-            frames.coarse(profile.currency)
+            frames.coarse(profile.privacy)
             if candidates is None
             else tuple(reversed(descending(candidates)))
         )
@@ -150,7 +150,7 @@ class RiskPicker(anywidget.AnyWidget):
 
     @property
     def level(self) -> Fraction | None:
-        """The level in the session's currency; None where the limit is used up."""
+        """The level in the session's privacy definition; None where the limit is used up."""
         return self.choice.level
 
     @property
@@ -341,14 +341,14 @@ class RiskPicker(anywidget.AnyWidget):
 
     def _wish(self) -> dict[str, Any]:
         """Return what safe counts cost, or why they cannot be bought, and whether they can."""
-        wish, left = self.profile.wish(), self.profile.budget.remaining.level(self.profile.currency)
+        wish, left = self.profile.wish(), self.profile.budget.remaining.level(self.profile.privacy)
         try:
             check_counts(self.profile, self.limit, wish)
         except RequestError as error:
             return {"wish": error.what, "buyable": False}
         if wish.held:
             return {"wish": "already paid for", "buyable": True}
-        named, rest = offers.name(wish.cost, self.profile.currency), amount_text(left, left=True)
+        named, rest = offers.name(wish.cost, self.profile.privacy), amount_text(left, left=True)
         if wish.cost > left:
             return {"wish": f"{named} is needed, but only {rest} is left", "buyable": False}
         return {"wish": f"costs {named} of the {rest} left", "buyable": True}
@@ -440,7 +440,7 @@ class RiskPicker(anywidget.AnyWidget):
             return ""  # too many different contributions to show one by one
         # it may be finer than what was asked for
         shown = sum(map(Fraction, answer.levels.values()), Fraction(0))
-        return losses_html(lines, offers.name(shown, self.profile.currency))
+        return losses_html(lines, offers.name(shown, self.profile.privacy))
 
     # owner-only
 
@@ -468,7 +468,7 @@ def _offer(level: Fraction | None, price: Price | None) -> dict[str, Any]:
     return {
         "text": offers.offer_text(level, price),
         "affordable": price.affordable,
-        "held": price.spent.level(price.currency) == 0,
+        "held": price.spent.level(price.privacy) == 0,
         "accuracy": offers.accuracy_texts(price),
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dpnb.formats import loss_text, share_text
-from dpnb.privacy.loss import PrivacyLoss, amount_text, unit
+from dpnb.privacy.loss import PrivacyLoss, amount_text
 from dpnb.results import Bill
 
 KERNEL = "The ledger is in this kernel only. After a restart, the same answers cost budget again."
@@ -15,18 +15,18 @@ KERNEL = "The ledger is in this kernel only. After a restart, the same answers c
 
 def left_text(remaining: PrivacyLoss, bill: Bill) -> str:
     """Return what is left of the budget of a bill, also in per cent."""
-    left, total = remaining.level(bill.currency), bill.cap.level(bill.currency)
+    left, total = remaining.level(bill.privacy), bill.cap.level(bill.privacy)
     share = f" ({share_text(left / total, left=True)})" if total else ""
     beside = f", delta {amount_text(remaining.delta, left=True)}" if remaining.delta else ""
-    return f"{unit(bill.currency)} {amount_text(left, left=True)} of {amount_text(total)}{share}{beside}"
+    return f"{bill.privacy.parameter} {amount_text(left, left=True)} of {amount_text(total)}{share}{beside}"
 
 
 def cost_text(bill: Bill, *, worked_out: bool = False) -> str:
     """Return the privacy cost of a request and what is left, in words."""
     if worked_out:
         cost = "No privacy cost."
-    elif bill.spent.level(bill.currency):
-        cost = f"Privacy cost: {loss_text(bill.spent, bill.currency, bill.delta)}."
+    elif bill.spent.level(bill.privacy):
+        cost = f"Privacy cost: {loss_text(bill.spent, bill.privacy, bill.delta)}."
     elif bill.stored:
         cost = "This answer was already released: no privacy cost."
     else:
@@ -42,7 +42,7 @@ def bought_sentence(bought: Sequence[str]) -> str:
 
 def ledger_note(bill: Bill) -> str:
     """Return a warning after a charge where no file keeps the ledger; else ''."""
-    return "" if bill.kept or bill.spent.level(bill.currency) == 0 else KERNEL
+    return "" if bill.kept or bill.spent.level(bill.privacy) == 0 else KERNEL
 
 
 def interval_sentence(sure: str, number: int, *, each: bool = False, credible: bool = False) -> str:

@@ -13,6 +13,7 @@ from scipy import stats
 
 from dpnb import Category, Integer, Policy, Schema, Table
 from dpnb.estimation.mixed import count_interval
+from dpnb.privacy.definition import PURE, ZCDP
 
 GROUPS = [f"g{i}" for i in range(20)]
 SCHEMA = Schema(
@@ -44,7 +45,7 @@ PAST = (
     ("SELECT g, COUNT(*) AS n FROM t WHERE score > 4 GROUP BY g", 2),
     ("SELECT COUNT(*) AS n FROM t WHERE g IN ('g0', 'g1', 'g2')", 3),
 )
-BUDGETS = {"zcdp": {"rho": 10**6, "delta": 1e-6}, "pure": {"epsilon": 64}}
+BUDGETS = {ZCDP: {"rho": 10**6, "delta": 1e-6}, PURE: {"epsilon": 64}}
 QUESTIONS = {
     "a count": "SELECT COUNT(*) AS v FROM t WHERE g = 'g1'",
     "a count of many": "SELECT COUNT(*) AS v FROM t",
@@ -59,7 +60,7 @@ def session(request, shared):
     """Everything is known exactly, and the law of the noise that it should have."""
     made = shared(PEOPLE, budget=BUDGETS[request.param]).session()
     for sql, level in PAST:
-        unit = {"zcdp": ("rho", 0.01), "pure": ("epsilon", 0.2)}[request.param]
+        unit = {ZCDP: ("rho", 0.01), PURE: ("epsilon", 0.2)}[request.param]
         made.query(sql, **{unit[0]: round(unit[1] * level, 6)})
     return made
 
@@ -291,7 +292,7 @@ class TestSessions:
         rows = []
         # twice the noise would hold in seven of ten
         for seed in range(size(6)):
-            session = opened(PEOPLE, drawn(seed), budget=BUDGETS["pure"])
+            session = opened(PEOPLE, drawn(seed), budget=BUDGETS[PURE])
             session.query("SELECT g, kind, COUNT(*) AS n FROM t GROUP BY g, kind", epsilon=0.3)
             told = session.infer(
                 "SELECT g, COUNT(*) AS n, 2 * COUNT(*) - 10 AS f FROM t GROUP BY g",

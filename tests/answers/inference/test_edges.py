@@ -15,6 +15,7 @@ from dpnb import Category, Integer, Schema, Strategy, Table
 from dpnb.answers.answer import Answer
 from dpnb.display.cards.answer import origin_sentence
 from dpnb.errors import BudgetError, DpnbError, LedgerError, RequestError
+from dpnb.privacy.definition import PURE, ZCDP
 
 SCHEMA = Schema(
     {"sex": Category(["F", "M"]), "age": Integer(17, 90), "bit": Integer(0, 1)}, complete=["bit"]
@@ -27,11 +28,11 @@ BY_SEX = "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex"
 ALL = "SELECT COUNT(*) AS n FROM t"
 
 
-@pytest.fixture(params=["zcdp", "pure"])
+@pytest.fixture(params=[ZCDP, PURE])
 def session(request, curated, drawn):
-    budget = {"rho": 100} if request.param == "zcdp" else {"epsilon": 100}
+    budget = {"rho": 100} if request.param == ZCDP else {"epsilon": 100}
     made = curated(PEOPLE, drawn(1), budget=budget).session()
-    made.query(BY_SEX, **({"rho": 0.01} if request.param == "zcdp" else {"epsilon": 0.1}))
+    made.query(BY_SEX, **({"rho": 0.01} if request.param == ZCDP else {"epsilon": 0.1}))
     return made
 
 
@@ -61,7 +62,7 @@ class TestNoRows:
         answer = session.query("SELECT COUNT(*) AS n FROM t WHERE sex = 'M' AND sex = 'F'", error=5)
         assert (answer.estimates[0].estimate, answer.estimates[0].high) == ((0.0,), (0.0,))
         assert "no row can match" in origin_sentence(answer)
-        assert answer.spent.level(answer.currency) == 0
+        assert answer.spent.level(answer.privacy) == 0
 
 
 def test_a_held_strategy_leaves_sums_and_means_in_peace(curated, drawn):

@@ -20,6 +20,7 @@ import pytest
 
 from dpnb import Budget, Category, Date, Integer, Real, Schema, Session, Table
 from dpnb.errors import RequestError, SqlError
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.sql.parser import parse
 
 LONG = os.environ.get("DPNB_LONG") == "1"
@@ -254,9 +255,9 @@ def agrees(found, true):
 
 
 KINDS = {
-    "zcdp": {"budget": {"rho": 10**11}},
+    ZCDP: {"budget": {"rho": 10**11}},
     # laws of mixed Laplace noise take their time
-    "pure": {"budget": {"epsilon": 10**11}},
+    PURE: {"budget": {"epsilon": 10**11}},
     "declared": {
         "budget": {"rho": 10**11},
         "views": [
@@ -269,7 +270,7 @@ KINDS = {
 }
 
 
-PASTS = {"zcdp": 8, "pure": 4, "declared": 4}
+PASTS = {ZCDP: 8, PURE: 4, "declared": 4}
 """Pasts of each kind, ten times as many with DPNB_LONG=1."""
 
 
@@ -290,7 +291,7 @@ def sessions(kind, curated, found):
         KINDS[kind],
         PASTS[kind] * (10 if LONG else 1),
     )
-    if kind == "pure":
+    if kind == PURE:
         for _ in range(pasts):
             curator = curated(table, **options)
             yield curator.session()
@@ -305,7 +306,7 @@ def sessions(kind, curated, found):
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_past_answers_determine_is_exact(kind, curated):
     generator = np.random.default_rng(list(KINDS).index(kind))
-    level = {"epsilon" if kind == "pure" else "rho": 10**5}
+    level = {"epsilon" if kind == PURE else "rho": 10**5}
     seen = Counter()
     found = frame(generator)
     database = duckdb.connect()

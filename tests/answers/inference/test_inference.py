@@ -19,6 +19,7 @@ from dpnb.errors import RequestError, SqlError
 from dpnb.estimation.joint import compared
 from dpnb.estimation.noise import Mixture
 from dpnb.estimation.prior import AtMost, Normal, Uniform, read_prior, update
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.loss import Picked
 
 PEOPLE = Schema(
@@ -53,44 +54,44 @@ def table(rows=600, seed=3):
 
 
 PEOPLE_TABLE = table()
-LEVELS = {"zcdp": {"rho": 0.02}, "pure": {"epsilon": 0.25}}
-BUDGETS = {"zcdp": {"rho": 1_000, "delta": 1e-6}, "pure": {"epsilon": 60}}
+LEVELS = {ZCDP: {"rho": 0.02}, PURE: {"epsilon": 0.25}}
+BUDGETS = {ZCDP: {"rho": 1_000, "delta": 1e-6}, PURE: {"epsilon": 60}}
 
 
 def asked(curator):
     """A session with noisy counts of region x kind: sd 5, or Laplace of scale 4."""
     found = curator.session()
-    found.query(BY_BOTH, **LEVELS[found.budget.currency])
+    found.query(BY_BOTH, **LEVELS[found.budget.privacy])
     return found
 
 
 @pytest.fixture(scope="module")
 def sessions(shared, drawn):
-    """A session of either currency, for tests that only infer."""
+    """A session of either privacy, for tests that only infer."""
     return {
-        currency: asked(shared(PEOPLE_TABLE, drawn(5), budget=budget))
-        for currency, budget in BUDGETS.items()
+        privacy: asked(shared(PEOPLE_TABLE, drawn(5), budget=budget))
+        for privacy, budget in BUDGETS.items()
     }
 
 
-@pytest.fixture(params=["zcdp", "pure"])
+@pytest.fixture(params=[ZCDP, PURE])
 def session(request, sessions):
     return sessions[request.param]
 
 
 @pytest.fixture
 def gaussian(sessions):
-    return sessions["zcdp"]
+    return sessions[ZCDP]
 
 
 @pytest.fixture
 def laplace(sessions):
-    return sessions["pure"]
+    return sessions[PURE]
 
 
-@pytest.fixture(params=["zcdp", "pure"])
+@pytest.fixture(params=[ZCDP, PURE])
 def own_session(request, curated, drawn):
-    """A session of either currency, for a test that buys more."""
+    """A session of either privacy, for a test that buys more."""
     return asked(curated(PEOPLE_TABLE, drawn(5), budget=BUDGETS[request.param]))
 
 
@@ -103,7 +104,7 @@ class TestEstimates:
     """Estimates are weighted sums of past answers."""
 
     def test_groups_are_added_up(self, own_session):
-        past = own_session.query(BY_BOTH, **LEVELS[own_session.budget.currency]).to_frame()
+        past = own_session.query(BY_BOTH, **LEVELS[own_session.budget.privacy]).to_frame()
         found = own_session.infer(WHOLE)
         assert found.estimate == pytest.approx(past["n"].sum())
         by_region = own_session.infer(BY_REGION)
@@ -293,7 +294,7 @@ class TestIntervals:
     def test_a_refined_past_says_so(self, own_session):
         assert own_session.infer(BY_REGION).look == 1
         assert "look" not in interval_sentence(own_session.infer(BY_REGION)).replace("looking", "")
-        more = {name: 2 * level for name, level in LEVELS[own_session.budget.currency].items()}
+        more = {name: 2 * level for name, level in LEVELS[own_session.budget.privacy].items()}
         own_session.query(BY_BOTH, **more)
         for options in ({}, {"chosen": 5}, {"chosen": "any"}, {"guaranteed": True}):
             found = own_session.infer(BY_REGION, **options)

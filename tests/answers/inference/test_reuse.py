@@ -18,6 +18,7 @@ from dpnb import Category, Integer, Policy, Real, Schema, Table
 from dpnb.answers.answer import Answer
 from dpnb.errors import BudgetError, DpnbError, RequestError
 from dpnb.ledger.ledger import Ledger
+from dpnb.privacy.definition import BASIC, GDP, PURE, ZCDP
 
 SCHEMA = Schema(
     {
@@ -57,7 +58,7 @@ def level_for(half, known=math.inf, z=Z):
 
 
 def spent(answer):
-    return float(answer.spent.level(answer.currency))
+    return float(answer.spent.level(answer.privacy))
 
 
 def widths(answer):
@@ -224,10 +225,10 @@ class TestWidths:
         ("SELECT kind, COUNT(*) AS n FROM people WHERE score <= 4 GROUP BY kind", ("n",), 15),
     )
 
-    @pytest.mark.parametrize("currency", ["zcdp", "pure"])
-    def test_counts_and_sums(self, opened, drawn, currency):
-        budget = {"zcdp": {"rho": 1_000, "delta": 1e-6}, "pure": {"epsilon": 60}}[currency]
-        level = {"zcdp": {"rho": 0.02}, "pure": {"epsilon": 0.25}}[currency]
+    @pytest.mark.parametrize("privacy", [ZCDP, PURE])
+    def test_counts_and_sums(self, opened, drawn, privacy):
+        budget = {ZCDP: {"rho": 1_000, "delta": 1e-6}, PURE: {"epsilon": 60}}[privacy]
+        level = {ZCDP: {"rho": 0.02}, PURE: {"epsilon": 0.25}}[privacy]
         session, ways = opened(PEOPLE, drawn(7), budget=budget), set()
         session.query(BY_BOTH, **level)
         session.query("SELECT score, COUNT(*) AS n FROM people GROUP BY score", **level)
@@ -349,14 +350,12 @@ class TestPrices:
         "SELECT COUNT(*) AS n FROM people WHERE region = 'east' AND kind = 'old'",
     )
 
-    @pytest.mark.parametrize(
-        ("start", "currency"), [(BY_BOTH, "zcdp"), (BY_BOTH, "pure"), (None, "zcdp")]
-    )
-    def test_of_a_list_one_after_the_other(self, opened, drawn, currency, start):
-        budget = {"zcdp": {"rho": 1_000, "delta": 1e-6}, "pure": {"epsilon": 60}}[currency]
+    @pytest.mark.parametrize(("start", "privacy"), [(BY_BOTH, ZCDP), (BY_BOTH, PURE), (None, ZCDP)])
+    def test_of_a_list_one_after_the_other(self, opened, drawn, privacy, start):
+        budget = {ZCDP: {"rho": 1_000, "delta": 1e-6}, PURE: {"epsilon": 60}}[privacy]
         session = opened(PEOPLE, drawn(5), budget=budget)
         if start:
-            session.query(start, **({"rho": 0.02} if currency == "zcdp" else {"epsilon": 0.25}))
+            session.query(start, **({"rho": 0.02} if privacy == ZCDP else {"epsilon": 0.25}))
         before = session.budget.spent
         prices = session.price(list(self.LIST), error=14)
         assert session.budget.spent == before
@@ -377,7 +376,7 @@ class TestPrices:
             assert price.origin == found.origin
             assert price.widths == (("n", None, float(error)),)
             again = session.price(WHOLE, error=error)
-            assert float(again.spent.level("zcdp")) == 0
+            assert float(again.spent.level(ZCDP)) == 0
 
     def test_of_means(self, opened, drawn):
         session = opened(PEOPLE, drawn(5))
@@ -472,24 +471,24 @@ class TestOff:
 
 
 BUDGETS = {
-    "zcdp": {"rho": 50, "delta": 1e-6},
+    ZCDP: {"rho": 50, "delta": 1e-6},
     "gdp": {"epsilon": 50, "delta": 1e-6, "accountant": "gdp"},
     "basic": {"epsilon": 50, "delta": 1e-6, "accountant": "basic"},
 }
 
 
 class TestAnalysts:
-    """Several analysts, declared views, each mechanism, each currency."""
+    """Several analysts, declared views, each mechanism, each privacy definition."""
 
-    # each mechanism and each currency; basic composition cannot count noise paths
+    # each mechanism and each privacy definition; basic composition cannot count noise paths
     @pytest.fixture(
-        params=[("path", "zcdp"), ("additive", "basic"), ("vanilla", "gdp")],
+        params=[("path", ZCDP), ("additive", BASIC), ("vanilla", GDP)],
         ids="-".join,
     )
     def curator(self, request, curated, drawn):
-        mechanism, currency = request.param
+        mechanism, privacy = request.param
         return curated(
-            PEOPLE, drawn(5), budget=BUDGETS[currency], analysts={"a": 1, "b": 1, "c": 1},
+            PEOPLE, drawn(5), budget=BUDGETS[privacy], analysts={"a": 1, "b": 1, "c": 1},
             policy=Policy(mechanism=mechanism), views=["region", "score", ["region", "kind"]],
         )  # fmt: skip
 

@@ -21,6 +21,7 @@ from dpnb.ledger.accountant import Accountant
 from dpnb.ledger.accounts import ProvenanceTable
 from dpnb.ledger.mechanism import Wish
 from dpnb.owner.report import ndcfg
+from dpnb.privacy.definition import BASIC
 from dpnb.privacy.gaussian import epsilon_from, sigma_from
 from tests.kit.verdicts import finish as finish
 from tests.kit.verdicts import must as must
@@ -203,15 +204,15 @@ class Driver:
         Of all together: the fresh looks at the data, each priced on its own under a basic accountant.
         """
         budget = self.state.budget
-        if budget.currency == "basic":
+        if budget.privacy == BASIC:
             delta = float(budget.release_delta)
             spent = math.fsum(epsilon_from(math.sqrt(2 * f), delta) for _, f in self.fresh)
             whole = spent / float(budget.epsilon)
         else:
             whole = float(sum((f for _, f in self.fresh), Fraction(0)) / budget.cap.rho)
         rows = (
-            self.state.known[row].level(budget.currency)
-            / self.table.limit(row).level(budget.currency)
+            self.state.known[row].level(budget.privacy)
+            / self.table.limit(row).level(budget.privacy)
             for row in self.state.known
         )
         return max(whole, *map(float, rows), 0.0)

@@ -23,15 +23,16 @@ import duckdb
 import numpy as np
 
 import dpnb
+from dpnb.privacy.definition import BASIC, GDP
 from dpnb.privacy.gaussian import epsilon_from
 from tests.benchmarks.dprovdb.common import finish, heading, line, must, near
 from tests.benchmarks.dprovdb.tables import EDGES, adult, make_orders, orders
 from tests.benchmarks.dprovdb.trees import BINS, SEARCHES, SIZES, Search, alternate
 
 SYSTEMS = {
-    "path, gdp": ("path", "gdp", "max"),
-    "additive": ("additive", "basic", "max"),
-    "vanilla": ("vanilla", "basic", "sum"),
+    "path, gdp": ("path", GDP, "max"),
+    "additive": ("additive", BASIC, "max"),
+    "vanilla": ("vanilla", BASIC, "sum"),
 }
 DELTA = 1e-9
 Z = 1.959963984540054
@@ -90,7 +91,7 @@ def curated(data: str, table: dpnb.Table, exact: np.ndarray, system: str) -> Fou
             variance_of_bin = float(denominator or 1) / (2 * float(numerator))
             found.excess.append((end - first) * variance_of_bin - variance)
             spent = with_views.budget.spent
-            found.spent.append(float(spent.epsilon) if basic else spent.epsilon_at(DELTA, "gdp"))
+            found.spent.append(float(spent.epsilon) if basic else spent.epsilon_at(DELTA, GDP))
             value, truth = answer.estimates[0].count[0], exact[first:end].sum()
             found.errors.append(abs(value - truth) / max(truth, 100))
             return value

@@ -24,15 +24,16 @@ from typing import Any
 
 import dpnb
 from dpnb.ledger.ledger import Ledger
+from dpnb.privacy.definition import BASIC, GDP
 from tests.benchmarks.dprovdb.common import finish, heading, line, must
 from tests.benchmarks.dprovdb.tables import EDGES, make_orders, orders
 from tests.benchmarks.dprovdb.trees import SEARCHES
 from tests.kit.inside import ask
 
 MECHANISMS = {
-    "path, gdp": ("path", "gdp", "max", "3.46"),
-    "additive": ("additive", "basic", "max", "3.46"),
-    "vanilla": ("vanilla", "basic", "sum", "1.37"),
+    "path, gdp": ("path", GDP, "max", "3.46"),
+    "additive": ("additive", BASIC, "max", "3.46"),
+    "vanilla": ("vanilla", BASIC, "sum", "1.37"),
 }
 
 

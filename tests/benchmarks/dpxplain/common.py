@@ -24,6 +24,7 @@ from dpnb.explain.predicates import space
 from dpnb.explain.ranks import rank_intervals
 from dpnb.explain.target import Target
 from dpnb.privacy.calibrate import SUM_SHARE, Law
+from dpnb.privacy.definition import ZCDP
 from dpnb.privacy.noise import SecureNoise
 from dpnb.privacy.one_off import top_k
 from dpnb.schema.table import Table
@@ -181,7 +182,7 @@ def mean_question(
     section 4.2 as published; 'tight' is what ``Answer.compare`` does with a session's noise.
     """
     middle, reach = ((low + high) / 2, (high - low) / 2) if mode == "tight" else (0.0, 0.0)
-    share = float(SUM_SHARE["zcdp"]) if mode == "tight" else 0.5
+    share = float(SUM_SHARE[ZCDP]) if mode == "tight" else 0.5
     largest = reach if mode == "tight" else max(abs(low), abs(high))
     total_law = Law("gaussian", largest / math.sqrt(2 * share * rho))
     count_law = Law("gaussian", 1 / math.sqrt(2 * (1 - share) * rho))

@@ -18,6 +18,7 @@ from scipy import stats
 
 from dpnb.decide.conditions import Node, Tree
 from dpnb.privacy import response
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.noise import SecureNoise
 from dpnb.studies import cases, study
 from dpnb.studies.cases import Case
@@ -55,7 +56,7 @@ def unlikely(count: int, of: int, chance: float) -> bool:
     return stats.binom.sf(count - 1, of, chance) < CHANCE
 
 
-def worst(name: str, currency: str, steps: int, groups: int, *, shared: bool) -> tuple[float, bool]:
+def worst(name: str, privacy: str, steps: int, groups: int, *, shared: bool) -> tuple[float, bool]:
     """Return the largest share of misses over truth vectors, and whether it is beyond the bound."""
     tree, (sensitivities, us), beta = TREES[name]
     count = len(us)
@@ -69,7 +70,7 @@ def worst(name: str, currency: str, steps: int, groups: int, *, shared: bool) ->
         case = Case(
             made, lines, reaches, us, limits, np.zeros((len(reaches), groups)), beta, most=FAR
         )
-        plan = plan_gradual(case, currency, steps=steps)
+        plan = plan_gradual(case, privacy, steps=steps)
         # a goal that no result reaches: all steps are taken
         rng = study.generator(int(truth))
         found = gradual(replace(case, alpha=-1.0), plan, rng, give_up=False)
@@ -87,10 +88,10 @@ def misses(groups: int) -> None:
             for steps in (1, 6):
                 cells = []
                 what = f"{name}{', shared' if shared else ''}, {steps} step{'s' * (steps > 1)}"
-                for currency in ("pure", "zcdp"):
-                    rate, broken = worst(name, currency, steps, groups, shared=shared)
+                for privacy in (PURE, ZCDP):
+                    rate, broken = worst(name, privacy, steps, groups, shared=shared)
                     cells.append(rate)
-                    noise = "Laplace" if currency == "pure" else "Gaussian"
+                    noise = "Laplace" if privacy == PURE else "Gaussian"
                     must(not broken, f"{what}, {noise}: misses {rate:.4f} <= {beta}")
                     if steps == 1 and not shared:
                         must(rate >= 0.95 * beta - 0.001, f"{what}, {noise}: the bound is tight")
@@ -110,9 +111,9 @@ def certificates(runs: int) -> None:
     print(f"\ncertificates that do not hold, of {runs:,}; results that claim what is not so")
     for just_below, alpha in ((30, 0.05), (60, 0.1), (5, 0.05)):
         case = crowd(just_below, alpha)
-        for currency in ("pure", "zcdp"):
+        for privacy in (PURE, ZCDP):
             for failure in (0.05, 0.5):
-                made = plan_gradual(case, currency, failure=failure)
+                made = plan_gradual(case, privacy, failure=failure)
                 rng, truth, wrong, claimed = study.generator(3), case.truth(), 0, 0
                 for _ in range(runs):
                     found = gradual(case, made, rng)
@@ -120,7 +121,7 @@ def certificates(runs: int) -> None:
                     broken = false > found.false or missed > found.missed
                     wrong += broken
                     claimed += found.status == "OK" and false > alpha
-                noise = "Laplace" if currency == "pure" else "Gaussian"
+                noise = "Laplace" if privacy == PURE else "Gaussian"
                 what = f"{just_below} just below, {noise}, may fail {failure:g}"
                 print(f"  {what:44}{wrong:>6}{claimed:>6}")
                 must(not unlikely(wrong, runs, failure), f"{what}: {wrong} of {runs} do not hold")

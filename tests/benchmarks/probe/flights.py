@@ -8,7 +8,7 @@ an earlier run, and so are the figures beside which each cell is printed: mean e
 and FPR, how many runs were denied or met alpha.
 
 A cell passes when its mean epsilon is within 10 %, its rates within .01, the FNR at most .05, and the
-counts within 10 of 200. Both currencies of the certified method are compared at equal (epsilon, 1e-9):
+counts within 10 of 200. Both definitions of the certified method are compared at equal (epsilon, 1e-9):
 Laplace noise costs epsilon, Gaussian noise rho, which is converted run by run.
 """
 
@@ -23,6 +23,7 @@ import pandas as pd
 import pytest
 
 import dpnb
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.studies.cases import Case
 from tests.benchmarks.probe.trials import (
     Outcome,
@@ -157,7 +158,7 @@ def measured(name: str, column: str, runs: int) -> Outcome:
     if column.startswith("naive"):
         return published(case(name, NAIVE_SHARE if "12" in column else SHARE), "naive", runs)
     if column == "certified":
-        return certified(case(name), "pure", runs)
+        return certified(case(name), PURE, runs)
     return published(case(name), column, runs)
 
 
@@ -238,7 +239,7 @@ def average(runs: int) -> None:
         "one phase": shifted_once(own, runs),
         "equal shares": published(own, "naive", runs),
         "probe": published(own, "probe", runs),
-        "certified": certified(own, "pure", runs),
+        "certified": certified(own, PURE, runs),
     }
     must(int(own.truth().sum()) == 153, f"{int(own.truth().sum())} groups satisfy it")
     for name, (epsilon, missed, false, *denied) in wanted.items():
@@ -259,7 +260,7 @@ def stressed(runs: int) -> None:
     for kind, figures in wanted.items():
         probe = published(stress(kind), "probe", runs)
         naive = published(stress(kind, NAIVE_SHARE), "naive", runs)
-        sure = certified(stress(kind), "pure", runs)
+        sure = certified(stress(kind), PURE, runs)
         print(f"  {kind:4} probe {shown(probe)}, naive {shown(naive)}, certified {shown(sure)}, "
               f"{sure.met} met")  # fmt: skip
         share = 100 * probe.denied / runs
@@ -282,7 +283,7 @@ def stressed(runs: int) -> None:
         )
 
 
-def currencies(runs: int) -> None:
+def definitions(runs: int) -> None:
     """Laplace against Gaussian noise, at equal (epsilon, 1e-9)."""
     print(
         "\ncertified, mean epsilon at delta 1e-9: Laplace and Gaussian noise (runs that met alpha)"
@@ -290,7 +291,7 @@ def currencies(runs: int) -> None:
     rows = {name: case(name) for name in REFERENCE} | {"average": delays()}
     rows |= {f"stress {kind}": stress(kind) for kind in ("and", "or")}
     for name, own in rows.items():
-        one, other = certified(own, "pure", runs), certified(own, "zcdp", runs)
+        one, other = certified(own, PURE, runs), certified(own, ZCDP, runs)
         print(
             f"  {name:12}{one.epsilon:>9.4f} ({one.met:>3}){other.epsilon:>9.4f} ({other.met:>3})"
             f"   Gaussian costs {other.epsilon / one.epsilon if one.epsilon else np.nan:.2f} times as much; "
@@ -308,7 +309,7 @@ def main() -> None:
     entropic(max(20, runs * 3 // 10))
     average(runs)
     stressed(max(20, runs // 2))
-    currencies(runs)
+    definitions(runs)
     finish()
 
 

@@ -1,6 +1,6 @@
 """The query of ProBE's introduction, decided many times with real noise where that is hardest.
 
-    python -m tests.benchmarks.probe.intro               # 2,000 runs in each currency, 6 minutes
+    python -m tests.benchmarks.probe.intro               # 2,000 runs in each privacy definition, 6 minutes
     python -m tests.benchmarks.probe.intro --runs 200
 
 Which diseases strike the elderly or children: (count > c1 and avg(age) > 65) or (count > c2 and avg(age) < 5).
@@ -29,6 +29,7 @@ from scipy import stats
 import dpnb
 from dpnb.decide.decision import Decision
 from dpnb.display.cards import decision_words
+from dpnb.privacy.definition import PURE, ZCDP
 from tests.kit.verdicts import finish, must
 
 CHANCE = 1e-9
@@ -42,7 +43,7 @@ WHERE disease_type = 'viral'
 GROUP BY disease
 HAVING (COUNT(*) > {ELDERLY} AND AVG(age) > 65) OR (COUNT(*) > {CHILDREN} AND AVG(age) < 5)
 """
-BUDGETS = {"pure": dpnb.Budget(epsilon=200), "zcdp": dpnb.Budget(rho=2_000)}
+BUDGETS = {PURE: dpnb.Budget(epsilon=200), ZCDP: dpnb.Budget(rho=2_000)}
 FULL = 6
 """Steps of the runs that take all of them."""
 
@@ -169,16 +170,16 @@ class Runs:
         return float(self.missed.mean(axis=0).max())
 
 
-def decide(currency: str, steps: int | None = None) -> Decision:
+def decide(privacy: str, steps: int | None = None) -> Decision:
     """Decide in a session of its own."""
-    with dpnb.Session(table(), budget=BUDGETS[currency]) as session:
+    with dpnb.Session(table(), budget=BUDGETS[privacy]) as session:
         return session.decide(SQL, beta=BETA, alpha=ALPHA, confidence=CONFIDENCE, steps=steps)
 
 
-def run(currency: str, count: int, steps: int | None = None) -> Runs:
+def run(privacy: str, count: int, steps: int | None = None) -> Runs:
     """Decide ``count`` times."""
     right = truth()
-    made = [decide(currency, steps) for _ in range(count)]
+    made = [decide(privacy, steps) for _ in range(count)]
     chosen = np.array([one.chosen for one in made])
     missed = (right & ~chosen).sum(axis=1) / right.sum()
     false = (~right & chosen).sum(axis=1) / (~right).sum()
@@ -191,7 +192,7 @@ def run(currency: str, count: int, steps: int | None = None) -> Runs:
         false=false,
         estimates=np.array([np.nan if one.estimate is None else one.estimate for one in made]),
         steps=np.array([len(one.taken) for one in made]),
-        spent=np.array([float(one.charged.level(one.currency)) for one in made]),
+        spent=np.array([float(one.charged.level(one.privacy)) for one in made]),
     )
 
 
@@ -216,13 +217,13 @@ def wrong(found: Runs) -> list[str]:
     return [name for name, broken in said.items() if broken]
 
 
-def show(currency: str, count: int, steps: int | None) -> None:
+def show(privacy: str, count: int, steps: int | None) -> None:
     """Print figures with their bounds beside them."""
-    found = run(currency, count, steps)
+    found = run(privacy, count, steps)
     broken = wrong(found)
     told = "as many steps as it takes" if steps is None else f"all {steps} steps"
-    print(f"\n{currency}, {told}, {count:,} runs: {found.steps.mean():.2f} steps, "
-          f"{'epsilon' if currency == 'pure' else 'rho'} {found.spent.mean():.4g} on average")  # fmt: skip
+    print(f"\n{privacy}, {told}, {count:,} runs: {found.steps.mean():.2f} steps, "
+          f"{'epsilon' if privacy == 'pure' else 'rho'} {found.spent.mean():.4g} on average")  # fmt: skip
     rows = (
         ("left out, worst disease", found.worst, BETA),
         ("left out, all that satisfy it", found.missed.mean(), BETA),
@@ -234,12 +235,12 @@ def show(currency: str, count: int, steps: int | None) -> None:
     print(f"  {'status certified':32} {found.certified.mean():8.4f}")
     print(f"  {'false alarms: measured, estimated':32} {found.false.mean():8.4f}   "
           f"{found.estimates.mean():.4f} (no bound)")  # fmt: skip
-    must(not broken, f"{currency}, {told}: {', '.join(broken) or 'all statements hold'}")
+    must(not broken, f"{privacy}, {told}: {', '.join(broken) or 'all statements hold'}")
 
 
 def statements() -> None:
     """Print what one decision says."""
-    made = decide("zcdp")
+    made = decide(ZCDP)
     for kind, (name, text) in zip(
         decision_words.kinds(made), decision_words.statements(made), strict=True
     ):
@@ -256,9 +257,9 @@ def main() -> None:
         f"{len(truth())} diseases, {truth().sum()} satisfy the condition, {hard} lie at a threshold"
     )
     statements()
-    for currency in BUDGETS:
+    for privacy in BUDGETS:
         for steps in (None, FULL):
-            show(currency, count if steps is None else max(count // 5, 1), steps)
+            show(privacy, count if steps is None else max(count // 5, 1), steps)
     finish()
 
 

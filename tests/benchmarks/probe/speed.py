@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.probe.speed [--runs 7]
 
-Plans: twelve conditions joined in several ways, as ``session.price`` tells them, in both currencies; 50 ms each.
+Plans: twelve conditions joined in several ways, as ``session.price`` tells them, in both definitions; 50 ms each.
 A run: flights of 2013 by destination and month, 1,260 groups, six conditions that must all hold
 (``flights.py``), as a user asks for it. Its time is taken apart into the one scan of the
 table, the drawing of noise (exact sampling, counted in calls of ``SecureNoise``) and the rest: plan,
@@ -24,13 +24,14 @@ import numpy as np
 import pandas as pd
 
 import dpnb
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.noise import SecureNoise
 from tests.benchmarks.probe.trials import finish, must
 from tests.kit.inside import runner
 
 PLAN, REST = 0.050, 0.015
 """Seconds."""
-BUDGETS = {"pure": dpnb.Budget(epsilon=1_000), "zcdp": dpnb.Budget(rho=1_000)}
+BUDGETS = {PURE: dpnb.Budget(epsilon=1_000), ZCDP: dpnb.Budget(rho=1_000)}
 FLIGHTS = """
 SELECT dest, month FROM flights GROUP BY dest, month
 HAVING COUNT(*) > 1337
@@ -84,10 +85,10 @@ def best(ask: Callable[[int], Any], runs: int) -> float:
     return min(found)
 
 
-def plans(currency: str, runs: int) -> None:
+def plans(privacy: str, runs: int) -> None:
     """Time the planning of twelve conditions."""
     atoms = [f"COUNT(*) FILTER (WHERE c = '{chr(ord('a') + i)}') > {20 + 3 * i}" for i in range(12)]
-    with dpnb.Session(people(), budget=BUDGETS[currency]) as session:
+    with dpnb.Session(people(), budget=BUDGETS[privacy]) as session:
         for name, shape in SHAPES.items():
             sql = f"SELECT k FROM people GROUP BY k HAVING {joined(shape, atoms)}"
 
@@ -95,8 +96,8 @@ def plans(currency: str, runs: int) -> None:
                 return session.price(sql, beta=0.05 - i * 1e-4)
 
             taken = best(ask, runs)
-            print(f"  {currency}  plan, {name:15} {1e3 * taken:8.1f} ms   at most {1e3 * PLAN:.0f}")
-            must(taken <= PLAN, f"{currency}: plan, {name}: {1e3 * taken:.1f} ms")
+            print(f"  {privacy}  plan, {name:15} {1e3 * taken:8.1f} ms   at most {1e3 * PLAN:.0f}")
+            must(taken <= PLAN, f"{privacy}: plan, {name}: {1e3 * taken:.1f} ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,23 +175,23 @@ def decide(session: dpnb.Session, i: int) -> Taken:
     return Taken(total, scan.seconds, noise.seconds, scan.calls, len(made.taken))
 
 
-def decisions(currency: str, runs: int) -> None:
+def decisions(privacy: str, runs: int) -> None:
     """Time a decision and its parts."""
-    with dpnb.Session(table(), budget=BUDGETS[currency]) as session:
+    with dpnb.Session(table(), budget=BUDGETS[privacy]) as session:
         found = [decide(session, i) for i in range(runs)]
     least = min(found, key=lambda one: one.rest)
     both = min(one.rest + one.noise for one in found)
-    print(f"  {currency}  decision, 1,260 groups, 6 conditions: {least.steps} step(s), {least.scans} scan(s)")  # fmt: skip
+    print(f"  {privacy}  decision, 1,260 groups, 6 conditions: {least.steps} step(s), {least.scans} scan(s)")  # fmt: skip
     for name, seconds in (
         ("total", least.total), ("scan", least.scan), ("noise", least.noise), ("rest", least.rest),
     ):  # fmt: skip
-        print(f"  {currency}    {name:20} {1e3 * seconds:8.1f} ms")
+        print(f"  {privacy}    {name:20} {1e3 * seconds:8.1f} ms")
     kept = "kept" if both <= REST else "missed"
     print(
-        f"  {currency}    rest and noise       {1e3 * both:8.1f} ms   wanted {1e3 * REST:.0f}: {kept}"
+        f"  {privacy}    rest and noise       {1e3 * both:8.1f} ms   wanted {1e3 * REST:.0f}: {kept}"
     )
-    must(all(one.scans == 1 for one in found), f"{currency}: one scan of the table")
-    must(least.rest <= REST, f"{currency}: rest without noise {1e3 * least.rest:.1f} ms")
+    must(all(one.scans == 1 for one in found), f"{privacy}: one scan of the table")
+    must(least.rest <= REST, f"{privacy}: rest without noise {1e3 * least.rest:.1f} ms")
 
 
 def main() -> None:
@@ -199,10 +200,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=7)
     runs = parser.parse_args().runs
     SecureNoise.warm_up()
-    for currency in BUDGETS:
-        plans(currency, runs)
-    for currency in BUDGETS:
-        decisions(currency, runs)
+    for privacy in BUDGETS:
+        plans(privacy, runs)
+    for privacy in BUDGETS:
+        decisions(privacy, runs)
     finish()
 
 

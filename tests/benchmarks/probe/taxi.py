@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 
 from dpnb.decide.conditions import Node, Tree
+from dpnb.privacy.definition import PURE
 from dpnb.studies.cases import Case
 from dpnb.studies.probe import two_phases
 from tests.benchmarks.probe.trials import (
@@ -132,7 +133,7 @@ def played(mode: str, tree: Tree, count: int, runs: int, share: float | None = N
         share = NAIVE_SHARE if mode == "naive" else SHARE
     own = case(tree, count, share)
     if mode == "certified":
-        return certified(own, "pure", runs, even=True)
+        return certified(own, PURE, runs, even=True)
     return published(own, mode, runs, even=True)
 
 
@@ -256,7 +257,7 @@ def figure8(runs: int) -> None:
         for mode in ("probe", "certified"):
             cases = [replace(own, **{what: bound}) for bound in bounds]
             table[what, mode] = [
-                published(one, mode, runs) if mode == "probe" else certified(one, "pure", runs)
+                published(one, mode, runs) if mode == "probe" else certified(one, PURE, runs)
                 for one in cases
             ]
             cells = "".join(f"{found.epsilon:>9.4f}" for found in table[what, mode])
@@ -281,7 +282,7 @@ def figure10(runs: int) -> None:
         small = tuple(u * NAIVE_SHARE / SHARE for u in own.us)
         for mode in MODES:
             if mode == "certified":
-                cells[mode] = certified(own, "pure", runs)
+                cells[mode] = certified(own, PURE, runs)
             else:
                 cells[mode] = published(
                     replace(own, us=small) if mode == "naive" else own, mode, runs

@@ -12,6 +12,7 @@ from scipy import stats
 
 from dpnb.decide.apportion import apportion
 from dpnb.decide.conditions import Atom, Condition, Node, Tree, condition_of
+from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.loss import epsilon_of_rho, rho_of_epsilon
 from dpnb.sql.query import Aggregate, Within
 from dpnb.studies import study
@@ -107,16 +108,16 @@ def published(case: Case, mode: Mode, runs: int, *, even: bool = False) -> Outco
     return repeat(lambda rng: study.run(mode, case, rng), case.truth(), runs, (1, 5), even=even)
 
 
-def certified(case: Case, currency: str, runs: int, *, even: bool = False) -> Outcome:
+def certified(case: Case, privacy: str, runs: int, *, even: bool = False) -> Outcome:
     """Repeat the certified method, with Laplace or Gaussian noise at the same cap on (epsilon, 1e-9).
 
     Gaussian costs are turned into epsilon run by run.
     """
-    if currency == "pure":
+    if privacy == PURE:
         made = plan_gradual(case)
         return repeat(lambda rng: gradual(case, made, rng), case.truth(), runs, (2, 5), even=even)
     case = replace(case, most=float(rho_of_epsilon(case.most, DELTA)))
-    made = plan_gradual(case, "zcdp")
+    made = plan_gradual(case, ZCDP)
 
     def run(generator: np.random.Generator) -> Studied:
         found = gradual(case, made, generator)
@@ -127,5 +128,5 @@ def certified(case: Case, currency: str, runs: int, *, even: bool = False) -> Ou
 
 def shifted_once(case: Case, runs: int) -> Outcome:
     """Repeat one phase with the shares that cost least."""
-    betas = apportion(case.condition, case.bars, case.beta, "pure")
+    betas = apportion(case.condition, case.bars, case.beta, PURE)
     return repeat(lambda rng: one_phase(case, betas, rng), case.truth(), runs, (4, 5))

@@ -4,8 +4,9 @@ import importlib.util
 from pathlib import Path
 
 import dpnb
+from dpnb.privacy.definition import ZCDP
 
-spec = importlib.util.spec_from_file_location("zcdp", Path(__file__).with_name("dpnb.py"))
+spec = importlib.util.spec_from_file_location(ZCDP, Path(__file__).with_name("dpnb.py"))
 zcdp = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(zcdp)
 
