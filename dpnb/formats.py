@@ -12,27 +12,27 @@ from dpnb.privacy.loss import PrivacyLoss, amount_text
 _LAST_BITS = 2.0**-50
 
 
-def decimals(half_width: float) -> int:
+def decimals(margin_of_error: float) -> int:
     """Return the decimals that show a margin of error with two significant digits, at most 12."""
-    if not 0 < half_width < math.inf:
+    if not 0 < margin_of_error < math.inf:
         return 0
-    return min(12, max(0, 1 - math.floor(math.log10(half_width))))
+    return min(12, max(0, 1 - math.floor(math.log10(margin_of_error))))
 
 
-def whole(half_width: float) -> float:
+def whole(margin_of_error: float) -> float:
     """Return a margin of error that shows no decimals: of counts, which are whole numbers."""
-    return max(half_width, 10.0)
+    return max(margin_of_error, 10.0)
 
 
-def _digits(size: float, half_width: float) -> int:
+def _digits(size: float, margin_of_error: float) -> int:
     """Return the significant digits of a very large or very small number: two of its margin of error."""
-    if not half_width < math.inf:
+    if not margin_of_error < math.inf:
         return 3
-    places = math.floor(math.log10(size)) - math.floor(math.log10(half_width))
+    places = math.floor(math.log10(size)) - math.floor(math.log10(margin_of_error))
     return min(17, max(3, places + 2))
 
 
-def figure(value: float, half_width: float) -> str:
+def figure(value: float, margin_of_error: float) -> str:
     """Return a number with thousands separators, cut where its margin of error makes digits idle.
 
     Examples
@@ -42,27 +42,27 @@ def figure(value: float, half_width: float) -> str:
     """
     if not math.isfinite(value):
         return "unknown"
-    if half_width == 0:
+    if margin_of_error == 0:
         return f"{value + 0.0:,.12g}"
-    size = max(abs(value), half_width)
+    size = max(abs(value), margin_of_error)
     if size >= 1e15 or size < 1e-9:
-        return f"{value + 0.0:,.{_digits(size, half_width)}g}"
-    shown = f"{value:,.{decimals(half_width)}f}"
+        return f"{value + 0.0:,.{_digits(size, margin_of_error)}g}"
+    shown = f"{value:,.{decimals(margin_of_error)}f}"
     return shown.lstrip("-") if not shown.strip("-0.,") else shown
 
 
-def _beyond(value: float, half_width: float) -> float:
+def _beyond(value: float, margin_of_error: float) -> float:
     """Return the distance from a number as :func:`figure` shows it to the next one."""
-    size = max(abs(value), half_width)
-    if half_width == 0:
+    size = max(abs(value), margin_of_error)
+    if margin_of_error == 0:
         return 0.0
     if size >= 1e15 or size < 1e-9:
         leading = math.floor(math.log10(abs(value))) if value else 0
-        return 10.0 ** (leading - _digits(size, half_width) + 1)
-    return 10.0 ** -decimals(half_width)
+        return 10.0 ** (leading - _digits(size, margin_of_error) + 1)
+    return 10.0 ** -decimals(margin_of_error)
 
 
-def end_text(value: float, half_width: float, side: int) -> str:
+def end_text(value: float, margin_of_error: float, side: int) -> str:
     """Return an end of an interval as :func:`figure` does, but rounded outward, and never as 0 when it is not.
 
     Parameters
@@ -79,14 +79,15 @@ def end_text(value: float, half_width: float, side: int) -> str:
     """
     if not math.isfinite(value):
         return "∞" if value > 0 else "-∞"
-    shown = figure(value, half_width)
+    shown = figure(value, margin_of_error)
     # what a number lacks for rounding in its last bits is no reason to go one digit on
-    slack = max(abs(value), half_width) * _LAST_BITS if half_width < math.inf else 0.0
+    slack = max(abs(value), margin_of_error) * _LAST_BITS if margin_of_error < math.inf else 0.0
     read = float(shown.replace(",", ""))
     if _tells(shown) and side * (value - read) > slack:
         # the largest floats may be shown as more than any
         shown = figure(
-            (read if math.isfinite(read) else value) + side * _beyond(value, half_width), half_width
+            (read if math.isfinite(read) else value) + side * _beyond(value, margin_of_error),
+            margin_of_error,
         )
     return shown if _tells(shown) or abs(value) <= slack else end_text(value, abs(value), side)
 
@@ -95,7 +96,7 @@ def _tells(shown: str) -> bool:
     return re.search("[1-9]", shown) is not None
 
 
-def ends_text(low: float, high: float, half_width: float, *, counts: bool = False) -> str:
+def ends_text(low: float, high: float, margin_of_error: float, *, counts: bool = False) -> str:
     """Return an interval as shown: never shorter than it is, with the digits that its margin deserves.
 
     Of ``counts``, which are whole numbers, the nearest ones hold whatever lies within.
@@ -108,8 +109,8 @@ def ends_text(low: float, high: float, half_width: float, *, counts: bool = Fals
     if math.isinf(low) and math.isinf(high):
         return "unknown"
     if counts and math.isfinite(high - low):
-        return f"{figure(low, half_width)} to {figure(high, half_width)}"
-    return f"{end_text(low, half_width, -1)} to {end_text(high, half_width, 1)}"
+        return f"{figure(low, margin_of_error)} to {figure(high, margin_of_error)}"
+    return f"{end_text(low, margin_of_error, -1)} to {end_text(high, margin_of_error, 1)}"
 
 
 def rounded_up(value: float, digits: int) -> float:

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.fast
 
 
 @pytest.mark.parametrize(
-    ("value", "half_width", "shown"),
+    ("value", "margin_of_error", "shown"),
     [
         (16115.4321, 6.2, "16,115.4"),
         (16115.4321, 62, "16,115"),
@@ -49,18 +49,18 @@ pytestmark = pytest.mark.fast
         (7.0, math.inf, "7"),
     ],
 )
-def test_a_figure_is_cut_where_its_half_width_makes_digits_idle(
-    value: float, half_width: float, shown: str
+def test_a_figure_is_cut_where_its_margin_of_error_makes_digits_idle(
+    value: float, margin_of_error: float, shown: str
 ) -> None:
-    assert figure(value, half_width) == shown
+    assert figure(value, margin_of_error) == shown
 
 
 @given(st.floats(-1e12, 1e12), st.floats(1e-6, 1e9))
-def test_a_figure_is_off_by_a_tenth_of_its_half_width_at_most(
-    value: float, half_width: float
+def test_a_figure_is_off_by_a_tenth_of_its_margin_of_error_at_most(
+    value: float, margin_of_error: float
 ) -> None:
-    shown = float(figure(value, half_width).replace(",", ""))
-    assert abs(shown - value) <= 0.1 * half_width + 1e-3 * abs(value) * (abs(value) < 1e-9)
+    shown = float(figure(value, margin_of_error).replace(",", ""))
+    assert abs(shown - value) <= 0.1 * margin_of_error + 1e-3 * abs(value) * (abs(value) < 1e-9)
 
 
 SIZES = st.one_of(
@@ -90,7 +90,7 @@ def test_an_end_is_rounded_by_less_than_one_digit(value: float, half: float, sid
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "half_width", "counts", "shown"),
+    ("low", "high", "margin_of_error", "counts", "shown"),
     [
         (4.04, 12.34, 4.15, False, "4.0 to 12.4"),
         (0.3, 0.7, 0.2, False, "0.30 to 0.70"),
@@ -103,18 +103,20 @@ def test_an_end_is_rounded_by_less_than_one_digit(value: float, half: float, sid
         (2.0, math.inf, math.inf, True, "2 to ∞"),
     ],
 )
-def test_intervals(low: float, high: float, half_width: float, counts: bool, shown: str) -> None:
-    assert ends_text(low, high, half_width, counts=counts) == shown
+def test_intervals(
+    low: float, high: float, margin_of_error: float, counts: bool, shown: str
+) -> None:
+    assert ends_text(low, high, margin_of_error, counts=counts) == shown
 
 
 @pytest.mark.parametrize(
-    ("half_width", "expected"),
+    ("margin_of_error", "expected"),
     [(62, 0), (6.2, 1), (0.62, 2), (0.00046, 5), (1e-30, 12), (0, 0), (math.inf, 0), (math.nan, 0)],
 )
-def test_two_significant_digits_of_the_half_width_are_shown(
-    half_width: float, expected: int
+def test_two_significant_digits_of_the_margin_of_error_are_shown(
+    margin_of_error: float, expected: int
 ) -> None:
-    assert decimals(half_width) == expected
+    assert decimals(margin_of_error) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""From a plan and its released knots to an ``Answer``; from a plan alone to a ``Price``."""
+"""From a plan and its released versions to an ``Answer``; from a plan alone to a ``Price``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpnb.ledger.store import Store
 from dpnb.privacy.calibrate import Law
 from dpnb.privacy.definition import PURE
 from dpnb.privacy.loss import PrivacyLoss
-from dpnb.releases.plan import Part, Plan, half_width
+from dpnb.releases.plan import Part, Plan, margin_of_error
 from dpnb.results import Bill, BudgetStatus
 from dpnb.schema.columns import Integer, Real
 from dpnb.schema.schema import Schema
@@ -252,7 +252,7 @@ def widths(
     def half(aggregate: Aggregate, size: int | None, sharers: int) -> float:
         part = _part(aggregate, wanted)
         look = store.accountant.look(analyst, {v.id: levels[v.id] for v in part.views()})
-        return half_width(part, wanted, levels, look, size or 1, sharers)
+        return margin_of_error(part, wanted, levels, look, size or 1, sharers)
 
     found: list[Width] = []
     for output in wanted.query.outputs:

@@ -17,7 +17,7 @@ from dpnb.errors import RequestError, given, nearest
 from dpnb.estimation.intervals import (
     Mode,
     Pair,
-    combination_half_width,
+    combination_margin_of_error,
     combine,
     mean_around_zero,
     mean_in_box,
@@ -280,7 +280,7 @@ def difference(
     values = estimates.count if estimates.total is None else estimates.total
     law = count_law if estimates.total is None else total_law
     assert values is not None and law is not None  # noqa: S101, PT018
-    half = combination_half_width(law, alpha, shares, groups, planned=planned)
+    half = combination_margin_of_error(law, alpha, shares, groups, planned=planned)
     centre = math.fsum(float(w) * values[i] for i, w in weights.items()) - float(constant)
     return centre - half, centre + half
 
@@ -322,7 +322,9 @@ def pairs(answer: Answer, found: Estimates, rows: Sequence[int]) -> Pairs:
     total = found.total is not None
     values, law = (found.total, found.total_law) if total else (found.count, found.count_law)
     assert values is not None and law is not None  # noqa: S101, PT018
-    half = combination_half_width(law, alpha, (Fraction(1), Fraction(-1)), groups, planned=False)
+    half = combination_margin_of_error(
+        law, alpha, (Fraction(1), Fraction(-1)), groups, planned=False
+    )
     return Pairs(value=tuple(values[row] for row in rows), half=half)
 
 

@@ -188,7 +188,7 @@ def least(
     start = alone(family, half - margin, alpha)
     if past is None:
         return Fresh(start, combined=False)
-    if past.half_width(alpha) <= half:
+    if past.margin_of_error(alpha) <= half:
         return Fresh(math.inf, combined=True)
     if family == "gaussian" and not past.scales and not granularity and not past.margin:
         return Fresh(math.sqrt(beside(start**2, past.sd**2)), combined=True)

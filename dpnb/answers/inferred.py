@@ -127,7 +127,7 @@ class Inferred:
         values["places"] = tuple(map(tuple, values["places"]))
         return cls(**values)
 
-    def half_width(self, group: int) -> float:
+    def margin_of_error(self, group: int) -> float:
         """Return half the width of a group's interval."""
         return (self.high[group] - self.low[group]) / 2
 
@@ -139,12 +139,12 @@ class Inferred:
         return figure(max(found, 0.0) if self.function == "COUNT" else found, self._grain(group))
 
     def _grain(self, group: int) -> float:
-        half = self.half_width(group)
+        half = self.margin_of_error(group)
         return whole(half) if self.function == "COUNT" else half
 
     def interval_text(self, group: int) -> str:
         """Return the interval as shown."""
-        if math.isinf(self.half_width(group)):
+        if math.isinf(self.margin_of_error(group)):
             return "not determined"
         half = self._grain(group)
         counts = self.function == "COUNT"

@@ -46,7 +46,7 @@ def measured(
         return _guaranteed(joint, options, evidence, part, place, rows, reach)
     if not place:
         return None, (-reach, reach) if part.function == "AVG" else _NOWHERE
-    width = partial(_half_width, options=options, alpha=alpha, evidence=evidence)
+    width = partial(_margin_of_error, options=options, alpha=alpha, evidence=evidence)
     if part.function == "AVG":
         return _mean(joint, options, width, place, reach)
     law, estimate = joint.law(place[0]), float(joint.estimates[place[0]])
@@ -61,11 +61,11 @@ def measured(
     return estimate, (estimate - half, estimate + half)
 
 
-def _half_width(law: Mixture, options: Options, alpha: float, evidence: Evidence) -> float:
+def _margin_of_error(law: Mixture, options: Options, alpha: float, evidence: Evidence) -> float:
     if options.chosen == "any":
         return evidence.any_factor(alpha) * law.sd + law.margin
     if options.method == "blue":
-        return law.half_width(alpha)
+        return law.margin_of_error(alpha)
     bayes = published("bayes")
     if options.method == "mc":
         if alpha * SIMULATED < 100:
@@ -73,13 +73,13 @@ def _half_width(law: Mixture, options: Options, alpha: float, evidence: Evidence
                 "method='mc' cannot find intervals with such a high confidence",
                 "Use method='blue'.",
             )
-        simulated: float = bayes.monte_carlo_half_width(law, alpha, SIMULATED, 0)
+        simulated: float = bayes.monte_carlo_margin_of_error(law, alpha, SIMULATED, 0)
         return simulated
     if law.variance:
         raise RequestError("method='pc' needs Laplace noise", "Use method='blue'.")
     if not law.scales:
         return law.margin
-    convolved: float = bayes.grid(law.scales).half_width(alpha)
+    convolved: float = bayes.grid(law.scales).margin_of_error(alpha)
     return convolved + law.margin
 
 
@@ -175,8 +175,8 @@ def _width_of(one: Inferred, group: int, joint: Joint, options: Options, interva
     place = one.places[group]
     plain = options.method == "blue" and options.prior is None and options.chosen != "any"
     if plain and len(place) == 1:
-        return joint.half_width(place[0], options.alpha(intervals))
-    return one.half_width(group)
+        return joint.margin_of_error(place[0], options.alpha(intervals))
+    return one.margin_of_error(group)
 
 
 def _missed(

@@ -84,7 +84,7 @@ def sufficient(plan: Plan, held: Sequence[Held]) -> dict[str, Fraction] | None:
             return None
         joints = [evidence.history.joint(rows) for rows in combinations]
         for group in range(len(joints[0])):
-            if not _reached(one, [joint.half_width(group, one.alpha) for joint in joints]):
+            if not _reached(one, [joint.margin_of_error(group, one.alpha) for joint in joints]):
                 return None
     return {one.name: one.level for one in evidence.used}
 
@@ -245,7 +245,7 @@ def _estimates(one: Wanted, joint: Joint, plan: Plan, groups: int, look: int) ->
     ends: list[tuple[float, float]] = []
 
     def width(law: Mixture) -> float:
-        return law.half_width(one.alpha)
+        return law.margin_of_error(one.alpha)
 
     for group in range(groups):
         if one.part.is_mean:
@@ -254,7 +254,7 @@ def _estimates(one: Wanted, joint: Joint, plan: Plan, groups: int, look: int) ->
             values.append(mean)
             ends.append(interval)
             continue
-        estimate, half = float(joint.estimates[group]), joint.half_width(group, one.alpha)
+        estimate, half = float(joint.estimates[group]), joint.margin_of_error(group, one.alpha)
         values.append(estimate)
         ends.append(
             count_interval(estimate, half)

@@ -1,4 +1,4 @@
-"""The request for an answer: from a statement to knots of noise paths."""
+"""The request for an answer: from a statement to versions of noise paths."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class AnswerRequest:
 
     def cost(self, plan: Plan) -> Cost:
         """Return the increase that bringing the views up to their levels costs."""
-        return self.store.accountant.cost(self.analyst, plan.wishes(), _definitions(plan))
+        return self.store.accountant.cost(self.analyst, plan.level_targets(), _definitions(plan))
 
     def needed(self, plan: Plan, cost: Cost) -> Set[str]:
         """Return the views that take a look at the data, given what the ledger holds."""
@@ -144,13 +144,15 @@ class AnswerRequest:
         """Draw the versions that the ledger lacks."""
         state = self.store.accountant
         steps = cost.steps
-        knots: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
+        versions: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
         locals_: dict[str, tuple[str, str, tuple[int, ...]]] = {}
         for name, step in steps.items():
             vector = None if exact is None else exact.get(name)
             drawn = self._draw(name, plan.views[name], step, vector, noise)
-            if drawn.knots:
-                knots[name] = [(str(knot.level), knot.vector) for knot in drawn.knots]
+            if drawn.versions:
+                versions[name] = [
+                    (str(version.level), version.vector) for version in drawn.versions
+                ]
             if drawn.local is not None:
                 own = drawn.local
                 locals_[name] = (str(own.level), str(own.source), own.vector)
@@ -162,7 +164,7 @@ class AnswerRequest:
             "version": self.store.version(plan.query.table),
             "levels": {name: str(step.level) for name, step in steps.items()},
             "views": _definitions(plan),
-            "knots": knots,
+            "knots": versions,
             "declared": [
                 None if part.alignment is None else part.alignment.view.id for part in plan.parts
             ],
@@ -172,8 +174,8 @@ class AnswerRequest:
             entry["locals"] = locals_
             entry["steps"] = {name: plain_step(step) for name, step in steps.items()}
             entry["wishes"] = {
-                name: [str(wish.level), None if wish.epsilon is None else str(wish.epsilon)]
-                for name, wish in plan.wishes().items()
+                name: [str(target.level), None if target.epsilon is None else str(target.epsilon)]
+                for name, target in plan.level_targets().items()
             }
         return entry
 
@@ -196,7 +198,7 @@ class AnswerRequest:
         """Nothing is known without a release."""
 
     def result(self, plan: Plan, charge: Charge, *, fresh: bool) -> Answer:
-        """Build the answer from the committed knots."""
+        """Build the answer from the committed versions."""
         return assembly.answer(self.sql, plan, charge, self.store, fresh=fresh)
 
 

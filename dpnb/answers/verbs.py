@@ -93,7 +93,7 @@ def priced(runner: Runner, requests: Sequence[AnswerRequest | OnlineRequest]) ->
                 wanted = online.bought
             if bought and stored is None:
                 definitions = {name: view.definition() for name, view in wanted.views.items()}
-                cost = state.cost(row, wanted.wishes(), definitions, tried)
+                cost = state.cost(row, wanted.level_targets(), definitions, tried)
             levels = {view: step.level for view, step in cost.steps.items()}
             levels = levels if stored is None else dict(stored.levels)
             rest = left.setdefault(row, assembly.status(store, row).remaining)

@@ -25,14 +25,14 @@ Verdicts: TypeAlias = npt.NDArray[np.int8]
 """1 for surely yes, -1 for surely no, 0 for unknown."""
 
 _FIRST_SHARE = 16
-"""The mixture of :func:`past_half_width` is tightest at so many times less than the first level seen;
+"""The mixture of :func:`past_margin_of_error` is tightest at so many times less than the first level seen;
 at that level its intervals are a fifth wider than those of a level that was fixed beforehand."""
 
 
-def half_width(
+def margin_of_error(
     level: Fraction, sensitivity: float, privacy: PrivacyDefinition, alpha: float
 ) -> float:
-    """Return the half-width of an interval that fails with probability ``alpha``.
+    """Return the margin of error of an interval that fails with probability ``alpha``.
 
     Laplace: sensitivity ln(1/alpha) / epsilon, for docs/methods/probe.md, theorem 11.
     Gaussian: the two-sided quantile; no other property of Laplace noise is used there.
@@ -40,7 +40,7 @@ def half_width(
     return law(level, sensitivity, privacy).quantile(alpha)
 
 
-def past_half_width(
+def past_margin_of_error(
     first: Fraction,
     held: Fraction,
     refinements: int,

@@ -276,7 +276,7 @@ class Decider:
         return replace(
             rebilled(built, stored=True), status="certified",
             next_cost=self.store.accountant.cost(
-                self.analyst, made.wishes(), made.definitions()
+                self.analyst, made.level_targets(), made.definitions()
             ).row,
         )  # fmt: skip
 

@@ -12,14 +12,14 @@ import numpy.typing as npt
 from dpnb.decide.certificate import (
     Floats,
     Verdicts,
-    half_width,
-    past_half_width,
+    margin_of_error,
+    past_margin_of_error,
     shares,
     verdicts,
 )
 from dpnb.decide.conditions import Bools
 from dpnb.decide.plan import LATTICE_SHARE, DecisionPlan
-from dpnb.decide.progressive import hopeless, kept, last_half_widths, passes
+from dpnb.decide.progressive import hopeless, kept, last_margins_of_error, passes
 from dpnb.decide.stage import Stage
 from dpnb.errors import RequestError
 from dpnb.ledger.accountant import Accountant
@@ -79,7 +79,7 @@ def found_at(stage: Stage, step: int, state: Accountant) -> Found:
         fresh = _added(stage, newest, number, state)
         seen.append(fresh)
         for i, line in enumerate(plan.lines):
-            half = half_width(line.levels[number - 1], plan.reaches[i], plan.privacy, alpha)
+            half = margin_of_error(line.levels[number - 1], plan.reaches[i], plan.privacy, alpha)
             half += slack(stage, i, number)
             low[i] = np.maximum(low[i], fresh[i] - half)
             high[i] = np.minimum(high[i], fresh[i] + half)
@@ -140,11 +140,11 @@ def _version(
     plan: DecisionPlan, place: int, name: str, level: Fraction, state: Accountant
 ) -> npt.NDArray[np.float64]:
     """Return a version of a line's view, groups in the order of the statement; 0 where there is none."""
-    knot = find(state.synopses.paths.get(name, ()), level)
-    if knot is None:
+    version = find(state.synopses.paths.get(name, ()), level)
+    if version is None:
         return np.zeros(len(plan.groups))
     unit = float(plan.lines[place].view.granularity)
-    made: Floats = np.asarray(knot.vector, dtype=np.float64)[list(plan.order)] * unit
+    made: Floats = np.asarray(version.vector, dtype=np.float64)[list(plan.order)] * unit
     return made
 
 
@@ -181,7 +181,7 @@ def _past_intervals(stage: Stage, state: Accountant) -> tuple[Floats, Floats]:
         line = plan.lines[one.line]
         # of all views seen, the one in place n gets 6/(pi n)^2: which ones matter may rest on what they showed
         own = alpha * ANY_LOOK / one.rank**2
-        half = past_half_width(
+        half = past_margin_of_error(
             one.first, one.held, one.refinements, plan.reaches[one.line], plan.privacy, own
         )
         values = _version(plan, one.line, one.view, one.held, state)
@@ -198,7 +198,7 @@ def is_hopeless(stage: Stage, found: Found) -> bool:
     alpha = _failing(stage) / len(plan.lines) / plan.steps
     return hopeless(
         plan.condition, plan.places, plan.limits, found.kept, found.newest, found.scales,
-        last_half_widths(last, plan.reaches, plan.privacy, alpha),
+        last_margins_of_error(last, plan.reaches, plan.privacy, alpha),
         plan.regions(plan.steps), plan.options.goal, plan.privacy,
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpnb.decide.apportion import shift
-from dpnb.decide.certificate import Floats, chances, half_width
+from dpnb.decide.certificate import Floats, chances, margin_of_error
 from dpnb.decide.conditions import Bools, Condition
 from dpnb.privacy.definition import PrivacyDefinition
 
@@ -105,7 +105,7 @@ def hopeless(
     values : array, shape (aggregates, groups)
         The newest, with noise of ``scales``.
     last : sequence of float
-        Half-widths of the certificate's intervals at the last step, by aggregate.
+        Margin of errors of the certificate's intervals at the last step, by aggregate.
     us : sequence of float
         Uncertain regions of the last step, by condition.
     """
@@ -124,14 +124,14 @@ def hopeless(
     return float(doubtful.sum()) - 2 * spread > most
 
 
-def last_half_widths(
+def last_margins_of_error(
     levels: Sequence[Fraction],
     sensitivities: Sequence[float],
     privacy: PrivacyDefinition,
     alpha: float,
 ) -> list[float]:
-    """Return the half-widths of the certificate's intervals at the levels of a step."""
+    """Return the margins of error of the certificate's intervals at the levels of a step."""
     return [
-        half_width(level, sensitivity, privacy, alpha)
+        margin_of_error(level, sensitivity, privacy, alpha)
         for level, sensitivity in zip(levels, sensitivities, strict=True)
     ]

@@ -62,7 +62,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class ResponseRequest:
-    """One analyst's wish for randomised response on some groups (all, or those in doubt)."""
+    """One analyst's request for randomised response on some groups (all, or those in doubt)."""
 
     verb: ClassVar[str] = "decide"
     analyst: str

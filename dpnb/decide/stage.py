@@ -11,7 +11,7 @@ from typing import Any
 from dpnb.decide.plan import DecisionPlan
 from dpnb.errors import RequestError
 from dpnb.ledger.accountant import Accountant, Charge
-from dpnb.ledger.mechanism import Wish
+from dpnb.ledger.mechanism import LevelTarget
 from dpnb.ledger.store import Store
 from dpnb.privacy.definition import GDP
 from dpnb.views.view import View
@@ -97,9 +97,12 @@ class Stage:
             for start, line in zip(self.starts, self.plan.lines, strict=True)
         )
 
-    def wishes(self) -> dict[str, Wish]:
+    def level_targets(self) -> dict[str, LevelTarget]:
         """Return what is wanted of each view."""
-        return {name: Wish(target) for name, target in zip(self.names, self.targets(), strict=True)}
+        return {
+            name: LevelTarget(target)
+            for name, target in zip(self.names, self.targets(), strict=True)
+        }
 
     def definitions(self) -> dict[str, dict[str, Any]]:
         """Return the public definitions of the views."""
@@ -180,4 +183,4 @@ def _alike(view: View, state: Accountant) -> list[str]:
 
 
 def _between(state: Accountant, name: str, first: Fraction, held: Fraction) -> int:
-    return sum(first < knot.level <= held for knot in state.synopses.paths[name])
+    return sum(first < version.level <= held for version in state.synopses.paths[name])

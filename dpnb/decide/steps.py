@@ -1,4 +1,4 @@
-"""The request for one step of a decision: from its lines to knots of noise paths."""
+"""The request for one step of a decision: from its lines to versions of noise paths."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpnb.ledger.accountant import Charge, Cost
 from dpnb.ledger.store import Store
 from dpnb.privacy.definition import PURE
 from dpnb.privacy.noise import Noise
-from dpnb.privacy.path import Knot, find, gaussian_knot, laplace_chain
+from dpnb.privacy.path import Version, find, gaussian_version, laplace_chain
 from dpnb.sql.canonical import describe
 from dpnb.views.view import View, scan_of
 
@@ -43,7 +43,7 @@ def measured(
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """One analyst's wish to take one step of a decision.
+    """One analyst's request to take one step of a decision.
 
     ``show`` builds what is returned from the stage and its charge; ``past`` decides from what was seen
     before, where that is enough.
@@ -76,7 +76,7 @@ class StepRequest:
 
     def cost(self, plan: Stage) -> Cost:
         """Return the increase that bringing the views up to their levels costs."""
-        return self.store.accountant.cost(self.analyst, plan.wishes(), plan.definitions())
+        return self.store.accountant.cost(self.analyst, plan.level_targets(), plan.definitions())
 
     def needed(self, plan: Stage, cost: Cost) -> Set[str]:
         """Return the views that take a look at the data, given what the ledger holds."""
@@ -94,12 +94,12 @@ class StepRequest:
     ) -> dict[str, Any]:
         """Draw the versions that the ledger lacks, and return its entry."""
         state, steps = self.store.accountant, cost.steps
-        knots = {}
+        versions = {}
         for name, line, target in zip(plan.names, plan.plan.lines, plan.targets(), strict=True):
             if find(state.synopses.paths.get(name, ()), target) is None:
                 vector = None if exact is None else exact.get(name)
                 drawn = self._draw(line.view, target, line.levels, vector, noise)
-                knots[name] = [(str(knot.level), knot.vector) for knot in drawn]
+                versions[name] = [(str(version.level), version.vector) for version in drawn]
         return {
             "kind": "answer",
             "sql": self.words(plan),
@@ -112,7 +112,7 @@ class StepRequest:
             "version": plan.plan.version,
             "levels": {name: str(step.level) for name, step in steps.items()},
             "views": plan.definitions(),
-            "knots": knots,
+            "knots": versions,
             "conditional": self.conditional or not state.conditional.isdisjoint(steps),
         }
 
@@ -123,12 +123,12 @@ class StepRequest:
         levels: Sequence[Fraction],
         exact: Sequence[int] | None,
         noise: Noise,
-    ) -> Sequence[Knot]:
+    ) -> Sequence[Version]:
         state = self.store.accountant
         sensitivity = view.lattice_sensitivity(state.privacy)
         if state.privacy is not PURE:
             path = state.synopses.paths.get(view.id, ())
-            return [gaussian_knot(path, target, exact, sensitivity, noise)]
+            return [gaussian_version(path, target, exact, sensitivity, noise)]
         if exact is None:
             raise engine_failure()
         return laplace_chain(exact, levels, sensitivity, noise)

@@ -189,7 +189,7 @@ class DiscoveryPrice(Billed, Shown):
     ----------
     law : ThresholdLaw
     hidden : int
-        Half-width of the interval for the number of hidden values.
+        Margin of error of the interval for the number of hidden values.
     bill : Bill
         What it would cost now, and what is left before it.
     affordable : bool

@@ -84,7 +84,7 @@ class DiscoveryPlan:
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryRequest:
-    """One analyst's wish to know the values of a column."""
+    """One analyst's request to know the values of a column."""
 
     verb: ClassVar[str] = "discover"
     analyst: str
@@ -257,7 +257,7 @@ class DiscoveryRequest:
         """Build the discovery from what was committed."""
         budget = status(self.store, charge.analyst)
         drawn = self.store.accountant.releases[charge.request].drawn
-        half = plan.threshold.half_width(plan.confidence)
+        half = plan.threshold.margin_of_error(plan.confidence)
         hidden = int(drawn["total"]) - len(drawn["keys"])
         return Discovery(
             table=plan.table.name,

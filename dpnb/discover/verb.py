@@ -28,7 +28,7 @@ def _priced(runner: Runner, row: str, call: Call) -> DiscoveryPrice:
         budget = status(store, row)
         return DiscoveryPrice(
             law=plan.law,
-            hidden=plan.threshold.half_width(plan.confidence),
+            hidden=plan.threshold.margin_of_error(plan.confidence),
             bill=budget.charged(cost),
             affordable=not cost.exceeds(budget.remaining, budget.privacy),
         )

@@ -107,7 +107,7 @@ class Estimates:
 
     def _grain(self, group: int) -> float:
         """Return the size of the digits to show: whole numbers for what can only be one."""
-        half = self.half_width(group)
+        half = self.margin_of_error(group)
         if self.function == "COUNT":
             return whole(half)
         if not isinstance(self.formula, Quantile):
@@ -141,7 +141,7 @@ class Estimates:
         values["leaves"] = tuple(cls.from_dict(leaf) for leaf in values["leaves"])
         return cls(**values)
 
-    def half_width(self, group: int) -> float:
+    def margin_of_error(self, group: int) -> float:
         """Return half the width of a group's interval."""
         return (self.high[group] - self.low[group]) / 2
 

@@ -183,7 +183,7 @@ def combine(ends: Sequence[Pair], weights: Sequence[Fraction], shift: Fraction) 
     return _float(sides[0], -math.inf), _float(sides[1], math.inf)
 
 
-def combination_half_width(
+def combination_margin_of_error(
     law: Law, alpha: float, weights: Sequence[Fraction], groups: int, *, planned: bool
 ) -> float:
     """Return the margin of error of a weighted sum of groups' COUNTs or SUMs.
@@ -221,7 +221,7 @@ def combination_half_width(
     """
     sizes = [abs(float(weight)) for weight in weights]
     if planned:
-        return _planned_half_width(law, alpha, sizes)
+        return _planned_margin_of_error(law, alpha, sizes)
     if sum(weights) != 0:
         return law.quantile(alpha / groups) * math.fsum(sizes)
     if law.family == "gaussian":
@@ -231,7 +231,7 @@ def combination_half_width(
     return spread * (math.fsum(sizes) / 2)
 
 
-def _planned_half_width(law: Law, alpha: float, sizes: Sequence[float]) -> float:
+def _planned_margin_of_error(law: Law, alpha: float, sizes: Sequence[float]) -> float:
     if law.family == "gaussian":
         return law.quantile(alpha) * math.hypot(*sizes)
     if len(sizes) <= 2:
@@ -250,11 +250,11 @@ def _chernoff(alpha: float, scales: Sequence[float]) -> float:
     largest = max(scales)
     ratios = [scale / largest for scale in scales]
 
-    def half_width(u: float) -> float:
+    def margin_of_error(u: float) -> float:
         return (math.log(2 / alpha) - sum(math.log1p(-((u * r) ** 2)) for r in ratios)) / u
 
     low, high = 0.0, 1.0
     for _ in range(60):
         a, b = low + (high - low) / 3, high - (high - low) / 3
-        low, high = (low, b) if half_width(a) < half_width(b) else (a, high)
-    return largest * half_width(low + (high - low) / 3)
+        low, high = (low, b) if margin_of_error(a) < margin_of_error(b) else (a, high)
+    return largest * margin_of_error(low + (high - low) / 3)

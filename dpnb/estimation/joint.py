@@ -294,14 +294,14 @@ class Joint:
         made: Floats = (found + found.T) / 2
         return made
 
-    def half_width(self, i: int, alpha: float) -> float:
+    def margin_of_error(self, i: int, alpha: float) -> float:
         """Return h with P(|error of estimate i| > h) <= ``alpha``: the interval is estimate -+ h."""
         _level(alpha)
-        return self.law(i).half_width(alpha)
+        return self.law(i).margin_of_error(alpha)
 
     def interval(self, i: int, alpha: float) -> Pair:
         """Return the narrowest interval of the exact value i, pointwise at ``alpha``."""
-        half = self.half_width(i, alpha)
+        half = self.margin_of_error(i, alpha)
         return float(self.estimates[i]) - half, float(self.estimates[i]) + half
 
     def confidence(self, i: int, half: float) -> float:
@@ -344,7 +344,7 @@ class Joint:
                 f"looks must be at least 1, got {given(looks)}", "Count the displayed estimates."
             )
         _level(alpha)
-        return self.half_width(i, alpha / looks)
+        return self.margin_of_error(i, alpha / looks)
 
     def variance_shares(self, i: int) -> list[tuple[str, float, float]]:
         """Return what each answer adds to estimate i: (name, weight, share of the variance).
@@ -420,7 +420,7 @@ class Joint:
 
     def _linear(self, combination: Combination, alpha: float) -> Quantity:
         _level(alpha)
-        value, half = self.estimate(combination), self.law(combination).half_width(alpha)
+        value, half = self.estimate(combination), self.law(combination).margin_of_error(alpha)
         return Quantity(value, value - half, value + half, 1 - alpha)
 
     def slope(

@@ -75,7 +75,7 @@ def ratio(joint: Joint, i: int, j: int, alpha: float = 0.05) -> Quantity:
     value = above / below if below else math.nan
     # the same ratio with a positive denominator
     side = joint if below > 0 else replace(joint, estimates=-joint.estimates)
-    low, high = mean_interval(side, i, j, methodcaller("half_width", alpha), math.inf)
+    low, high = mean_interval(side, i, j, methodcaller("margin_of_error", alpha), math.inf)
     return Quantity(value, low, high, 1 - alpha)
 
 

@@ -46,7 +46,7 @@ class Mixture:
 
     Examples
     --------
-    >>> round(Mixture((3.0, 1.0), 4.0).half_width(0.05), 3)
+    >>> round(Mixture((3.0, 1.0), 4.0).margin_of_error(0.05), 3)
     10.005
     """
 
@@ -76,7 +76,7 @@ class Mixture:
             return 1 - self.tail(-x)
         return _tail(self, x)[0]
 
-    def half_width(self, alpha: float) -> float:
+    def margin_of_error(self, alpha: float) -> float:
         """Return a margin of error that |X| exceeds with probability at most ``alpha``.
 
         The least one in closed forms; otherwise above it by at most ERROR / density, and

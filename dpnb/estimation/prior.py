@@ -144,7 +144,7 @@ class Updated:
         import numpy as np
 
         if self._bounds is not None:
-            half = self._law.half_width(alpha)
+            half = self._law.margin_of_error(alpha)
             low, high = self._bounds
             return (
                 min(max(self._estimate - half, low), high),
@@ -268,7 +268,7 @@ def _points(
     if isinstance(prior, Mapping):
         return np.array(sorted(prior), dtype=np.float64), 0.0
     spread = law.sd
-    reach = law.half_width(_FAR)
+    reach = law.margin_of_error(_FAR)
     low, high = max(low, estimate - reach), min(high, estimate + reach)
     if isinstance(prior, Normal):
         spread = min(spread, prior.sd)

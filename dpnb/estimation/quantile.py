@@ -72,8 +72,8 @@ def quantiles(wanted: Quantile, cells: Estimates, kind: Integer | Real, alpha: f
     ends = edges(kind)
     share, size = float(wanted.share), len(ends)
     counts = np.array(cells.count, dtype=np.float64).reshape(-1, size)
-    halves = half_widths(share, size, law, alpha)
-    fewest = half_widths(0.0, size, law, alpha)[-1]
+    halves = margins_of_error(share, size, law, alpha)
+    fewest = margins_of_error(0.0, size, law, alpha)[-1]
     values: list[float | None] = []
     found: list[Pair] = []
     for group in counts:
@@ -116,7 +116,7 @@ def _point(above: Floats, start: float, ends: Sequence[Pair]) -> float:
     return low + part * (high - low)
 
 
-def half_widths(share: float, size: int, law: Law, alpha: float) -> Floats:
+def margins_of_error(share: float, size: int, law: Law, alpha: float) -> Floats:
     """Return h_k with P(|noise of T_k| > h_k) <= ``alpha`` for the cuts k = 1 ... size; shape (size,).
 
     The noise of T_k has weight 1 - share on k counts and share on the others. For Laplace noise h_k
@@ -133,17 +133,17 @@ def half_widths(share: float, size: int, law: Law, alpha: float) -> Floats:
         squares: Floats = (1 - share) ** 2 * below + share**2 * (size - below)
         return unit * np.sqrt(squares)
 
-    def half_width(cut: int) -> float:
+    def margin_of_error(cut: int) -> float:
         weights = [1 - share] * cut + [share] * (size - cut)
-        return mixture(weights, [law] * size).half_width(alpha)
+        return mixture(weights, [law] * size).margin_of_error(alpha)
 
     if share == 0.5:
-        return np.full(size, half_width(size))
+        return np.full(size, margin_of_error(size))
     if share == 0:
         # only the last is wanted: the noise of the number of rows
-        return np.full(size, half_width(size))
+        return np.full(size, margin_of_error(size))
     anchors = np.unique(np.linspace(1, size, min(size, _ANCHORS)).round().astype(np.int64))
-    worked_out = np.array([half_width(int(cut)) for cut in anchors])
+    worked_out = np.array([margin_of_error(int(cut)) for cut in anchors])
     right = np.searchsorted(anchors, below)
     left = np.searchsorted(anchors, below, side="right") - 1
     wider: Floats = np.maximum(worked_out[left], worked_out[right])

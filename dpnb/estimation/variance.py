@@ -68,7 +68,7 @@ class Laws:
     count: Law
     alpha: float
 
-    def half_width(self, of_total: float, of_count: float) -> float:
+    def margin_of_error(self, of_total: float, of_count: float) -> float:
         """Return q with P(|e_S + of_total e_T + of_count e_C| > q) <= alpha."""
         scales = (
             self.square.scale,
@@ -170,7 +170,7 @@ def _ends(
     low, high = possible
     for _ in range(3):
         reach = max(abs(weight - end) for weight in weights for end in (low, high))
-        half = laws.half_width(steep, reach)
+        half = laws.margin_of_error(steep, reach)
         low = max(low, (offsets[0] - half) / divisor)
         high = min(high, (offsets[1] + half) / divisor)
         if low > high:

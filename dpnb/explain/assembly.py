@@ -214,7 +214,7 @@ def explanation(
             conditional=plan.conditional or charge.conditional,
         ),
         rho=plan.budgets.to_dict(),
-        half_width=half / divisor,
+        margin_of_error=half / divisor,
         resolution=plan.resolution / divisor,
         definition={**plan.definition(), "noise": drawn["noise"]},
     )

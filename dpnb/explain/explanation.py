@@ -80,7 +80,7 @@ class Explanation(Billed, Result):
         question is conditional, too.
     rho : mapping of str to str
         Budget of each part: topk, influence, rank.
-    half_width : float
+    margin_of_error : float
         Of the influences' intervals, as shown.
     resolution : float
         How far influences lie apart that ranks tell apart, as shown.
@@ -112,7 +112,7 @@ class Explanation(Billed, Result):
     sharper: Mapping[str, float]
     bill: Bill
     rho: Mapping[str, str]
-    half_width: float
+    margin_of_error: float
     resolution: float
     definition: Mapping[str, Any]
 

@@ -192,7 +192,7 @@ class ExplanationPlan:
         return influence_sigma(self.lattice.sensitivity, self.design.k, self.budgets.influence)
 
     @property
-    def half_width(self) -> float:
+    def margin_of_error(self) -> float:
         """Half the width of an influence's interval, in units of the influence."""
         return self.design.quantile * self.sigma * float(self.unit)
 
@@ -279,7 +279,7 @@ def plan_explanation(
     epsilon : number
         Instead: the rho that means this epsilon at ``delta``.
     error : number
-        Instead: half-width of the influences' intervals as they will be shown; the other parts in
+        Instead: margin of error of the influences' intervals as they will be shown; the other parts in
         proportion 1:1:2.
     scale : float, optional
         What influences are divided by when they are shown relative to the difference.
@@ -326,11 +326,11 @@ def _by_name(rho: Mapping[Any, object]) -> Budgets:
 def _for_error(
     error: object, lattice: Lattice, target: Target, design: Design, scale: float | None
 ) -> Budgets:
-    """Invert the half-width: rho = k (z Delta / error)^2 / 2 for the influences."""
-    wished = amount(error, "error") * (1 if scale is None else Fraction(scale))
+    """Invert the margin of error: rho = k (z Delta / error)^2 / 2 for the influences."""
+    wanted = amount(error, "error") * (1 if scale is None else Fraction(scale))
     z = design.quantile
     # exact ratios: powers of bounds such as 1e150 would overflow a float
-    ratio = Fraction(z) * lattice.sensitivity * lattice.unit * target.step / wished
+    ratio = Fraction(z) * lattice.sensitivity * lattice.unit * target.step / wanted
     rho = design.k * ratio**2 / 2 * Fraction(1 + 1e-12)
     if not LEAST_RHO <= rho <= MOST_RHO:
         raise RequestError(

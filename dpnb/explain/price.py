@@ -61,7 +61,7 @@ class ExplanationPrice(Billed, Shown):
         Whether the difference is more than noise; otherwise explaining it needs ``anyway=True``.
     relative : bool
         Whether the widths are shares of the released difference.
-    half_width : float
+    margin_of_error : float
         Of the influences' intervals, as they would be shown.
     resolution : float
         How far influences must lie apart for ranks to tell them apart.
@@ -83,7 +83,7 @@ class ExplanationPrice(Billed, Shown):
     unbinned: Mapping[str, str]
     valid: bool
     relative: bool
-    half_width: float
+    margin_of_error: float
     resolution: float
 
     def share(self) -> float:
@@ -99,7 +99,7 @@ class ExplanationPrice(Billed, Shown):
     @property
     def too_wide(self) -> bool:
         """Whether the influences' margin of error is more than three quarters of the difference."""
-        return self.relative and self.half_width > 0.75
+        return self.relative and self.margin_of_error > 0.75
 
     def check_default(self) -> None:
         """Refuse to spend the default cost on what would be mostly noise. Public and released numbers only.
@@ -113,7 +113,7 @@ class ExplanationPrice(Billed, Shown):
             return
         raise RequestError(
             "with a fifth of what is left, the influences' margin of error would be "
-            f"{figure(100 * self.half_width, 100 * self.half_width)} % of the difference",
+            f"{figure(100 * self.margin_of_error, 100 * self.margin_of_error)} % of the difference",
             "Explain a larger difference, or say what it may cost: rho=..., or error=0.2 for a margin of "
             "20 % of the difference. Nothing was charged.",
         )
@@ -163,6 +163,6 @@ def price(
         unbinned=dict(plan.space.unbinned),
         valid=question.valid,
         relative=scale is not None,
-        half_width=plan.half_width / divisor,
+        margin_of_error=plan.margin_of_error / divisor,
         resolution=plan.resolution / divisor,
     )

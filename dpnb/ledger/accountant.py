@@ -11,12 +11,21 @@ from fractions import Fraction
 from typing import Any
 
 from dpnb.errors import BudgetError, LedgerError, RequestError
-from dpnb.ledger.mechanism import MECHANISMS, NONE, Local, Mechanism, Name, Step, Synopses, Wish
+from dpnb.ledger.mechanism import (
+    MECHANISMS,
+    NONE,
+    LevelTarget,
+    Local,
+    Mechanism,
+    Name,
+    Step,
+    Synopses,
+)
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.definition import BASIC, ZCDP, PrivacyDefinition
 from dpnb.privacy.loss import PrivacyLoss, amount_text
 from dpnb.privacy.parallel import Place, Region, region, worst_off, worst_off_in
-from dpnb.privacy.path import Knot, find, insert
+from dpnb.privacy.path import Version, find, insert
 
 _MOST_REPEATED = 10_000
 """How many clients' names of repeated requests are remembered."""
@@ -235,22 +244,23 @@ class Accountant:
     def cost(
         self,
         analyst: str,
-        wishes: Mapping[str, Wish],
+        targets: Mapping[str, LevelTarget],
         definitions: Mapping[str, Mapping[str, Any]],
         state: Synopses | None = None,
     ) -> Cost:
-        """Return what serving an analyst's wishes would change; spends nothing.
+        """Return what serving an analyst's targets would change; spends nothing.
 
         Parameters
         ----------
-        wishes, definitions : mapping
+        targets, definitions : mapping
             What is wanted of views, and their public definitions, by their ids.
         state : Synopses, optional
             A sketch to try it on.
         """
         state = self.synopses if state is None else state
         steps = {
-            view: self.mechanism.step(state, analyst, view, wish) for view, wish in wishes.items()
+            view: self.mechanism.step(state, analyst, view, target)
+            for view, target in targets.items()
         }
         return self._cost(analyst, steps, definitions, state)
 
@@ -271,7 +281,7 @@ class Accountant:
         return Cost(found[None][0], found[analyst][0], steps, regions, bounds)
 
     def note(self, analyst: str, cost: Cost, state: Synopses | None = None) -> None:
-        """Take over what serving an analyst's wishes changes, in a sketch when one is given."""
+        """Take over what serving an analyst's targets changes, in a sketch when one is given."""
         state = self.synopses if state is None else state
         for who, loss in ((None, cost.table), (analyst, cost.row)):
             for view, more in _changes(state, who, cost.steps).items():
@@ -372,8 +382,8 @@ class Accountant:
         analyst, state = charge.analyst, self.synopses
         definitions = self._definitions(sequence, entry, levels)
         if self.mechanism_name == "path":
-            wishes = {view: Wish(level) for view, level in levels.items()}
-            cost = self.cost(analyst, wishes, definitions)
+            targets = {view: LevelTarget(level) for view, level in levels.items()}
+            cost = self.cost(analyst, targets, definitions)
         else:
             cost = self._written(sequence, analyst, entry)
         wrong = any(step.level != levels[view] for view, step in cost.steps.items())
@@ -385,8 +395,8 @@ class Accountant:
         cost = replace(cost, table=charge.spent, row=charge.row)
         total = self._total(charge.spent, sequence)
         drawn = {
-            view: [Knot(Fraction(level), tuple(vector)) for level, vector in knots]
-            for view, knots in entry["knots"].items()
+            view: [Version(Fraction(level), tuple(vector)) for level, vector in versions]
+            for view, versions in entry["knots"].items()
         }
         own = {
             view: Local(Fraction(level), Fraction(source), tuple(vector))
@@ -394,7 +404,7 @@ class Accountant:
         }
         for view, level in levels.items():
             if self.mechanism_name == "path":
-                new = any(knot.level == level for knot in drawn.get(view, ()))
+                new = any(version.level == level for version in drawn.get(view, ()))
                 there = new or find(state.paths.get(view, ()), level) is not None
             else:
                 new = view in own and own[view].level == level
@@ -402,9 +412,9 @@ class Accountant:
             if not there:
                 raise damaged(sequence)
         # everything was checked: from here on nothing is refused
-        for view, knots in drawn.items():
-            for knot in knots:
-                insert(state.paths.setdefault(view, []), knot)
+        for view, versions in drawn.items():
+            for version in versions:
+                insert(state.paths.setdefault(view, []), version)
         for view, made in own.items():
             state.locals.setdefault((analyst, view), {})[made.level] = made
         self.definitions.update(definitions)
@@ -433,8 +443,8 @@ class Accountant:
         """
         steps = {view: read_step(data) for view, data in entry["steps"].items()}
         for view, (level, epsilon) in entry["wishes"].items():
-            wish = Wish(Fraction(level), None if epsilon is None else Fraction(epsilon))
-            if not _alike(steps[view], self.mechanism.step(self.synopses, analyst, view, wish)):
+            target = LevelTarget(Fraction(level), None if epsilon is None else Fraction(epsilon))
+            if not _alike(steps[view], self.mechanism.step(self.synopses, analyst, view, target)):
                 raise damaged(sequence)
         if steps.keys() != entry["wishes"].keys():
             raise damaged(sequence)
@@ -502,10 +512,10 @@ class Accountant:
     def vector(self, analyst: str, view: str, level: Fraction) -> tuple[int, ...]:
         """Return the released version of a view at exactly ``level``, as the analyst holds it."""
         if self.mechanism_name == "path":
-            return self.knot(view, level).vector
+            return self.version(view, level).vector
         return self.synopses.locals[analyst, view][level].vector
 
-    def knot(self, view: str, level: Fraction) -> Knot:
+    def version(self, view: str, level: Fraction) -> Version:
         """Return the stored version of a view at exactly ``level``."""
         found = find(self.synopses.paths[view], level)
         if found is None:

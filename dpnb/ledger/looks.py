@@ -1,7 +1,7 @@
 """Which statements the owner has looked at, and what was settled about each before.
 
 Statement 17 of docs/methods/rdr.md.
-A limit, a wish or a way to a level that is settled after an exact figure of the statement was shown
+A limit, a target or a way to a level that is settled after an exact figure of the statement was shown
 may have been chosen by it: what is released then is marked as data-dependent.
 """
 

@@ -18,7 +18,7 @@ from dpnb.privacy.definition import BASIC, GDP, PrivacyDefinition
 from dpnb.privacy.loss import PrivacyLoss, ceiling_digits, epsilon_shown, rho_within
 from dpnb.privacy.noise import Noise, gaussian_around
 from dpnb.privacy.parallel import Place, Region
-from dpnb.privacy.path import Knot, find, gaussian_knot, variance_of
+from dpnb.privacy.path import Version, find, gaussian_version, variance_of
 
 Name: TypeAlias = Literal["path", "additive", "vanilla"]
 NONE = PrivacyLoss.none()
@@ -26,7 +26,7 @@ _ZERO = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class LevelTarget:
     """What an analyst wants of a view: a level, and under a basic accountant perhaps an epsilon."""
 
     level: Fraction
@@ -83,7 +83,7 @@ class Synopses:
 
     privacy: PrivacyDefinition
     release_delta: Fraction
-    paths: dict[str, list[Knot]] = field(default_factory=dict)
+    paths: dict[str, list[Version]] = field(default_factory=dict)
     locals: dict[tuple[str, str], dict[Fraction, Local]] = field(default_factory=dict)
     held: dict[tuple[str, str], Fraction] = field(default_factory=dict)
     finest: dict[str, Fraction] = field(default_factory=dict)
@@ -137,15 +137,15 @@ class Synopses:
 class Drawn:
     """What a step drew: new versions of all, and the analyst's own one."""
 
-    knots: Sequence[Knot] = ()
+    versions: Sequence[Version] = ()
     local: Local | None = None
 
 
 class Mechanism(Protocol):
     """A way to serve several analysts from one view."""
 
-    def step(self, state: Synopses, row: str, view: str, wish: Wish) -> Step:
-        """Decide what serving a wish changes."""
+    def step(self, state: Synopses, row: str, view: str, target: LevelTarget) -> Step:
+        """Decide what serving a target changes."""
         ...
 
     def draw(
@@ -166,7 +166,7 @@ class Mechanism(Protocol):
 
 
 def unchanged(state: Synopses, row: str, view: str) -> Step:
-    """Return the step of a wish that what is held fulfils: nothing is made, and nothing drawn."""
+    """Return the step of a target that what is held fulfils: nothing is made, and nothing drawn."""
     cell, column = state.cell(row, view), state.column(view)
     return Step(state.level(row, view), _ZERO, cell, column, _ZERO)
 
@@ -178,9 +178,9 @@ class Path:
     docs/methods/dprovdb.md.
     """
 
-    def step(self, state: Synopses, row: str, view: str, wish: Wish) -> Step:
+    def step(self, state: Synopses, row: str, view: str, target: LevelTarget) -> Step:
         """Bring the row up to the level, and the path where it is coarser."""
-        level = max(wish.level, state.level(row, view))
+        level = max(target.level, state.level(row, view))
         finest = state.finest.get(view, _ZERO)
         cell, column = (
             PrivacyLoss.of(known, state.privacy) for known in (level, max(level, finest))
@@ -196,11 +196,11 @@ class Path:
         sensitivity: int,
         noise: Noise,
     ) -> Drawn:
-        """Draw the knot at the level, unless the path has it."""
+        """Draw the version at the level, unless the path has it."""
         path = state.paths.get(view, ())
         if find(path, step.level) is not None:
             return Drawn()
-        return Drawn(knots=[gaussian_knot(path, step.level, exact, sensitivity, noise)])
+        return Drawn(versions=[gaussian_version(path, step.level, exact, sensitivity, noise)])
 
     def together(self, state: Synopses, view: str, rows: Iterable[str]) -> PrivacyLoss:
         """Return the largest cell."""
@@ -211,13 +211,13 @@ class Path:
 class Vanilla:
     """Independent noise for each analyst and release (docs/methods/dprovdb.md, algorithm 6)."""
 
-    def step(self, state: Synopses, row: str, view: str, wish: Wish) -> Step:
+    def step(self, state: Synopses, row: str, view: str, target: LevelTarget) -> Step:
         """Buy a release of its own, unless what is held is at least as fine."""
-        if state.level(row, view) >= wish.level:
+        if state.level(row, view) >= target.level:
             return unchanged(state, row, view)
-        price = _price(state, wish)
+        price = _price(state, target)
         cell, column = state.cell(row, view) + price, state.column(view) + price
-        return Step(wish.level, _ZERO, cell, column, wish.level)
+        return Step(target.level, _ZERO, cell, column, target.level)
 
     def draw(
         self,
@@ -231,8 +231,8 @@ class Vanilla:
         """Draw fresh noise on the exact vector."""
         if not step.fresh:
             return Drawn()
-        knot = gaussian_knot((), step.level, exact, sensitivity, noise)
-        return Drawn(local=Local(knot.level, _ZERO, knot.vector))
+        version = gaussian_version((), step.level, exact, sensitivity, noise)
+        return Drawn(local=Local(version.level, _ZERO, version.vector))
 
     def together(self, state: Synopses, view: str, rows: Iterable[str]) -> PrivacyLoss:
         """Return the sum of the cells."""
@@ -247,36 +247,36 @@ class Additive:
     ever decreases.
     """
 
-    def step(self, state: Synopses, row: str, view: str, wish: Wish) -> Step:
+    def step(self, state: Synopses, row: str, view: str, target: LevelTarget) -> Step:
         """Derive a local synopsis, after refining the one of all where it is too coarse."""
         finest = state.finest.get(view, _ZERO)
-        if state.level(row, view) >= wish.level:
+        if state.level(row, view) >= target.level:
             return unchanged(state, row, view)
         if state.privacy is BASIC:
-            return self._nominal(state, row, view, wish)
-        top = max(finest, wish.level)
-        cell = self._known(state, view, [row], Local(wish.level, top, ()))
+            return self._nominal(state, row, view, target)
+        top = max(finest, target.level)
+        cell = self._known(state, view, [row], Local(target.level, top, ()))
         return Step(
-            wish.level, top, PrivacyLoss.of(cell, state.privacy),
+            target.level, top, PrivacyLoss.of(cell, state.privacy),
             PrivacyLoss.of(top, state.privacy), top - finest,
         )  # fmt: skip
 
     @staticmethod
-    def _nominal(state: Synopses, row: str, view: str, wish: Wish) -> Step:
-        """Count (epsilon, delta) as DProvDB does, for a wish that what is held does not fulfil."""
+    def _nominal(state: Synopses, row: str, view: str, target: LevelTarget) -> Step:
+        """Count (epsilon, delta) as DProvDB does, for a target that what is held does not fulfil."""
         finest, delta = state.finest.get(view, _ZERO), state.release_delta
         cell, column = state.cell(row, view), state.column(view)
         spent, known = column.epsilon or _ZERO, cell.epsilon or _ZERO
         fresh = more = _ZERO
-        if wish.epsilon is None:
-            level, enough = wish.level, finest >= wish.level
+        if target.epsilon is None:
+            level, enough = target.level, finest >= target.level
             own = epsilon_of_level(level, delta) if enough else _ZERO
             if not enough:
                 fresh = level - finest
                 more = epsilon_of_level(fresh, delta)
         else:
-            own, enough = wish.epsilon, wish.epsilon <= spent
-            level = min(wish.level, finest)
+            own, enough = target.epsilon, target.epsilon <= spent
+            level = min(target.level, finest)
             if enough and state.level(row, view) >= level:
                 return unchanged(state, row, view)
             if not enough:
@@ -307,15 +307,15 @@ class Additive:
         if not step.source:
             return Drawn()
         path = state.paths.get(view, [])
-        knots = []
+        versions = []
         if step.fresh:
-            knots = [gaussian_knot(path, step.source, exact, sensitivity, noise)]
-        synopsis = (knots or path[-1:])[0]
+            versions = [gaussian_version(path, step.source, exact, sensitivity, noise)]
+        synopsis = (versions or path[-1:])[0]
         extra = variance_of(sensitivity, step.level) - variance_of(sensitivity, synopsis.level)
         vector = synopsis.vector
         if extra > 0:
             vector = tuple(gaussian_around(vector, 1, Fraction(extra), noise))
-        return Drawn(knots, Local(step.level, synopsis.level, vector))
+        return Drawn(versions, Local(step.level, synopsis.level, vector))
 
     def together(self, state: Synopses, view: str, rows: Iterable[str]) -> PrivacyLoss:
         """Return the exact rho of all their synopses; of nominal losses the sum, at most the column."""
@@ -381,12 +381,12 @@ def level_of_epsilon(epsilon: Fraction, delta: Fraction) -> Fraction:
     return rho_within(epsilon, delta, GDP)
 
 
-def _price(state: Synopses, wish: Wish) -> PrivacyLoss:
+def _price(state: Synopses, target: LevelTarget) -> PrivacyLoss:
     if state.privacy is not BASIC:
-        return PrivacyLoss.of(wish.level, state.privacy)
+        return PrivacyLoss.of(target.level, state.privacy)
     delta = state.release_delta
-    epsilon = epsilon_of_level(wish.level, delta) if wish.epsilon is None else wish.epsilon
-    return PrivacyLoss(wish.level, epsilon, delta)
+    epsilon = epsilon_of_level(target.level, delta) if target.epsilon is None else target.epsilon
+    return PrivacyLoss(target.level, epsilon, delta)
 
 
 MECHANISMS: Mapping[Name, Mechanism] = {

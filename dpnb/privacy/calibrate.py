@@ -1,4 +1,4 @@
-"""From privacy levels to noise and from wished accuracy to privacy levels, in closed form.
+"""From privacy levels to noise and from wanted accuracy to privacy levels, in closed form.
 
 A **level** is the privacy parameter of one measure vector: epsilon in a pure session, rho in the others
 (for a basic accountant, the rho of the noise that its epsilon and delta allow). The charge is fixed first and the noise follows from it, rounded up.
@@ -23,7 +23,7 @@ SUM_SHARE: dict[PrivacyDefinition, Fraction] = {
 }  # fmt: skip
 """Share of an AVG's level that its centred sum gets; the count gets the rest.
 
-It minimises the half-width of the interval averaged over means uniform on the bounds. With half the
+It minimises the margin of error of the interval averaged over means uniform on the bounds. With half the
 width of the bounds as unit, a mean u has noise of scale (1/s, u^2/(1-s)) in squares for Gaussians
 and (1/s, |u|/(1-s)) for Laplace; the minima lie at s = 0.6515 and 0.608 (flat to 1e-4 around).
 """
@@ -133,11 +133,11 @@ def level_for_mean_error(
     share: Fraction,
     privacy: PrivacyDefinition,
 ) -> Fraction:
-    """Return the level of an AVG whose interval has half-width ``error`` on groups of ``rows`` rows.
+    """Return the level of an AVG whose margin of error is ``error`` on groups of ``rows`` rows.
 
     With H = ``half_range``, s = ``share`` of the sum and noise scales at level 1 of H/f(s) for the
     centred sum and 1/f(1-s) for the count, the interval {m : |S - m C| <= q(m)}, cut to the bounds,
-    has half-width at most q(H)/C, and C >= rows - q_C whenever the count's own interval holds. Let
+    has margin of error at most q(H)/C, and C >= rows - q_C whenever the count's own interval holds. Let
     y = z/sqrt(2 rho) (Gaussian) or 1/epsilon (Laplace): the condition H K y / (rows - d y) = error
     is linear in y, so y = error rows / (H K + error d).
     """

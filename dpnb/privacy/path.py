@@ -1,6 +1,6 @@
 """Noise paths: all noisy versions of one vector, correlated so that the finest pays for all.
 
-A knot is one version: its level and its vector of lattice integers. Two kinds: Gaussian paths (zCDP)
+A version is a level and a vector of lattice integers. Two kinds: Gaussian paths (zCDP)
 can be refined to any level; Laplace chains (pure DP) hold the levels of a fixed public grid.
 
 Why a Gaussian path costs its levels, no more, although its numbers are whole
@@ -52,46 +52,46 @@ VARIANCE_STEP = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Knot:
+class Version:
     """One noisy version of a vector: its ``level`` and its lattice integers."""
 
     level: Fraction
     vector: tuple[int, ...]
 
     def __repr__(self) -> str:
-        return f"Knot(level={self.level}, private)"
+        return f"Version(level={self.level}, private)"
 
     def __reduce__(self) -> Any:
-        raise TypeError("a Knot may be finer than what was paid for and cannot be pickled")
+        raise TypeError("a Version may be finer than what was paid for and cannot be pickled")
 
 
-def _by_level(knot: Knot) -> Fraction:
-    return knot.level
+def _by_level(version: Version) -> Fraction:
+    return version.level
 
 
-def insert(path: list[Knot], knot: Knot) -> None:
-    """Put a knot in its place on a path."""
-    insort(path, knot, key=_by_level)
+def insert(path: list[Version], version: Version) -> None:
+    """Put a version in its place on a path."""
+    insort(path, version, key=_by_level)
 
 
-def find(path: Sequence[Knot], level: Fraction) -> Knot | None:
-    """Return the knot at exactly ``level``, None where the path has none."""
+def find(path: Sequence[Version], level: Fraction) -> Version | None:
+    """Return the version at exactly ``level``, None where the path has none."""
     place = bisect_left(path, level, key=_by_level)
     return path[place] if place < len(path) and path[place].level == level else None
 
 
-def needs_data(path: Sequence[Knot], level: Fraction) -> bool:
+def needs_data(path: Sequence[Version], level: Fraction) -> bool:
     """Return whether a Gaussian version at ``level`` takes a new look at the exact vector."""
     return not path or level > path[-1].level
 
 
-def gaussian_knot(
-    path: Sequence[Knot],
+def gaussian_version(
+    path: Sequence[Version],
     level: Fraction,
     exact: Sequence[int] | None,
     sensitivity: int,
     noise: Noise,
-) -> Knot:
+) -> Version:
     """Return the version of a Gaussian path at ``level`` (docs/methods/noise.md, algorithm 5).
 
     The path is the reverse-time process y = x + B(V) with Cov(B(V), B(V')) = min(V, V') for the
@@ -101,7 +101,7 @@ def gaussian_knot(
 
     Parameters
     ----------
-    path : sequence of Knot
+    path : sequence of Version
         The versions drawn so far, from coarse to fine.
     level : Fraction
         The wanted rho.
@@ -116,7 +116,7 @@ def gaussian_knot(
         if near.level == level:
             return near
         if variance_of(sensitivity, near.level) == variance:
-            return Knot(level, near.vector)
+            return Version(level, near.vector)
     fine: Sequence[int]
     if place < len(path):
         fine, least = path[place].vector, variance_of(sensitivity, path[place].level)
@@ -125,14 +125,14 @@ def gaussian_knot(
     else:
         raise ValueError("a finer version needs the exact vector")
     if place == 0:
-        return Knot(level, tuple(gaussian_around(fine, 1, Fraction(variance - least), noise)))
+        return Version(level, tuple(gaussian_around(fine, 1, Fraction(variance - least), noise)))
     coarse = path[place - 1]
     most = variance_of(sensitivity, coarse.level)
     # both parts of the gap are multiples of the step, which keeps the numbers short
     above, below = (most - variance) // VARIANCE_STEP, (variance - least) // VARIANCE_STEP
     centres = [above * a + below * b for a, b in zip(fine, coarse.vector, strict=True)]
     spread = Fraction((variance - least) * (most - variance), most - least)
-    return Knot(level, tuple(gaussian_around(centres, above + below, spread, noise)))
+    return Version(level, tuple(gaussian_around(centres, above + below, spread, noise)))
 
 
 def variance_of(sensitivity: int, level: Fraction) -> int:
@@ -167,7 +167,7 @@ def snap(level: Fraction, *, up: bool) -> Fraction | None:
 
 def laplace_chain(
     exact: Sequence[int], levels: Sequence[Fraction], sensitivity: int, noise: Noise
-) -> tuple[Knot, ...]:
+) -> tuple[Version, ...]:
     """Draw all of some ascending levels; returned from coarse to fine.
 
     eta_G ~ DLap(scale_G); going coarser, eta_g = eta_{g+1} + B_g DLap(scale_g) with
@@ -177,7 +177,7 @@ def laplace_chain(
     """
     scales = [safe_scale(level, sensitivity, PURE) for level in levels]
     vector = noise.laplace(exact, scales[-1])
-    knots = [Knot(levels[-1], tuple(vector))]
+    versions = [Version(levels[-1], tuple(vector))]
     for g in range(len(levels) - 2, -1, -1):
         rest, finer_rest = -math.expm1(-1 / scales[g]), -math.expm1(-1 / scales[g + 1])
         stay = math.exp(1 / scales[g] - 1 / scales[g + 1]) * (rest / finer_rest) ** 2
@@ -185,5 +185,5 @@ def laplace_chain(
         vector = list(vector)
         for i, step in zip(moves, noise.laplace([0] * len(moves), scales[g]), strict=True):
             vector[i] += step
-        knots.append(Knot(levels[g], tuple(vector)))
-    return tuple(reversed(knots))
+        versions.append(Version(levels[g], tuple(vector)))
+    return tuple(reversed(versions))

@@ -96,7 +96,7 @@ class Threshold:
         # c + X < T for X <= T - 1 - c, whose chance is that of N <= T - c at most
         return self.count + _steps(self.sigma, 1 - confidence)
 
-    def half_width(self, confidence: float) -> int:
+    def margin_of_error(self, confidence: float) -> int:
         """Return w with P(|noise on the number of values| > w) <= 1 - ``confidence``."""
         return _steps(self.total_sigma, (1 - confidence) / 2)
 

@@ -58,7 +58,7 @@ class Accuracy:
     level : Fraction or None
         The level of the statement in the session's privacy definition.
     error : mapping of alias to float, or None
-        Wished half-widths of the displayed intervals.
+        Wanted margins of error of the displayed intervals.
     rows : int or None
         Group size for which the error of an AVG holds.
     confidence : float
@@ -196,15 +196,15 @@ def read_accuracy(
                 f"rows must be a whole number of at least 1, got {number:g}", "Give rows=100."
             )
         size = int(number)
-    wished = None if error is None else _errors(error, query, privacy.parameter)
-    if wished is not None and averages and size is None:
+    wanted = None if error is None else _errors(error, query, privacy.parameter)
+    if wanted is not None and averages and size is None:
         raise RequestError(
             "the error of an AVG depends on the size of the group",
             "Add rows=100: the error then holds for groups of at least 100 rows.",
         )
     return Accuracy(
         level=level,
-        error=wished,
+        error=wanted,
         rows=size,
         confidence=sure,
         looks=1 if looks == 1 else "any",
@@ -234,10 +234,10 @@ def _errors(error: object, query: Query, unit: str) -> dict[str, float]:
 
     ``unit`` is the name of the amounts that the session counts.
     """
-    wished: dict[str, float] = {}
+    wanted: dict[str, float] = {}
 
-    def wish(alias: str, value: float) -> None:
-        wished[alias] = min(value, wished.get(alias, value))
+    def target(alias: str, value: float) -> None:
+        wanted[alias] = min(value, wanted.get(alias, value))
 
     aliases = [output.alias for output in query.outputs]
     given = error if isinstance(error, Mapping) else dict.fromkeys(aliases, error)
@@ -251,7 +251,7 @@ def _errors(error: object, query: Query, unit: str) -> dict[str, float]:
         if not 0 < value < math.inf:
             raise RequestError(f"error must be above 0, got {value:g}", "Give a positive number.")
         if isinstance(output, Aggregate):
-            wish(output.alias, value)
+            target(output.alias, value)
             continue
         weights = output.weights()
         if not weights:
@@ -265,5 +265,5 @@ def _errors(error: object, query: Query, unit: str) -> dict[str, float]:
             if any(aggregate.means(leaf) for leaf, _ in weights):
                 reach = sum(abs(weight) for _, weight in weights)
                 # a little less, for ends are rounded outwards
-                wish(aggregate.alias, value / float(reach) * (1 - 1e-9))
-    return wished
+                target(aggregate.alias, value / float(reach) * (1 - 1e-9))
+    return wanted

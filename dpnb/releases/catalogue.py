@@ -11,7 +11,7 @@ from typing import Any, assert_never
 from dpnb.engines.scans import Engine
 from dpnb.errors import RequestError, SchemaError
 from dpnb.ledger.accountant import Accountant
-from dpnb.ledger.mechanism import Wish
+from dpnb.ledger.mechanism import LevelTarget
 from dpnb.ledger.store import Store
 from dpnb.privacy.definition import BASIC
 from dpnb.releases.accuracy import Accuracy
@@ -148,21 +148,21 @@ class Choice:
 
     def _rank(self, part: Part, query: Query, accuracy: Accuracy) -> tuple[Any, ...]:
         view = part.views()[0]
-        wish = self._wish(part, view, query, accuracy)
-        cost = self.state.cost(self.row, {view.id: wish}, {view.id: view.definition()})
+        target = self._target(part, view, query, accuracy)
+        cost = self.state.cost(self.row, {view.id: target}, {view.id: view.definition()})
         privacy = self.state.privacy
         alone = self.state.mechanism_name == "path"
         table = Fraction(0) if alone else cost.table.level(privacy)
         noise = 0.0 if part.alignment is None else part.alignment.norm(None)
         return table, cost.row.level(privacy), noise, view.id
 
-    def _wish(self, part: Part, view: View, query: Query, accuracy: Accuracy) -> Wish:
+    def _target(self, part: Part, view: View, query: Query, accuracy: Accuracy) -> LevelTarget:
         if accuracy.level is None:
-            return Wish(declared_level(part, query, accuracy, self.state.privacy))
+            return LevelTarget(declared_level(part, query, accuracy, self.state.privacy))
         if self.state.privacy is not BASIC:
-            return Wish(accuracy.level)
+            return LevelTarget(accuracy.level)
         level = basic_level(accuracy.level, self.state.budget.release_delta)
-        return Wish(level, accuracy.level)
+        return LevelTarget(level, accuracy.level)
 
 
 def _part(aggregate: Aggregate, made: Alignment) -> Part:

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from dpnb.errors import RequestError
-from dpnb.ledger.mechanism import Wish, level_of_epsilon
+from dpnb.ledger.mechanism import LevelTarget, level_of_epsilon
 from dpnb.privacy.calibrate import (
     SUM_SHARE,
     Law,
@@ -97,9 +97,11 @@ class Plan:
     groups: int
     epsilons: Mapping[str, Fraction] = field(default_factory=dict)
 
-    def wishes(self) -> dict[str, Wish]:
+    def level_targets(self) -> dict[str, LevelTarget]:
         """Return what is wanted of each view."""
-        return {name: Wish(level, self.epsilons.get(name)) for name, level in self.levels.items()}
+        return {
+            name: LevelTarget(level, self.epsilons.get(name)) for name, level in self.levels.items()
+        }
 
     def alpha(self, look: int) -> float:
         """Return the failure probability of the interval of one aggregate in one group."""
@@ -308,10 +310,10 @@ def _snapped(level: Fraction, accuracy: Accuracy) -> Fraction:
     return snapped
 
 
-def half_width(
+def margin_of_error(
     part: Part, plan: Plan, levels: Mapping[str, Fraction], look: int, rows: int, sharers: int = 1
 ) -> float:
-    """Return the half-width to expect of an aggregate's interval; for AVG on groups of ``rows``.
+    """Return the margin of error to expect of an aggregate's interval; for AVG on groups of ``rows``.
 
     COUNT and SUM: the quantile of the noise. AVG: the worst case over means at the given count. It is
     one of ``sharers`` intervals that share a failure probability.

@@ -30,9 +30,9 @@ from dpnb.risk.safe_counts import (
     BINS,
     FAILURE,
     CountedLevel,
+    CountsTarget,
     Histogram,
     SafeCounts,
-    Wish,
     bounds,
     price,
 )
@@ -164,9 +164,9 @@ def by_preference(
     return choice(profile, chosen, "data", name, found, {})
 
 
-def read_wish(
+def read_counts_target(
     profile: RiskProfile, at_most: object, p: object, rho: object, epsilon: object
-) -> Wish:
+) -> CountsTarget:
     """Return how many people may be above the limit, and what showing that costs; public facts only."""
     if at_most is not None and p is not None:
         raise RequestError(
@@ -185,32 +185,34 @@ def read_wish(
     held = profile.context.bought(Histogram())
     if asked:
         cost = profile.cost(rho, epsilon)[0]
-        return Wish(count, _float(share), cost, profile.privacy, asked, held == cost)
+        return CountsTarget(count, _float(share), cost, profile.privacy, asked, held == cost)
     cost = DEFAULT_COST[profile.privacy] if count is None else price(count, profile.privacy)
-    # what is bought already serves any wish that asks for no more
+    # what is bought already serves any target that asks for no more
     enough = held >= cost
-    return Wish(count, _float(share), held if enough else cost, profile.privacy, asked, enough)
+    return CountsTarget(
+        count, _float(share), held if enough else cost, profile.privacy, asked, enough
+    )
 
 
 def released(
     profile: RiskProfile,
     wanted: Limit,
-    wish: Wish,
+    target: CountsTarget,
     policy: str = "cumulative",
     progress: Progress | None = None,
     *,
     picked: bool = False,
 ) -> SafeCounts:
-    """Settle limit and wish, and release the histogram for them."""
-    terms = (wanted, wish.at_most, wish.share, wish.asked and wish.cost, policy)
+    """Settle limit and target, and release the histogram for them."""
+    terms = (wanted, target.at_most, target.share, target.asked and target.cost, policy)
     late = not profile.context.settle("safe counts", *terms)
-    return counted(profile, wanted, wish, policy, picked or late, progress)
+    return counted(profile, wanted, target, policy, picked or late, progress)
 
 
 def counted(
     profile: RiskProfile,
     limit_: Limit,
-    wish: Wish,
+    target: CountsTarget,
     policy: str,
     picked: bool,
     progress: Progress | None,
@@ -219,10 +221,10 @@ def counted(
 
     Algorithm 20 of docs/methods/rdr.md.
     """
-    check_counts(profile, limit_, wish, policy)
-    drawn = profile.spend(Histogram(), (wish.cost, picked), progress)
-    counts, upper, least = bounds(drawn.values, wish.cost, profile.privacy)
-    own = float(wish.cost) if policy == "alone" else 0.0
+    check_counts(profile, limit_, target, policy)
+    drawn = profile.spend(Histogram(), (target.cost, picked), progress)
+    counts, upper, least = bounds(drawn.values, target.cost, profile.privacy)
+    own = float(target.cost) if policy == "alone" else 0.0
     first = _usable(_within(profile, limit_, policy) - own)
     conditional = picked or drawn.charge.conditional
     kind = PickedRational if conditional else Fraction
@@ -246,7 +248,7 @@ def counted(
 
 
 def check_counts(
-    profile: RiskProfile, limit_: Limit, wish: Wish, policy: str = "cumulative"
+    profile: RiskProfile, limit_: Limit, target: CountsTarget, policy: str = "cumulative"
 ) -> None:
     """Refuse what could hardly show anything, by public numbers and before any draw.
 
@@ -260,32 +262,32 @@ def check_counts(
             "private choices cannot include earlier answers",
             "Leave cumulative=True out of curator.risk.",
         )
-    if wish.held:
+    if target.held:
         return
     name, budget = profile.privacy.parameter, profile.budget
-    if wish.at_most is not None and wish.at_most < 2 * wish.noise * (1 - 1e-9):
-        cost, enough = price(wish.at_most, profile.privacy), math.ceil(2 * wish.noise)
+    if target.at_most is not None and target.at_most < 2 * target.noise * (1 - 1e-9):
+        cost, enough = price(target.at_most, profile.privacy), math.ceil(2 * target.noise)
         raise RequestError(
-            f"at this privacy cost the noise is about {wish.noise:,.0f} people, too much to show that "
-            f"at most {wish.at_most:,} are above the limit",
+            f"at this privacy cost the noise is about {target.noise:,.0f} people, too much to show that "
+            f"at most {target.at_most:,} are above the limit",
             f"That would cost {name} {amount_text(cost)}. Allow {enough:,} people or more, or use the "
             "rule for free.",
         )
     spent = budget.spent.level(profile.privacy) if policy == "cumulative" else Fraction(0)
-    if not math.isinf(limit_.level) and float(spent + wish.cost) >= limit_.level:
+    if not math.isinf(limit_.level) and float(spent + target.cost) >= limit_.level:
         raise RequestError(
             f"your limit allows a total of {name} {amount_text(limit_.level, 3, left=True)}, but "
-            f"{amount_text(spent, 3)} is spent and the counts cost {amount_text(wish.cost, 3)}",
+            f"{amount_text(spent, 3)} is spent and the counts cost {amount_text(target.cost, 3)}",
             "Raise the limit, allow more people, or use the rule for free."
             if float(spent) < limit_.level
             else "Raise the limit or reuse answers.",
         )
     left = budget.remaining.level(profile.privacy)
-    if not wish.asked and wish.cost * PART > left and wish.cost <= left:
+    if not target.asked and target.cost * PART > left and target.cost <= left:
         raise RequestError(
-            f"these counts cost {name} {amount_text(wish.cost)}, more than a tenth of the "
+            f"these counts cost {name} {amount_text(target.cost)}, more than a tenth of the "
             f"{amount_text(left, left=True)} left",
-            f"Confirm with {name}={amount_text(wish.cost)}, allow more people, or use the rule for free.",
+            f"Confirm with {name}={amount_text(target.cost)}, allow more people, or use the rule for free.",
         )
 
 
@@ -300,22 +302,25 @@ def privately(
     candidates: Sequence[object] | None,
     progress: Progress | None,
 ) -> Choice:
-    """Choose from safe counts the largest level that meets the wish; else the rule's."""
-    wanted, wish = read_limit(profile, tau, guesses), read_wish(profile, at_most, p, *cost)
+    """Choose from safe counts the largest level that meets the target; else the rule's."""
+    wanted, target = (
+        read_limit(profile, tau, guesses),
+        read_counts_target(profile, at_most, p, *cost),
+    )
     listed = None if candidates is None else descending(candidates)
     late = not profile.context.settle(
-        "counts", wanted, wish.at_most, wish.share, cost, policy, listed
+        "counts", wanted, target.at_most, target.share, cost, policy, listed
     )
-    found = counted(profile, wanted, wish, policy, late or is_picked(cost, at_most, p), progress)
-    k = best(profile, found, wish)
+    found = counted(profile, wanted, target, policy, late or is_picked(cost, at_most, p), progress)
+    k = best(profile, found, target)
     picked = late or is_picked(candidates, tau, guesses, at_most, p)
-    return from_counts(profile, found, wish, k, wanted, policy, listed, picked=picked)
+    return from_counts(profile, found, target, k, wanted, policy, listed, picked=picked)
 
 
 def from_counts(
     profile: RiskProfile,
     found: SafeCounts,
-    wish: Wish,
+    target: CountsTarget,
     k: int,
     wanted: Limit,
     policy: str = "cumulative",
@@ -333,8 +338,8 @@ def from_counts(
         **Histogram().definition(),
         "policy": policy,
         "k": k,
-        "at_most": wish.at_most,
-        "share": wish.share,
+        "at_most": target.at_most,
+        "share": target.share,
         "people": 0 if at is None else at.at_most,
         "people_share": 0.0 if at is None else at.share,
         "ceiling": 50.0 if at is None else at.ceiling,
@@ -349,10 +354,10 @@ def from_counts(
     return choice(profile, chosen, "private", "safe counts", wanted, detail, found, picked=picked)
 
 
-def best(profile: RiskProfile, found: SafeCounts, wish: Wish) -> int:
-    """Return the place of the largest level that meets a wish and can be bought; 0 is the rule's."""
+def best(profile: RiskProfile, found: SafeCounts, target: CountsTarget) -> int:
+    """Return the place of the largest level that meets a target and can be bought; 0 is the rule's."""
     for k in reversed(range(1, len(found.levels))):
-        if wish.met(found.levels[k].at_most, found.least_n) and _affordable(
+        if target.met(found.levels[k].at_most, found.least_n) and _affordable(
             profile, found.levels[k].level
         ):
             return k

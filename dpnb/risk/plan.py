@@ -266,14 +266,14 @@ def signed_losses(shown: RiskProfile, context: RiskContext, answer: Answer) -> E
         )
     losses = np.zeros(len(found.counts))
     with context.runner.lock:
-        knots = {
-            name: context.store.accountant.knot(name, Fraction(answer.levels[name]))
+        versions = {
+            name: context.store.accountant.version(name, Fraction(answer.levels[name]))
             for name in views
         }
     for i, (name, view) in enumerate(views.items()):
-        level = knots[name].level
+        level = versions[name].level
         noise = law(level, float(view.measure.sensitivity), shown.privacy)
-        released = knots[name].vector
+        released = versions[name].vector
         losses += _signed(found, i, np.array(released) / view.scale, noise.scale, shown.privacy)
     order = np.argsort(-losses, kind="stable")
     labels = _labels(keys, context.table.schema)

@@ -34,7 +34,7 @@ from dpnb.risk.indicator import Form, Values, floor, relative
 from dpnb.risk.preferences import Preference
 from dpnb.risk.request import DEFAULT_COST, Drawn
 from dpnb.risk.rows import Rows
-from dpnb.risk.safe_counts import SafeCounts, Wish
+from dpnb.risk.safe_counts import CountsTarget, SafeCounts
 from dpnb.risk.selection import Mechanism
 
 if TYPE_CHECKING:
@@ -651,18 +651,18 @@ class RiskProfile:
             Nothing was charged.
         """
         wanted = choosing.read_limit(self, tau, guesses)
-        wish = choosing.read_wish(self, at_most, p, rho, epsilon)
+        target = choosing.read_counts_target(self, at_most, p, rho, epsilon)
         picked = is_picked(rho, epsilon, at_most, p)
-        return choosing.released(self, wanted, wish, policy, progress, picked=picked)
+        return choosing.released(self, wanted, target, policy, progress, picked=picked)
 
-    def wish(
+    def counts_target(
         self,
         *,
         at_most: object = None,
         p: object = None,
         rho: object = None,
         epsilon: object = None,
-    ) -> Wish:
+    ) -> CountsTarget:
         """Return what safe counts for a target would cost, and what they could show. Free.
 
         Parameters
@@ -678,10 +678,10 @@ class RiskProfile:
 
         Returns
         -------
-        Wish
+        CountsTarget
             Its cost and what it could show.
         """
-        return choosing.read_wish(self, at_most, p, rho, epsilon)
+        return choosing.read_counts_target(self, at_most, p, rho, epsilon)
 
     def cost(self, rho: object, epsilon: object) -> Cost:
         """Return what a private release shall cost, by default ``DEFAULT_COST``.

@@ -60,7 +60,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class SelectionRequest:
-    """The owner's wish to let the data choose, privately.
+    """The owner's request to let the data choose, privately.
 
     Parameters
     ----------

@@ -125,7 +125,7 @@ def price(at_most: int, privacy: PrivacyDefinition) -> Fraction:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class CountsTarget:
     """How many people may be above the limit: so many, or such a share of all.
 
     ``cost`` is what the counts cost; ``asked`` whether that was said, ``held`` whether they were

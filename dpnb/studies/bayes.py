@@ -48,7 +48,7 @@ class Masses:
         """Probability outside the grid."""
         return 1 - float(self.masses.sum())
 
-    def half_width(self, alpha: float, mode: Mode = "corrected") -> float:
+    def margin_of_error(self, alpha: float, mode: Mode = "corrected") -> float:
         """Return the margin of error at which the masses around 0 reach 1 - ``alpha`` (Algorithm 3).
 
         ``paper`` returns k cells for the mass of k + 1/2, so its intervals are short by half a cell
@@ -152,7 +152,7 @@ def draws(law: Mixture, count: int, seed: int) -> Floats:
     return np.asarray(total)
 
 
-def monte_carlo_half_width(law: Mixture, alpha: float, count: int, seed: int) -> float:
+def monte_carlo_margin_of_error(law: Mixture, alpha: float, count: int, seed: int) -> float:
     """Return the quantile of |X| at 1 - ``alpha`` over ``count`` draws ("MC", corrected).
 
     Uses the symmetry and rounds nothing. The quantile's level is right to
@@ -191,7 +191,7 @@ def error(found: Masses, expected: Masses) -> float:
     return float(np.sum((padded[0] - padded[1]) ** 2))
 
 
-def normal_half_width(law: Mixture, alpha: float) -> float:
+def normal_margin_of_error(law: Mixture, alpha: float) -> float:
     """Return the margin of error of the normal law with the variance of ``law``.
 
     Raises

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpnb.decide.apportion import apportion, levels_for
-from dpnb.decide.certificate import Floats, half_width, shares, verdicts
+from dpnb.decide.certificate import Floats, margin_of_error, shares, verdicts
 from dpnb.decide.options import STEPS
 from dpnb.decide.progressive import hopeless, ladder, passes, regions
 from dpnb.privacy.calibrate import law
@@ -40,7 +40,7 @@ class Ladder:
         Epsilons or rhos.
     us : array, shape (steps, n)
     reach : array, shape (steps, aggregates)
-        Half-widths of the certificate's intervals.
+        Margin of errors of the certificate's intervals.
     """
 
     privacy: PrivacyDefinition
@@ -73,7 +73,7 @@ def plan_gradual(
 def _reach(
     case: Case, line: int, level: Fraction, privacy: PrivacyDefinition, alpha: float
 ) -> float:
-    return half_width(level, case.sensitivities[line], privacy, alpha)
+    return margin_of_error(level, case.sensitivities[line], privacy, alpha)
 
 
 def gradual(case: Case, made: Ladder, rng: Generator, *, give_up: bool = True) -> Studied:

@@ -222,7 +222,7 @@ def _count(query: Query) -> int:
 
 
 def level_for_mean(made: Alignment, error: float, rows: float, z: float) -> Fraction:
-    """Return the level at which an AVG's interval has half-width ``error`` on groups of ``rows`` rows.
+    """Return the level at which an AVG has margin of error ``error`` on groups of ``rows`` rows.
 
     With noise sigma on each bin, the centred sum has sigma a, the count sigma b, and means lie within
     H of the middle: z sigma sqrt(a^2 + H^2 b^2) <= error (rows - z sigma b), linear in sigma.

@@ -78,10 +78,10 @@ def crowded(
     schema = dpnb.Schema({**table.schema, "crowd": dpnb.Integer(0, count - 1)})
     crowds = dpnb.Table("people", people, schema)
 
-    def each(session: dpnb.Session, sql: str, alphas: pd.Series, **wished: Any) -> pd.DataFrame:
+    def each(session: dpnb.Session, sql: str, alphas: pd.Series, **wanted: Any) -> pd.DataFrame:
         """Every column at a failure probability of its own; all but the first statement are free."""
         found = {
-            alpha: session.query(sql, intervals="each", confidence=1 - alpha, **wished).to_frame()
+            alpha: session.query(sql, intervals="each", confidence=1 - alpha, **wanted).to_frame()
             for alpha in set(alphas)
         }
         shown = next(iter(found.values())).copy()
@@ -91,17 +91,17 @@ def crowded(
         return shown
 
     def make(
-        sql: str, exact: pd.DataFrame, confidence: float, shares: Any, **wished: Any
+        sql: str, exact: pd.DataFrame, confidence: float, shares: Any, **wanted: Any
     ) -> Callable[[float], np.ndarray]:
         """``shares`` are those of the aliases in the failure probability, in each of four regions."""
         alphas = pd.Series(
             (1 - confidence) * np.array(shares, dtype=float) / 4, index=exact.columns
         )
-        budget = {name: 2 * level for name, level in wished.items()}
+        budget = {name: 2 * level for name, level in wanted.items()}
         session = opened(**budget)
         pd.testing.assert_frame_equal(
-            session.query(sql, confidence=confidence, **wished).to_frame(),
-            each(session, sql, alphas, **wished),
+            session.query(sql, confidence=confidence, **wanted).to_frame(),
+            each(session, sql, alphas, **wanted),
             check_column_type=False,
         )
         by_crowd = sql.replace("SELECT region", "SELECT crowd, region")
@@ -109,7 +109,7 @@ def crowded(
 
         def hits(scale: float) -> np.ndarray:
             session = opened(crowds, seed=3, scale=scale, **budget)
-            shown = each(session, by_crowd, alphas, **wished).set_index(["crowd", "region"])
+            shown = each(session, by_crowd, alphas, **wanted).set_index(["crowd", "region"])
             inside = np.ones(count, dtype=bool)
             for alias, values in exact.items():
                 for region, value in values.items():

@@ -130,7 +130,7 @@ class TestOrder:
         answer, shown = self.query(opened, "ORDER BY n DESC LIMIT 2")
         assert shown == ["north", "south"]
         assert len(answer.groups) == 4
-        assert answer.estimates[0].half_width(0) == whole.estimates[0].half_width(0)
+        assert answer.estimates[0].margin_of_error(0) == whole.estimates[0].margin_of_error(0)
         assert interval_sentence(answer) == interval_sentence(whole)
         assert "All 4 confidence intervals" in interval_sentence(answer)
 
@@ -150,16 +150,16 @@ class TestOrder:
 
 class TestPlainData:
     @pytest.mark.parametrize(
-        ("budget", "wished"),
+        ("budget", "wanted"),
         [
             ({"rho": 100, "delta": 1e-6}, {"rho": "1/3"}),
             ({"epsilon": 30}, {"epsilon": 3, "looks": "any", "intervals": "each"}),
         ],
     )
     def test_an_answer_survives_json(
-        self, opened: Open, budget: dict[str, Any], wished: dict[str, Any]
+        self, opened: Open, budget: dict[str, Any], wanted: dict[str, Any]
     ) -> None:
-        answer = opened(**budget).query(ALL + " ORDER BY n DESC LIMIT 3", **wished)
+        answer = opened(**budget).query(ALL + " ORDER BY n DESC LIMIT 3", **wanted)
         text = json.dumps(answer.to_dict(), allow_nan=False)
         again = Answer.from_dict(json.loads(text))
         assert again == answer
@@ -212,7 +212,7 @@ class TestPlainData:
 
 class TestSentences:
     @pytest.mark.parametrize(
-        ("sql", "wished", "words"),
+        ("sql", "wanted", "words"),
         [
             (COUNT, {}, "All 4 confidence intervals hold at once, with 95 % confidence."),
             (
@@ -234,9 +234,9 @@ class TestSentences:
         ],
     )
     def test_what_the_intervals_promise(
-        self, opened: Open, sql: str, wished: dict[str, Any], words: str
+        self, opened: Open, sql: str, wanted: dict[str, Any], words: str
     ) -> None:
-        assert words in interval_sentence(opened().query(sql, rho=1, **wished))
+        assert words in interval_sentence(opened().query(sql, rho=1, **wanted))
 
     def test_a_later_look_says_so(self, opened: Open) -> None:
         session = opened()
@@ -349,21 +349,21 @@ class TestEstimates:
 class TestCoverage:
     """Whole answers of whole sessions, over many tables or groups."""
 
-    @pytest.mark.parametrize("wished", [{"rho": 1}, {"epsilon": 1}], ids=[ZCDP, PURE])
+    @pytest.mark.parametrize("wanted", [{"rho": 1}, {"epsilon": 1}], ids=[ZCDP, PURE])
     def test_all_intervals_of_an_answer_together(
         self,
         opened: Open,
         even: Callable[[int, int], dpnb.Table],
         equals: Test,
-        wished: dict[str, int],
+        wanted: dict[str, int],
         size: Callable[[int], int],
     ) -> None:
         # six independent intervals that miss with 1/12 each; must find noise that is 30 % off
-        groups, rows, budget = 6, 10, dict.fromkeys(wished, 2)
+        groups, rows, budget = 6, 10, dict.fromkeys(wanted, 2)
         sql = "SELECT g, COUNT(*) AS n FROM t GROUP BY g"
-        alone = {"confidence": 1 - 0.5 / groups, "intervals": "each", **wished}
+        alone = {"confidence": 1 - 0.5 / groups, "intervals": "each", **wanted}
         session = opened(even(groups, rows), **budget)
-        (together,) = session.query(sql, confidence=0.5, **wished).estimates
+        (together,) = session.query(sql, confidence=0.5, **wanted).estimates
         (each,) = session.query(sql, **alone).estimates
         assert together.low == pytest.approx(each.low)
         assert together.high == pytest.approx(each.high)
@@ -381,7 +381,7 @@ class TestCoverage:
         assert not equals(hits(0.7), exact)
 
     @pytest.mark.parametrize(
-        ("wished", "wider"),
+        ("wanted", "wider"),
         [({"rho": 0.03}, 1.5), ({"epsilon": 0.3}, 1.9)],
         ids=[ZCDP, PURE],
     )
@@ -389,7 +389,7 @@ class TestCoverage:
         self,
         opened: Open,
         reaches: Test,
-        wished: dict[str, float],
+        wanted: dict[str, float],
         wider: float,
         size: Callable[[int], int],
     ) -> None:
@@ -399,15 +399,15 @@ class TestCoverage:
         frame["x"] = rng.integers(0, 11, len(frame))
         exact = frame.groupby("g")["x"].agg(n="size", total="sum", mean="mean")
         sql = "SELECT g, COUNT(*) AS n, SUM(x) AS total, AVG(x) AS mean FROM t GROUP BY g"
-        budget = dict.fromkeys(wished, 1)
-        alone = {"confidence": 1 - 0.2 / 9, "intervals": "each", **wished}
+        budget = dict.fromkeys(wanted, 1)
+        alone = {"confidence": 1 - 0.2 / 9, "intervals": "each", **wanted}
 
         def table(groups: int) -> dpnb.Table:
             kinds = {"g": dpnb.Integer(0, groups - 1), "x": dpnb.Integer(0, 10)}
             return dpnb.Table("t", frame[frame["g"] < groups], dpnb.Schema(kinds))
 
         session = opened(table(3), **budget)
-        together = session.query(sql, confidence=0.8, **wished).to_frame()
+        together = session.query(sql, confidence=0.8, **wanted).to_frame()
         pd.testing.assert_frame_equal(together, session.query(sql, **alone).to_frame())
 
         def hits(scale: float) -> np.ndarray:
@@ -424,7 +424,7 @@ class TestCoverage:
         assert not reaches(hits(wider), 0.8)
 
     @pytest.mark.parametrize(
-        ("budget", "wished"),
+        ("budget", "wanted"),
         [({"rho": 1}, {"rho": 0.1}), ({"epsilon": 1}, {"epsilon": 0.5})],
         ids=[ZCDP, PURE],
     )
@@ -434,7 +434,7 @@ class TestCoverage:
         even: Callable[[int, int], dpnb.Table],
         equals: Test,
         budget: dict[str, int],
-        wished: dict[str, float],
+        wanted: dict[str, float],
         size: Callable[[int], int],
     ) -> None:
         groups, rows, sessions = 2_000, 30, size(1)
@@ -447,7 +447,7 @@ class TestCoverage:
                     "SELECT g, COUNT(*) AS n FROM t GROUP BY g",
                     confidence=0.8,
                     intervals="each",
-                    **wished,
+                    **wanted,
                 )
                 (n,) = answer.estimates
                 found += [low <= rows <= high for low, high in zip(n.low, n.high, strict=True)]

@@ -331,7 +331,7 @@ class TestAnswer:
         found = opened().query(SHARE, rho=1, intervals="each", confidence=0.9).estimates[0]
         for leaf in found.leaves:
             half = leaf.count_law.quantile(0.1 / 2) if leaf.count_law else 0
-            assert leaf.half_width(0) == pytest.approx(half)
+            assert leaf.margin_of_error(0) == pytest.approx(half)
 
     def test_plain_data_and_back(self, opened: Open) -> None:
         found = opened().query(MANY, rho=0.5)
@@ -392,11 +392,11 @@ class TestRequests:
             widest = max(
                 (high - low) / 2 for low, high in zip(column.low, column.high, strict=True)
             )
-            wished = asked["error"][column.alias]
-            assert widest <= wished * (1 + 1e-9)
+            wanted = asked["error"][column.alias]
+            assert widest <= wanted * (1 + 1e-9)
             (expected,) = [width for alias, _, width in price.widths if alias == column.alias]
             assert widest == pytest.approx(expected, rel=1e-9)
-        # the narrowest wish of what they share decides: 8 for n leaves 16 for twice n
+        # the narrowest target of what they share decides: 8 for n leaves 16 for twice n
         assert widest > 8
 
     def test_past_answers_make_no_difference_to_it(self, opened: Open) -> None:

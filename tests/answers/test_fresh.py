@@ -71,7 +71,7 @@ def test_without_a_past_the_answer_stands_alone():
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
 @pytest.mark.parametrize("alpha", [0.3, 0.05, 0.001])
 def test_adding_the_answer_reaches_the_wish_and_hardly_more(family, alpha):
-    half = 0.7 * PAST.half_width(alpha)
+    half = 0.7 * PAST.margin_of_error(alpha)
     scale = least(PAST, half, alpha, family).scale
     for factor, reached in ((1.0, True), (1.001, False)):
         tried = HISTORY.copy()
@@ -83,10 +83,10 @@ def test_adding_the_answer_reaches_the_wish_and_hardly_more(family, alpha):
 
 def test_gaussian_histories_have_a_closed_form():
     past = Mixture((), 400.0)
-    wished = (12.0 / 1.959963984540054) ** 2
+    wanted = (12.0 / 1.959963984540054) ** 2
     found = least(past, 12.0, 0.05, "gaussian")
-    assert found.scale**2 == pytest.approx(1 / (1 / wished - 1 / 400), rel=1e-10)
-    assert found.scale**2 == pytest.approx(beside(wished, 400.0), rel=1e-12)
+    assert found.scale**2 == pytest.approx(1 / (1 / wanted - 1 / 400), rel=1e-10)
+    assert found.scale**2 == pytest.approx(beside(wanted, 400.0), rel=1e-12)
     assert beside(400.0, 400.0) == math.inf
 
 

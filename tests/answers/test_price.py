@@ -50,11 +50,11 @@ class TestPrice:
     def test_the_price_is_what_is_then_paid_and_the_width_what_is_then_shown(
         self, opened: Open
     ) -> None:
-        for budget, wished in (({"rho": 2}, {"rho": 0.5}), ({"epsilon": 2}, {"epsilon": 0.5})):
+        for budget, wanted in (({"rho": 2}, {"rho": 0.5}), ({"epsilon": 2}, {"epsilon": 0.5})):
             session = opened(**budget)
-            for wish in (wished, {k: 1.5 * v for k, v in wished.items()}):
-                price = session.price(COUNT, **wish)
-                answer = session.query(COUNT, **wish)
+            for target in (wanted, {k: 1.5 * v for k, v in wanted.items()}):
+                price = session.price(COUNT, **target)
+                answer = session.query(COUNT, **target)
                 assert price.affordable
                 assert price.spent.level(price.privacy) == answer.spent.level(price.privacy)
                 ((alias, rows, width),) = price.widths

@@ -18,7 +18,7 @@ from dpnb.answers.answer import Answer
 from dpnb.errors import RequestError, SqlError
 from dpnb.estimation.estimates import Estimates, counted
 from dpnb.estimation.noise import Mixture
-from dpnb.estimation.quantile import edges, half_widths, quantiles
+from dpnb.estimation.quantile import edges, margins_of_error, quantiles
 from dpnb.privacy.calibrate import Law
 from dpnb.schema.columns import Integer, Real
 from dpnb.sql.formulas import Quantile
@@ -66,7 +66,9 @@ class TestQuantiles:
         counts, wanted = [10, 30, 35, 20, 5], Quantile(0, Fraction(9, 10))
         half = [0.1 * 0.1 * k + 0.9 * 0.9 * (5 - k) for k in range(1, 6)]
         expected = 1.959964 * np.sqrt(half)
-        assert half_widths(0.9, 5, Law("gaussian", 1.0), 0.05) == pytest.approx(expected, rel=1e-6)
+        assert margins_of_error(0.9, 5, Law("gaussian", 1.0), 0.05) == pytest.approx(
+            expected, rel=1e-6
+        )
         assert one(counts, 1.0, wanted) == (4, (4, 4))
         assert one(counts, 5.0, wanted) == (4, (4, 5))
         assert one(counts, 6.0, wanted) == (4, (3, 5))
@@ -144,18 +146,20 @@ class TestQuantiles:
 
 class TestHalfWidths:
     def test_of_laplace_noise_are_those_of_the_weighted_sum(self) -> None:
-        found = half_widths(0.25, 4, Law("laplace", 2.0), 0.05)
+        found = margins_of_error(0.25, 4, Law("laplace", 2.0), 0.05)
         for cut in range(1, 5):
             scales = (1.5,) * cut + (0.5,) * (4 - cut)
-            assert found[cut - 1] == pytest.approx(Mixture(scales, 0.0).half_width(0.05), rel=1e-9)
+            assert found[cut - 1] == pytest.approx(
+                Mixture(scales, 0.0).margin_of_error(0.05), rel=1e-9
+            )
 
     @pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
     def test_of_many_cuts_are_never_too_narrow(self, share: float) -> None:
         law = Law("laplace", 1.0)
-        found = half_widths(share, 700, law, 0.01)
+        found = margins_of_error(share, 700, law, 0.01)
         for cut in (1, 2, 77, 333, 698, 700):
             scales = (1 - share,) * cut + (share,) * (700 - cut)
-            exact = Mixture(scales, 0.0).half_width(0.01)
+            exact = Mixture(scales, 0.0).margin_of_error(0.01)
             assert exact * (1 - 1e-9) <= found[cut - 1] <= 1.3 * exact
 
 
@@ -181,9 +185,9 @@ class TestAnswer:
             assert (shown[f"{name}_low"] <= expected[name]).all()
             assert (shown[f"{name}_high"] >= expected[name]).all()
 
-    @pytest.mark.parametrize("wished", [{"rho": 0.02}, {"epsilon": 0.3}])
+    @pytest.mark.parametrize("wanted", [{"rho": 0.02}, {"epsilon": 0.3}])
     def test_all_intervals_of_an_answer_hold_together(
-        self, frame: pd.DataFrame, crowded: Crowded, reaches: Test, wished: dict[str, float]
+        self, frame: pd.DataFrame, crowded: Crowded, reaches: Test, wanted: dict[str, float]
     ) -> None:
         # noise eight times as wide as it says must be found
         groups = frame.groupby("region")["score"]
@@ -194,7 +198,7 @@ class TestAnswer:
             }
         )  # fmt: skip
         # four quantiles, two of them in one column
-        hits = crowded(SQL, exact, 0.8, [1 / 4, 1 / 4, 2 / 4], **wished)
+        hits = crowded(SQL, exact, 0.8, [1 / 4, 1 / 4, 2 / 4], **wanted)
         assert reaches(hits(1.0), 0.8)
         assert not reaches(hits(8.0), 0.8)
 

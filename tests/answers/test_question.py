@@ -20,7 +20,12 @@ from dpnb.answers.reading import read
 from dpnb.display.text import CONDITIONAL, NOT_PRIVATE
 from dpnb.errors import RequestError
 from dpnb.estimation.estimates import estimate
-from dpnb.estimation.intervals import combination_half_width, combine, mean_around_zero, mean_in_box
+from dpnb.estimation.intervals import (
+    combination_margin_of_error,
+    combine,
+    mean_around_zero,
+    mean_in_box,
+)
 from dpnb.privacy.calibrate import Law
 from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.results import rebilled
@@ -130,7 +135,7 @@ class TestIntervals:
             for planned, alpha in ((True, 0.05), (False, 0.05 / 3)):
                 question = answer.compare("north", "east", alias, planned=planned)
                 centre = found.estimate[0] - found.estimate[2]  # type: ignore[operator]
-                half = combination_half_width(law, alpha, PAIR, 4, planned=planned)
+                half = combination_margin_of_error(law, alpha, PAIR, 4, planned=planned)
                 assert question.low == pytest.approx(centre - half)
                 assert question.high == pytest.approx(centre + half)
 
@@ -521,7 +526,7 @@ class TestGeneralIntervals:
         assert found.count is not None
         assert found.count_law is not None
         alpha = 0.05 if planned else 0.05 / 3
-        half = combination_half_width(found.count_law, alpha, self.WEIGHTS, 4, planned=planned)
+        half = combination_margin_of_error(found.count_law, alpha, self.WEIGHTS, 4, planned=planned)
         question = answer.compare({"north": 0.5, "south": 0.5}, "east", planned=planned)
         centre = (found.count[0] + found.count[1]) / 2 - found.count[2]
         assert (question.low, question.high) == pytest.approx((centre - half, centre + half))

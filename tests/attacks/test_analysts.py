@@ -436,7 +436,7 @@ class TestReach:
             curator,
         ):
             assert repr(numbers[0]) not in repr(item)
-            assert "Knot(" not in repr(item)
+            assert "Version(" not in repr(item)
 
     def test_provenance_shows_charges_and_no_answers(self, curator):
         answer = curator.session("b").query(self.SECRET, rho="0.123")

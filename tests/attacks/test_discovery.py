@@ -243,7 +243,7 @@ def test_exact_counts_are_not_to_be_seen():
 def test_numbers_of_hidden_values_hold_as_often_as_they_say(size):
     """Also for few values, and when all of them are hidden."""
     threshold = Threshold(Fraction(1, 10), Fraction(1, 10**6), 3)
-    runs, half = size(2_000), threshold.half_width(0.9)
+    runs, half = size(2_000), threshold.margin_of_error(0.9)
     least = threshold.least
     exact = Tally(tuple(map(str, range(least, 41))), tuple(range(least, 41)), 40)
     noise, missed = SecureNoise(), 0

@@ -227,8 +227,8 @@ class TestFile:
         }
         hidden, shown = set(), set()
         for entry in entries(folder / "pure.ledger"):
-            for view, knots in entry.get("knots", {}).items():
-                for level, vector in knots:
+            for view, versions in entry.get("knots", {}).items():
+                for level, vector in versions:
                     held = Fraction(level) <= Fraction(entry["levels"][view])
                     (shown if held else hidden).update(map(Fraction, vector))
         # on the lattices of counts and of the sums

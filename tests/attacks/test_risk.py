@@ -128,10 +128,10 @@ def script(curator, unit):
                 lambda p=profile: told(p.choose(0.9, method="tail", at_most=10**9, mode="paper"))
             )
             # wishes, which come before the next statement is looked at
-            for wish in ({"at_most": 80}, {"p": "0.9"}, {"at_most": 3}, {"at_most": 0}, {"p": 2}):
-                yield outcome(lambda p=profile, w=wish: told(p.choose(guesses=70, **w)))
+            for target in ({"at_most": 80}, {"p": "0.9"}, {"at_most": 3}, {"at_most": 0}, {"p": 2}):
+                yield outcome(lambda p=profile, w=target: told(p.choose(guesses=70, **w)))
             yield outcome(lambda p=profile: told(p.safe_counts(guesses=80, at_most=80)))
-            yield outcome(lambda p=profile: p.wish(p=0.99).sentences())
+            yield outcome(lambda p=profile: p.target(p=0.99).sentences())
             for bins in (16, 0):
                 yield outcome(lambda p=profile, b=bins: told(p.share(bins=b)))
             for bad in BAD:

@@ -640,7 +640,7 @@ class TestClientProcess:
             "Store",
             "Ledger",
             "Accountant",
-            "Knot",
+            "Version",
             "Table",
             "Exact",
         }

@@ -19,7 +19,7 @@ from dpnb.privacy.calibrate import safe_scale
 from dpnb.privacy.definition import PURE, ZCDP
 from dpnb.privacy.noise import Noise
 from dpnb.privacy.one_off import gumbel_scale, top_k
-from dpnb.privacy.path import Knot, gaussian_knot, insert, laplace_chain, variance_of
+from dpnb.privacy.path import Version, gaussian_version, insert, laplace_chain, variance_of
 from dpnb.privacy.threshold import Threshold
 from dpnb.risk.selection import STEPS, Quantile, Tail
 from dpnb.studies.rdr import PaperProfile
@@ -71,18 +71,18 @@ def _plain(scale: float) -> Draw:
     return draw
 
 
-def _shown(knots: list[Knot]) -> Features:
-    return np.array([knot.vector for knot in knots], dtype=float).T / UNIT
+def _shown(versions: list[Version]) -> Features:
+    return np.array([version.vector for version in versions], dtype=float).T / UNIT
 
 
 def _path(order: tuple[int, ...]) -> Draw:
     """All versions of a Gaussian path, bought in some order."""
 
     def draw(given: int, runs: int, noise: Noise) -> Features:
-        path: list[Knot] = []
+        path: list[Version] = []
         for place in order:
-            knot = gaussian_knot(path, LEVELS[place], [given * UNIT] * runs, UNIT, noise)
-            insert(path, knot)
+            version = gaussian_version(path, LEVELS[place], [given * UNIT] * runs, UNIT, noise)
+            insert(path, version)
         return _shown(path)
 
     return draw
@@ -90,14 +90,14 @@ def _path(order: tuple[int, ...]) -> Draw:
 
 def _anew(given: int, runs: int, noise: Noise) -> Features:
     """Each version is a fresh release, but only increases are charged."""
-    knots = [gaussian_knot([], level, [given * UNIT] * runs, UNIT, noise) for level in LEVELS]
-    return _shown(knots)
+    versions = [gaussian_version([], level, [given * UNIT] * runs, UNIT, noise) for level in LEVELS]
+    return _shown(versions)
 
 
 def _coarser_from_data(given: int, runs: int, noise: Noise) -> Features:
     """A coarser version is drawn about the exact value instead of about the finer version."""
-    fine = gaussian_knot([], LEVELS[-1], [given * UNIT] * runs, UNIT, noise)
-    coarse = gaussian_knot([], LEVELS[1], [given * UNIT] * runs, UNIT, noise)
+    fine = gaussian_version([], LEVELS[-1], [given * UNIT] * runs, UNIT, noise)
+    coarse = gaussian_version([], LEVELS[1], [given * UNIT] * runs, UNIT, noise)
     return _shown([coarse, fine])
 
 
@@ -106,7 +106,7 @@ def _local_from_exact_view(given: int, runs: int, noise: Noise) -> Features:
 
     E11 of docs/methods/dprovdb.md.
     """
-    fine = gaussian_knot([], LEVELS[-1], [given * UNIT] * runs, UNIT, noise)
+    fine = gaussian_version([], LEVELS[-1], [given * UNIT] * runs, UNIT, noise)
     difference = float(variance_of(UNIT, LEVELS[1]) - variance_of(UNIT, LEVELS[-1]))
     local = noise.gaussian([given * UNIT] * runs, math.sqrt(difference))
     return np.array([fine.vector, local], dtype=float).T / UNIT

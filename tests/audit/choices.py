@@ -105,7 +105,7 @@ def planted(defect: str | None) -> AbstractContextManager[object]:
 def tail_false(runs: int, noise: Noise, rows: int = 32_561, exposed: int = 19) -> int:
     """Return in how many runs the paper's tail says "about 0 stand out" where some do.
 
-    A sparse vector at its defaults: its noise is 33 rows, its wish is 0.
+    A sparse vector at its defaults: its noise is 33 rows, its target is 0.
     """
     table = np.zeros(STEPS + 1, dtype=np.int64)
     table[STEPS], table[0] = exposed, rows - exposed

@@ -28,7 +28,7 @@ from dpnb.engines.duckdb import DuckDBEngine
 from dpnb.privacy.calibrate import safe_scale
 from dpnb.privacy.definition import PURE, ZCDP, PrivacyDefinition
 from dpnb.privacy.noise import Noise
-from dpnb.privacy.path import Knot, variance_of
+from dpnb.privacy.path import Version, variance_of
 from dpnb.views.view import View
 from tests.kit.loaded import LoadedEngine
 from tests.kit.noise import BlindNoise, Draw
@@ -42,10 +42,10 @@ class Blind(BlindNoise):
 
     def laplace_chain(
         self, exact: Sequence[int], levels: Sequence[Fraction], sensitivity: int, _: Noise
-    ) -> tuple[Knot, ...]:
+    ) -> tuple[Version, ...]:
         """Stand for ``privacy.path.laplace_chain``; the scale of what was shown is known at the end."""
         shown = tuple(self._pattern("chain", exact, float(sensitivity)))
-        return tuple(Knot(level, shown) for level in levels)
+        return tuple(Version(level, shown) for level in levels)
 
     def gaussian_around(
         self, numerators: Sequence[int], denominator: int, variance: Fraction, _: Noise

@@ -76,7 +76,7 @@ def ours(column: str, group: str, epsilon: float, confidence: float, repeats: in
                 intervals="each",
             )
         (found,) = answer.estimates
-        widths.append([2 * found.half_width(i) for i in range(len(answer.groups))])
+        widths.append([2 * found.margin_of_error(i) for i in range(len(answer.groups))])
     return [statistics.fmean(column) for column in zip(*widths, strict=True)]
 
 

@@ -452,7 +452,7 @@ class TestTwelveConditions:
         privacy: PrivacyDefinition,
         seconds: Callable[[float], float],
     ) -> None:
-        # 924 ways to satisfy it; 50 ms are wished for, and slow and busy machines get much more
+        # 924 ways to satisfy it; 50 ms are wanted for, and slow and busy machines get much more
         half = Node("OR", tuple(Node("AND", one) for one in itertools.combinations(range(12), 6)))
         bars = bars_of([10.0 * (i + 1) for i in range(12)])
         limit = seconds(1)

@@ -16,8 +16,8 @@ from scipy import stats
 
 from dpnb.decide.certificate import (
     chances,
-    half_width,
-    past_half_width,
+    margin_of_error,
+    past_margin_of_error,
     settle,
     shares,
     verdicts,
@@ -25,7 +25,7 @@ from dpnb.decide.certificate import (
 from dpnb.decide.conditions import Atom, Condition, Node, condition_of
 from dpnb.privacy.definition import BASIC, GDP, PURE, ZCDP, PrivacyDefinition
 from dpnb.privacy.noise import Noise
-from dpnb.privacy.path import gaussian_knot, laplace_chain
+from dpnb.privacy.path import gaussian_version, laplace_chain
 
 Reaches = Callable[[object, float], bool]
 Formula = Callable[[str], Condition]
@@ -41,10 +41,10 @@ def seldom(reaches: Reaches) -> Reaches:
 class TestHalfWidth:
     def test_figures_of_the_specification(self) -> None:
         # n = 1 aggregate, k = 60 groups, G steps, failure probability 0.05
-        found = half_width(Fraction(4, 10), 1, PURE, 0.05 / 60)
+        found = margin_of_error(Fraction(4, 10), 1, PURE, 0.05 / 60)
         assert found == pytest.approx(17.725192089440228, rel=1e-9)
         first = Fraction(0.040943445622221006)
-        widths = [half_width(first * 2**g, 1, PURE, 0.05 / (60 * 6)) for g in range(6)]
+        widths = [margin_of_error(first * 2**g, 1, PURE, 0.05 / (60 * 6)) for g in range(6)]
         assert widths[0] == pytest.approx(216.92938075987814, rel=1e-9)
         assert widths == pytest.approx([widths[0] / 2**g for g in range(6)], rel=1e-12)
 
@@ -53,7 +53,7 @@ class TestHalfWidth:
         self, privacy: PrivacyDefinition
     ) -> None:
         for alpha in (0.5, 0.05, 1e-6):
-            width = half_width(Fraction(1, 8), 3.0, privacy, alpha)
+            width = margin_of_error(Fraction(1, 8), 3.0, privacy, alpha)
             # sigma = 3 / sqrt(2 / 8) = 6
             assert 2 * stats.norm.sf(width / 6) == pytest.approx(alpha, rel=1e-9)
 
@@ -118,7 +118,7 @@ class TestShares:
     def test_figures_of_the_specification(self, formula: Formula) -> None:
         noisy = np.array([50.0] * 50 + [91, 95, 98, 99.5, 104, 120, 130, 140, 150, 160])[None, :]
         condition, limits = formula("a"), np.full((1, 60), 100.0)
-        width = half_width(Fraction(4, 10), 1, PURE, 0.05 / 60)
+        width = margin_of_error(Fraction(4, 10), 1, PURE, 0.05 / 60)
         verdict = verdicts(condition, [0], limits, noisy - width, noisy + width)
         assert (verdict == 1).sum() == 5
         assert (verdict == -1).sum() == 50
@@ -170,7 +170,7 @@ class TestCoverage:
             noise = rng.normal(0, wider * sigma, size)
             u = stats.norm.isf(share) * sigma
         noisy = (values + noise).reshape(1, -1)
-        width = half_width(level, 1, privacy, self.DELTA / len(values))
+        width = margin_of_error(level, 1, privacy, self.DELTA / len(values))
         limits = np.full(noisy.shape, self.LIMIT)
         verdict = verdicts(condition, [0], limits, noisy - width, noisy + width).reshape(size)
         selected = noisy.reshape(size) > self.LIMIT - u
@@ -231,11 +231,11 @@ class TestPast:
             return np.array([[width(first * Fraction(float(level)))] for level in levels])
 
         unit = math.sqrt(2 * first)
-        sound = widths(lambda held: past_half_width(first, held, 7, unit, ZCDP, self.ALPHA))
+        sound = widths(lambda held: past_margin_of_error(first, held, 7, unit, ZCDP, self.ALPHA))
         failed = (errors > sound).any(axis=0)
         assert seldom(failed, self.ALPHA)
         # negative control: intervals for one level that was fixed beforehand
-        naive = widths(lambda held: half_width(held, unit, ZCDP, self.ALPHA))
+        naive = widths(lambda held: margin_of_error(held, unit, ZCDP, self.ALPHA))
         assert not seldom((errors > naive).any(axis=0), self.ALPHA)
         # as wide as needed, not more: two thirds of it fail
         assert not seldom((errors > sound * 0.65).any(axis=0), self.ALPHA)
@@ -246,29 +246,29 @@ class TestPast:
         path = []
         failed, naive = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
         for i, level in enumerate(levels):
-            path.append(gaussian_knot(path, level, [0] * count, unit, noise))
+            path.append(gaussian_version(path, level, [0] * count, unit, noise))
             errors = np.abs(np.array(path[-1].vector)) / unit
-            failed |= errors > past_half_width(levels[0], level, i, 1.0, ZCDP, self.ALPHA)
-            naive |= errors > half_width(level, 1.0, ZCDP, self.ALPHA)
+            failed |= errors > past_margin_of_error(levels[0], level, i, 1.0, ZCDP, self.ALPHA)
+            naive |= errors > margin_of_error(level, 1.0, ZCDP, self.ALPHA)
         assert seldom(failed, self.ALPHA)
         assert not seldom(naive, self.ALPHA)
 
     def test_laplace_chains(self, seldom: Reaches, seeded: Seeded) -> None:
         unit, count = 2**21, 10_000
         levels = [Fraction(1, 100) * 2**i for i in range(10)]
-        knots = laplace_chain([0] * count, levels, unit, seeded(4))
-        errors = np.abs(np.array([knot.vector for knot in knots])) / unit
+        versions = laplace_chain([0] * count, levels, unit, seeded(4))
+        errors = np.abs(np.array([version.vector for version in versions])) / unit
         failed, naive = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
         for i, (level, own) in enumerate(zip(levels, errors, strict=True)):
-            failed |= own > past_half_width(levels[0], level, i, 1.0, PURE, self.ALPHA)
-            naive |= own > half_width(level, 1.0, PURE, self.ALPHA)
+            failed |= own > past_margin_of_error(levels[0], level, i, 1.0, PURE, self.ALPHA)
+            naive |= own > margin_of_error(level, 1.0, PURE, self.ALPHA)
         assert seldom(failed, self.ALPHA)
         assert not seldom(naive, self.ALPHA)
 
     def test_the_levels_of_a_chain_share_the_failure_probability(self) -> None:
         first, parts = Fraction(1, 100), []
         for i in range(4000):
-            width = past_half_width(first, first * (1 + i), i, 1.0, PURE, 0.05)
+            width = past_margin_of_error(first, first * (1 + i), i, 1.0, PURE, 0.05)
             parts.append(math.exp(-width * float(first) * (1 + i)))
         assert sum(parts) == pytest.approx(0.05, rel=3e-4)
         assert sum(parts) < 0.05
@@ -278,12 +278,12 @@ class TestPast:
     def test_at_the_first_level_intervals_are_about_a_fifth_wider(self) -> None:
         for alpha, least, most in [(1e-3, 1.15, 1.35), (1e-5, 1.1, 1.25), (1e-8, 1.05, 1.2)]:
             level = Fraction(1, 50)
-            fixed = half_width(level, 1.0, ZCDP, alpha)
-            assert least < past_half_width(level, level, 0, 1.0, ZCDP, alpha) / fixed < most
+            fixed = margin_of_error(level, 1.0, ZCDP, alpha)
+            assert least < past_margin_of_error(level, level, 0, 1.0, ZCDP, alpha) / fixed < most
 
     def test_gaussian_intervals_by_hand(self) -> None:
         # level / r = 16 * 4: sqrt((1 + 1/64) (ln 65 + 2 ln 20)), sigma = 5 / sqrt(2 * 4 / 50)
-        found = past_half_width(Fraction(1, 50), Fraction(4, 50), 3, 5.0, ZCDP, 0.05)
+        found = past_margin_of_error(Fraction(1, 50), Fraction(4, 50), 3, 5.0, ZCDP, 0.05)
         expected = 12.5 * math.sqrt(65 / 64 * (math.log(65) + 2 * math.log(20)))
         assert found == pytest.approx(expected, rel=1e-12)
 

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from dpnb.decide.apportion import Bar, apportion, levels_for, shift
-from dpnb.decide.certificate import half_width, shares
+from dpnb.decide.certificate import margin_of_error, shares
 from dpnb.decide.conditions import Condition, Node, condition_of
 from dpnb.decide.options import STEPS
 from dpnb.decide.progressive import (
@@ -21,14 +21,21 @@ from dpnb.decide.progressive import (
     hopeless,
     kept,
     ladder,
-    last_half_widths,
+    last_margins_of_error,
     passes,
     regions,
 )
 from dpnb.privacy.calibrate import law
 from dpnb.privacy.definition import BASIC, GDP, PURE, ZCDP, PrivacyDefinition
 from dpnb.privacy.noise import Noise
-from dpnb.privacy.path import Knot, gaussian_knot, insert, laplace_chain, needs_data, variance_of
+from dpnb.privacy.path import (
+    Version,
+    gaussian_version,
+    insert,
+    laplace_chain,
+    needs_data,
+    variance_of,
+)
 from tests.kit.power import scales
 
 Formula = Callable[[str], Condition]
@@ -52,12 +59,12 @@ def released(
     """Values of so many groups whose aggregate is at the threshold, by step."""
     exact = [LIMIT * UNIT] * count
     if privacy == PURE:
-        knots = list(laplace_chain(exact, levels, UNIT, noise))
+        versions = list(laplace_chain(exact, levels, UNIT, noise))
     else:
-        knots = []
+        versions = []
         for level in levels:
-            knots.append(gaussian_knot(knots, level, exact, UNIT, noise))
-    return [np.array(knot.vector) / UNIT for knot in knots]
+            versions.append(gaussian_version(versions, level, exact, UNIT, noise))
+    return [np.array(version.vector) / UNIT for version in versions]
 
 
 class TestLadder:
@@ -194,11 +201,11 @@ def merged(
     order: Sequence[Fraction], count: int, exact: int, noise: Noise
 ) -> dict[Fraction, np.ndarray]:
     """Errors of a Gaussian path at some levels, drawn in this order, in units of the sensitivity."""
-    path: list[Knot] = []
+    path: list[Version] = []
     for level in order:
         value = [exact] * count if needs_data(path, level) else None
-        insert(path, gaussian_knot(path, level, value, UNIT, noise))
-    return {knot.level: (np.array(knot.vector) - exact) / UNIT for knot in path}
+        insert(path, gaussian_version(path, level, value, UNIT, noise))
+    return {version.level: (np.array(version.vector) - exact) / UNIT for version in path}
 
 
 class TestIncrements:
@@ -336,12 +343,12 @@ class TestHopeless:
             )
         assert len(set(answers)) == 2
 
-    def test_half_widths_are_those_of_the_certificate(self) -> None:
+    def test_margins_of_error_are_those_of_the_certificate(self) -> None:
         levels, sensitivities = (Fraction(1, 5), Fraction(1, 3)), (1.0, 7.0)
         for privacy in (PURE, ZCDP):
-            found = last_half_widths(levels, sensitivities, privacy, 1e-4)
+            found = last_margins_of_error(levels, sensitivities, privacy, 1e-4)
             assert found == [
-                half_width(level, one, privacy, 1e-4)
+                margin_of_error(level, one, privacy, 1e-4)
                 for level, one in zip(levels, sensitivities, strict=True)
             ]
 

@@ -501,14 +501,14 @@ class TestLimitFirst:
 
     def test_safe_counts_are_bought_and_a_level_is_picked_from_them(self, curator, picker, talk):
         opened = talk.opened()
-        assert opened["wish"] == "costs rho 0.00402 of the 1 left"
+        assert opened["target"] == "costs rho 0.00402 of the 1 left"
         assert opened["buyable"]
         [told] = talk.say(way="counts")
         assert told["settled"]["way"] == "counts"
         assert "people above 55 of 100, at most" in Reading(told["counts"]["html"]).text
         assert "frames" not in told
         assert told["at"] == -1
-        assert told["wish"] == "already paid for"
+        assert told["target"] == "already paid for"
         assert told["buyable"]
         spent = curator.budget.spent.rho
         assert spent == picker.counts.spent.rho > 0
@@ -560,7 +560,7 @@ class TestLimitFirst:
         curator.session().query("SELECT COUNT(*) AS n FROM people", rho=spent)
         opened = talk.opened()
         assert opened["buyable"] == (reason is None)
-        assert reason is None or opened["wish"] == reason
+        assert reason is None or opened["target"] == reason
         [told] = talk.say(way="counts")
         assert ("failed" in told) == (not opened["buyable"])
 
@@ -582,7 +582,7 @@ class TestLimitFirst:
         curator.session().query("SELECT COUNT(*) AS n FROM people", rho=rho)
         talk = Talk(curator.risk(SQL).widget(guesses=98))
         opened = talk.opened()
-        assert (opened["wish"], opened["buyable"]) == (reason, False)
+        assert (opened["target"], opened["buyable"]) == (reason, False)
         [told] = talk.say(way="counts")
         assert "failed" in told
 
@@ -590,7 +590,7 @@ class TestLimitFirst:
         curator.session().query(SQL, rho="0.001")
         talk = Talk(curator.risk(SQL, cumulative=True).widget())
         opened = talk.opened()
-        assert opened["wish"] == "private choices cannot include earlier answers"
+        assert opened["target"] == "private choices cannot include earlier answers"
         assert not opened["buyable"]
         [told] = talk.say(way="counts")
         assert "failed" in told
@@ -626,7 +626,7 @@ class TestLaterCells:
         curator.session().query(SQL, rho=0.05)
         opened = talk.opened()
         assert "0.05 is spent" in opened["settled"]["lines"][0]
-        assert "0.05 is spent" in opened["wish"]
+        assert "0.05 is spent" in opened["target"]
 
     def test_closed_or_gone_it_stops(self, shell, profile):
         picker = profile.widget()

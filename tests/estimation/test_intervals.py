@@ -19,7 +19,7 @@ from dpnb import Budget, Integer, Schema, Session, Table
 from dpnb.estimation.intervals import (
     Pair,
     around,
-    combination_half_width,
+    combination_margin_of_error,
     combine,
     mean_around_zero,
     mean_in_box,
@@ -44,10 +44,12 @@ def exactly(weights: Sequence[float | str]) -> list[Fraction]:
     return [Fraction(str(weight)) for weight in weights]
 
 
-def half_width(
+def margin_of_error(
     law: Law, alpha: float, groups: int, *weights: float | str, planned: bool = False
 ) -> float:
-    return combination_half_width(law, alpha, exactly(weights or (1, -1)), groups, planned=planned)
+    return combination_margin_of_error(
+        law, alpha, exactly(weights or (1, -1)), groups, planned=planned
+    )
 
 
 def combined(ends: Sequence[Pair], weights: Sequence[float], shift: float | str = 0) -> Pair:
@@ -72,11 +74,11 @@ class TestOracles:
     )
     def test_weighted_counts(self, weights: tuple[int, ...], half: float) -> None:
         law = Law("gaussian", math.sqrt(5))
-        found = half_width(law, 0.05, 9, *weights, planned=True)
+        found = margin_of_error(law, 0.05, 9, *weights, planned=True)
         assert found == pytest.approx(half, rel=1e-9)
 
     def test_weighted_counts_around_their_centre(self) -> None:
-        half = half_width(Law("gaussian", math.sqrt(5)), 0.05, 9, 1, -10, planned=True)
+        half = margin_of_error(Law("gaussian", math.sqrt(5)), 0.05, 9, 1, -10, planned=True)
         centre = 7624.085314090087
         assert (centre - half, centre + half) == pytest.approx(
             (7580.04060153057, 7668.130026649605), rel=1e-9
@@ -212,13 +214,13 @@ class TestOracles:
         low, high = mean_around_zero(total - 5 * count, count, total_law, count_law, 5.0, 0.025)
         assert (5 + low, 5 + high) == pytest.approx(expected, rel=1e-9)
 
-    def test_half_widths_of_counts(self) -> None:
+    def test_margins_of_error_of_counts(self) -> None:
         law = Law("gaussian", math.sqrt(5))
         low, high = around(100.0, law, 0.05)
         assert (high - low) / 2 == pytest.approx(4.38261270288, rel=1e-9)
         assert (high + low) / 2 == pytest.approx(100)
-        assert half_width(law, 0.05, 20, planned=True) == pytest.approx(6.198, abs=1e-3)
-        assert half_width(law, 0.05, 20) == pytest.approx(11.21, abs=5e-3)
+        assert margin_of_error(law, 0.05, 20, planned=True) == pytest.approx(6.198, abs=1e-3)
+        assert margin_of_error(law, 0.05, 20) == pytest.approx(11.21, abs=5e-3)
 
 
 class TestMeanInterval:
@@ -300,11 +302,13 @@ class TestRangeQuantile:
     def test_a_narrower_promise_for_one_pair_than_for_all(self) -> None:
         for family, groups in itertools.product(FAMILIES, (3, 20)):
             law = Law(family, 2.0)  # type: ignore[arg-type]
-            planned, picked = (half_width(law, 0.05, groups, planned=p) for p in (True, False))
+            planned, picked = (margin_of_error(law, 0.05, groups, planned=p) for p in (True, False))
             assert planned < picked
         for family in FAMILIES:
             law = Law(family, 2.0)  # type: ignore[arg-type]
-            assert half_width(law, 0.05, 2) == pytest.approx(half_width(law, 0.05, 2, planned=True))
+            assert margin_of_error(law, 0.05, 2) == pytest.approx(
+                margin_of_error(law, 0.05, 2, planned=True)
+            )
 
 
 INFINITE = (-math.inf, math.inf)
@@ -347,9 +351,9 @@ class TestRounding:
         exact = Fraction(sum(values), rows)
         frame = pd.DataFrame({"g": np.repeat(range(groups), rows), "x": values * groups})
         schema = Schema({"g": Integer(0, 9), "x": Integer(low, low + 100)}, complete=["g", "x"])
-        wished = {"rho": 10_000, "confidence": 0.999999}
+        wanted = {"rho": 10_000, "confidence": 0.999999}
         with Session(Table("t", frame, schema), budget=Budget(rho=10_000)) as session:
-            (means,) = session.query("SELECT g, AVG(x) AS m FROM t GROUP BY g", **wished).estimates
+            (means,) = session.query("SELECT g, AVG(x) AS m FROM t GROUP BY g", **wanted).estimates
             for g, ends in enumerate(zip(means.low, means.high, strict=True)):
                 sql = f"SELECT AVG(x) AS m FROM t WHERE g = {g}"
                 told = session.infer(sql, confidence=0.999999)
@@ -386,28 +390,28 @@ class TestCombinations:
     def test_a_weight_scales_the_interval_of_a_pair(self, family: str, weight: float) -> None:
         law = Law(family, 2.0)  # type: ignore[arg-type]
         for planned in (True, False):
-            one = half_width(law, 0.05, 7, planned=planned)
-            scaled = half_width(law, 0.05, 7, weight, -weight, planned=planned)
+            one = margin_of_error(law, 0.05, 7, planned=planned)
+            scaled = margin_of_error(law, 0.05, 7, weight, -weight, planned=planned)
             assert scaled == pytest.approx(weight * one, rel=1e-9)
 
     @pytest.mark.parametrize("family", FAMILIES)
     def test_decimal_weights_that_cancel_are_a_contrast(self, family: str) -> None:
         law = Law(family, 2.0)  # type: ignore[arg-type]
         assert 0.1 + 0.2 - 0.3 != 0
-        found = half_width(law, 0.05, 7, 0.1, 0.2, -0.3)
-        assert found == pytest.approx(0.3 * half_width(law, 0.05, 7), rel=1e-12)
-        assert half_width(law, 0.05, 7, 0.1, 0.2, -0.300001) > found * 1.01
+        found = margin_of_error(law, 0.05, 7, 0.1, 0.2, -0.3)
+        assert found == pytest.approx(0.3 * margin_of_error(law, 0.05, 7), rel=1e-12)
+        assert margin_of_error(law, 0.05, 7, 0.1, 0.2, -0.300001) > found * 1.01
 
     @pytest.mark.parametrize("family", FAMILIES)
     def test_one_group_has_its_own_interval(self, family: str) -> None:
         law = Law(family, 2.0)  # type: ignore[arg-type]
         for planned, alpha in ((True, 0.05), (False, 0.05 / 7)):
-            found = half_width(law, 0.05, 7, -3, planned=planned)
+            found = margin_of_error(law, 0.05, 7, -3, planned=planned)
             assert found == pytest.approx(3 * law.quantile(alpha), rel=1e-9)
 
     @pytest.mark.parametrize("groups", [2, 3, 10])
     def test_a_pair_that_was_picked_has_the_range_of_all_groups(self, groups: int) -> None:
-        half = half_width(Law("gaussian", 3.0), 0.05, groups)
+        half = margin_of_error(Law("gaussian", 3.0), 0.05, groups)
         tail = stats.studentized_range.sf(half / 3, groups, np.inf)
         assert tail == pytest.approx(0.05, rel=1e-6)
 
@@ -415,13 +419,15 @@ class TestCombinations:
         from dpnb.privacy.calibrate import sum_quantile
 
         law = Law("laplace", 2.0)
-        two = half_width(law, 0.05, 9, 1, -3, planned=True)
+        two = margin_of_error(law, 0.05, 9, 1, -3, planned=True)
         assert two == pytest.approx(sum_quantile(law, Law("laplace", 6.0), 0.05))
         union = 2.0 * 3 * math.log(3 / 0.05)
-        three = half_width(law, 0.05, 9, 1, 1, 1, planned=True)
+        three = margin_of_error(law, 0.05, 9, 1, 1, 1, planned=True)
         assert two / 10**0.5 * 3**0.5 < three < union
-        tiny = half_width(law, 0.05, 9, 1, 1, 1e-9, planned=True)
-        assert half_width(law, 0.05, 9, 1, 1, planned=True) < tiny < 2.0 * 2 * math.log(3 / 0.05)
+        tiny = margin_of_error(law, 0.05, 9, 1, 1, 1e-9, planned=True)
+        assert (
+            margin_of_error(law, 0.05, 9, 1, 1, planned=True) < tiny < 2.0 * 2 * math.log(3 / 0.05)
+        )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -450,7 +456,7 @@ class TestCoverage:
         law = Law(family, 3.0)  # type: ignore[arg-type]
         errors = draw(np.random.default_rng(2), law, (2, size(self.COUNT)))
         difference = abs(errors[0] - errors[1])
-        half = half_width(law, 1 - confidence, 9, planned=True)
+        half = margin_of_error(law, 1 - confidence, 9, planned=True)
         assert equals(difference <= half, confidence)
         for wrong in WRONG:
             assert not equals(difference * wrong <= half, confidence)
@@ -462,9 +468,9 @@ class TestCoverage:
         law, groups = Law(family, 3.0), 20  # type: ignore[arg-type]
         shown = draw(np.random.default_rng(3), law, (size(self.COUNT), groups))
         spread = shown.max(axis=1) - shown.min(axis=1)
-        half = half_width(law, 0.05, groups)
+        half = margin_of_error(law, 0.05, groups)
         assert reaches(spread <= half, 0.95)
-        naive = np.mean(spread <= half_width(law, 0.05, groups, planned=True))
+        naive = np.mean(spread <= margin_of_error(law, 0.05, groups, planned=True))
         if family == "gaussian":
             assert equals(spread <= half, 0.95)
             for wrong in WRONG:
@@ -486,7 +492,7 @@ class TestCoverage:
         law = Law(family, 3.0)  # type: ignore[arg-type]
         errors = draw(np.random.default_rng(5), law, (size(self.COUNT), len(weights)))
         missed_by = abs(errors @ np.array(weights))
-        half = half_width(law, 1 - confidence, 9, *weights, planned=True)
+        half = margin_of_error(law, 1 - confidence, 9, *weights, planned=True)
         if family == "gaussian" or len(weights) <= 2:
             assert equals(missed_by <= half, confidence)
             for wrong in WRONG:
@@ -508,7 +514,7 @@ class TestCoverage:
             above = (numbers > 0).sum()
             low, high = shown[:, : len(numbers) - above], shown[:, ::-1][:, :above]
             worst = high @ -np.sort(-numbers[:above]) + low @ np.sort(numbers[above:])
-            half = half_width(law, 0.05, groups, *weights)
+            half = margin_of_error(law, 0.05, groups, *weights)
             share = np.maximum(share, worst / half)
         assert reaches(share <= 1, 0.95)
         if family == "gaussian":
@@ -525,13 +531,13 @@ class TestCoverage:
         sizes = -np.sort(-abs(shown), axis=1)
         share = np.maximum.reduce(
             [
-                sizes[:, :number].sum(axis=1) / half_width(law, 0.05, groups, *[1] * number)
+                sizes[:, :number].sum(axis=1) / margin_of_error(law, 0.05, groups, *[1] * number)
                 for number in (1, 2, 3)
             ]
         )
         assert reaches(share <= 1, 0.95)
         assert not reaches(share * 1.15 <= 1, 0.95)
-        unadjusted = half_width(law, 0.05, groups, 1, planned=True)
+        unadjusted = margin_of_error(law, 0.05, groups, 1, planned=True)
         assert np.mean(sizes[:, 0] <= unadjusted) == pytest.approx(0.95**groups, abs=0.03)
 
 

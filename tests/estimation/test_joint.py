@@ -46,8 +46,8 @@ class TestWorkedExample:
         [(0.2, 28.94770697917), (0.1, 38.45805501941), (0.05, 47.38332970714),
          (0.01, 66.88488644957), (0.001, 93.30055818297)],
     )  # fmt: skip
-    def test_half_widths(self, alpha, half):
-        assert self.one.half_width(0, alpha) == pytest.approx(half, **HALF)
+    def test_margins_of_error(self, alpha, half):
+        assert self.one.margin_of_error(0, alpha) == pytest.approx(half, **HALF)
 
     def test_probabilities(self):
         assert self.one.probability(0, ">", 0) == pytest.approx(0.9619041161415, abs=1e-8)
@@ -77,7 +77,7 @@ class TestWorkedExample:
         found = joint(LAPLACE, query)
         assert found.estimates[0] == pytest.approx(estimate, rel=1e-8)
         assert found.law().sd ** 2 == pytest.approx(variance, rel=1e-8)
-        assert found.half_width(0, 0.05) == pytest.approx(half, **HALF)
+        assert found.margin_of_error(0, 0.05) == pytest.approx(half, **HALF)
 
     def test_covariance(self):
         found = joint(LAPLACE, [1, 0, 1, 0], [1, 1, 1, 1]).covariance()
@@ -92,7 +92,7 @@ class TestWorkedExample:
         wanted = [3.856399171611, 0.7351597345717, 4.206273714638, 2.325834618873]
         assert sorted(law.scales) == pytest.approx(sorted(wanted), rel=1e-8)
         assert law.variance == pytest.approx(210.2762025519, rel=1e-8)
-        halves = [found.half_width(0, alpha) for alpha in (0.2, 0.05, 0.01)]
+        halves = [found.margin_of_error(0, alpha) for alpha in (0.2, 0.05, 0.01)]
         assert halves == pytest.approx([21.62608217757, 33.2958146836, 44.16341318524], **HALF)
         assert found.probability(0, ">", 0) == pytest.approx(0.9952258127436, abs=1e-8)
         assert found.confidence(0, 25) == pytest.approx(0.8608880157333, abs=1e-8)
@@ -102,7 +102,7 @@ class TestWorkedExample:
         assert found.law().scales == ()
         assert found.estimates[0] == pytest.approx(44.491208563536, rel=1e-8)
         assert found.law().sd == pytest.approx(15.180542654323, rel=1e-8)
-        assert found.half_width(0, 0.05) == pytest.approx(29.753316868247, rel=1e-8)
+        assert found.margin_of_error(0, 0.05) == pytest.approx(29.753316868247, rel=1e-8)
 
     @pytest.mark.parametrize(
         ("query", "half"), [([1, 0, -1], 5.416097), ([1, 1, 0], 2.674370), ([2, 3, 1], 4.113003)]
@@ -110,7 +110,9 @@ class TestWorkedExample:
     def test_dependent_rows(self, query, half):
         laws = [Law("laplace", b) for b in (1.0, 2.0, 1.0)]
         history = History.of([[1, 1, 0], [0, 1, 1], [1, 2, 1]], [12.5, 17, 30], laws)
-        assert history.estimate(range(3), query).half_width(0, 0.05) == pytest.approx(half, **HALF)
+        assert history.estimate(range(3), query).margin_of_error(0, 0.05) == pytest.approx(
+            half, **HALF
+        )
 
     def test_shares_of_the_variance(self):
         found = self.one.variance_shares(0)
@@ -138,7 +140,7 @@ class TestWorkedExample:
         history = History.of(H[:-1], Y[:-1], LAPLACE[:-1])
         history.add(Row("planned", range(4), H[-1], 0.0, LAPLACE[-1], planned=True))
         found = history.estimate(*Q)
-        assert found.half_width(0, 0.05) == pytest.approx(47.38332970714, **HALF)
+        assert found.margin_of_error(0, 0.05) == pytest.approx(47.38332970714, **HALF)
         assert math.isnan(found.estimates[0])
         assert math.isnan(Joint.from_dict(found.to_dict()).estimates[0])
 
@@ -149,10 +151,10 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "ask",
         [
-            lambda j: j.half_width(0, 0.0),
-            lambda j: j.half_width(0, -0.1),
-            lambda j: j.half_width(0, 1.0),
-            lambda j: j.half_width(2, 0.1),
+            lambda j: j.margin_of_error(0, 0.0),
+            lambda j: j.margin_of_error(0, -0.1),
+            lambda j: j.margin_of_error(0, 1.0),
+            lambda j: j.margin_of_error(2, 0.1),
             lambda j: j.between(0, 5, 4),
             lambda j: j.probability(0, "=", 4),
             lambda j: j.confidence(0, -1.0),
@@ -180,7 +182,7 @@ class TestRefusals:
 
 class TestSnapping:
     def test_whole_numbers_move_inward(self):
-        half = joint(LAPLACE).half_width(0, 0.2)
+        half = joint(LAPLACE).margin_of_error(0, 0.2)
         assert snapped(42.01380301941 - half, 42.01380301941 + half) == (14, 70)
 
     def test_ends_that_are_whole_stay(self):
@@ -224,7 +226,7 @@ class TestCoverage:
         errors = stretch * noise @ found.weights[0]
         scores = []
         for alpha in (0.2, 0.05, 0.01):
-            rate = np.mean(np.abs(errors) > found.half_width(0, alpha))
+            rate = np.mean(np.abs(errors) > found.margin_of_error(0, alpha))
             scores.append((rate - alpha) / math.sqrt(alpha * (1 - alpha) / draws))
         return scores, errors.mean() / (errors.std() / math.sqrt(draws))
 
@@ -252,7 +254,7 @@ class TestCoverage:
             noise = np.concatenate(list(simulated(laws, [1.0] * 6, 100_000, 3)))
             assert (noise == np.rint(noise)).all()
             assert noise.std() == pytest.approx(math.sqrt(history.rows[0].variance), rel=0.02)
-            missed = np.mean(np.abs(noise @ found.weights[0]) > found.half_width(0, 0.05))
+            missed = np.mean(np.abs(noise @ found.weights[0]) > found.margin_of_error(0, 0.05))
             assert missed <= 0.052
 
     def test_the_largest_of_many_needs_more(self):
@@ -261,7 +263,7 @@ class TestCoverage:
         history = History.of(np.eye(100), [0.0] * 100, Law("laplace", 1.0))
         found = history.joint([([cell], 1.0) for cell in range(100)])
         largest = rng.laplace(size=(4000, 100)).max(axis=1)
-        pointwise = np.mean(largest <= found.half_width(0, 0.05))
+        pointwise = np.mean(largest <= found.margin_of_error(0, 0.05))
         assert pointwise == pytest.approx(0.0797, abs=0.02)
         assert np.mean(largest <= found.bonferroni(0, 0.05, 100)) >= 0.96
         assert np.mean(largest <= factor(0, 100, 0.05) * found.law(0).sd) >= 0.95
@@ -270,7 +272,7 @@ class TestCoverage:
 class TestSimultaneous:
     def test_bonferroni_shares_the_failure_probability(self):
         found = joint(LAPLACE)
-        assert found.bonferroni(0, 0.05, 10) == found.half_width(0, 0.005)
+        assert found.bonferroni(0, 0.05, 10) == found.margin_of_error(0, 0.005)
 
 
 class TestJointDraws:
@@ -281,7 +283,7 @@ class TestJointDraws:
         assert draws.mean(axis=0) == pytest.approx(found.estimates, abs=0.3)
         assert np.cov(draws.T) == pytest.approx(found.covariance(), rel=0.02)
         for place in (0, 1):
-            half = found.half_width(place, 0.05)
+            half = found.margin_of_error(place, 0.05)
             missed = np.mean(np.abs(draws[:, place] - found.estimates[place]) > half)
             assert missed == pytest.approx(0.05, abs=0.002)
 
@@ -324,13 +326,13 @@ class TestJointDraws:
     def test_ratios_hold_where_noise_may_hide_the_denominator(self, family, alpha, exact, reaches):
         """Quantiles of joint draws hold in 42 % of cases instead of 50 here, and in 75 instead of 80.
 
-        The interval holds a ratio r exactly where |S - r C| is at most the half-width q of its noise, or
+        The interval holds a ratio r exactly where |S - r C| is at most the margin of error q of its noise, or
         where the sign of C is not told. So it is enough to look on either side of these borders.
         """
         laws = [Law(family, 1e-3), Law(family, 1.0)]
         made = History.of(np.eye(2), [0.0, 0.0], laws).joint([([0], 1.0), ([1], 1.0)])
-        r, unsure = 100 / exact, made.half_width(1, alpha)
-        q = made.law({0: 1.0, 1: -r}).half_width(alpha)
+        r, unsure = 100 / exact, made.margin_of_error(1, alpha)
+        q = made.law({0: 1.0, 1: -r}).margin_of_error(alpha)
         noise, truth = next(iter(simulated(laws, [0.0, 0.0], 20_000, 7))), np.array([100.0, exact])
         above, below = (truth + noise).T
         assert reaches((np.abs(above - r * below) <= q) | (np.abs(below) <= unsure), 1 - alpha)

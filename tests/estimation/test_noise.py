@@ -66,7 +66,7 @@ def random_mixtures(count, seed=5):
 
 
 class TestWorkedHistory:
-    """The worked history: its weights and half-widths."""
+    """The worked history: its weights and margins of error."""
 
     def test_its_variance_and_kurtosis(self, worked):
         assert worked.sd**2 == pytest.approx(554.4500359454, rel=1e-8)
@@ -77,8 +77,8 @@ class TestWorkedHistory:
         [(0.2, 28.94770697917), (0.1, 38.45805501941), (0.05, 47.38332970714),
          (0.01, 66.88488644957), (0.001, 93.30055818297)],
     )  # fmt: skip
-    def test_its_half_widths(self, worked, alpha, half):
-        found = worked.half_width(alpha)
+    def test_its_margins_of_error(self, worked, alpha, half):
+        found = worked.margin_of_error(alpha)
         assert found == pytest.approx(half, rel=1e-6)
         assert found >= half
 
@@ -101,10 +101,10 @@ class TestWorkedHistory:
 class TestMixedHistory:
     """A history of Laplace and Gaussian answers."""
 
-    def test_its_half_widths(self, mixed):
+    def test_its_margins_of_error(self, mixed):
         expected = (21.62608217757, 33.2958146836, 44.16341318524)
         for alpha, half in zip(LEVELS, expected, strict=True):
-            assert mixed.half_width(alpha) == pytest.approx(half, rel=1e-6)
+            assert mixed.margin_of_error(alpha) == pytest.approx(half, rel=1e-6)
 
     def test_its_claims(self, mixed):
         assert mixed.cdf(MIXED_ESTIMATE) == pytest.approx(0.9952258127436, abs=1e-8)
@@ -112,7 +112,7 @@ class TestMixedHistory:
 
 
 class TestSmallMixtures:
-    """Known half-widths."""
+    """Known margins of error."""
 
     @pytest.mark.parametrize(
         ("scales", "variance", "halves"),
@@ -124,10 +124,10 @@ class TestSmallMixtures:
          ((1, 2), 1, (3.940129358743, 6.792306484298, 10.03087193909)),
          ((1, 2, 3), 25, (9.133425097459, 14.40988898086, 19.75041111436))],
     )  # fmt: skip
-    def test_their_half_widths(self, scales, variance, halves):
+    def test_their_margins_of_error(self, scales, variance, halves):
         law = Mixture(tuple(map(float, scales)), float(variance))
         for alpha, half in zip(LEVELS, halves, strict=True):
-            assert law.half_width(alpha) == pytest.approx(half, rel=1e-6)
+            assert law.margin_of_error(alpha) == pytest.approx(half, rel=1e-6)
 
     @pytest.mark.parametrize(
         ("scales", "variance", "values"),
@@ -148,8 +148,8 @@ class TestBounds:
         "scales", [(1.0, 2.0), (1.0, 0.01), (1.0, 1e-4), (5.0, 3.0, 2.0, 0.5, 0.125), (1e-6, 3e-6)]
     )
     @pytest.mark.parametrize("alpha", [0.9, 0.2, 1e-3, 9e-4, 1e-6, 1.01e-7])
-    def test_half_widths_are_safe_and_nearly_least(self, scales, alpha):
-        half = Mixture(scales, 0.0).half_width(alpha)
+    def test_margins_of_error_are_safe_and_nearly_least(self, scales, alpha):
+        half = Mixture(scales, 0.0).margin_of_error(alpha)
         missed = 2 * exact_tail(scales, half)
         assert missed <= alpha
         assert missed >= alpha - 4.1 * ERROR
@@ -157,13 +157,13 @@ class TestBounds:
     def test_far_out_chernoff_is_safe(self):
         for scales in ((1.0, 2.0), (1.0, 0.5, 0.25)):
             for alpha in (1e-8, 1e-12):
-                half = Mixture(scales, 0.0).half_width(alpha)
+                half = Mixture(scales, 0.0).margin_of_error(alpha)
                 assert 2 * exact_tail(scales, half) <= alpha
                 assert half < 2 * sum(scales) * math.log(1 / alpha)
 
     def test_two_equal_laplace_noises(self):
         law = Law("laplace", 7.0)
-        half = Mixture((7.0, 7.0), 0.0).half_width(0.05)
+        half = Mixture((7.0, 7.0), 0.0).margin_of_error(0.05)
         assert half == pytest.approx(sum_quantile(law, law, 0.05), rel=1e-6)
 
     def test_many_equal_laplace_noises(self):
@@ -187,12 +187,12 @@ class TestBounds:
             for x in (0.0, 0.3 * law.sd, law.sd, 4 * law.sd):
                 by_inversion = module._inversion((1.0,), ratio**2, wide=True).tail_and_density(x)
                 assert law.tail(x) == pytest.approx(by_inversion[0], abs=ERROR)
-        assert Mixture((1.0,), 1e-10).half_width(0.05) == pytest.approx(math.log(20), rel=1e-6)
+        assert Mixture((1.0,), 1e-10).margin_of_error(0.05) == pytest.approx(math.log(20), rel=1e-6)
 
-    def test_confidence_and_half_width_are_inverse(self):
+    def test_confidence_and_margin_of_error_are_inverse(self):
         for law in random_mixtures(60):
             for alpha in (0.5, 0.05, 1e-3, 1e-5):
-                held = law.confidence(law.half_width(alpha) * (1 + 1e-12))
+                held = law.confidence(law.margin_of_error(alpha) * (1 + 1e-12))
                 assert 1 - alpha - 5 * ERROR <= held <= 1 - alpha + 5 * ERROR + 1e-11
 
     def test_arrays_equal_single_values_and_integrate_to_one(self):
@@ -207,14 +207,14 @@ class TestBounds:
 
     def test_no_noise_leaves_the_margin(self):
         law = Mixture((), 0.0, 0.5)
-        assert law.half_width(0.05) == 0.5
+        assert law.margin_of_error(0.05) == 0.5
         assert law.confidence(0.5) == 1
         assert law.confidence(0.49) == 0
         assert (law.cdf(-1e-9), law.cdf(0.0)) == (0, 1)
 
     def test_the_margin_is_added_and_taken_off(self):
         plain, wide = Mixture((1.0, 2.0), 1.0), Mixture((1.0, 2.0), 1.0, 0.25)
-        assert wide.half_width(0.05) == plain.half_width(0.05) + 0.25
+        assert wide.margin_of_error(0.05) == plain.margin_of_error(0.05) + 0.25
         assert wide.confidence(5.25) == plain.confidence(5.0)
 
     def test_no_scales_need_more_terms_than_stated(self):
@@ -239,7 +239,7 @@ class TestScreening:
         verdicts = set()
         for law, alpha in itertools.product(random_mixtures(60), (0.9, 0.2, 0.05, 1e-3)):
             for factor in (0.3, 0.7, 0.95, 1.05, 1.5, 4.0):
-                half = law.half_width(alpha) * factor
+                half = law.margin_of_error(alpha) * factor
                 verdict = surely(law, half, alpha)
                 verdicts.add(verdict)
                 assert verdict is None or verdict == (factor > 1)
@@ -274,27 +274,27 @@ class TestLatticeNoise:
     @pytest.mark.parametrize("scale", [0.2, 0.3, 0.5, 1.0, 2.0, 3.0])
     @pytest.mark.parametrize("weights", [(1,), (1, 1), (1,) * 6, (3, 2, 1), (7, 1, 1, 2)])
     @pytest.mark.parametrize("gaussian", [False, True])
-    def test_half_widths_hold(self, scale, weights, gaussian):
+    def test_margins_of_error_hold(self, scale, weights, gaussian):
         laws = [Law("laplace", scale)] * len(weights)
         if gaussian:
             laws[-1] = Law("gaussian", scale)
         law = mixture(weights, laws, [1.0] * len(weights))
         for alpha in (0.2, 0.05, 0.01, 1e-3, 1e-5):
-            assert misses(laws, weights, law.half_width(alpha)) <= alpha
+            assert misses(laws, weights, law.margin_of_error(alpha)) <= alpha
 
     def test_noise_of_equal_variance_would_not_do(self):
         laws = [Law("laplace", 0.2)] * 2
         p = math.exp(-5)
         matched = Mixture((math.sqrt(p) / (1 - p),) * 2, 0.0, 0.5)
-        assert misses(laws, (1, 1), matched.half_width(0.01)) > 0.02
+        assert misses(laws, (1, 1), matched.margin_of_error(0.01)) > 0.02
 
     def test_without_the_margin_it_would_not_do_either(self):
         laws = [Law("laplace", 1.0)] * 2
-        assert misses(laws, (1, 1), mixture((1, 1), laws).half_width(0.01)) > 0.013
+        assert misses(laws, (1, 1), mixture((1, 1), laws).margin_of_error(0.01)) > 0.013
 
 
 class TestCoverage:
-    """Noise stays within the half-width as often as stated; noise of another scale does not."""
+    """Noise stays within the margin of error as often as stated; noise of another scale does not."""
 
     @pytest.mark.parametrize("alpha", LEVELS)
     @pytest.mark.parametrize("wrong", [False, True])
@@ -307,7 +307,7 @@ class TestCoverage:
             noise += generator.laplace(0, scale, count)
         if wrong:
             noise *= 1.1
-        assert equals(np.abs(noise) > law.half_width(alpha), alpha) is not wrong
+        assert equals(np.abs(noise) > law.margin_of_error(alpha), alpha) is not wrong
 
 
 class TestSpeed:
@@ -322,6 +322,6 @@ class TestSpeed:
             scales[0] = 5.0
             law = Mixture(tuple(scales.tolist()), 0.0)
             start = time.perf_counter()
-            law.half_width(0.05)
+            law.margin_of_error(0.05)
             times.append(time.perf_counter() - start)
         assert min(times) < seconds(limit)

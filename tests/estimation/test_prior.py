@@ -90,7 +90,7 @@ class TestKnownBounds:
     """Definition 16 of docs/methods/bayes.md."""
 
     def test_the_interval_is_cut_and_no_narrower(self):
-        half = SUM.half_width(0.05)
+        half = SUM.margin_of_error(0.05)
         assert update(NonNegative(), 2.0, SUM).interval(0.05) == (0, 2 + half)
         assert update(AtMost(5), 2.0, SUM).interval(0.05) == (0, 5)
         assert update(NonNegative(), 100.0, SUM).interval(0.05) == (100 - half, 100 + half)

@@ -157,7 +157,10 @@ class TestBudget:
         price = session.price(question, k=3, rho="0.25")
         found = session.explain(question, k=3, rho="0.25")
         assert price.spent == found.spent
-        assert (price.half_width, price.resolution) == (found.half_width, found.resolution)
+        assert (price.margin_of_error, price.resolution) == (
+            found.margin_of_error,
+            found.resolution,
+        )
         assert price.candidates == found.candidates == 8
         assert session.price(question, k=3, rho="0.25").spent.rho == 0
 
@@ -168,8 +171,8 @@ class TestBudget:
     def test_an_error_is_what_is_shown(self, session, question):
         found = session.explain(question, error="0.05")
         assert found.relative
-        assert found.half_width == pytest.approx(0.05, rel=1e-9)
-        assert found.half_width <= 0.05
+        assert found.margin_of_error == pytest.approx(0.05, rel=1e-9)
+        assert found.margin_of_error <= 0.05
 
 
 class TestOneRelease:
@@ -461,7 +464,7 @@ class TestForgedQuestions:
         ):  # fmt: skip
             assert session.explain(forged, anyway=True, rho="0.3").question == honest
         half = [
-            session.explain(q, anyway=True, rho="0.3").half_width * abs(q.estimate)
+            session.explain(q, anyway=True, rho="0.3").margin_of_error * abs(q.estimate)
             for q in (question, other)
         ]
         assert half[0] == pytest.approx(10 * half[1], rel=1e-4)

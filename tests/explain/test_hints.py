@@ -225,7 +225,7 @@ def unnamed(world):
     question = ask(session, alias="n")
 
     def named():
-        assert session.price(question, error=0.2).half_width == pytest.approx(0.2)
+        assert session.price(question, error=0.2).margin_of_error == pytest.approx(0.2)
         session.explain(question, rho="0.001")
         assert session.explain(question).stored
         assert session.explain(question, k=2, anyway=True).spent.rho > 0
@@ -288,11 +288,11 @@ def nothing_else(world):
 
 
 def as_dear(world):
-    """An error out of range, and the half-width that the price shows."""
+    """An error out of range, and the margin of error that the price shows."""
     price = world.session.price(world.question)
     return (
         lambda: world.session.price(world.question, error=1e-12),
-        lambda: world.session.price(world.question, error=price.half_width),
+        lambda: world.session.price(world.question, error=price.margin_of_error),
     )
 
 

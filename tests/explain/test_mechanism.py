@@ -101,7 +101,7 @@ class TestRelease:
     ):
         """For each place of the selection."""
         plan, scores = spaced(confidence=0.9)
-        half = plan.half_width / float(plan.unit)
+        half = plan.margin_of_error / float(plan.unit)
         exact, noise = scored(scores), fast(4)
         hits = []
         for _ in range(size(1_500)):
@@ -125,7 +125,7 @@ class TestRelease:
 
     def test_jointly_confident_rows_hold_together(self, spaced, scored, fast, size, equals):
         plan, scores = spaced(k=5, confidence=0.8, joint=True)
-        half = plan.half_width / float(plan.unit)
+        half = plan.margin_of_error / float(plan.unit)
         exact, noise = scored(scores), fast(6)
         hits = []
         for _ in range(size(1_500)):
@@ -302,10 +302,10 @@ class TestAdult:
         else:
             assert np.mean(widths) < 5.6
 
-    def test_half_widths(self, loaded):
-        assert loaded("paper")[0].half_width == pytest.approx(221.744611896, rel=1e-5)
-        assert loaded("tight")[0].half_width == pytest.approx(221.744611896 / 8, rel=1e-5)
+    def test_margins_of_error(self, loaded):
+        assert loaded("paper")[0].margin_of_error == pytest.approx(221.744611896, rel=1e-5)
+        assert loaded("tight")[0].margin_of_error == pytest.approx(221.744611896 / 8, rel=1e-5)
         # relative to the released difference of 6455.716172168031
-        width = 2 * loaded("paper")[0].half_width / 6455.716172168031
+        width = 2 * loaded("paper")[0].margin_of_error / 6455.716172168031
         assert width == pytest.approx(0.06869713784876, rel=1e-5)
         assert loaded("tight")[0].design.lower == Fraction(1, 10)

@@ -69,7 +69,7 @@ class TestNoise:
         near = {"rel": 4e-6}
         assert noise["gumbel_scale"] == pytest.approx(spread * math.sqrt(2 / 0.8), **near)
         assert noise["sigma"] == pytest.approx(delta * math.sqrt(2 / 0.4), **near)
-        assert plan.half_width == pytest.approx(1.959963985 * noise["sigma"], rel=1e-9)
+        assert plan.margin_of_error == pytest.approx(1.959963985 * noise["sigma"], rel=1e-9)
         tests = 2 if mode == "paper" else 1  # of 3 candidates
         assert noise["ranks"]["upper"]["sigma"] == pytest.approx(
             spread * math.sqrt(tests * 2 / (2 * 0.36)), **near
@@ -101,7 +101,7 @@ class TestNoise:
         each = planned(twelve, SQL, A_B, k=3)
         joint = planned(twelve, SQL, A_B, k=3, joint=True)
         assert joint.design.row_confidence == pytest.approx(0.95 ** (1 / 3))
-        assert joint.half_width > each.half_width
+        assert joint.margin_of_error > each.margin_of_error
         assert joint.sigma == each.sigma
         assert read_design(9, joint=True).row_confidence == pytest.approx(0.98979, abs=1e-5)
 
@@ -128,9 +128,9 @@ class TestBudgets:
 
     @pytest.mark.parametrize("scale", [None, 3.7, 12.345678])
     @pytest.mark.parametrize("error", [0.5, 1, "250"])
-    def test_an_error_is_the_half_width_that_is_shown(self, error, scale, twelve, target):
+    def test_an_error_is_the_margin_of_error_that_is_shown(self, error, scale, twelve, target):
         plan = planning(twelve, target, k=2, error=error, scale=scale)
-        shown = plan.half_width / (scale or 1)
+        shown = plan.margin_of_error / (scale or 1)
         assert shown <= float(error)
         assert shown == pytest.approx(float(error), rel=1e-9)
         b = plan.budgets
@@ -216,7 +216,7 @@ class TestDesign:
         self, confidence, mode, joint, twelve, planned
     ):
         plan = planned(twelve, SQL, A_B, k=3, confidence=confidence, mode=mode, joint=joint)
-        widths = [plan.half_width, plan.resolution, plan.search(above=False).margin]
+        widths = [plan.margin_of_error, plan.resolution, plan.search(above=False).margin]
         assert all(math.isfinite(width) and width >= 0 for width in widths)
 
 

@@ -481,7 +481,7 @@ class Lives(RuleBasedStateMachine):
 
 def drawn(entry):
     """The noisy vectors in an entry."""
-    return [vector for knots in entry.get("knots", {}).values() for _, vector in knots]
+    return [vector for versions in entry.get("knots", {}).values() for _, vector in versions]
 
 
 def public(entry):

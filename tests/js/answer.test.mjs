@@ -11,14 +11,14 @@ const cases = JSON.parse(readFileSync(new URL("cases.json", import.meta.url), "u
 
 test("figures are written as Python writes them", () => {
   for (const [value, half, text] of cases.figures) {
-    assert.equal(figure(value, half), text, `${value} with half-width ${half}`);
+    assert.equal(figure(value, half), text, `${value} with margin of error ${half}`);
   }
 });
 
 test("ends of intervals are rounded outward as Python does", () => {
   for (const [value, half, low, high] of cases.ends) {
     const read = [value, half].map((one) => typeof one === "string" ? +one.replace("inf", "Infinity") : one);
-    assert.deepEqual([end(...read, -1), end(...read, 1)], [low, high], `${value}, half-width ${half}`);
+    assert.deepEqual([end(...read, -1), end(...read, 1)], [low, high], `${value}, margin of error ${half}`);
   }
 });
 

@@ -99,7 +99,7 @@ def explanation(**changes):
         privacy=ZCDP,
         delta=1e-6,
         rho={"topk": "1/20", "influence": "1/20", "rank": "19/10"},
-        half_width=0.03435,
+        margin_of_error=0.03435,
         resolution=0.0532,
         stored=False,
         kept=False,
@@ -118,7 +118,7 @@ def absolute():
     )
     reason = "Not as shares of the difference: too few rows are left to tell how large it is."
     return explanation(
-        rows=rows, relative=False, reason=reason, scale=1.0, half_width=221.7, resolution=343.7,
+        rows=rows, relative=False, reason=reason, scale=1.0, margin_of_error=221.7, resolution=343.7,
         mode="tight", sharper={"influence": 1.0, "rank": 1.0},
     )  # fmt: skip
 

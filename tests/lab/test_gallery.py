@@ -93,7 +93,7 @@ def bad_intervals(words):
             decimals = (len(one), len(two))
             half = (end - start) / 2
             due = max(0, 1 - math.floor(math.log10(half))) if half > 0 else 0
-            # of rounded ends a half-width just below a power of ten may look as large as it
+            # of rounded ends a margin of error just below a power of ten may look as large as it
             alike = decimals[0] == decimals[1] and (bool(left) == bool(right))
             if not alike or (decimals[0] and abs(decimals[0] - due) > 1):
                 found.append(f"{low}{left} to {high}{right}")

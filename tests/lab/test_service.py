@@ -176,7 +176,7 @@ def test_the_kernels_hold_no_data(notebooks):
             page,
             "sorted({type(o).__name__ for o in __import__('gc').get_objects() "
             "if str(type(o).__module__).startswith('dpnb.') and getattr(o, 'source', 0) is not None} "
-            "& {'Curator', 'DuckDBEngine', 'Store', 'Ledger', 'Accountant', 'Knot', 'Table'})",
+            "& {'Curator', 'DuckDBEngine', 'Store', 'Ledger', 'Accountant', 'Version', 'Table'})",
         )
         assert held == "[]"
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from dpnb.errors import BudgetError, LedgerError, RequestError
 from dpnb.ledger.accountant import Accountant, left_of, loss, plain_step, read_step
-from dpnb.ledger.mechanism import MECHANISMS, Name, Step, Synopses, Wish
+from dpnb.ledger.mechanism import MECHANISMS, LevelTarget, Name, Step, Synopses
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.definition import BASIC, PURE, ZCDP
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.parallel import region
-from dpnb.privacy.path import Knot
+from dpnb.privacy.path import Version
 
 pytestmark = pytest.mark.fast
 
@@ -57,15 +57,15 @@ def entry(
 ) -> dict[str, Any]:
     """What the curator would write: the increases, and a vector for every new level."""
     state = accountant.synopses
-    cost = accountant.cost(analyst, {view: Wish(x) for view, x in levels.items()}, NAMES)
-    knots, own = {}, {}
+    cost = accountant.cost(analyst, {view: LevelTarget(x) for view, x in levels.items()}, NAMES)
+    versions, own = {}, {}
     for view, step in cost.steps.items():
         if accountant.mechanism_name == "path":
-            if step.level not in {knot.level for knot in state.paths.get(view, ())}:
-                knots[view] = [[str(step.level), [1, 2]]]
+            if step.level not in {version.level for version in state.paths.get(view, ())}:
+                versions[view] = [[str(step.level), [1, 2]]]
         else:
             if step.fresh and accountant.mechanism_name == "additive":
-                knots[view] = [[str(step.source), [1, 2]]]
+                versions[view] = [[str(step.source), [1, 2]]]
             if step.level not in state.locals.get((analyst, view), {}):
                 own[view] = [str(step.level), str(step.source), [1, 2]]
     made: dict[str, Any] = {
@@ -80,7 +80,7 @@ def entry(
         "row": cost.row.to_dict(),
         "levels": {view: str(step.level) for view, step in cost.steps.items()},
         "views": {view: NAMES[view] for view in cost.steps},
-        "knots": knots,
+        "knots": versions,
     }
     if accountant.mechanism_name != "path":
         made |= {
@@ -112,7 +112,7 @@ def once(
 def buy(accountant: Accountant, analyst: str, **levels: Fraction) -> PrivacyLoss:
     """Check and apply one request; return what it adds to what all together know."""
     charge = accountant.cost(
-        analyst, {view: Wish(level) for view, level in levels.items()}, NAMES
+        analyst, {view: LevelTarget(level) for view, level in levels.items()}, NAMES
     ).table
     accountant.check(charge)
     number = len(accountant.charges) + 1
@@ -122,7 +122,9 @@ def buy(accountant: Accountant, analyst: str, **levels: Fraction) -> PrivacyLoss
 
 def row_of(accountant: Accountant, analyst: str, **levels: Fraction) -> Fraction:
     """What one request adds to what its analyst knows."""
-    cost = accountant.cost(analyst, {view: Wish(level) for view, level in levels.items()}, NAMES)
+    cost = accountant.cost(
+        analyst, {view: LevelTarget(level) for view, level in levels.items()}, NAMES
+    )
     return cost.row.level(accountant.privacy)
 
 
@@ -137,7 +139,7 @@ def known(**cells: Fraction) -> Synopses:
     made = Synopses(ZCDP, Fraction(1, 10**9))
     for name, level in cells.items():
         row, _, view = name.partition("_")
-        step = MECHANISMS["path"].step(made, row, view, Wish(level))
+        step = MECHANISMS["path"].step(made, row, view, LevelTarget(level))
         made.note(row, view, step)
         made.regions[view] = region(WHOLE)
     return made
@@ -156,7 +158,7 @@ class TestLoss:
         made = Synopses(PURE, Fraction(0))
         for view, level in (("v", Fraction(3, 10)), ("w", Fraction(1, 5))):
             made.regions[view] = region(WHOLE)
-            made.note("alice", view, self.PATH.step(made, "alice", view, Wish(level)))
+            made.note("alice", view, self.PATH.step(made, "alice", view, LevelTarget(level)))
         found = loss(made, self.PATH, {}, ("alice",))
         assert found.epsilon == Fraction(1, 2)
         assert found.rho == Fraction(9, 200) + Fraction(1, 50)
@@ -197,7 +199,7 @@ class TestCost:
     def test_what_is_held_or_coarser_is_free(self, accountant: Accountant) -> None:
         buy(accountant, "alice", v=THIRD)
         for level in (THIRD, THIRD / 2, Fraction(1, 10**9)):
-            cost = accountant.cost("alice", {"v": Wish(level)}, NAMES)
+            cost = accountant.cost("alice", {"v": LevelTarget(level)}, NAMES)
             assert (cost.table, cost.row) == (NONE, NONE)
 
     def test_a_second_analyst_adds_nothing_to_what_is_known_already(
@@ -219,7 +221,7 @@ class TestCost:
             buy(accountant, "bob", v=level)
             prices.append(row_of(accountant, "alice", v=THIRD))
         assert prices == [THIRD] * 3
-        cost = accountant.cost("alice", {"v": Wish(Fraction(3, 4))}, NAMES)
+        cost = accountant.cost("alice", {"v": LevelTarget(Fraction(3, 4))}, NAMES)
         assert cost.row.level(accountant.privacy) == Fraction(3, 4)
         assert cost.table.level(accountant.privacy) == Fraction(1, 4)
 
@@ -236,7 +238,9 @@ class TestCost:
     def test_asking_the_price_changes_nothing(self, accountant: Accountant) -> None:
         buy(accountant, "alice", v=THIRD)
         before = state(accountant)
-        accountant.cost("bob", {"v": Wish(Fraction(2, 3)), "w": Wish(Fraction(1))}, NAMES)
+        accountant.cost(
+            "bob", {"v": LevelTarget(Fraction(2, 3)), "w": LevelTarget(Fraction(1))}, NAMES
+        )
         accountant.remaining()
         accountant.loss(("alice",))
         accountant.once_cost("r", NONE)
@@ -274,7 +278,7 @@ class TestCheck:
             made["knots"]["v"][0][1] = numbers
             accountant.apply(1, made)
             with pytest.raises(BudgetError) as refusal:
-                accountant.check(accountant.cost("alice", {"w": Wish(THIRD)}, NAMES).table)
+                accountant.check(accountant.cost("alice", {"w": LevelTarget(THIRD)}, NAMES).table)
             texts.add(str(refusal.value))
         assert len(texts) == 1
 
@@ -394,9 +398,9 @@ class TestReplay:
     def test_so_is_a_refinement_without_its_own(self, accountant: Accountant) -> None:
         buy(accountant, "alice", v=THIRD)
         made = entry(accountant, "alice", {"v": 2 * THIRD}, "r2")
-        for knots in ({}, {"v": [[str(THIRD / 2), [1, 2]]]}):
+        for versions in ({}, {"v": [[str(THIRD / 2), [1, 2]]]}):
             with pytest.raises(LedgerError, match="does not add up"):
-                accountant.apply(2, {**made, "knots": knots})
+                accountant.apply(2, {**made, "knots": versions})
         accountant.apply(2, made)
 
     def test_the_same_entries_give_the_same_state(self, accountant: Accountant) -> None:
@@ -443,8 +447,10 @@ class TestReplay:
             ),
             pytest.param(lambda made: made["steps"]["v"].update(fresh="1/1000"), id="less noise"),
             pytest.param(lambda made: made["steps"]["v"].update(source="2"), id="another source"),
-            pytest.param(lambda made: made["wishes"].update(v=["1/1000", None]), id="another wish"),
-            pytest.param(lambda made: made.pop("wishes"), id="no wishes"),
+            pytest.param(
+                lambda made: made["wishes"].update(v=["1/1000", None]), id="another target"
+            ),
+            pytest.param(lambda made: made.pop("wishes"), id="no targets"),
             pytest.param(
                 lambda made: made["locals"].update(v=["9/10", "9/10", [1]]), id="a finer vector"
             ),
@@ -479,12 +485,12 @@ class TestState:
     def test_paths_are_kept_from_coarse_to_fine(self, accountant: Accountant) -> None:
         for level in (Fraction(1, 5), Fraction(1, 3), Fraction(1, 4)):
             buy(accountant, str(level), v=level)
-        assert [knot.level for knot in accountant.synopses.paths["v"]] == [
+        assert [version.level for version in accountant.synopses.paths["v"]] == [
             Fraction(1, 5),
             Fraction(1, 4),
             Fraction(1, 3),
         ]
-        assert accountant.knot("v", Fraction(1, 4)) == Knot(Fraction(1, 4), (1, 2))
+        assert accountant.version("v", Fraction(1, 4)) == Version(Fraction(1, 4), (1, 2))
 
     def test_looks_count_the_versions_that_one_analyst_has_seen(
         self, accountant: Accountant
@@ -558,7 +564,7 @@ class TestState:
 
     def test_shows_what_was_spent_and_no_release(self, accountant: Accountant) -> None:
         buy(accountant, "alice", v=Fraction(1, 10))
-        assert "Knot" not in repr(accountant)
+        assert "Version" not in repr(accountant)
         assert "0.1" in repr(accountant)
 
     def test_steps_survive_as_plain_data(self) -> None:
@@ -595,8 +601,8 @@ class TestAnySequence:
             try:
                 charge = buy(accountant, analyst, **served)
             except BudgetError:
-                wishes = {view: Wish(level) for view, level in served.items()}
-                cost = accountant.cost(analyst, wishes, NAMES).table.level(privacy)
+                targets = {view: LevelTarget(level) for view, level in served.items()}
+                cost = accountant.cost(analyst, targets, NAMES).table.level(privacy)
                 assert accountant.spent.level(privacy) + cost > accountant.cap.level(privacy)
                 assert state(accountant) == before
                 continue
@@ -609,7 +615,7 @@ class TestAnySequence:
             )
             for view, level in served.items():
                 assert accountant.level(analyst, view) == level
-                assert accountant.knot(view, level).level == level
+                assert accountant.version(view, level).level == level
             for row in ROWS:
                 known = accountant.known.get(row, NONE)
                 assert known == accountant.loss((row,))

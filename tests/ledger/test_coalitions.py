@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dpnb.curator import Curator
 from dpnb.errors import BudgetError, RequestError
 from dpnb.ledger.accounts import exhausted
-from dpnb.ledger.mechanism import MECHANISMS, Synopses, Wish
+from dpnb.ledger.mechanism import MECHANISMS, LevelTarget, Synopses
 from dpnb.ledger.policy import Policy
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.definition import GDP
@@ -107,7 +107,7 @@ class TestKnowledge:
         state, mechanism = Synopses(GDP, Fraction(0)), MECHANISMS[name]
         for row, view, level in asked:
             if level:
-                state.note(row, view, mechanism.step(state, row, view, Wish(level)))
+                state.note(row, view, mechanism.step(state, row, view, LevelTarget(level)))
 
         def known(rows: set[str]) -> Fraction:
             return sum((mechanism.together(state, view, rows).rho for view in "vw"), Fraction(0))
@@ -130,7 +130,7 @@ class TestLimit:
         """Theorem 5: sum over views of the most that any of them knows."""
         curator = self.opened(opened)
         ask(curator, "a", 1, "0.3")
-        ask(curator, "c", 1, "0.3")  # the same knot: nothing new for the three
+        ask(curator, "c", 1, "0.3")  # the same version: nothing new for the three
         ask(curator, "b", 2, "0.2")
         assert curator.coalition("a", "b", "c").rho == Fraction(1, 2)
         for name in "abc":

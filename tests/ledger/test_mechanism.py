@@ -21,11 +21,11 @@ from dpnb.ledger.mechanism import (
     MECHANISMS,
     NONE,
     Drawn,
+    LevelTarget,
     Local,
     Name,
     Step,
     Synopses,
-    Wish,
     level_of_epsilon,
     star_level,
 )
@@ -33,7 +33,7 @@ from dpnb.privacy.definition import BASIC, GDP, ZCDP, PrivacyDefinition
 from dpnb.privacy.gaussian import epsilon_from, log_delta, sigma_from
 from dpnb.privacy.loss import PrivacyLoss
 from dpnb.privacy.noise import Noise, SecureNoise
-from dpnb.privacy.path import Knot, gaussian_knot, insert
+from dpnb.privacy.path import Version, gaussian_version, insert
 from tests.kit.noise import NoNoise
 
 LONG = os.environ.get("DPNB_LONG") == "1"
@@ -55,19 +55,19 @@ def variance_of(level: Fraction) -> float:
     return float(1 / (2 * level))
 
 
-def budget(epsilon: str) -> Wish:
-    """What an analyst wishes who names an epsilon."""
+def budget(epsilon: str) -> LevelTarget:
+    """What an analyst targets who names an epsilon."""
     exact = Fraction(epsilon)
-    return Wish(level_of_epsilon(exact, DELTA), exact)
+    return LevelTarget(level_of_epsilon(exact, DELTA), exact)
 
 
-def accuracy(variance: float) -> Wish:
-    """What an analyst wishes who names a variance."""
-    return Wish(level_of(variance))
+def accuracy(variance: float) -> LevelTarget:
+    """What an analyst targets who names a variance."""
+    return LevelTarget(level_of(variance))
 
 
 class Desk:
-    """Serves wishes from one view or several, as an accountant does."""
+    """Serves targets from one view or several, as an accountant does."""
 
     def __init__(
         self, mechanism: Name, privacy: PrivacyDefinition, noise: Noise | None = None
@@ -77,9 +77,9 @@ class Desk:
         self.noise = noise
         self.exact: Sequence[int] = ()
 
-    def ask(self, row: str, wish: Wish, view: str = "v") -> Step:
-        """Serve a wish; draws when there is noise to draw."""
-        step = self.mechanism.step(self.state, row, view, wish)
+    def ask(self, row: str, target: LevelTarget, view: str = "v") -> Step:
+        """Serve a target; draws when there is noise to draw."""
+        step = self.mechanism.step(self.state, row, view, target)
         if self.noise is not None:
             exact = self.exact if step.fresh else None
             drawn = self.mechanism.draw(self.state, view, step, exact, UNIT, self.noise)
@@ -88,8 +88,8 @@ class Desk:
         return step
 
     def keep(self, row: str, view: str, drawn: Drawn) -> None:
-        for knot in drawn.knots:
-            insert(self.state.paths.setdefault(view, []), knot)
+        for version in drawn.versions:
+            insert(self.state.paths.setdefault(view, []), version)
         if drawn.local is not None:
             made = self.state.locals.setdefault((row, view), {})
             assert drawn.local.level not in made
@@ -164,7 +164,7 @@ class TestTraces:
         desk.state.release_delta = delta = Fraction(1, 100)
         for refined in range(1, 21):
             level = refined * Fraction("4e-4")
-            step = desk.ask("bob" if refined == 20 else "alice", Wish(level))
+            step = desk.ask("bob" if refined == 20 else "alice", LevelTarget(level))
             assert step.cell == step.column
             assert step.cell.delta == refined * delta
             assert log_delta(nominal(step.cell), math.sqrt(2 * level)) <= math.log(step.cell.delta)
@@ -219,8 +219,8 @@ class TestCombination:
         desk = Desk("additive", BASIC)
         desk.state.release_delta = exact = Fraction(str(delta))
         for epsilon in ("0.5", "0.7"):
-            wished = Fraction(epsilon)
-            step = desk.ask("a", Wish(level_of_epsilon(wished, exact), wished))
+            wanted = Fraction(epsilon)
+            step = desk.ask("a", LevelTarget(level_of_epsilon(wanted, exact), wanted))
         assert variance_of(step.source - step.fresh) == pytest.approx(old, rel=CLOSE)
         assert variance_of(step.fresh) == pytest.approx(fresh, rel=CLOSE)
         assert float(step.fresh / step.source) == pytest.approx(share, rel=CLOSE)
@@ -236,10 +236,10 @@ class TestCombination:
 
         first = level_of(113.932073219)
         second = first + level_of(663.762900461)
-        path = [Knot(first, tuple(round(value * scale) for value in old))]
+        path = [Version(first, tuple(round(value * scale) for value in old))]
         given = [round(value * scale) for value in fresh]
-        knot = gaussian_knot(path, second, given, scale, NoNoise())
-        assert [value / scale for value in knot.vector] == pytest.approx(
+        version = gaussian_version(path, second, given, scale, NoNoise())
+        assert [value / scale for value in version.vector] == pytest.approx(
             [3.44140012, 4.24140012, 2.81464997, 9.54140012, 5.1, 0.47324985], abs=1e-8
         )
 
@@ -298,7 +298,7 @@ class TestCombination:
 
         desk = Desk("path", GDP, Noted())
         desk.state.paths["v"] = [
-            Knot(level_of(100), (14 * UNIT,)), Knot(level_of(25), (10 * UNIT,)),
+            Version(level_of(100), (14 * UNIT,)), Version(level_of(25), (10 * UNIT,)),
         ]  # fmt: skip
         desk.state.finest["v"] = level_of(25)
         step = desk.ask("a", accuracy(50))
@@ -318,7 +318,7 @@ class TestCoalitions:
     def served(self, mechanism: Name) -> Desk:
         desk = Desk(mechanism, GDP)
         for row, level in zip("123", self.LEVELS, strict=True):
-            desk.ask(row, Wish(level))
+            desk.ask(row, LevelTarget(level))
         return desk
 
     def test_variances_are_those_of_the_epsilons(self) -> None:
@@ -525,7 +525,7 @@ class TestAdditive:
         coarse = desk.mechanism.step(desk.state, "b", "v", accuracy(200))
         drawn = desk.mechanism.draw(desk.state, "v", coarse, None, UNIT, SecureNoise())
         assert drawn.local is not None
-        assert not drawn.knots
+        assert not drawn.versions
 
     def test_a_tried_step_counts_for_the_next_one(self) -> None:
         """As a list of statements is priced: what the first would draw is known to the second."""
@@ -549,7 +549,7 @@ class TestAdditive:
         assert "48611" not in repr(Synopses(GDP, DELTA, locals={("a", "v"): {local.level: local}}))
 
 
-wishes = st.lists(
+targets = st.lists(
     st.tuples(
         st.sampled_from("abc"),
         st.sampled_from("vw"),
@@ -565,27 +565,27 @@ PAIRS: tuple[tuple[Name, PrivacyDefinition], ...] = (
 )  # fmt: skip
 
 
-def wished(amount: Fraction, named: bool, privacy: PrivacyDefinition) -> Wish:
+def wanted(amount: Fraction, named: bool, privacy: PrivacyDefinition) -> LevelTarget:
     """A level, or where epsilons are counted an epsilon."""
     if privacy == BASIC and named:
-        return Wish(level_of_epsilon(amount, DELTA), amount)
-    return Wish(amount / 100)
+        return LevelTarget(level_of_epsilon(amount, DELTA), amount)
+    return LevelTarget(amount / 100)
 
 
 class TestAnySequence:
     @settings(max_examples=50)
-    @given(wishes, st.sampled_from(PAIRS))
+    @given(targets, st.sampled_from(PAIRS))
     def test_invariants(
         self, asked: list[tuple[str, str, Fraction, bool]], pair: tuple[Name, PrivacyDefinition]
     ) -> None:
-        """T19: nothing decreases, nobody knows more than all, and every wish for a variance is met."""
+        """T19: nothing decreases, nobody knows more than all, and every target for a variance is met."""
         mechanism, privacy = pair
         desk = Desk(mechanism, privacy)
         slack = Fraction(1, 10**9)
         for row, view, amount, named in asked:
-            wish = wished(amount, named, privacy)
+            target = wanted(amount, named, privacy)
             cell, column = desk.state.cell(row, view), desk.state.column(view)
-            step = desk.ask(row, wish, view)
+            step = desk.ask(row, target, view)
             for before, after in ((cell, step.cell), (column, step.column)):
                 assert after.level(privacy) >= before.level(privacy)
                 assert after.rho >= before.rho
@@ -593,7 +593,7 @@ class TestAnySequence:
             assert step.cell.level(privacy) <= step.column.level(privacy) * (1 + slack)
             # who named an epsilon gets the level that the synopsis has at that epsilon
             if privacy != BASIC or not named or mechanism == "vanilla":
-                assert desk.state.level(row, view) >= wish.level
+                assert desk.state.level(row, view) >= target.level
             # what is known in truth is at most what is counted
             for rows in ("a", "b", "ab", "abc"):
                 known = desk.mechanism.together(desk.state, view, rows)
@@ -610,7 +610,7 @@ class TestAnySequence:
                 assert whole.rho >= desk.state.finest[view] * (1 - slack)
 
     @settings(max_examples=40)
-    @given(wishes, st.sampled_from(PAIRS))
+    @given(targets, st.sampled_from(PAIRS))
     def test_views_do_not_depend_on_each_other(
         self, asked: list[tuple[str, str, Fraction, bool]], pair: tuple[Name, PrivacyDefinition]
     ) -> None:
@@ -618,25 +618,25 @@ class TestAnySequence:
         mechanism, privacy = pair
         one, other = Desk(mechanism, privacy), Desk(mechanism, privacy)
         for row, view, amount, named in asked:
-            one.ask(row, wished(amount, named, privacy), view)
-        for row, view, amount, named in sorted(asked, key=lambda wish: wish[1]):
-            other.ask(row, wished(amount, named, privacy), view)
+            one.ask(row, wanted(amount, named, privacy), view)
+        for row, view, amount, named in sorted(asked, key=lambda target: target[1]):
+            other.ask(row, wanted(amount, named, privacy), view)
         assert one.state.cells == other.state.cells
         assert one.state.columns == other.state.columns
 
     @settings(max_examples=25)
-    @given(wishes, st.sampled_from(PAIRS))
+    @given(targets, st.sampled_from(PAIRS))
     def test_trying_changes_nothing(
         self, asked: list[tuple[str, str, Fraction, bool]], pair: tuple[Name, PrivacyDefinition]
     ) -> None:
         mechanism, privacy = pair
         desk = Desk(mechanism, privacy)
         for row, view, amount, named in asked[:-1]:
-            desk.ask(row, wished(amount, named, privacy), view)
+            desk.ask(row, wanted(amount, named, privacy), view)
         before = desk.state.sketch()
         row, view, amount, named = asked[-1]
         tried = desk.state.sketch()
-        tried.note(row, view, desk.mechanism.step(tried, row, view, wished(amount, named, privacy)))
+        tried.note(row, view, desk.mechanism.step(tried, row, view, wanted(amount, named, privacy)))
         assert desk.state == before
 
 
@@ -655,19 +655,19 @@ def covary(a: np.ndarray, b: np.ndarray, covariance: float) -> bool:
 
 
 def draw(
-    mechanism: Name, size: int, wishes: Iterable[tuple[str, Wish]]
+    mechanism: Name, size: int, targets: Iterable[tuple[str, LevelTarget]]
 ) -> tuple[Desk, dict[str, np.ndarray]]:
-    """Serve wishes with real noise; each row's errors."""
+    """Serve targets with real noise; each row's errors."""
     desk = Desk(mechanism, GDP, SecureNoise())
     desk.exact = [7 * UNIT] * size
     errors: dict[str, np.ndarray] = {}
-    for row, wish in wishes:
-        desk.ask(row, wish)
+    for row, target in targets:
+        desk.ask(row, target)
         errors[row] = desk.vector(row)
     return desk, errors
 
 
-def three() -> list[tuple[str, Wish]]:
+def three() -> list[tuple[str, LevelTarget]]:
     """S1: analysts at epsilon 1, .5 and .3."""
     return [(row, budget(e)) for row, e in zip("123", ("1", "0.5", "0.3"), strict=True)]
 
@@ -739,8 +739,8 @@ class TestLaw:
     def test_a_path_in_any_order(self, size: Callable[[int], int]) -> None:
         """S3: 100, 40, 70, 160, 25, 30; every covariance is the smaller variance."""
         order = (100, 40, 70, 160, 25, 30)
-        wishes = [(str(variance), accuracy(variance)) for variance in order]
-        _, errors = draw("path", size(20_000), wishes)
+        targets = [(str(variance), accuracy(variance)) for variance in order]
+        _, errors = draw("path", size(20_000), targets)
         for one in order:
             for other in order:
                 smaller = min(one, other)
@@ -755,7 +755,7 @@ class TestLaw:
         )
         (middle,) = (k for k in desk.state.paths["v"] if k.level == level_of(50))
         desk.state.paths["v"].remove(middle)
-        again = gaussian_knot(desk.state.paths["v"], level_of(50), None, UNIT, SecureNoise())
+        again = gaussian_version(desk.state.paths["v"], level_of(50), None, UNIT, SecureNoise())
         second = (np.array(again.vector) - np.array(desk.exact)) / UNIT
         assert spread(second, 50)
         assert not covary(errors["c"], second, 50)

@@ -307,7 +307,7 @@ class TestRefusals:
     ) -> None:
         postgres.execute(
             "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-            f"RAISE EXCEPTION 'knots %', NEW.body USING ERRCODE = '{code}'; END $$;"
+            f"RAISE EXCEPTION 'versions %', NEW.body USING ERRCODE = '{code}'; END $$;"
             "CREATE TRIGGER fail BEFORE INSERT ON dpnb_entry FOR EACH ROW EXECUTE FUNCTION fail()",
             schema,
         )

@@ -153,8 +153,8 @@ def exact_of(curator, answer_sql, name="analyst", **level):
     return np.array([values[place] for place in transposition(request.query)])
 
 
-def half_width(found):
-    """The largest half-width, of groups that the noise did not make negative."""
+def margin_of_error(found):
+    """The largest margin of error, of groups that the noise did not make negative."""
     estimate = np.array(found.estimate)
     return (np.array(found.high) - estimate)[estimate >= 0].max()
 
@@ -216,11 +216,11 @@ class TestNoise:
         together = session.query(asked, **level).estimates[0]
         assert together.estimate == found.estimate
         assert ((together.low <= truth) & (truth <= together.high)).all()
-        # the half-widths are those of one group and of all
+        # the margins of error are those of one group and of all
         law = stats.norm if privacy == ZCDP else stats.laplace
         for one, alpha in ((found, 0.05), (together, 0.05 / len(truth))):
             half = scale * law.isf(alpha / 2)
-            assert half_width(one) == pytest.approx(half, rel=1e-6, abs=0.51)
+            assert margin_of_error(one) == pytest.approx(half, rel=1e-6, abs=0.51)
 
 
 class TestAccuracy:
@@ -251,7 +251,7 @@ class TestAccuracy:
         curator.close()
 
     def test_an_average_has_its_error_where_there_are_as_many_rows(self, frame):
-        """On 4,000 and more kept rows the half-width is what was wished, and not far below."""
+        """On 4,000 and more kept rows the margin of error is what was wanted, and not far below."""
         curator = opened(frame.assign(quantity=15), ContinuousNoise(3))
         rows = len(kept(curator))
         answer = curator.session().query(AVG, error=2, rows=rows)
@@ -304,7 +304,7 @@ class TestOtherWays:
         assert more.origin.way == "new"
         assert more.spent.level(privacy) < alone
         found = more.estimates[0]
-        assert half_width(found) <= 90 * (1 + 1e-6)
+        assert margin_of_error(found) <= 90 * (1 + 1e-6)
         truth = exact_of(curator, self.FEW, **LEVELS[privacy])
         assert reaches((found.low <= truth) & (truth <= found.high), 0.95)
         curator.close()

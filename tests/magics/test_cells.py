@@ -157,7 +157,7 @@ class TestQuery:
     def test_error_options(self, opened):
         ran = opened.run(f"%%dpquery --error 40 --confidence 0.9 --each\n{SQL}")
         found = ran.result.estimates[0]
-        assert found.half_width(0) == pytest.approx(40, rel=1e-6)
+        assert found.margin_of_error(0) == pytest.approx(40, rel=1e-6)
         ran = opened.run(f"%%dpquery --error n=30 --any-look\n{SQL}")
         assert ran.result.looks == "any"
 

@@ -121,7 +121,7 @@ class TestExplain:
 
     def test_a_width_instead_of_a_cost(self, asked):
         ran = asked.run(f"%%dpexplain income --error 2%\n{REAL}")
-        assert ran.result.half_width == pytest.approx(0.02, rel=1e-6)
+        assert ran.result.margin_of_error == pytest.approx(0.02, rel=1e-6)
 
 
 def test_who_pays_is_not_guessed(shell):

@@ -1,4 +1,4 @@
-"""Noise laws, their quantiles, and levels from wished errors."""
+"""Noise laws, their quantiles, and levels from wanted errors."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class TestSumQuantile:
 class TestSumShare:
     @staticmethod
     def mean_width(share: float, privacy: str) -> float:
-        """Half-width of the interval, averaged over means uniform on the bounds."""
+        """Margin of error of the interval, averaged over means uniform on the bounds."""
         if privacy == ZCDP:
             return integrate.quad(lambda u: math.sqrt(1 / share + u**2 / (1 - share)), 0, 1)[0]
         wide = Law("laplace", 1 / share)

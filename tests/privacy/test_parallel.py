@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from dpnb.ledger.accountant import Accountant
-from dpnb.ledger.mechanism import Wish
+from dpnb.ledger.mechanism import LevelTarget
 from dpnb.privacy import parallel
 from dpnb.privacy.budget import Budget
 from dpnb.privacy.definition import PURE
@@ -392,9 +392,9 @@ class TestTime:
         for number in range(600):
             ends = [sorted(random_.sample(range(10_000), 2)) for _ in range(2)]
             where = {"and": [["x", [ends[0]], False], ["y", [ends[1]], False]]}
-            wishes = {f"v{number}": Wish(TENTH + Fraction(number, 10**7))}
+            targets = {f"v{number}": LevelTarget(TENTH + Fraction(number, 10**7))}
             begun = time.process_time()
-            cost = accountant.cost("a", wishes, {f"v{number}": definition(where)})
+            cost = accountant.cost("a", targets, {f"v{number}": definition(where)})
             accountant.note("a", cost)
             times.append(time.process_time() - begun)
         assert sum(times) < seconds(2)

@@ -15,8 +15,8 @@ from dpnb.privacy.gaussian import log_delta
 from dpnb.privacy.noise import SecureNoise
 from dpnb.privacy.path import (
     VARIANCE_STEP,
-    Knot,
-    gaussian_knot,
+    Version,
+    gaussian_version,
     grid,
     laplace_chain,
     needs_data,
@@ -58,24 +58,27 @@ class Recorder:
         return [probability > 0.5] * count
 
 
-def extend(path: list[Knot], level: Fraction, exact: Sequence[int] | None, noise: object) -> Knot:
-    knot = gaussian_knot(path, level, exact, UNIT, noise)
-    if knot not in path:
-        path.append(knot)
+def extend(
+    path: list[Version], level: Fraction, exact: Sequence[int] | None, noise: object
+) -> Version:
+    version = gaussian_version(path, level, exact, UNIT, noise)
+    if version not in path:
+        path.append(version)
         path.sort(key=lambda k: k.level)
-    return knot
+    return version
 
 
 class TestGaussianLaw:
     def paths(self, order: Sequence[float], count: int) -> dict[float, np.ndarray]:
         """Errors of the versions with the given noise variances, drawn in this order."""
         exact = [5 * UNIT] * count
-        path: list[Knot] = []
+        path: list[Version] = []
         for variance in order:
             level = level_of(variance)
             extend(path, level, exact if needs_data(path, level) else None, SecureNoise())
         return {
-            float(1 / (2 * knot.level)): (np.array(knot.vector) - 5 * UNIT) / UNIT for knot in path
+            float(1 / (2 * version.level)): (np.array(version.vector) - 5 * UNIT) / UNIT
+            for version in path
         }
 
     @pytest.mark.parametrize(
@@ -128,8 +131,8 @@ class TestGaussianLaw:
 class TestGaussianCases:
     def test_the_first_version_is_drawn_around_the_exact_vector(self) -> None:
         noise = Recorder()
-        knot = gaussian_knot([], Fraction(1, 10), [3, -4], UNIT, noise)
-        assert knot == Knot(Fraction(1, 10), (3, -4))
+        version = gaussian_version([], Fraction(1, 10), [3, -4], UNIT, noise)
+        assert version == Version(Fraction(1, 10), (3, -4))
         ((exact, sigma),) = noise.asked
         assert exact == (3, -4)
         assert sigma**2 == pytest.approx(variance_of(UNIT, Fraction(1, 10)), rel=1e-14)
@@ -137,52 +140,52 @@ class TestGaussianCases:
 
     def test_refining_draws_around_the_finest_and_the_exact_vector_by_precision(self) -> None:
         noise = Recorder()
-        coarse = Knot(level_of(100), (40 * UNIT,))
-        knot = gaussian_knot([coarse], level_of(25), [80 * UNIT], UNIT, noise)
+        coarse = Version(level_of(100), (40 * UNIT,))
+        version = gaussian_version([coarse], level_of(25), [80 * UNIT], UNIT, noise)
         ((centre, sigma),) = noise.asked
         # variances 100 and 25: the exact vector has a weight of 0.75
         assert centre[0] / UNIT == pytest.approx(70, rel=1e-10)
         assert (sigma / UNIT) ** 2 == pytest.approx(25 * 75 / 100, rel=1e-10)
-        assert knot == Knot(level_of(25), centre)
+        assert version == Version(level_of(25), centre)
 
     def test_a_refinement_costs_the_increase_given_what_was_seen(self) -> None:
         # shift of the centre by one unit of sensitivity, and its variance: precisions add
-        noise, path = Recorder(), [Knot(Fraction(1, 7), (0,))]
+        noise, path = Recorder(), [Version(Fraction(1, 7), (0,))]
         for low, high in pairwise(
             (Fraction(1, 7), Fraction(1, 5), Fraction(1, 3), Fraction(9, 10))
         ):
             extend(path, high, [2**20 * UNIT], noise)
-            path[-1] = Knot(high, (0,))
+            path[-1] = Version(high, (0,))
             (shift,), sigma = noise.asked[-1]
             cost = (shift / 2**20) ** 2 / (2 * sigma**2)
             assert cost == pytest.approx(float(high - low), rel=1e-9)
 
     def test_between_two_versions_a_bridge_needs_no_data(self) -> None:
         noise = Recorder()
-        path = [Knot(level_of(100), (14 * UNIT,)), Knot(level_of(25), (10 * UNIT,))]
-        gaussian_knot(path, level_of(50), None, UNIT, noise)
+        path = [Version(level_of(100), (14 * UNIT,)), Version(level_of(25), (10 * UNIT,))]
+        gaussian_version(path, level_of(50), None, UNIT, noise)
         (((centre,), sigma),) = noise.asked
         assert centre / UNIT == pytest.approx(11.3333333333, rel=1e-6)
         assert (sigma / UNIT) ** 2 == pytest.approx(16.6666666667, rel=1e-9)
 
     def test_coarser_than_all_adds_noise_and_needs_no_data(self) -> None:
         noise = Recorder()
-        path = [Knot(level_of(100), (14 * UNIT,)), Knot(level_of(25), (10 * UNIT,))]
-        gaussian_knot(path, level_of(160), None, UNIT, noise)
+        path = [Version(level_of(100), (14 * UNIT,)), Version(level_of(25), (10 * UNIT,))]
+        gaussian_version(path, level_of(160), None, UNIT, noise)
         ((exact, sigma),) = noise.asked
         assert exact == (14 * UNIT,)
         assert (sigma / UNIT) ** 2 == pytest.approx(60, rel=1e-12)
 
     def test_a_stored_version_is_returned_and_nothing_is_drawn(self) -> None:
         noise = Recorder()
-        path = [Knot(level_of(100), (14,)), Knot(level_of(25), (10,))]
-        for knot in path:
-            assert gaussian_knot(path, knot.level, None, UNIT, noise) is knot
-            assert gaussian_knot(path, knot.level, [7], UNIT, noise) is knot
+        path = [Version(level_of(100), (14,)), Version(level_of(25), (10,))]
+        for version in path:
+            assert gaussian_version(path, version.level, None, UNIT, noise) is version
+            assert gaussian_version(path, version.level, [7], UNIT, noise) is version
         assert noise.asked == []
 
     def test_data_are_needed_only_above_the_finest_version(self) -> None:
-        path = [Knot(Fraction(1, 10), (0,)), Knot(Fraction(1, 5), (0,))]
+        path = [Version(Fraction(1, 10), (0,)), Version(Fraction(1, 5), (0,))]
         assert needs_data([], Fraction(1, 1000))
         assert needs_data(path, Fraction(1, 5) + Fraction(1, 10**12))
         for level in (Fraction(1, 5), Fraction(3, 20), Fraction(1, 10), Fraction(1, 100)):
@@ -190,23 +193,25 @@ class TestGaussianCases:
 
     def test_refining_without_data_is_impossible(self) -> None:
         with pytest.raises(ValueError, match="needs the exact vector"):
-            gaussian_knot([], Fraction(1), None, UNIT, Recorder())
+            gaussian_version([], Fraction(1), None, UNIT, Recorder())
 
     def test_levels_that_the_lattice_does_not_tell_apart_are_one_version(self) -> None:
         noise = Recorder()
-        path = [Knot(Fraction(3, 20), (14 * UNIT,)), Knot(Fraction(3, 7), (10 * UNIT,))]
+        path = [Version(Fraction(3, 20), (14 * UNIT,)), Version(Fraction(3, 7), (10 * UNIT,))]
         for held in path:
             for level in (held.level * (1 + Fraction(1, 10**15)), held.level - Fraction(1, 10**15)):
                 assert variance_of(UNIT, level) == variance_of(UNIT, held.level)
-                assert gaussian_knot(path, level, [0], UNIT, noise) == Knot(level, held.vector)
+                assert gaussian_version(path, level, [0], UNIT, noise) == Version(
+                    level, held.vector
+                )
         assert noise.asked == []
 
     def test_versions_are_whole_lattice_numbers(self) -> None:
-        path: list[Knot] = []
+        path: list[Version] = []
         for level in (Fraction(1, 7), Fraction(1, 3), Fraction(1, 5), Fraction(1, 100)):
-            knot = extend(path, level, [1, 2, 3], SecureNoise())
-            assert all(type(value) is int for value in knot.vector)
-            assert len(knot.vector) == 3
+            version = extend(path, level, [1, 2, 3], SecureNoise())
+            assert all(type(value) is int for value in version.vector)
+            assert len(version.vector) == 3
 
 
 class TestLattice:
@@ -331,15 +336,18 @@ def finer_to_coarser(
 def chain(size: Callable[[int], int]) -> list[tuple[float, np.ndarray]]:
     """Levels and errors, coarse to fine."""
     exact = -3 * UNIT
-    knots = laplace_chain([exact] * size(30_000), within(Fraction(13, 10)), UNIT, SecureNoise())
-    return [(float(knot.level), (np.array(knot.vector) - exact) / UNIT) for knot in knots[-6:]]
+    versions = laplace_chain([exact] * size(30_000), within(Fraction(13, 10)), UNIT, SecureNoise())
+    return [
+        (float(version.level), (np.array(version.vector) - exact) / UNIT)
+        for version in versions[-6:]
+    ]
 
 
 class TestLaplaceChain:
     def test_holds_all_grid_levels_within_the_cap(self) -> None:
-        knots = laplace_chain([0], within(Fraction(1)), UNIT, SecureNoise())
-        assert [knot.level for knot in knots] == [g for g in grid() if g <= 1]
-        assert len(knots) == 49
+        versions = laplace_chain([0], within(Fraction(1)), UNIT, SecureNoise())
+        assert [version.level for version in versions] == [g for g in grid() if g <= 1]
+        assert len(versions) == 49
 
     def test_every_level_is_laplace_with_its_own_scale(
         self, chain: list[tuple[float, np.ndarray]], fits: Callable[..., bool]
@@ -392,7 +400,7 @@ class TestLaplaceChain:
     ) -> None:
         # with sensitivity 1 the lattice is felt, and the stay probability differs from r^2
         count = size(30_000)
-        knots = laplace_chain([0] * count, within(Fraction(3)), 1, SecureNoise())
+        versions = laplace_chain([0] * count, within(Fraction(3)), 1, SecureNoise())
 
         def p_value(values: np.ndarray, level: float) -> float:
             a, reach = math.exp(-level), 2
@@ -402,22 +410,22 @@ class TestLaplaceChain:
             seen = [(cells == k).sum() for k in range(-reach, reach + 1)]
             return float(stats.chisquare(seen, np.array([tail, *middle, tail]) * count).pvalue)
 
-        for knot in (knot for knot in knots if knot.level >= Fraction(1, 2)):
-            values, level = np.array(knot.vector), float(knot.level)
+        for version in (version for version in versions if version.level >= Fraction(1, 2)):
+            values, level = np.array(version.vector), float(version.level)
             assert p_value(values, level) > 1e-9
             assert p_value(values, level * 0.75) < 1e-9
             assert p_value(values, level * 1.3) < 1e-9
 
     def test_the_finest_draw_costs_no_more_than_its_level(self) -> None:
         noise = Recorder()
-        knots = laplace_chain([9], within(grid()[44]), UNIT, noise)
+        versions = laplace_chain([9], within(grid()[44]), UNIT, noise)
         exact, scale = noise.asked[0]
         assert exact == (9,)
-        assert UNIT / Fraction(scale) <= knots[-1].level
+        assert UNIT / Fraction(scale) <= versions[-1].level
         # all that follows is drawn around zero: no second look at the data
         assert all(centre == (0,) * len(centre) for centre, _ in noise.asked[1:])
 
     def test_every_vector_has_the_length_of_the_exact_one(self) -> None:
-        knots = laplace_chain([1, 2, 3, 4], within(Fraction(2)), UNIT, SecureNoise())
-        assert all(len(knot.vector) == 4 for knot in knots)
-        assert all(type(value) is int for knot in knots for value in knot.vector)
+        versions = laplace_chain([1, 2, 3, 4], within(Fraction(2)), UNIT, SecureNoise())
+        assert all(len(version.vector) == 4 for version in versions)
+        assert all(type(value) is int for version in versions for value in version.vector)

@@ -64,7 +64,7 @@ def test_what_is_said_of_counts_holds(rho, groups, confidence):
     shown = tail(made.sigma, made.count - made.surely(confidence))
     assert shown >= confidence
     assert tail(made.sigma, made.count - made.surely(confidence) + 2) < confidence
-    width = made.half_width(confidence)
+    width = made.margin_of_error(confidence)
     assert 2 * tail(made.total_sigma, width + 1) <= 1 - confidence
     assert 2 * tail(made.total_sigma, width - 1) > 1 - confidence
     for count in (1, made.count - 2, made.count, made.count + 3, made.surely(confidence)):

@@ -1,4 +1,4 @@
-"""From a statement and a wished accuracy to a level for each view."""
+"""From a statement and a wanted accuracy to a level for each view."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpnb.privacy.definition import PURE, ZCDP, PrivacyDefinition
 from dpnb.privacy.loss import Picked, epsilon_of_rho
 from dpnb.privacy.path import grid
 from dpnb.releases.accuracy import Accuracy, read_accuracy
-from dpnb.releases.plan import Plan, half_width, plan
+from dpnb.releases.plan import Plan, margin_of_error, plan
 from dpnb.schema.schema import Schema
 from dpnb.sql.query import Query
 
@@ -40,15 +40,15 @@ def planned(read: Callable[..., Query], schema: Schema) -> Planner:
         **accuracy: Any,
     ) -> Plan:
         query = read(sql)
-        wished = read_accuracy(query, privacy, DELTA, **accuracy)
-        return plan(query, wished, 1, privacy, seen)
+        wanted = read_accuracy(query, privacy, DELTA, **accuracy)
+        return plan(query, wanted, 1, privacy, seen)
 
     return make
 
 
 class TestReadAccuracy:
     @pytest.mark.parametrize(
-        ("wished", "word"),
+        ("wanted", "word"),
         [
             ({}, "needs a privacy cost or a margin of error"),
             ({"rho": 0.1, "epsilon": 0.1}, "cannot be given together"),
@@ -105,10 +105,10 @@ class TestReadAccuracy:
         ],
     )
     def test_senseless_arguments_are_refused_by_name(
-        self, read: Callable[..., Query], wished: dict[str, Any], word: str
+        self, read: Callable[..., Query], wanted: dict[str, Any], word: str
     ) -> None:
         with pytest.raises(RequestError) as refusal:
-            read_accuracy(read(COUNT), ZCDP, DELTA, **wished)
+            read_accuracy(read(COUNT), ZCDP, DELTA, **wanted)
         assert word in refusal.value.what
         assert refusal.value.hint
 
@@ -139,7 +139,7 @@ class TestReadAccuracy:
         assert read_accuracy(read(AVG), ZCDP, DELTA, rho=0.1).rows is None
 
     def test_numpy_numbers_are_numbers(self, read: Callable[..., Query]) -> None:
-        wished = read_accuracy(
+        wanted = read_accuracy(
             read(AVG),
             ZCDP,
             DELTA,
@@ -147,7 +147,7 @@ class TestReadAccuracy:
             rows=np.int64(10),
             confidence=np.float64(0.9),
         )
-        assert (wished.error, wished.rows, wished.confidence) == ({"m": 5.0}, 10, 0.9)
+        assert (wanted.error, wanted.rows, wanted.confidence) == ({"m": 5.0}, 10, 0.9)
 
     def test_one_error_serves_every_alias(self, read: Callable[..., Query]) -> None:
         assert read_accuracy(read(ALL), ZCDP, DELTA, error=5, rows=9).error == {
@@ -157,15 +157,15 @@ class TestReadAccuracy:
         }
 
     @pytest.mark.parametrize(
-        "wished", [{"rho": Picked(0.1)}, {"epsilon": Picked(0.1)}, {"error": {"n": Picked(5)}}]
+        "wanted", [{"rho": Picked(0.1)}, {"epsilon": Picked(0.1)}, {"error": {"n": Picked(5)}}]
     )
     def test_a_picked_amount_is_another_request_for_the_same_levels(
-        self, planned: Planner, wished: dict[str, Any]
+        self, planned: Planner, wanted: dict[str, Any]
     ) -> None:
         ordinary = {
-            name: {"n": 5.0} if name == "error" else float(value) for name, value in wished.items()
+            name: {"n": 5.0} if name == "error" else float(value) for name, value in wanted.items()
         }
-        picked, plain = planned(COUNT, **wished), planned(COUNT, **ordinary)
+        picked, plain = planned(COUNT, **wanted), planned(COUNT, **ordinary)
         assert (picked.accuracy.conditional, plain.accuracy.conditional) == (True, False)
         assert picked.levels == plain.levels
         assert picked.request != plain.request
@@ -261,16 +261,16 @@ class TestLevels:
         assert list(twice.levels.values()) == [1]
 
     @pytest.mark.parametrize(
-        "wished",
+        "wanted",
         [{"rho": "1e-10"}, {"error": 1e15}, {"error": 1e-25}, {"error": 1e29}],
     )
-    def test_noise_beyond_64_bits_is_refused(self, planned: Planner, wished: object) -> None:
+    def test_noise_beyond_64_bits_is_refused(self, planned: Planner, wanted: object) -> None:
         with pytest.raises(RequestError, match="out of range"):
-            planned(COUNT, **wished)  # type: ignore[arg-type]
+            planned(COUNT, **wanted)  # type: ignore[arg-type]
 
     def test_every_view_of_a_plan_has_a_level(self, planned: Planner) -> None:
-        for wished in ({"rho": 0.1}, {"error": 5, "rows": 10}):
-            made = planned(ALL, **wished)
+        for wanted in ({"rho": 0.1}, {"error": 5, "rows": 10}):
+            made = planned(ALL, **wanted)
             assert made.levels.keys() == made.views.keys()
             assert {v.id for part in made.parts for v in part.views()} == made.views.keys()
 
@@ -286,7 +286,7 @@ class TestErrors:
     ) -> None:
         made = planned(ALL, privacy, error=ERRORS, rows=100, intervals=intervals)
         for part in made.parts:
-            width = half_width(part, made, made.levels, 1, 100)
+            width = margin_of_error(part, made, made.levels, 1, 100)
             error = ERRORS[part.aggregate.alias]
             assert width <= error
             # the pure grid rounds epsilon up by a fourth root of 2 at most
@@ -295,7 +295,7 @@ class TestErrors:
     def test_counts_and_sums_meet_their_error_to_nine_digits(self, planned: Planner) -> None:
         made = planned("SELECT COUNT(*) AS n, SUM(gain) AS s FROM t", error={"n": 7, "s": 9_000})
         for part, error in zip(made.parts, (7, 9_000), strict=True):
-            assert half_width(part, made, made.levels, 1, 1) == pytest.approx(error, rel=1e-9)
+            assert margin_of_error(part, made, made.levels, 1, 1) == pytest.approx(error, rel=1e-9)
 
     def test_a_shared_vector_gets_the_finest_level_needed(self, planned: Planner) -> None:
         sql = "SELECT COUNT(gain) AS c, AVG(gain) AS m FROM t"
@@ -306,15 +306,15 @@ class TestErrors:
         assert both.levels[view.id] >= count.levels[view.id]
         strict = planned(sql, error={"c": 500, "m": 5}, rows=100)
         average = strict.parts[1]
-        assert half_width(average, strict, strict.levels, 1, 100) <= 5
+        assert margin_of_error(average, strict, strict.levels, 1, 100) <= 5
 
     def test_larger_groups_make_averages_cheaper(self, planned: Planner) -> None:
         small, large = (sum(planned(AVG, error=500, rows=n).levels.values()) for n in (100, 200))
         assert float(small / large) == pytest.approx(4, rel=1e-9)
 
     def test_surer_and_more_intervals_cost_more(self, planned: Planner) -> None:
-        def cost(sql: str, **wished: Any) -> Fraction:
-            return sum(planned(sql, error=10, **wished).levels.values(), Fraction(0))
+        def cost(sql: str, **wanted: Any) -> Fraction:
+            return sum(planned(sql, error=10, **wanted).levels.values(), Fraction(0))
 
         alone = "SELECT COUNT(*) AS n FROM t"
         assert cost(alone) < cost(COUNT) < cost(COUNT, confidence=0.99)
@@ -326,7 +326,7 @@ class TestErrors:
         for seen in (0, 1, 5):
             made = planned(COUNT, error=10, looks="any", seen=lambda _, n=seen: n)
             (part,) = made.parts
-            width = half_width(part, made, made.levels, seen + 1, 1)
+            width = margin_of_error(part, made, made.levels, seen + 1, 1)
             assert width == pytest.approx(10, rel=1e-9)
         once = planned(COUNT, error=10, seen=lambda _: 5)
         assert once.levels == planned(COUNT, error=10).levels
@@ -349,10 +349,10 @@ class TestPure:
         assert level in grid()
         assert exact <= level <= exact * 2**0.25 * (1 + 1e-6)
 
-    @pytest.mark.parametrize("wished", [{"epsilon": 1e-5}, {"error": 1e-3}])
-    def test_beyond_the_grid_is_refused(self, planned: Planner, wished: dict[str, Any]) -> None:
+    @pytest.mark.parametrize("wanted", [{"epsilon": 1e-5}, {"error": 1e-3}])
+    def test_beyond_the_grid_is_refused(self, planned: Planner, wanted: dict[str, Any]) -> None:
         with pytest.raises(RequestError, match=r"epsilon can be from 0\.00024 to 64"):
-            planned(COUNT, PURE, **wished)
+            planned(COUNT, PURE, **wanted)
 
 
 class TestRequestNames:
@@ -363,7 +363,7 @@ class TestRequestNames:
         assert planned("SELECT a AS k, COUNT(*) AS c FROM t GROUP BY a", rho=0.1).request == name
 
     def test_other_requests_have_other_names(self, planned: Planner) -> None:
-        wished: list[dict[str, Any]] = [
+        wanted: list[dict[str, Any]] = [
             {"rho": 0.1},
             {"rho": 0.2},
             {"error": 0.1},
@@ -371,10 +371,10 @@ class TestRequestNames:
             {"rho": 0.1, "looks": "any"},
             {"rho": 0.1, "intervals": "each"},
         ]
-        names = {planned(COUNT, **one).request for one in wished}
+        names = {planned(COUNT, **one).request for one in wanted}
         names |= {planned(sql, rho=0.1).request for sql in (AVG, ALL)}
         names.add(planned(COUNT.replace("FROM t", "FROM t WHERE bit = 1"), rho=0.1).request)
-        assert len(names) == len(wished) + 3
+        assert len(names) == len(wanted) + 3
 
     def test_errors_belong_to_aggregates_not_to_their_names(self, planned: Planner) -> None:
         sql = "SELECT COUNT(*) AS {}, SUM(gain) AS {} FROM t"
@@ -386,8 +386,8 @@ class TestRequestNames:
         self, read: Callable[..., Query], schema: Schema
     ) -> None:
         query = read(COUNT)
-        wished = read_accuracy(query, ZCDP, DELTA, rho=0.1)
-        one, two = (plan(query, wished, version, ZCDP) for version in (1, 2))
+        wanted = read_accuracy(query, ZCDP, DELTA, rho=0.1)
+        one, two = (plan(query, wanted, version, ZCDP) for version in (1, 2))
         assert one.request != two.request
 
 
@@ -414,5 +414,5 @@ class TestScan:
 def test_the_expected_width_of_an_average_never_exceeds_its_bounds(planned: Planner) -> None:
     made = planned("SELECT AVG(score) AS m FROM t", rho=1e-6)
     (part,) = made.parts
-    assert half_width(part, made, made.levels, 1, 1) == 5.0
-    assert half_width(part, made, made.levels, 1, 10**9) < 1e-3
+    assert margin_of_error(part, made, made.levels, 1, 1) == 5.0
+    assert margin_of_error(part, made, made.levels, 1, 10**9) < 1e-3

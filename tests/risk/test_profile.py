@@ -722,7 +722,7 @@ class TestSignedLosses:
             total = 0.0
             for (name, view), vector in zip(views.items(), vectors, strict=True):
                 level = Fraction(answer.levels[name])
-                released = np.array(state.knot(name, level).vector) / view.scale
+                released = np.array(state.version(name, level).vector) / view.scale
                 reach = view.measure.sensitivity
                 if unit == "rho":
                     law = stats.norm(scale=reach / math.sqrt(2 * level))

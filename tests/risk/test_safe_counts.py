@@ -197,8 +197,8 @@ class TestChoose:
         cost = "0.3" if unit == "epsilon" else "0.05"
         for i in range(5):
             profile = opened(patients["many"], noise=DiscreteNoise(i), **budget).risk(SQL)
-            for wish in ({"p": 0.99}, {"at_most": 49, unit: cost}):
-                choice = profile.choose(guesses=70, **wish)
+            for target in ({"p": 0.99}, {"at_most": 49, unit: cost}):
+                choice = profile.choose(guesses=70, **target)
                 rule = profile.suggest(guesses=70)
                 assert choice.level == rule.level
                 assert "so the rule is used: nobody is above your limit." in repr(choice)
@@ -359,11 +359,11 @@ class TestRefusals:
 
     def test_a_share_says_from_how_many_people_on_it_shows_something(self, profile):
         """n is private: nothing can be refused beforehand."""
-        assert profile.wish(p=0.99).sentences() == [
+        assert profile.target(p=0.99).sentences() == [
             "They cost rho 0.005.",
             "They are useful only in tables of about 4,500 people or more.",
         ]
-        assert profile.wish(at_most=50).sentences()[0] == "They cost rho 0.00402."
+        assert profile.target(at_most=50).sentences()[0] == "They cost rho 0.00402."
 
 
 class TestMarks:
@@ -394,7 +394,7 @@ class TestMarks:
             "search": lambda: profile.choose(0.9, private=False),
             "plot": lambda: profile.plot(reveal=True),
         }[look]()
-        # the same statement in other words, and a wish
+        # the same statement in other words, and a target
         other = curator.risk("select count(*) as m from T where ill = 'yes'")
         assert other.suggest(guesses=60).conditional
         # another statement

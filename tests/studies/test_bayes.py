@@ -16,8 +16,8 @@ from dpnb.studies.bayes import (
     histogram,
     kolmogorov_bound,
     lengths,
-    monte_carlo_half_width,
-    normal_half_width,
+    monte_carlo_margin_of_error,
+    normal_margin_of_error,
 )  # fmt: skip
 
 pytestmark = pytest.mark.fast
@@ -42,25 +42,25 @@ class TestGridMethod:
     def test_the_printed_algorithm_would_never_end_on_them(self):
         """Error 4."""
         with pytest.raises(RequestError, match="covers only 0.81018"):
-            grid(SCALES, mode="paper").half_width(0.05, "paper")
+            grid(SCALES, mode="paper").margin_of_error(0.05, "paper")
 
     def test_whole_cells_are_counted_or_returned(self):
         """k = 48 on the unit grid; error 4: the printed ends leave out half a cell."""
         unit = grid(SCALES, step=1.0)
-        assert unit.half_width(0.05, "paper") == 48
-        assert unit.half_width(0.05) == 48.5
+        assert unit.margin_of_error(0.05, "paper") == 48
+        assert unit.margin_of_error(0.05) == 48.5
 
     def test_the_corrected_method_is_near_the_exact_law(self):
         fine = grid(SCALES, gamma=1e-5)
-        assert fine.half_width(0.05) == pytest.approx(LAW.half_width(0.05), rel=0.005)
-        assert LAW.confidence(fine.half_width(0.05)) >= 0.95 - 1e-5
+        assert fine.margin_of_error(0.05) == pytest.approx(LAW.margin_of_error(0.05), rel=0.005)
+        assert LAW.confidence(fine.margin_of_error(0.05)) >= 0.95 - 1e-5
 
     def test_printed_ends_of_a_narrow_law_cover_too_little(self):
         """Error 4: one Laplace of scale 0.5."""
         exact = exact_cells(Mixture((0.5,), 0.0), 101)
-        held = Mixture((0.5,), 0.0).confidence(exact.half_width(0.05, "paper"))
+        held = Mixture((0.5,), 0.0).confidence(exact.margin_of_error(0.05, "paper"))
         assert held == pytest.approx(0.865, abs=0.0005)
-        assert Mixture((0.5,), 0.0).confidence(exact.half_width(0.05)) >= 0.95
+        assert Mixture((0.5,), 0.0).confidence(exact.margin_of_error(0.05)) >= 0.95
 
     def test_the_unit_grid_distorts_many_small_terms(self):
         """Error 3: 1,000 terms of scale 0.1 have variance 20, on the unit grid 6.7."""
@@ -95,10 +95,10 @@ class TestMonteCarlo:
         law = Mixture((1.0,), 9.0)
         assert draws(law, size(100_000), seed=1).var() == pytest.approx(11, rel=0.03)
 
-    def test_the_same_seed_gives_the_same_half_width(self):
-        found = [monte_carlo_half_width(LAW, 0.05, 20_000, seed) for seed in (1, 1, 2)]
+    def test_the_same_seed_gives_the_same_margin_of_error(self):
+        found = [monte_carlo_margin_of_error(LAW, 0.05, 20_000, seed) for seed in (1, 1, 2)]
         assert found[0] == found[1] != found[2]
-        assert found[0] == pytest.approx(LAW.half_width(0.05), rel=0.03)
+        assert found[0] == pytest.approx(LAW.margin_of_error(0.05), rel=0.03)
 
     def test_the_error_of_its_masses(self):
         """(1 - sum p^2) / m_s = 9.87e-6 on average for 10^5 draws and unit cells."""
@@ -113,8 +113,10 @@ class TestMonteCarlo:
 class TestNormalApproximation:
     def test_it_is_refused_far_from_normal(self):
         with pytest.raises(RequestError, match="kurtosis is 0.849"):
-            normal_half_width(LAW, 0.05)
+            normal_margin_of_error(LAW, 0.05)
 
     def test_it_is_near_for_many_small_terms(self):
         law = Mixture((0.1,) * 400, 0.0)
-        assert normal_half_width(law, 0.05) == pytest.approx(law.half_width(0.05), rel=1e-3)
+        assert normal_margin_of_error(law, 0.05) == pytest.approx(
+            law.margin_of_error(0.05), rel=1e-3
+        )

@@ -25,7 +25,7 @@ MARKS = {1: "✓", 0: "?", -1: "✗"}
 """Of a verdict, beside its words."""
 CLASSES = {1: "dpnb-yes", 0: "dpnb-doubt", -1: "dpnb-no"}
 _REACH = 8.0
-"""Half-widths, or uncertain regions, that the line reaches to either side of the threshold."""
+"""Margin of errors, or uncertain regions, that the line reaches to either side of the threshold."""
 _NAME = 60
 """Most characters of a group's name in the drawing."""
 
@@ -63,13 +63,13 @@ class NumberLine:
 
     def axis(self) -> Scale:
         """Return a scale in round numbers that holds the thresholds and what is drawn."""
-        reach = _REACH * max([self.test.u, *self.half_widths()])
+        reach = _REACH * max([self.test.u, *self.margins_of_error()])
         ends = [self.limit, self.moved]
         for place in self.places:
             ends += [min(max(x, self.limit - reach), self.limit + reach) for x in place]
         return round_scale(min(ends), max(ends), 4)
 
-    def half_widths(self) -> list[float]:
+    def margins_of_error(self) -> list[float]:
         """Return half the widths of the finite intervals."""
         halves = [(high - low) / 2 for low, _, high in self.places]
         return [half for half in halves if math.isfinite(half)]

@@ -277,7 +277,7 @@ def price_listing(price: ExplanationPrice) -> Listing:
     rows = (
         (
             "influence",
-            f"margin of error {shown(price.half_width)}{unit} ({percent(price.confidence)} confidence)",
+            f"margin of error {shown(price.margin_of_error)}{unit} ({percent(price.confidence)} confidence)",
         ),
         ("rank", f"separates influences that differ by {shown(price.resolution)}"),
         ("candidates", f"{price.candidates:,} predicates"),

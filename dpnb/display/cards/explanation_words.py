@@ -46,7 +46,7 @@ def _left(explanation: Explanation, end: float | None, side: int) -> str:
     if end is None:
         return ""
     question = explanation.question
-    sharp = explanation.half_width * explanation.scale / factor(question)
+    sharp = explanation.margin_of_error * explanation.scale / factor(question)
     half = sharp + (question.joint_high - question.joint_low) / 2
     return f" to {end_text(end, half, side)} or {'less' if side > 0 else 'more'}"
 
@@ -54,7 +54,7 @@ def _left(explanation: Explanation, end: float | None, side: int) -> str:
 def _amount(explanation: Explanation, value: float, side: int = 0) -> str:
     """Return an influence as shown; an end of an interval is rounded to its side."""
     times, unit = (100, " %") if explanation.relative else (1, "")
-    shown = times * value, times * explanation.half_width
+    shown = times * value, times * explanation.margin_of_error
     return (end_text(*shown, side) if side else figure(*shown)) + unit
 
 
@@ -166,7 +166,7 @@ def advice_sentence(explanation: Explanation) -> str:
     rows = explanation.rows
     vague = sum(row.influence_low <= 0 <= row.influence_high for row in rows)
     part = "influence" if 2 * vague >= sum(map(explanation.indistinct, rows)) else "rank"
-    margin = explanation.half_width if part == "influence" else explanation.resolution
+    margin = explanation.margin_of_error if part == "influence" else explanation.resolution
     shown = _amount(explanation, margin)
     what = {
         "influence": f"Influences are the weakest part: their margin of error is about {shown}.",

@@ -75,12 +75,12 @@ def levels(inference: Inference, found: Inferred, group: int) -> list[tuple[floa
     """
     from dpnb.estimation.mixed import count_interval, mean_interval
 
-    wished = {inference.confidence} if 0 < inference.confidence < 1 else set()
+    wanted = {inference.confidence} if 0 < inference.confidence < 1 else set()
     joint, place, value = inference.joint, found.places[group], found.estimate[group]
     law = joint.law(place[0])
     told = []
-    for level in sorted({*LEVELS, *wished}):
-        width = methodcaller("half_width", (1 - level) / int(inference.chosen))
+    for level in sorted({*LEVELS, *wanted}):
+        width = methodcaller("margin_of_error", (1 - level) / int(inference.chosen))
         if len(place) == 2:
             ends = mean_interval(joint, *place, width, found.reach)
             low, high = (found.middle + end for end in ends)

@@ -97,7 +97,7 @@ class InferenceWidget(anywidget.AnyWidget):
         if chance is None:
             self.said = f"Past answers do not determine {name}: ask for it with a query."
             return
-        if found.half_width(row) > 0:
+        if found.margin_of_error(row) > 0:
             # nothing is certain beside noise, only too near to it for a float
             chance = min(max(chance, _ALMOST), 1 - _ALMOST)
         claim = f"{name} is {_WORDS[self.operator]} {number_text(self.number)}"
@@ -142,7 +142,7 @@ def _start(inference: Inference, rows: tuple[int, ...]) -> float:
     """Return a number to start from: the first estimate, in as many digits as it deserves."""
     for found in inference.aggregates:
         for row in rows:
-            value, half = found.estimate[row], found.half_width(row)
+            value, half = found.estimate[row], found.margin_of_error(row)
             if value is None or not math.isfinite(half):
                 continue
             digits = -math.floor(math.log10(half)) if half > 0 else 0

@@ -248,15 +248,15 @@ class RiskPicker(anywidget.AnyWidget):
         self._unpick()
 
     def _count(self) -> None:
-        """Buy safe counts, or read what is held at the limit, and take what meets the usual wish."""
-        wish = self.profile.wish()
-        self.counts = released(self.profile, self.limit, wish, picked=self._marked)
-        self._by_counts(best(self.profile, self.counts, wish))
+        """Buy safe counts, or read what is held at the limit, and take what meets the usual target."""
+        target = self.profile.counts_target()
+        self.counts = released(self.profile, self.limit, target, picked=self._marked)
+        self._by_counts(best(self.profile, self.counts, target))
 
     def _by_counts(self, k: int) -> None:
         if self.counts is not None:
             self._settled = from_counts(
-                self.profile, self.counts, self.profile.wish(), k, self.limit
+                self.profile, self.counts, self.profile.counts_target(), k, self.limit
             )
             self._unpick()
 
@@ -336,22 +336,25 @@ class RiskPicker(anywidget.AnyWidget):
                 "at": settled.detail.get("k", 0),
                 "names": [f"line {k + 1}" for k in range(len(counts.levels))],
             },
-            **self._wish(),
+            **self._target(),
         }  # fmt: skip
 
-    def _wish(self) -> dict[str, Any]:
+    def _target(self) -> dict[str, Any]:
         """Return what safe counts cost, or why they cannot be bought, and whether they can."""
-        wish, left = self.profile.wish(), self.profile.budget.remaining.level(self.profile.privacy)
+        target, left = (
+            self.profile.counts_target(),
+            self.profile.budget.remaining.level(self.profile.privacy),
+        )
         try:
-            check_counts(self.profile, self.limit, wish)
+            check_counts(self.profile, self.limit, target)
         except RequestError as error:
-            return {"wish": error.what, "buyable": False}
-        if wish.held:
-            return {"wish": "already paid for", "buyable": True}
-        named, rest = offers.name(wish.cost, self.profile.privacy), amount_text(left, left=True)
-        if wish.cost > left:
-            return {"wish": f"{named} is needed, but only {rest} is left", "buyable": False}
-        return {"wish": f"costs {named} of the {rest} left", "buyable": True}
+            return {"target": error.what, "buyable": False}
+        if target.held:
+            return {"target": "already paid for", "buyable": True}
+        named, rest = offers.name(target.cost, self.profile.privacy), amount_text(left, left=True)
+        if target.cost > left:
+            return {"target": f"{named} is needed, but only {rest} is left", "buyable": False}
+        return {"target": f"costs {named} of the {rest} left", "buyable": True}
 
     def _offers(self) -> list[dict[str, Any]]:
         return [

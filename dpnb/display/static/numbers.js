@@ -29,7 +29,7 @@ const digits = (size, half) =>
 const extreme = (/** @type {number} */ size) => size >= 1e15 || size < 1e-9;
 const places = (/** @type {number} */ half) => Math.min(12, Math.max(0, 1 - power(half)));
 
-/** The digits a half-width deserves. @param {number} value @param {number} half */
+/** The digits a margin of error deserves. @param {number} value @param {number} half */
 export function figure(value, half) {
   if (half === 0) return general(value, 12);
   const size = Math.max(Math.abs(value), half);

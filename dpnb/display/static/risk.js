@@ -11,7 +11,7 @@ import { make, pickable } from "./table.js";
  * @typedef {{text: string, affordable: boolean, held: boolean, accuracy: string[]}} Offer
  * @typedef {{way: string, lines: string[], marked: boolean, offer: Offer}} Settled
  * @typedef {{frames?: Frames | null, limits?: Limit[], which?: number, public?: boolean, body?: string,
- *   token?: string, at?: number, offers?: Offer[], settled?: Settled, wish?: string,
+ *   token?: string, at?: number, offers?: Offer[], settled?: Settled, target?: string,
  *   buyable?: boolean, counts?: {html: string, at: number, names: string[]} | null,
  *   answered?: {text: string, losses: string} | null, failed?: string}} Message
  */
@@ -32,9 +32,9 @@ export function hinted(levels, limit, offer) {
 }
 
 /** The ways from a limit to a level, and whether each is open. */
-export const ways = (wish, free, buyable) => [
+export const ways = (target, free, buyable) => [
   ["rule", "Use the rule for my limit (free, publishable)", true],
-  ["counts", `Pay for safe counts, then choose (publishable): ${wish}`, buyable],
+  ["counts", `Pay for safe counts, then choose (publishable): ${target}`, buyable],
   ["look", free ? "Look at exact values (the table is public)"
     : "Look first (for you only; what you change afterwards is marked)", true],
 ];
@@ -80,7 +80,7 @@ function render({ model, el }) {
 function opened(model, el, message) {
   const { frames, limits, public: free } = message;
   const levels = frames?.levels ?? [], groups = frames?.groups;
-  let { which, offers, settled, counts, wish, buyable } = message, at = frames ? frames.at : -1, busy = false;
+  let { which, offers, settled, counts, target, buyable } = message, at = frames ? frames.at : -1, busy = false;
   el.innerHTML = message.body; // written and escaped by dpnb/display/cards/risk.py
   el.classList.add("dpnb", "dpnb-on");
   el.dataset.dpnbLive = message.token;
@@ -97,7 +97,7 @@ function opened(model, el, message) {
     if (at >= 0) go(Math.max(0, largest(levels, limit.guesses)));
     model.send({ limit: i });
   }));
-  const paths = ways(wish, free, buyable).map(([way, text], i) => button(`dpnb-risk-${way}`, text, () => {
+  const paths = ways(target, free, buyable).map(([way, text], i) => button(`dpnb-risk-${way}`, text, () => {
     if (paths[i].ariaDisabled !== "true") model.send({ way });
   }));
   const limit_text = "At most this many of 100 guesses about a person's presence may be right (50 is a coin toss):";
@@ -139,7 +139,7 @@ function opened(model, el, message) {
     const limit = limits[which], offer = at < 0 ? settled.offer : offers[at];
     const marked = !free && (at >= 0 || settled.marked);
     presets.forEach((node, i) => { node.ariaPressed = String(i === which); });
-    ways(wish, free, buyable).forEach(([way, text, open], i) => {
+    ways(target, free, buyable).forEach(([way, text, open], i) => {
       paths[i].ariaPressed = String(way === (at < 0 ? settled.way : "look"));
       paths[i].ariaDisabled = String(!open);
       paths[i].textContent = text;
@@ -193,7 +193,7 @@ function opened(model, el, message) {
     if (told.at !== undefined) at = told.at;
     if (told.which !== undefined) ({ which } = told);
     if (told.offers) ({ offers } = told);
-    if (told.wish) ({ wish, buyable } = told);
+    if (told.target) ({ target, buyable } = told);
     if (told.settled) ({ settled } = told);
     if (told.counts !== undefined) { ({ counts } = told); count(); }
     if (told.answered || told.failed) {

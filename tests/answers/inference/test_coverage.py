@@ -89,7 +89,7 @@ class TestDraws:
     def test_one_value(self, question, session, size, equals):
         found = session.infer(QUESTIONS[question], confidence=CONFIDENCE)
         one, count = found.aggregates[0], found.aggregates[0].function == "COUNT"
-        half = found.joint.half_width(0, 1 - CONFIDENCE) if count else one.half_width(0)
+        half = found.joint.margin_of_error(0, 1 - CONFIDENCE) if count else one.margin_of_error(0)
 
         def hits(scale):
             drawn = errors(found.joint, size(10_000), scale=scale)[:, 0]
@@ -99,7 +99,7 @@ class TestDraws:
             ends = np.array([count_interval(true + error, half) for error in drawn])
             return (ends[:, 0] <= true) & (true <= ends[:, 1])
 
-        assert found.joint.half_width(0, 1 - CONFIDENCE) == pytest.approx(half)
+        assert found.joint.margin_of_error(0, 1 - CONFIDENCE) == pytest.approx(half)
         assert equals(hits(1.0), CONFIDENCE)
         assert not equals(hits(WIDE), CONFIDENCE)
 
@@ -107,7 +107,7 @@ class TestDraws:
         sql = "SELECT g, SUM(score) AS s, COUNT(*) + 0 AS n FROM t GROUP BY g"
         found = session.infer(sql, confidence=CONFIDENCE)
         halves = np.array(
-            [one.half_width(i) for one in found.aggregates for i in range(len(GROUPS))]
+            [one.margin_of_error(i) for one in found.aggregates for i in range(len(GROUPS))]
         )
 
         def hits(scale):
@@ -119,7 +119,7 @@ class TestDraws:
         # each on its own is not all together
         each = session.infer(sql, confidence=CONFIDENCE, intervals="each")
         halves = np.array(
-            [one.half_width(i) for one in each.aggregates for i in range(len(GROUPS))]
+            [one.margin_of_error(i) for one in each.aggregates for i in range(len(GROUPS))]
         )
         assert not reaches(hits(1.0), CONFIDENCE)
 
@@ -144,7 +144,7 @@ class TestDraws:
 
     def test_wished_widths(self, session, size, equals):
         sql = "SELECT SUM(score) + 0 AS s FROM t WHERE g = 'g5'"
-        half = session.infer(sql, confidence=0.7).aggregates[0].half_width(0)
+        half = session.infer(sql, confidence=0.7).aggregates[0].margin_of_error(0)
         found = session.infer(sql, error=half * 1.3)
         drawn = errors(found.joint, size(10_000))[:, 0]
         assert 0.75 < found.confidence < 0.95
@@ -172,7 +172,8 @@ class TestDraws:
 
         def hits(found):
             return (
-                largest <= np.array([found.aggregates[0].half_width(i) for i in range(20)])[place]
+                largest
+                <= np.array([found.aggregates[0].margin_of_error(i) for i in range(20)])[place]
             )
 
         assert not reaches(hits(plain), CONFIDENCE)
@@ -184,7 +185,7 @@ class TestDraws:
         sql = "SELECT g, COUNT(*) + 0 AS n FROM t GROUP BY g"
         found = session.infer(sql, confidence=CONFIDENCE, chosen="any")
         spread = np.sqrt(found.joint.covariance()[0, 0])
-        factor = found.aggregates[0].half_width(0) / spread
+        factor = found.aggregates[0].margin_of_error(0) / spread
         inverse = np.linalg.inv(found.joint.covariance())
 
         def hits(scale):
@@ -235,7 +236,7 @@ def sessions(curated, noise, number, table=PEOPLE):
 
 
 def pivots(found, values, names):
-    """For each alias and group the error beside the half-width, normal when the interval is right."""
+    """For each alias and group the error beside the margin of error, normal when the interval is right."""
     by_alias = {one.alias: one for one in found}
     sizes = {}
     for name in names:

@@ -50,13 +50,13 @@ class TestNoRows:
         ],
     )
     def test_next_to_another_value(self, session, sql):
-        wished = 900 if "SUM" in sql else 5
-        error = dict.fromkeys(re.findall(r"AS (\w+)", sql), wished)
+        wanted = 900 if "SUM" in sql else 5
+        error = dict.fromkeys(re.findall(r"AS (\w+)", sql), wanted)
         price = session.price(sql, error=error)
         answer = session.query(sql, error=error)
         assert answer.spent == price.spent
         for alias in error:
-            assert answer.estimates_of(alias).half_width(0) <= wished * (1 + 1e-6)
+            assert answer.estimates_of(alias).margin_of_error(0) <= wanted * (1 + 1e-6)
 
     def test_alone_it_is_free_and_says_why(self, session):
         answer = session.query("SELECT COUNT(*) AS n FROM t WHERE sex = 'M' AND sex = 'F'", error=5)
@@ -74,9 +74,9 @@ def test_a_held_strategy_leaves_sums_and_means_in_peace(curated, drawn):
     held = session.query("SELECT COUNT(*) AS n FROM t WHERE sex = 'F'", rho=0.01)
     assert any(one.get("strategy") for one in held.definitions.values())
     total = session.query("SELECT SUM(age) AS s FROM t", error=2_000)
-    assert total.estimates[0].half_width(0) <= 2_000
+    assert total.estimates[0].margin_of_error(0) <= 2_000
     mean = session.query("SELECT sex, AVG(age) AS m FROM t GROUP BY sex", error=5, rows=80)
-    assert max(map(mean.estimates[0].half_width, range(2))) <= 5 * (1 + 1e-6)
+    assert max(map(mean.estimates[0].margin_of_error, range(2))) <= 5 * (1 + 1e-6)
     assert session.infer("SELECT SUM(age) AS s FROM t").low < FRAME["age"].sum()
 
 

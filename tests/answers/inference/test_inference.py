@@ -218,7 +218,7 @@ class TestEstimates:
 
 
 class TestIntervals:
-    """Half-widths from the law of the noise."""
+    """Margin of errors from the law of the noise."""
 
     half = 5 * math.sqrt(6) * Z
     TWICE = "SELECT 2 * COUNT(*) - 10 AS n FROM people"
@@ -249,7 +249,9 @@ class TestIntervals:
         ):
             one = gaussian.infer(sql, **options).aggregates[0]
             wanted = 5 * math.sqrt(2) * stats.norm.isf(alpha / 2)
-            assert [one.half_width(i) for i in range(3)] == pytest.approx([wanted] * 3, rel=1e-4)
+            assert [one.margin_of_error(i) for i in range(3)] == pytest.approx(
+                [wanted] * 3, rel=1e-4
+            )
 
     def test_a_question_chosen_after_looking_has_wider_intervals(self, session):
         sql, widths = "SELECT 1 * COUNT(*) AS n FROM people", []
@@ -264,22 +266,22 @@ class TestIntervals:
         found = gaussian.infer("SELECT 1 * COUNT(*) AS n FROM people", chosen="any")
         # Scheffe: six independent counts
         wanted = 5 * math.sqrt(6) * math.sqrt(stats.chi2.ppf(0.95, 6))
-        assert found.aggregates[0].half_width(0) <= wanted * 1.001
-        assert found.aggregates[0].half_width(0) > self.half
+        assert found.aggregates[0].margin_of_error(0) <= wanted * 1.001
+        assert found.aggregates[0].margin_of_error(0) > self.half
 
     def test_any_choice_is_among_all_that_is_held(self, own_gaussian):
         """Whoever infers the largest of six groups has looked at all six."""
         sql = "SELECT 1 * COUNT(*) AS n FROM people WHERE region = 'south' AND kind = 'new'"
-        found = own_gaussian.infer(sql, chosen="any").aggregates[0].half_width(0)
+        found = own_gaussian.infer(sql, chosen="any").aggregates[0].margin_of_error(0)
         assert found == pytest.approx(5 * math.sqrt(stats.chi2.ppf(0.95, 6)), rel=1e-3)
         own_gaussian.query("SELECT year, SUM(score) AS s FROM people GROUP BY year", rho=0.02)
-        found = own_gaussian.infer(sql, chosen="any").aggregates[0].half_width(0)
+        found = own_gaussian.infer(sql, chosen="any").aggregates[0].margin_of_error(0)
         assert found == pytest.approx(5 * math.sqrt(stats.chi2.ppf(0.95, 10)), rel=1e-3)
 
     def test_guaranteed_bounds_share_their_failure_with_all_that_is_held(self, own_gaussian):
         sql = "SELECT 1 * SUM(score) AS n FROM people"
         own_gaussian.query(sql, rho=0.02)
-        few = own_gaussian.infer(sql, guaranteed=True).aggregates[0].half_width(0)
+        few = own_gaussian.infer(sql, guaranteed=True).aggregates[0].margin_of_error(0)
         sd = math.sqrt(own_gaussian.infer(sql).joint.law(0).variance)
         assert few == pytest.approx(sd * stats.norm.isf(0.05 / 7 / 2), rel=1e-3)
 
@@ -289,7 +291,7 @@ class TestIntervals:
         assert len(found.sources) == 1
         # one value of the six that are held
         half = 5 * stats.norm.isf(0.05 / 6 / 2)
-        assert found.aggregates[0].half_width(0) == pytest.approx(half, rel=1e-3)
+        assert found.aggregates[0].margin_of_error(0) == pytest.approx(half, rel=1e-3)
 
     def test_a_refined_past_says_so(self, own_session):
         assert own_session.infer(BY_REGION).look == 1
@@ -335,10 +337,10 @@ class TestIntervals:
         assert [found.confidence for found in widths] == [0.5, 0.9, 0.999]
 
 
-class TestWishes:
-    """A wished half-width or interval, and what it is worth."""
+class TestTargets:
+    """A wanted margin of error or interval, and what it is worth."""
 
-    def test_the_confidence_of_a_half_width(self, gaussian):
+    def test_the_confidence_of_a_margin_of_error(self, gaussian):
         found = gaussian.infer(WHOLE, error=10)
         assert found.confidence == pytest.approx(
             2 * stats.norm.cdf(10 / (5 * math.sqrt(6))) - 1, abs=1e-4
@@ -366,18 +368,18 @@ class TestWishes:
         away = session.infer(WHOLE, between=(middle + 1000, middle + 1001))
         assert away.confidence == pytest.approx(0, abs=1e-6)
 
-    def test_whether_a_half_width_is_met(self, session):
-        reached = session.infer(WHOLE).aggregates[0].half_width(0)
+    def test_whether_a_margin_of_error_is_met(self, session):
+        reached = session.infer(WHOLE).aggregates[0].margin_of_error(0)
         assert session.infer(WHOLE, error=reached + 1, confidence=0.95).met is True
         missed = session.infer(WHOLE, error=reached / 2, confidence=0.95)
         assert missed.met is False
         assert missed.high == session.infer(WHOLE).high
         assert "not reached" in repr(missed)
 
-    def test_a_half_width_and_its_confidence_agree(self, session):
+    def test_a_margin_of_error_and_its_confidence_agree(self, session):
         sql = "SELECT 1 * COUNT(*) AS n FROM people"
         for confidence in (0.5, 0.9, 0.99):
-            half = session.infer(sql, confidence=confidence).aggregates[0].half_width(0)
+            half = session.infer(sql, confidence=confidence).aggregates[0].margin_of_error(0)
             assert session.infer(sql, error=half).confidence == pytest.approx(confidence, abs=1e-4)
 
     def test_means_have_no_such_confidence(self, opened, silent):

@@ -33,7 +33,7 @@ class TestWithoutInference:
         [("unbounded", 1 / (2 * math.log(5))), ("rho .5", math.sqrt(2 / math.pi) / (2 * 1.281552))],
     )
     def test_the_error_is_what_the_law_of_the_noise_makes_it(self, setting, error):
-        """E = .31067 or .31130, R = .8, whatever the wishes."""
+        """E = .31067 or .31130, R = .8, whatever the targets."""
         drawn = online.draw(9, 20_000)
         found = online.play(online.SETTINGS[setting], drawn, "base")["base"].metrics(20_000)
         answered = found["R_a"] * 20_000
@@ -80,7 +80,7 @@ class TestWithInference:
         setting, drawn = online.SETTINGS["rho .5"], SESSIONS[1]
         z = stats.norm.isf(online.ALPHA / 2)
         rows, sigmas, spent, free = [], [], np.zeros(64), []
-        halves = (1 + 999 * drawn.wishes) / 2
+        halves = (1 + 999 * drawn.targets) / 2
         for query, half in zip(drawn.queries, halves, strict=True):
             free.append(False)
             if rows:
@@ -100,7 +100,7 @@ class TestWithInference:
 
 
 def test_reliability_against_the_wish_flatters_narrow_intervals():
-    """Intervals of confidence .8, a quarter to all of what was wished for.
+    """Intervals of confidence .8, a quarter to all of what was wanted for.
 
     Error 9 of docs/methods/bayes.md.
     """

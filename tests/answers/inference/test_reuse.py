@@ -1,4 +1,4 @@
-"""Answers of a wished error: past answers first, then only what is missing, never wider than wished."""
+"""Answers of a wanted error: past answers first, then only what is missing, never wider than wanted."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PEOPLE = Table("people", frame(), SCHEMA)
 
 
 def level_for(half, known=math.inf, z=Z):
-    """The rho that brings a count to a half-width beside what is known: 1/s = 1/v* - 1/v."""
+    """The rho that brings a count to a margin of error beside what is known: 1/s = 1/v* - 1/v."""
     precision = (z / half) ** 2 - 1 / known
     return precision / 2
 
@@ -62,7 +62,7 @@ def spent(answer):
 
 
 def widths(answer):
-    """Half-widths of all groups by alias."""
+    """Margin of errors of all groups by alias."""
     return {
         one.alias: [(high - low) / 2 for low, high in zip(one.low, one.high, strict=True)]
         for one in answer.estimates
@@ -215,7 +215,7 @@ class TestWays:
 
 
 class TestWidths:
-    """The displayed half-width is never above the wished one."""
+    """The displayed margin of error is never above the wanted one."""
 
     STATEMENTS = (
         (BY_REGION, ("n",), 25),
@@ -433,7 +433,7 @@ class TestOff:
         )
         assert len(found) == len(self.REQUESTS)
         assert not any({"way", "past", "alone"} & set(one) for one in found)
-        # the level of each error is the one of its half-width alone
+        # the level of each error is the one of its margin of error alone
         (level,) = found[2]["levels"].values()
         assert float(Fraction(level)) == pytest.approx(level_for(12), rel=1e-6)
 

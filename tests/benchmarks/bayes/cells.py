@@ -20,7 +20,7 @@ from typing import Any
 
 import dpnb
 from dpnb.ledger.accountant import Accountant
-from dpnb.ledger.mechanism import Wish
+from dpnb.ledger.mechanism import LevelTarget
 from tests.kit.verdicts import finish, must
 
 LEVEL = Fraction(1, 100)
@@ -89,11 +89,11 @@ def microseconds(
     definitions = {f"v{number}": make(number, draw) for number in range(size + 20)}
     names = list(definitions)
     for name in names[:size]:
-        accountant.note("a", accountant.cost("a", {name: Wish(LEVEL)}, definitions))
+        accountant.note("a", accountant.cost("a", {name: LevelTarget(LEVEL)}, definitions))
 
     def timed(name: str, level: Fraction) -> float:
         begun = time.perf_counter()
-        accountant.cost("a", {name: Wish(level)}, definitions)
+        accountant.cost("a", {name: LevelTarget(level)}, definitions)
         return 1e6 * (time.perf_counter() - begun)
 
     refined = [timed(names[i % size], LEVEL * (i + 2)) for i in range(100)]

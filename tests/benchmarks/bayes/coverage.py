@@ -107,7 +107,7 @@ def random_history(rng: np.random.Generator, rows: int, cells: int) -> tuple[Joi
 
 def held(joint: Joint, place: int, noise: np.ndarray, alpha: float) -> np.ndarray:
     """Return which draws lie in the interval of an estimate."""
-    return np.abs(noise @ joint.weights[place]) <= joint.half_width(place, alpha)
+    return np.abs(noise @ joint.weights[place]) <= joint.margin_of_error(place, alpha)
 
 
 Experiment = Callable[[np.random.Generator, float, Callable[[int], int]], list[Misses]]
@@ -141,7 +141,7 @@ def many_rows(rng: np.random.Generator, wrong: float, size: Callable[[int], int]
     for weight, law in zip(joint.weights[0], joint.laws, strict=True):
         errors += weight * noises(rng, [law], count, wrong)[:, 0]
     return [
-        Misses(int((np.abs(errors) > joint.half_width(0, alpha)).sum()), count, alpha)
+        Misses(int((np.abs(errors) > joint.margin_of_error(0, alpha)).sum()), count, alpha)
         for alpha in LEVELS
     ]
 
@@ -158,7 +158,7 @@ def whole_numbers(rng: np.random.Generator, wrong: float, size: Callable[[int], 
     exact = float(joint.estimates[0])
     found = []
     for alpha, ends in ((0.2, snapped), (0.05, None)):
-        half, count = joint.half_width(0, alpha), size(20_000)
+        half, count = joint.margin_of_error(0, alpha), size(20_000)
         missed = 0
         for error in (noises(rng, LAWS, count, wrong) @ joint.weights[0]).tolist():
             centre = exact + error
@@ -293,7 +293,7 @@ def means(rng: np.random.Generator, wrong: float, size: Callable[[int], int]) ->
         missed = 0
         for error in noises(rng, laws, repeats, wrong) @ joint.weights.T:
             one = replace(joint, estimates=exact + error)
-            low, high = mean_interval(one, 0, 1, lambda law: law.half_width(0.2), 20.0)
+            low, high = mean_interval(one, 0, 1, lambda law: law.margin_of_error(0.2), 20.0)
             missed += not low <= exact[0] / exact[1] <= high
         found.append(Misses(missed, repeats, 0.2))
     return found

@@ -1,23 +1,23 @@
-"""Xiao and Xiong's online system: queries with wished accuracies, answered from past answers or afresh.
+"""Xiao and Xiong's online system: queries with wanted accuracies, answered from past answers or afresh.
 
     python -m tests.benchmarks.bayes.online          # 6 sessions
     python -m tests.benchmarks.bayes.online --long   # 40 sessions
 
 1,000 queries over 64 cells at confidence .8 (Xiao and Xiong, section 6.4), in four settings: wide
-wishes without a bound after a tree of counts released at epsilon .3, and narrow ones within epsilon
+targets without a bound after a tree of counts released at epsilon .3, and narrow ones within epsilon
 1, rho .5 and rho .01. The systems:
 
-* base: every query is bought, with the most noise that its wish allows.
+* base: every query is bought, with the most noise that its target allows.
 * static: every query is bought at one and the same price, with which the bound (where there is none: what base
   spent) is used up after as many queries as base answers in that session. A query counts as answered when
-  that is as exact as wished.
+  that is as exact as wanted.
 * paper: past answers first, else as base; a fresh answer is reported alone.
 * combined: buys what paper does; a fresh answer is reported together with past ones.
 * min: as combined, and buys only what past answers leave to be desired.
 * ols: as paper, but what past answers say is estimated by unweighted least squares.
 
-Sessions (queries, wishes, noises) are the same for all systems and settings. The metrics are of what was answered:
-E, the error by the width wished for; R_i and R_u, the share of exact values in [L, L + 2h] and in the interval
+Sessions (queries, targets, noises) are the same for all systems and settings. The metrics are of what was answered:
+E, the error by the width wanted for; R_i and R_u, the share of exact values in [L, L + 2h] and in the interval
 [L, U] itself. They depend on noise alone, so no data are needed.
 
 Each figure must be that of an earlier run but for chance: Student's t at 1e-4, with the spread of
@@ -26,7 +26,7 @@ all inferred answers of a session share their noises, and the share that holds v
 to session by .09, so one session is looked at under thousands of other noises too.
 
 With Laplace noise the systems with inference must do no worse than the reference. Its runs used the inversion
-of 3.3 beyond its range |x| <= xmax, and so bought what past answers told much better than wished. With
+of 3.3 beyond its range |x| <= xmax, and so bought what past answers told much better than wanted. With
 that mistake our sessions give 78, 142, 308 and 542 free answers (there 77, 143, 309 and 552) at a cost of 2.33
 (there 2.38); without it 92, 188, 478 and 971 at 1.38. Gaussian noise has no such range, and agrees.
 
@@ -85,10 +85,10 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
-    """What a session is made of: queries (T, CELLS), wishes in [0, 1], and noises of scale 1."""
+    """What a session is made of: queries (T, CELLS), targets in [0, 1], and noises of scale 1."""
 
     queries: np.ndarray
-    wishes: np.ndarray
+    targets: np.ndarray
     noises: Mapping[Family, np.ndarray]
     tree: np.ndarray
 
@@ -99,12 +99,12 @@ def draw(seed: int, count: int) -> Drawn:
     weights = 0.9 * 10.0 ** -(np.arange(CELLS) // 10)
     weights /= weights.sum()
     queries = np.array([rng.multinomial(rng.integers(1, 11), weights) for _ in range(count)])
-    wishes = rng.uniform(size=count)
+    targets = rng.uniform(size=count)
     noises: dict[Family, np.ndarray] = {
         "laplace": rng.laplace(size=count),
         "gaussian": rng.standard_normal(count),
     }
-    return Drawn(queries.astype(float), wishes, noises, rng.laplace(size=2 * CELLS - 1))
+    return Drawn(queries.astype(float), targets, noises, rng.laplace(size=2 * CELLS - 1))
 
 
 class Ledger:
@@ -132,21 +132,21 @@ class Ledger:
 class Record:
     """What a system answered, one number for each query; nan for the errors of what it did not.
 
-    ``errors`` are estimate minus exact value, ``halves`` half the reported width, ``wished`` half the width
-    wished for.
+    ``errors`` are estimate minus exact value, ``halves`` half the reported width, ``wanted`` half the width
+    wanted for.
     """
 
-    wished: list[float] = field(default_factory=list)
+    wanted: list[float] = field(default_factory=list)
     errors: list[float] = field(default_factory=list)
     halves: list[float] = field(default_factory=list)
     free: list[bool] = field(default_factory=list)
     costs: list[float] = field(default_factory=list)
 
     def note(
-        self, wished: float, error: float, half: float, cost: float, *, free: bool = False
+        self, wanted: float, error: float, half: float, cost: float, *, free: bool = False
     ) -> None:
         """Note one query."""
-        self.wished.append(wished)
+        self.wanted.append(wanted)
         self.errors.append(error)
         self.halves.append(half)
         self.free.append(free)
@@ -157,18 +157,18 @@ class Record:
 
         Definition 20 of docs/methods/bayes.md.
         """
-        error, half, wished = (
-            np.array(each[:count]) for each in (self.errors, self.halves, self.wished)
+        error, half, wanted = (
+            np.array(each[:count]) for each in (self.errors, self.halves, self.wanted)
         )
         answered = ~np.isnan(error)
-        error, half, wished = error[answered], half[answered], wished[answered]
+        error, half, wanted = error[answered], half[answered], wanted[answered]
         low, high = error - half, error + half  # of the interval, from the exact value
         some = max(len(error), 1)
         return {
             "cost": self.costs[count - 1],
             "R_a": float(answered.mean()),
-            "E": float(np.sum(np.abs(error) / (2 * wished))) / some,
-            "R_i": float(np.sum((low <= 0) & (low + 2 * wished >= 0))) / some,
+            "E": float(np.sum(np.abs(error) / (2 * wanted))) / some,
+            "R_i": float(np.sum((low <= 0) & (low + 2 * wanted >= 0))) / some,
             "R_u": float(np.sum((low <= 0) & (high >= 0))) / some,
             "free": float(sum(self.free[:count])),
         }
@@ -219,16 +219,16 @@ class System:
         """What has been spent, of the cell that cost most."""
         return float(self.ledger.spent.max())
 
-    def note(self, wished: float, given: Mapping[str, tuple[float, float]], **how: bool) -> None:
-        """Note what each system says: (error, half-width); one that says nothing is left out."""
+    def note(self, wanted: float, given: Mapping[str, tuple[float, float]], **how: bool) -> None:
+        """Note what each system says: (error, margin of error); one that says nothing is left out."""
         for name, record in self.records.items():
             error, half = given.get(name, (math.nan, math.nan))
-            record.note(wished, error, half, self.cost, **how)
+            record.note(wanted, error, half, self.cost, **how)
 
     def play(self) -> dict[str, Record]:
         """Answer all queries."""
         least_width, most = self.setting.widths
-        halves = (least_width + (most - least_width) * self.drawn.wishes) / 2
+        halves = (least_width + (most - least_width) * self.drawn.targets) / 2
         noises = self.drawn.noises[self.setting.family]
         if self.run == "static":
             fixed = self._fixed()
@@ -255,7 +255,7 @@ class System:
         return math.sqrt(float((shares**2).sum(axis=0).max()) / (2 * bound))
 
     def _alone(self, query: np.ndarray, half: float, unit: float, scale: float) -> None:
-        """Buy an answer, and report it alone where it is as exact as wished."""
+        """Buy an answer, and report it alone where it is as exact as wanted."""
         law = Law(self.setting.family, scale)
         answer = self._buy(query, law, unit)
         reached = law.quantile(ALPHA)
@@ -269,8 +269,8 @@ class System:
         index = np.flatnonzero(query)
         asked, exact = (index, query[index]), float(query @ self.counts)
         past = self._known(asked)
-        if past is not None and past[1].half_width(ALPHA) <= half:
-            found = (past[0] - exact, past[1].half_width(ALPHA))
+        if past is not None and past[1].margin_of_error(ALPHA) <= half:
+            found = (past[0] - exact, past[1].margin_of_error(ALPHA))
             given = dict.fromkeys(self.records, found)
             if "ols" in given:
                 estimate, reached = self._unweighted(asked)
@@ -287,7 +287,7 @@ class System:
             return
         by_itself = answer - exact, law.quantile(ALPHA)
         known = self._known(asked)
-        merged = known[0] - exact, known[1].half_width(ALPHA)
+        merged = known[0] - exact, known[1].margin_of_error(ALPHA)
         better = min(merged, by_itself, key=lambda each: each[1])
         self.note(half, {name: better if name in ("combined", "min") else by_itself for name in self.records})  # fmt: skip
 
@@ -300,10 +300,10 @@ class System:
         return float(joint.estimates[0]), joint.law()
 
     def _unweighted(self, asked: tuple[np.ndarray, np.ndarray]) -> tuple[float, float]:
-        """Return the estimate by unweighted least squares, and its half-width."""
+        """Return the estimate by unweighted least squares, and its margin of error."""
         found = self.equal.solve(*asked)
         law = mixture(found.weights().tolist(), [row.law for row in self.history.rows])
-        return found.estimate, law.half_width(ALPHA)
+        return found.estimate, law.margin_of_error(ALPHA)
 
 
 def play(setting: Setting, drawn: Drawn, run: str, counts: np.ndarray | None = None) -> dict[str, Record]:  # fmt: skip
@@ -322,11 +322,11 @@ class Redrawn(System):
         super().__init__(setting, drawn, np.zeros(CELLS), "paper")
         self.kept: list[tuple[np.ndarray, float]] = []
 
-    def note(self, wished: float, given: Mapping[str, tuple[float, float]], **how: bool) -> None:
+    def note(self, wanted: float, given: Mapping[str, tuple[float, float]], **how: bool) -> None:
         """Note what each system says, and keep the weights of what is free."""
-        super().note(wished, given, **how)
+        super().note(wanted, given, **how)
         if how.get("free"):
-            query = self.drawn.queries[len(self.records["paper"].wished) - 1]
+            query = self.drawn.queries[len(self.records["paper"].wanted) - 1]
             index = np.flatnonzero(query)
             weights = self.history.estimate(index, query[index]).weights[0]
             self.kept.append((weights, given["paper"][1]))

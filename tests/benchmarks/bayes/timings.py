@@ -7,7 +7,7 @@ Seconds of one core (CPU time, which other work on the machine hardly changes). 
 so times stand beside those of an earlier run, which are wall seconds of two shared cores. What each
 approximation of a law promises is held against the exact law: "PC" convolves mass vectors of step
 1, of the corrected length, and returns +-k; "MC" takes 100,000 draws. Histories are random
-integers, so half-widths are compared with the range over five of them.
+integers, so margins of error are compared with the range over five of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from scipy import stats
 from dpnb.estimation.history import History, Row
 from dpnb.estimation.noise import Mixture, mixture
 from dpnb.privacy.calibrate import Law
-from dpnb.studies.bayes import draws, grid, lengths, monte_carlo_half_width
+from dpnb.studies.bayes import draws, grid, lengths, monte_carlo_margin_of_error
 from tests.kit.verdicts import finish, must
 
 ALPHA = 0.05
@@ -45,7 +45,7 @@ LAWS = {
     (500, 50): (2.335, 0.008, 1, 0.600, 0.02, 2.5),
     (500, 250): (9.083, 0.009, 9, 0.948, 0.04, 2.4),
 }
-"""Half-width and time, PC's k with its true coverage and time, time of MC, of an earlier run."""
+"""Margin of error and time, PC's k with its true coverage and time, time of MC, of an earlier run."""
 DRAWS = 100_000
 SEEDS = range(5)
 SLACK = 3
@@ -149,22 +149,22 @@ def laws_of(m: int, n: int) -> list[Mixture]:
 def approximations(m: int, n: int) -> None:
     """Print times and coverages of the approximations."""
     laws, wanted = laws_of(m, n), LAWS[m, n]
-    halves = [law.half_width(ALPHA) for law in laws]
+    halves = [law.margin_of_error(ALPHA) for law in laws]
     # one that was not asked before
     law = Mixture(tuple(c * 1.01 for c in laws[0].scales), 0.0)
-    exact, half = timed(lambda: law.half_width(ALPHA))
+    exact, half = timed(lambda: law.margin_of_error(ALPHA))
     slow, masses = timed(lambda: grid(law.scales, step=1.0))
-    k = masses.half_width(ALPHA, "paper")
-    simulated, sampled = timed(lambda: monte_carlo_half_width(law, ALPHA, DRAWS, 1))
+    k = masses.margin_of_error(ALPHA, "paper")
+    simulated, sampled = timed(lambda: monte_carlo_margin_of_error(law, ALPHA, DRAWS, 1))
     covered = [
-        one.confidence(grid(one.scales, step=1.0).half_width(ALPHA, "paper")) for one in laws
+        one.confidence(grid(one.scales, step=1.0).margin_of_error(ALPHA, "paper")) for one in laws
     ]
     print(f"{m:>7}{n:>5}{half:>9.3f} ({min(halves):.2f} to {max(halves):.2f}){wanted[0]:>8g}{exact:>9.3f}{wanted[1]:>7g}{k:>6.0f}{wanted[2]:>4}{min(covered):>8.3f} to {max(covered):.3f}{wanted[3]:>7g}{slow:>8.3f}{wanted[4]:>6g}{simulated:>8.2f}{wanted[5]:>6g}")  # fmt: skip
     name = f"{m}, {n}"
-    must(min(halves) / 1.25 <= wanted[0] <= 1.25 * max(halves), f"{name}: half-widths {min(halves):.2f} to {max(halves):.2f} (specification {wanted[0]:g}, within a quarter)")  # fmt: skip
+    must(min(halves) / 1.25 <= wanted[0] <= 1.25 * max(halves), f"{name}: margins of error {min(halves):.2f} to {max(halves):.2f} (specification {wanted[0]:g}, within a quarter)")  # fmt: skip
     missed = int(np.count_nonzero(np.abs(draws(law, DRAWS, 2)) > half))
     fits = min(stats.binom.cdf(missed, DRAWS, ALPHA), stats.binom.sf(missed - 1, DRAWS, ALPHA))
-    must(fits > 1e-9, f"{name}: the exact half-width is missed by {missed / DRAWS:.4f} of 100,000 draws (.05)")  # fmt: skip
+    must(fits > 1e-9, f"{name}: the exact margin of error is missed by {missed / DRAWS:.4f} of 100,000 draws (.05)")  # fmt: skip
     must(abs(sampled / half - 1) <= 0.03, f"{name}: MC is within 3 % of it ({sampled:.3f} for {half:.3f})")  # fmt: skip
     must(exact <= 0.1, f"{name}: it takes {exact:.3f} s (.1 or less; MC {simulated:.2f}, PC {slow:.3f})")  # fmt: skip
     must(max(covered) < 0.97 and (wanted[3] > 0.9 or max(covered) < 0.95), f"{name}: PC's +-k covers {min(covered):.3f} to {max(covered):.3f} (less than said where the specification has {wanted[3]:g})")  # fmt: skip
@@ -182,7 +182,7 @@ def main() -> None:
     for m, n in BLUE:
         if (m, n) != (4000, 2000) or given.long:
             best_estimate(m, n)
-    print("\nhalf-width (of five), exact time, PC's k, its true coverage (of five), its time, MC's time, each with the specification's")  # fmt: skip
+    print("\nmargin of error (of five), exact time, PC's k, its true coverage (of five), its time, MC's time, each with the specification's")  # fmt: skip
     for m, n in LAWS:
         approximations(m, n)
     finish()

@@ -19,7 +19,7 @@ import numpy as np
 import dpnb
 from dpnb.ledger.accountant import Accountant
 from dpnb.ledger.accounts import ProvenanceTable
-from dpnb.ledger.mechanism import Wish
+from dpnb.ledger.mechanism import LevelTarget
 from dpnb.owner.report import ndcfg
 from dpnb.privacy.definition import BASIC
 from dpnb.privacy.gaussian import epsilon_from, sigma_from
@@ -184,9 +184,9 @@ class Driver:
         self.names = {name: name for name in views}
         self.fresh: list[tuple[str, Fraction]] = []
 
-    def ask(self, analyst: str, view: str, wish: Wish) -> bool:
-        """Serve a wish as a curator commits it; False when a limit forbids it."""
-        cost = self.state.cost(analyst, {view: wish}, {view: BINS_OF_ALL})
+    def ask(self, analyst: str, view: str, target: LevelTarget) -> bool:
+        """Serve a target as a curator commits it; False when a limit forbids it."""
+        cost = self.state.cost(analyst, {view: target}, {view: BINS_OF_ALL})
         try:
             self.table.check(analyst, "", cost, self.names, "", dict)
         except dpnb.DpnbError:
@@ -236,8 +236,8 @@ def play(case: Case) -> Outcome:
     driver = Driver(budget, policy, privileges, [*DOMAINS[case.data], *unasked])
     served = bytearray()
     for analyst, query in case.asked():
-        wish = Wish(Fraction(query.bins, 2 * query.variance))
-        served.append((1 + analyst) * driver.ask(names[analyst], query.view, wish))
+        target = LevelTarget(Fraction(query.bins, 2 * query.variance))
+        served.append((1 + analyst) * driver.ask(names[analyst], query.view, target))
     return Outcome(bytes(served), driver.used(), case.privileges)
 
 

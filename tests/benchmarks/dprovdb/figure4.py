@@ -36,7 +36,7 @@ SYSTEMS = {
 }
 DELTA = 1e-9
 Z = 1.959963984540054
-"""An interval of confidence .95 has half-width Z times the standard deviation."""
+"""An interval of confidence .95 has margin of error Z times the standard deviation."""
 REFERENCE = {"additive": 0.2322, "vanilla": 0.4644}
 CHORUS = (7.4, 8.5)
 VISITED = (212, 272)

@@ -240,8 +240,8 @@ class Fold:
                 own[analyst, view] = max(level, before)
                 learned += own[analyst, view] - before
                 self.known.add((analyst, entry["sql"], view, level))
-            for view, knots in entry["knots"].items():
-                for text, vector in knots:
+            for view, versions in entry["knots"].items():
+                for text, vector in versions:
                     self.true &= (view, Fraction(text)) not in self.released
                     self.released[view, Fraction(text)] = vector
             self.true &= Fraction(entry["spent"]["rho"]) == added

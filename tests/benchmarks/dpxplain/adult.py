@@ -136,7 +136,7 @@ def tables(case: Case, scale: float) -> None:
             line(*row)
     for mode in ("paper", "tight"):
         plan = case.plan(mode, BUDGETS)
-        half = plan.half_width
+        half = plan.margin_of_error
         print(f"  dpnb, mode {mode}")
         drawn = sorted(case.release(plan), key=lambda row: (-row[1], row[2][1]))
         for place, influence, ends in drawn:
@@ -168,21 +168,23 @@ def selection(case: Case, runs: int) -> None:
 def intervals(case: Case, runs: int) -> None:
     """Widths and coverage of influences and ranks, for what was selected at rho_topk = .05."""
     print(
-        f"\nIntervals, {runs} runs of 5 rows: half-width of influences, share that cover the exact one"
+        f"\nIntervals, {runs} runs of 5 rows: margin of error of influences, share that cover the exact one"
     )
     for mode in reversed(MODES):
         plan = case.plan(mode, BUDGETS)
         hits = []
         for _ in range(runs):
             drawn = case.release(plan)
-            hits += [abs(value - case.influences[p]) <= plan.half_width for p, value, _ in drawn]
+            hits += [
+                abs(value - case.influences[p]) <= plan.margin_of_error for p, value, _ in drawn
+            ]
         print(
-            f"  {mode:10} rho_influence = .05: half-width {plan.half_width:>6.1f}, {np.mean(hits):.3f}"
+            f"  {mode:10} rho_influence = .05: margin of error {plan.margin_of_error:>6.1f}, {np.mean(hits):.3f}"
         )
         if mode == "tight":
             must(
-                plan.half_width <= 27.73,
-                f"half-width of influences at .05: {plan.half_width:.2f} <= 27.73",
+                plan.margin_of_error <= 27.73,
+                f"margin of error of influences at .05: {plan.margin_of_error:.2f} <= 27.73",
             )
             error = 4 * (0.05 * 0.95 / len(hits)) ** 0.5
             must(

@@ -306,14 +306,16 @@ def widths(study: Study, runs: int) -> None:
     )
     hits_all: list[bool] = []
     for name, case in study.cases.items():
-        both = [2 * case.plan(m, "0.5").half_width / study.scale(name) for m in ("paper", "tight")]
+        both = [
+            2 * case.plan(m, "0.5").margin_of_error / study.scale(name) for m in ("paper", "tight")
+        ]
         plan = case.plan("tight", "0.5")
         hits = []
         for _ in range(runs):
             chosen = case.select(plan)
             exact = [case.exact("tight").score(p) for p in chosen]
             noisy = NOISE.gaussian(exact, plan.sigma)
-            half = plan.half_width / float(plan.unit)
+            half = plan.margin_of_error / float(plan.unit)
             hits += [abs(a - b) <= half for a, b in zip(exact, noisy, strict=True)]
         hits_all += hits
         print(f"  {name:16}" + compact([*both, FIGURE_9A[name], np.mean(hits)]))
@@ -372,7 +374,7 @@ def levels(study: Study, runs: int) -> None:
         influence, ranks = [], []
         for mode in ("paper", "tight"):
             halves = [
-                2 * case.plan(mode, "0.5", confidence=g).half_width / study.scale(name)
+                2 * case.plan(mode, "0.5", confidence=g).margin_of_error / study.scale(name)
                 for g in GAMMA_STEPS
             ]
             rises.append(halves == sorted(halves))

@@ -47,7 +47,10 @@ def explain(table: dpnb.Table, case: Case) -> None:
             f"{question.estimate:,.0f}, 95 % interval {question.low:,.1f} to {question.high:,.1f}"
         )
         print("published: 7,624, 7,580 to 7,668")
-        must(abs(half - 44.0447) <= DRIFT, f"half-width of the question {half:.4f} = 44.0447 (T3)")
+        must(
+            abs(half - 44.0447) <= DRIFT,
+            f"margin of error of the question {half:.4f} = 44.0447 (T3)",
+        )
         explanations = {}
         for mode in reversed(MODES):
             used = cpu()
@@ -72,7 +75,7 @@ def explain(table: dpnb.Table, case: Case) -> None:
 def repeat(case: Case, runs: int) -> None:
     """Widths, precision and coverage over many draws."""
     print(
-        f"\n{runs} draws: half-width of influences (rows), mean width of ranks, Precision@5, coverage"
+        f"\n{runs} draws: margin of error of influences (rows), mean width of ranks, Precision@5, coverage"
     )
     found = {}
     for mode in reversed(MODES):
@@ -83,12 +86,12 @@ def repeat(case: Case, runs: int) -> None:
             shares.append(case.precision([candidate for candidate, _, _ in rows]))
             for candidate, value, (best, worst) in rows:
                 first, last = case.place(candidate)
-                hits.append(abs(value - case.influences[candidate]) <= plan.half_width)
+                hits.append(abs(value - case.influences[candidate]) <= plan.margin_of_error)
                 places.append(best <= last and first <= worst)
                 widths.append(worst - best)
-        found[mode] = plan.half_width, statistics.fmean(widths), statistics.fmean(shares)
+        found[mode] = plan.margin_of_error, statistics.fmean(widths), statistics.fmean(shares)
         print(
-            f"  {mode:8}{plan.half_width:>8.1f}{statistics.fmean(widths):>8.1f}"
+            f"  {mode:8}{plan.margin_of_error:>8.1f}{statistics.fmean(widths):>8.1f}"
             f"{statistics.fmean(shares):>8.3f}   influences {statistics.fmean(hits):.3f}, "
             f"ranks {statistics.fmean(places):.3f}"
         )
@@ -98,7 +101,10 @@ def repeat(case: Case, runs: int) -> None:
             f"mode {mode}: influences and ranks cover",
         )
     ratio = found["paper"][0] / found["tight"][0]
-    must(abs(ratio - 2.2) <= DRIFT, f"half-width of influences: {ratio:.2f} = 22/10 times as sharp")
+    must(
+        abs(ratio - 2.2) <= DRIFT,
+        f"margin of error of influences: {ratio:.2f} = 22/10 times as sharp",
+    )
     must(found["tight"][1] <= found["paper"][1], "ranks are nowhere wider on average")
     must(found["tight"][2] >= found["paper"][2] - 0.05, "Precision@5 is not lower")
 
